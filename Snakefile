@@ -1,0 +1,55 @@
+# BNN Atlas: four studies of Bayesian-neural-network posteriors, from raw data to the papers' figures.
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+sys.path.insert(0, f"{workflow.basedir}/src")
+from bnn_atlas.checks import require_slurm
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.settings import load_atlas
+from bnn_atlas.figures import r_setup
+
+min_version("9.0")
+require_slurm(sys.argv)
+
+
+configfile: "config/config.yaml"
+
+
+try:
+    ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
+except ConfigError as error:
+    raise SystemExit(f"Configuration error\n{error}")
+SCALE = ATLAS.settings.scale
+RESULTS = f"{ATLAS.settings.results}/{SCALE}"
+MISSING_R = r_setup.available()
+
+
+wildcard_constraints:
+    dataset="|".join(ATLAS.datasets),
+    study="|".join(ATLAS.studies),
+    run="|".join(sorted({name for study in ATLAS.studies.values() for name in study.runs})),
+    split=r"\d+",
+    block=r"\d+",
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/warmstart.smk"
+include: "workflow/rules/sample.smk"
+include: "workflow/rules/traces.smk"
+include: "workflow/rules/metrics.smk"
+include: "workflow/rules/figures_sampling_perspective.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        expand(f"{RESULTS}/tables/{{study}}.parquet", study=ATLAS.studies),
+        [path for study in ATLAS.studies for path in figures_of(study)],
+
+
+onsuccess:
+    if MISSING_R:
+        print(f"Not made: {', '.join(sorted(R_FIGURES))}. {MISSING_R}")

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Install R with the packages of the R figures where they are missing. False, with one line, where that cannot be done.
+set -euo pipefail
+# shellcheck source=envs/apt.sh
+. "$(dirname "$0")/apt.sh"
+
+debian=(r-base-core r-cran-ggplot2 r-cran-patchwork r-cran-svglite r-cran-ragg r-cran-jsonlite)
+
+complete() {
+  Rscript --vanilla --default-packages=NULL \
+    -e 'for (name in c("ggplot2", "patchwork", "ragg", "systemfonts")) find.package(name)' \
+    >/dev/null 2>&1
+}
+
+complete && exit
+if apt_install "${debian[@]}" && complete; then
+  exit
+fi
+echo "R with ggplot2 could not be installed; the R figures will be left out until you do: apt-get install ${debian[*]}" >&2
+exit 1

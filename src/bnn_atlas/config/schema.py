@@ -1,0 +1,38 @@
+"""JSON schemas of the configuration files, for editors and validators.
+
+`python -m bnn_atlas.config.schema` writes them into workflow/schemas.
+"""
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from bnn_atlas.config.claims import ClaimsConfig
+from bnn_atlas.config.datasets import Registry
+from bnn_atlas.config.settings import Settings
+from bnn_atlas.config.studies import StudyConfig
+from bnn_atlas.files import atomic
+
+MODELS: dict[str, type[BaseModel]] = {
+    "config": Settings,
+    "datasets": Registry,
+    "study": StudyConfig,
+    "claims": ClaimsConfig,
+}
+
+
+def schema(name: str) -> str:
+    """Text of one schema file."""
+    return json.dumps(MODELS[name].model_json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def write_schemas(folder: Path) -> None:
+    """Write `<name>.schema.json` for every model into `folder`."""
+    for name in MODELS:
+        with atomic(folder / f"{name}.schema.json") as temporary:
+            temporary.write_text(schema(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas(Path("workflow/schemas"))

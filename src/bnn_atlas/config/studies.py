@@ -1,0 +1,292 @@
+"""Settings of a study: its runs, grids of runs, scales and figures."""
+
+import copy
+import itertools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
+from bnn_atlas.config.methods import (
+    MethodConfig,
+    NormalPrior,
+    PosteriorConfig,
+    StandardNormalPrior,
+    Seed,
+    WarmStartConfig,
+)
+
+Scale = Literal["demo", "laptop", "paper"]
+NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
+
+
+class SplitConfig(Model):
+    """How rows are divided into training, validation and test rows."""
+
+    kind: Literal["random", "standard", "train_test_split"] = "random"
+    """`random`: seeded permutation; `standard`: the 20 splits of Hernandez-Lobato and Gal; `train_test_split`: as
+    scikit-learn's function with `random_state = seed + split`."""
+    test: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Share of test rows (`standard` has 0.1 built in)."""
+    validation: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of the other rows that early stopping watches."""
+    seed: Seed = 0
+    """Seed of the split; it is not the seed of the chains."""
+    count: PositiveInt = 1
+    """Number of splits, each a repetition of the run."""
+    limit: PositiveInt | None = None
+    """Use only so many rows, chosen by the seed."""
+    validation_in_likelihood: bool = True
+    """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
+
+
+class RunConfig(PosteriorConfig):
+    """One setting of a study, as the paper has it; `scales` says what smaller scales change."""
+
+    description: str
+    dataset: str
+    split: SplitConfig = SplitConfig()
+    seed: Seed = 0
+    """Seed of initialisation, training and chains."""
+    warmstart: WarmStartConfig
+    method: MethodConfig
+    chains: PositiveInt
+    chains_per_block: PositiveInt | None = None
+    """Chains that one job runs; null puts all into one job."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.chains % self.block_size:
+            raise ValueError(
+                f"chains ({self.chains}) must be a multiple of chains_per_block ({self.block_size}); "
+                f"for example chains_per_block: {_largest_divisor(self.chains, self.block_size)}"
+            )
+        if self.warmstart.patience is not None and self.split.validation == 0:
+            raise ValueError("warmstart.patience needs validation rows: set split.validation above 0 or patience: null")
+        return self
+
+    @property
+    def posterior(self) -> PosteriorConfig:
+        """The posterior's settings without the rest."""
+        return PosteriorConfig(**{name: getattr(self, name) for name in PosteriorConfig.model_fields})
+
+    @property
+    def prior_sd(self) -> float | None:
+        """Standard deviation of a prior N(0, sd^2) that all parameters share; None for any other prior."""
+        match self.prior:
+            case StandardNormalPrior():
+                return 1.0
+            case NormalPrior(loc=0.0, scale=scale):
+                return scale
+            case _:
+                return None
+
+    @property
+    def block_size(self) -> int:
+        """Chains per block."""
+        return self.chains_per_block or self.chains
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.chains // self.block_size
+
+    def chain_ids(self, block: int) -> range:
+        """Chains of a block, numbered through the run."""
+        return range(block * self.block_size, (block + 1) * self.block_size)
+
+
+class RunEntry(RunConfig):
+    """A run as it stands in a study's file, with its grid and what the smaller scales change."""
+
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    """Dotted field -> values; the product of all lists gives named runs."""
+    scales: dict[Literal["laptop", "demo"], dict[str, Any]] = Field(default_factory=dict)
+    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid`)."""
+
+
+class SubsetConfig(Model):
+    """Chosen parameters and draws of a pooled trace."""
+
+    layers: tuple[int, ...] | None = None
+    roles: tuple[Literal["weight", "bias", "scale"], ...] | None = None
+    pattern: str | None = None
+    """Shell pattern over scalar names, such as `layer*.weight[0,*]`."""
+    per_layer: PositiveInt | None = None
+    """At most so many scalars of each layer and role, the first ones."""
+    thinning: PositiveInt = 1
+
+
+class GridConfig(Model):
+    """Where bivariate marginal densities are accumulated."""
+
+    bins: Annotated[int, Field(ge=10, le=4000)] = 350
+    limit: PositiveFloat | None = None
+    """Half-width of the square in parameter units; null takes the 0.1 % and 99.9 % quantiles of the draws."""
+    per_layer: PositiveInt = 2
+    """Scalars of each layer's weights and biases that enter pairs."""
+
+
+class FigureConfig(Model):
+    """What one figure shows."""
+
+    runs: tuple[str, ...]
+    """Names of runs or of grids (all their runs)."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Name of a run or grid -> text in the legend."""
+    subset: SubsetConfig | None = None
+    grid: GridConfig | None = None
+
+
+class StudyConfig(Model):
+    """One file in config/studies."""
+
+    title: str
+    paper: str
+    """Citation."""
+    runs: dict[str, RunEntry]
+    figures: dict[str, FigureConfig] = Field(default_factory=dict)
+
+
+class Run(NamedTuple):
+    """A run at one scale, ready for the rules."""
+
+    study: str
+    name: str
+    entry: str
+    """The entry of the study's file from which the run was expanded."""
+    scale: Scale
+    config: RunConfig
+    reductions: tuple[str, ...]
+    """What this scale changes against the paper's setting, as `field: paper value -> value here`."""
+
+
+class Study(NamedTuple):
+    """A study at one scale: all its runs by name, and its figures."""
+
+    name: str
+    config: StudyConfig
+    runs: dict[str, Run]
+
+    def runs_of(self, names: tuple[str, ...]) -> list[Run]:
+        """Runs with these names, or from the entries with these names, in order of the names."""
+        return [run for name in names for run in self.runs.values() if name in (run.name, run.entry)]
+
+
+def load_study(path: Path, scale: Scale, datasets: Mapping[str, Any]) -> Study:
+    """Read config/studies/<study>.yaml and expand it for a scale.
+
+    Raises ConfigError that names the file, the key, the value and what is allowed.
+    """
+    data = read_yaml(path)
+    source = str(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: expected keys such as title and runs, found {type(data).__name__}")
+    study = validated(StudyConfig, data, source)
+    runs: dict[str, Run] = {}
+    for entry in study.runs:
+        for run in _expand(path.stem, entry, data["runs"][entry], scale, source):
+            if run.config.dataset not in datasets:
+                raise ConfigError(
+                    f"{source}: runs.{entry}.dataset = '{run.config.dataset}': no such data set; "
+                    f"config/datasets.yaml has {', '.join(sorted(datasets))}"
+                )
+            if run.name in runs:
+                raise ConfigError(f"{source}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry")
+            runs[run.name] = run
+    result = Study(path.stem, study, runs)
+    for figure, config in study.figures.items():
+        for name in config.runs:
+            if not result.runs_of((name,)):
+                known = sorted({run.entry for run in runs.values()} | set(runs))
+                raise ConfigError(f"{source}: figures.{figure}.runs: no run '{name}'; there are {', '.join(known)}")
+    return result
+
+
+def _expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: str) -> list[Run]:
+    """All runs of one entry: overlay the scale, then take the product of the grid's lists."""
+    if not re.fullmatch(NAME, entry):
+        raise ConfigError(f"{source}: runs.{entry}: a name is made of letters, digits, '_', '.', '-'")
+    paper = {key: value for key, value in data.items() if key != "scales"}
+    scaled = paper if scale == "paper" else merge(paper, data.get("scales", {}).get(scale, {}))
+    where = f"{source}: runs.{entry}" + ("" if scale == "paper" else f" at scale {scale}")
+    full = validated(RunEntry, scaled, where)
+    reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
+    for field, choices in full.grid.items():
+        if not choices:
+            raise ConfigError(f"{where}.grid.{field}: an empty list gives no run")
+    runs = []
+    for values in itertools.product(*full.grid.values()):
+        point = {key: value for key, value in scaled.items() if key != "grid"}
+        for field, value in zip(full.grid, values, strict=True):
+            point = merge(point, _nested(field, value))
+        name = "-".join([entry, *(_label(f, v) for f, v in zip(full.grid, values, strict=True))])
+        if not re.fullmatch(NAME, name):
+            raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
+        config = validated(RunConfig, point, where)
+        runs.append(Run(study, name, entry, scale, config, reductions))
+    return runs
+
+
+def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:
+    """What `scaled` changes at `keys`, with the models' defaults where the file leaves a value out."""
+    before, after = paper.model_dump(mode="json"), scaled.model_dump(mode="json")
+    pairs = [(key, _get(before, key), _get(after, key)) for key in keys]
+    return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
+
+
+def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `overlay`, section by section; a section of another `kind` is replaced whole."""
+    result = copy.deepcopy(dict(base))
+    for key, value in overlay.items():
+        old = result.get(key)
+        same_kind = isinstance(value, Mapping) and _kind(old) in (None, value.get("kind", _kind(old)))
+        result[key] = merge(old, value) if isinstance(old, dict) and same_kind else copy.deepcopy(value)
+    return result
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Dotted names and values of everything that is not a section."""
+    found: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            found += leaves(value, f"{prefix}{key}.")
+        else:
+            found.append((prefix + key, value))
+    return found
+
+
+def _kind(section: Any) -> Any:
+    return section.get("kind") if isinstance(section, Mapping) else None
+
+
+def _get(tree: Any, dotted: str) -> Any:
+    """Value at a dotted name, None where there is none; keys may hold dots (grids)."""
+    if dotted in tree:
+        return tree[dotted]
+    head, _, rest = dotted.partition(".")
+    section = tree.get(head)
+    return _get(section, rest) if rest and isinstance(section, Mapping) else None
+
+
+def _nested(dotted: str, value: Any) -> dict[str, Any]:
+    head, _, rest = dotted.partition(".")
+    return {head: _nested(rest, value) if rest else value}
+
+
+def _label(field: str, value: Any) -> str:
+    """Part of a run's name: `airfoil` for a word, `scale0.1` for a number, `hidden16x16` for a list."""
+    if isinstance(value, Mapping):
+        return "-".join(str(v) if isinstance(v, str) else _label(k, v) for k, v in value.items())
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        value = "x".join(map(str, value))
+    return field.rpartition(".")[2] + str(value)
+
+
+def _largest_divisor(number: int, limit: int) -> int:
+    return max(d for d in range(1, min(number, limit) + 1) if number % d == 0)

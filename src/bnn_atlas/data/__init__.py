@@ -1,0 +1,1 @@
+"""Data sets: registered files, verified downloads, prepared tables, splits."""

@@ -1,0 +1,201 @@
+"""Downloading registered files: cache, mirror, publisher; verified, retried, written in one step."""
+
+import logging
+import os
+import shutil
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pooch
+import requests
+
+from bnn_atlas.config.datasets import DatasetEntry, FileEntry
+from bnn_atlas.data.checksum import verify
+from bnn_atlas.data.errors import ChecksumError, DownloadError
+from bnn_atlas.data.progress import progress_display
+from bnn_atlas.files import atomic
+
+logger = logging.getLogger(__name__)
+
+MIRROR = "BNN_ATLAS_MIRROR"
+CACHE = "BNN_ATLAS_CACHE"
+TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class _Unavailable(Exception):
+    """One place does not give the file; the next one may."""
+
+
+def fetch(
+    entry: DatasetEntry,
+    file_name: str,
+    destination: str | Path,
+    *,
+    mirror: str | None = None,
+    cache: str | Path | None = None,
+) -> Path:
+    """Download one file of a data set; see `download`."""
+    return download(entry.file(file_name), destination, mirror=mirror, cache=cache)
+
+
+def download(
+    file: FileEntry,
+    destination: str | Path,
+    *,
+    mirror: str | None = None,
+    cache: str | Path | None = None,
+    attempts: int = 4,
+    wait: float = 1.0,
+    timeout: float = 60.0,
+) -> Path:
+    """Put a verified copy of `file` at `destination` and return that path.
+
+    Tried in this order: `destination` itself, the cache, the mirror, the registered URLs. Whatever is used is
+    verified first and then renamed into place, so that no reader and no second download sees half a file.
+
+    mirror: folder or base URL that holds files under their registered mirror paths; default: BNN_ATLAS_MIRROR.
+    cache: folder shared between clones; default: BNN_ATLAS_CACHE, else the user's cache folder.
+    attempts, wait: a transient failure (lost connection, time-out, cut transfer, HTTP 408, 425, 429, 500, 502, 503,
+        504) is tried again up to `attempts` times in all, after wait, 2 wait, 4 wait, ... seconds.
+    timeout: seconds without a byte after which a connection counts as lost.
+
+    Raises ChecksumError for an altered file, at once, and DownloadError if no place has the file; it names each
+    place, what happened there, and what to do.
+    """
+    target = Path(destination)
+    cached = cache_path(file, cache)
+    if _is_verified(target, file):
+        return target
+    if _is_verified(cached, file):
+        logger.info("%s: from the cache (%s)", file.name, cached)
+        with atomic(target) as temporary:
+            shutil.copyfile(cached, temporary)
+        return target
+    failures = []
+    for place, member in _places(file, mirror):
+        try:
+            with atomic(target) as temporary:
+                _obtain(place, member, temporary, file.name, attempts, wait, timeout)
+                verify(temporary, file, origin=place if member is None else f"{place} ({member})")
+        except _Unavailable as failure:
+            logger.warning("%s: %s: %s", file.name, place, failure)
+            failures.append(f"{place}: {failure}")
+            continue
+        logger.info("%s: downloaded from %s", file.name, place)
+        _keep(target, cached)
+        return target
+    raise DownloadError(
+        f"{file.name} could not be downloaded:\n  " + "\n  ".join(failures) + "\nCheck the connection and try again, "
+        f"set {MIRROR} to a folder or base URL that has it, or put the file at {cached}"
+    )
+
+
+def cache_path(file: FileEntry, cache: str | Path | None = None) -> Path:
+    """Where the cache keeps a file; the name holds the checksum, so that versions live side by side."""
+    folder = cache or os.environ.get(CACHE) or pooch.os_cache("bnn-atlas")
+    return Path(folder).expanduser() / f"{file.checksum[:16]}-{file.name}"
+
+
+def _is_verified(path: Path, file: FileEntry) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        verify(path, file)
+    except ChecksumError as error:
+        logger.warning("replacing %s: %s", path, error)
+        return False
+    return True
+
+
+def _keep(source: Path, cached: Path) -> None:
+    """Copy into the cache; a cache that cannot be written costs the next download, nothing else."""
+    try:
+        with atomic(cached) as temporary:
+            shutil.copyfile(source, temporary)
+    except OSError as error:
+        logger.warning(
+            "%s not kept in the cache: %s; set %s to a folder that can be written", cached.name, error, CACHE
+        )
+
+
+def _places(file: FileEntry, mirror: str | None) -> Iterator[tuple[str, str | None]]:
+    """Every place in order: path or URL, and the member if it is a zip."""
+    base = mirror or os.environ.get(MIRROR)
+    if base:
+        remote = base.startswith(("http://", "https://"))
+        folder = Path(base).expanduser()
+        if not remote and not folder.is_dir():
+            raise DownloadError(f"the mirror '{base}' is neither a folder nor a URL; correct or unset {MIRROR}")
+        for copy in file.copies:
+            if copy.mirror is not None:
+                yield f"{base.rstrip('/')}/{copy.mirror}" if remote else str(folder / copy.mirror), None
+    for copy in file.copies:
+        yield copy.url, copy.member
+
+
+def _obtain(place: str, member: str | None, out: Path, name: str, attempts: int, wait: float, timeout: float) -> None:
+    """Write the file at `place`, or the member of the zip there, to `out`."""
+    if not place.startswith(("http://", "https://")):
+        if not Path(place).is_file():
+            raise _Unavailable("no such file")
+        shutil.copyfile(place, out)
+    elif member is None:
+        _transfer(place, out, name, attempts, wait, timeout)
+    else:
+        archive = out.with_name(f"{out.name}.zip")
+        try:
+            _transfer(place, archive, name, attempts, wait, timeout)
+            _unpack(archive, member, out, place, name)
+        finally:
+            archive.unlink(missing_ok=True)
+
+
+def _transfer(url: str, out: Path, name: str, attempts: int, wait: float, timeout: float) -> None:
+    """HTTP download with retries; pooch moves the bytes, requests notices a cut transfer by its length."""
+    for attempt in range(1, attempts + 1):
+        progress = progress_display(name)
+        try:
+            pooch.HTTPDownloader(progressbar=progress, chunk_size=2**16, timeout=timeout)(url, str(out), None)
+            return
+        except requests.HTTPError as error:
+            reason = str(error)
+            if error.response is None or error.response.status_code not in TRANSIENT_STATUS:
+                raise _Unavailable(reason) from error
+        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+            reason = f"{type(error).__name__}: {error}"
+        except requests.RequestException as error:
+            raise _Unavailable(f"{type(error).__name__}: {error}") from error
+        finally:
+            progress.close()
+        if attempt < attempts:
+            pause = wait * 2 ** (attempt - 1)
+            logger.warning("%s: %s; attempt %d of %d in %g s", url, reason, attempt + 1, attempts, pause)
+            time.sleep(pause)
+    raise _Unavailable(f"{reason} ({attempts} attempts)")
+
+
+def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
+    """Write one member of a zip to `out`; no name inside the zip ever becomes a path on disk.
+
+    A member that has moved to another folder of the zip is found by its own name if that is unique.
+    """
+    wanted = PurePosixPath(member)
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            names = [info.filename for info in zipped.infolist() if not info.is_dir()]
+            found = [n for n in names if n == member] or [n for n in names if PurePosixPath(n).name == wanted.name]
+            if len(found) != 1:
+                raise DownloadError(
+                    f"{name}: the zip at {url} has {len(found)} members that match '{member}'; it holds "
+                    f"{', '.join(names)}. Correct `member` in config/datasets.yaml or use a mirror ({MIRROR})"
+                )
+            with zipped.open(found[0]) as source, out.open("wb") as handle:
+                shutil.copyfileobj(source, handle)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ChecksumError(
+            f"{name}: what {url} sent is not an intact zip ({archive.stat().st_size} bytes, {error}): it is truncated, "
+            f"altered, or an error page. Open the URL in a browser, try again later, or use a mirror ({MIRROR})"
+        ) from error

@@ -1,0 +1,13 @@
+"""What can be wrong with data."""
+
+
+class DataError(ValueError):
+    """Data are not what they should be; the message says what, where, and what to do."""
+
+
+class ChecksumError(DataError):
+    """A file is not the registered one."""
+
+
+class DownloadError(DataError):
+    """A file could not be had from any of its places."""

@@ -1,0 +1,129 @@
+"""Reading tables of numbers and words from text files and workbooks, and hashing their numbers."""
+
+import csv
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bnn_atlas.config.datasets import CsvReader, Reader, TableReader, WorkbookReader
+from bnn_atlas.data.errors import DataError
+
+Row = tuple[int, Sequence[Any]]
+"""Place in the file (line or sheet row, from 1) and cells."""
+
+
+class Table(NamedTuple):
+    """The used columns of a file, in the file's order."""
+
+    numbers: dict[str, np.ndarray]
+    """Column -> [n] float64, finite."""
+    words: dict[str, np.ndarray]
+    """Text column -> [n] str."""
+    order: tuple[str, ...]
+    """All of them, as in the file."""
+
+
+def read_table(path: str | Path, reader: Reader) -> Table:
+    """Read the used columns of a file.
+
+    Raises DataError that names the file, the row and the column of a cell that is not a finite number, of a row
+    with a wrong number of cells, and of a file that is not in the format.
+    """
+    source = Path(path)
+    rows = _rows(source, reader)
+    for place, cells in rows:
+        if len(cells) != len(reader.columns):
+            raise DataError(
+                f"{source}: row {place} has {len(cells)} cells; {len(reader.columns)} columns are registered"
+            )
+    if isinstance(reader, WorkbookReader) or (isinstance(reader, CsvReader) and reader.header):
+        rows = _without_header(source, rows)
+    used = [reader.columns.index(name) for name in reader.kept]
+    if isinstance(reader, CsvReader) and reader.missing is not None:
+        rows = [row for row in rows if all(row[1][i] != reader.missing for i in used)]
+    if not rows:
+        raise DataError(f"{source}: no rows of data")
+    numbers, words = {}, {}
+    for index in used:
+        name = reader.columns[index]
+        column = [(place, cells[index]) for place, cells in rows]
+        if name in reader.text:
+            words[name] = _words(source, name, column, reader)
+        else:
+            numbers[name] = _numbers(source, name, column)
+    return Table(numbers, words, reader.kept)
+
+
+def table_hash(table: Table) -> str:
+    """Hash of the numbers of a table that line ends, number formats and re-saving do not change.
+
+    SHA-256 of ASCII text: one line per row, each value in C's format `%.9e` (ten significant digits, zero without
+    sign), values separated by one blank in the order of the table's columns, every line ended by a line feed.
+    """
+    columns = [[f"{value + 0.0:.9e}" for value in values.tolist()] for values in table.numbers.values()]
+    text = "".join(" ".join(cells) + "\n" for cells in zip(*columns, strict=True))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _rows(source: Path, reader: Reader) -> list[Row]:
+    """All rows that are not blank, the header included."""
+    if isinstance(reader, WorkbookReader):
+        # Imported here, since the two workbook libraries double the start-up time of jobs that read none.
+        from bnn_atlas.data.workbooks import sheet_rows
+
+        return sheet_rows(source, reader.format, reader.sheet)
+    try:
+        with source.open(encoding="utf-8-sig", newline="") as lines:
+            if isinstance(reader, CsvReader):
+                return list(_csv_rows(lines, reader))
+            return [(i, cells) for i, line in enumerate(lines, start=1) if (cells := line.split())]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{source}: not readable as {reader.format}: {error}") from error
+
+
+def _csv_rows(lines: Iterable[str], reader: CsvReader) -> Iterator[Row]:
+    parsed = csv.reader(lines, delimiter=reader.separator, skipinitialspace=True)
+    for cells in parsed:
+        if cells and not (reader.comment is not None and cells[0].startswith(reader.comment)):
+            yield parsed.line_num, [cell.strip() for cell in cells]
+
+
+def _without_header(source: Path, rows: list[Row]) -> list[Row]:
+    """A first row of numbers is no header: skipping it would lose data."""
+    if rows and all(_number(cell) is not None for cell in rows[0][1]):
+        raise DataError(f"{source}: row {rows[0][0]} should hold column names but holds numbers only")
+    return rows[1:]
+
+
+def _number(cell: Any) -> float | None:
+    """The finite number in a cell, if it holds one."""
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _numbers(source: Path, name: str, column: Sequence[tuple[int, Any]]) -> np.ndarray:
+    values = np.empty(len(column))
+    for i, (place, cell) in enumerate(column):
+        value = _number(cell)
+        if value is None:
+            raise DataError(f"{source}: row {place}, column '{name}': {cell!r} is not a finite number")
+        values[i] = value
+    return values
+
+
+def _words(source: Path, name: str, column: Sequence[tuple[int, Any]], reader: TableReader) -> np.ndarray:
+    end = reader.strip_end.get(name) if isinstance(reader, CsvReader) else None
+    words = []
+    for place, cell in column:
+        word = "" if cell is None else str(cell).rstrip(end) if end else str(cell)
+        if not word:
+            raise DataError(f"{source}: row {place}, column '{name}': the cell is empty")
+        words.append(word)
+    return np.array(words, dtype=np.str_)

@@ -1,0 +1,148 @@
+"""Figures drawn by R's ggplot2 from data that Python hands over in memory."""
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.metadata import pdf_info, png_text, stamp_pdf, stamp_png
+from bnn_atlas.figures.r_setup import available
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.files import atomic
+from bnn_atlas.provenance import Provenance
+
+RCODE = Path(__file__).parents[3] / "Rcode"
+"""The R functions of this repository."""
+
+
+class RError(RuntimeError):
+    """R could not draw a figure; the message names the function, its file and what R said."""
+
+
+class RWarning(UserWarning):
+    """R drew a figure and warned."""
+
+
+def to_r(frame: pd.DataFrame) -> Any:
+    """An R data.frame: text becomes character, categories become factors in their order, missing numbers NA or NaN."""
+    robjects, converter = _bridge()
+    with converter.context():
+        return robjects.conversion.get_conversion().py2rpy(frame.reset_index(drop=True))
+
+
+def from_r(frame: Any) -> pd.DataFrame:
+    """The data frame of an R data.frame; missing whole numbers and text are missing here too."""
+    robjects, converter = _bridge()
+    with converter.context():
+        result = robjects.conversion.get_conversion().rpy2py(frame)
+    for name, column in result.items():
+        if column.dtype.kind == "i":
+            # R marks a missing integer by the smallest one.
+            result[name] = column.astype("Int64").mask(column == robjects.NA_Integer)
+        elif column.dtype.kind not in "fb":
+            result[name] = column.mask([value is robjects.NA_Character for value in column])
+    return result.reset_index(drop=True)
+
+
+def run(
+    function: str,
+    files: Sequence[str | Path],
+    data: pd.DataFrame,
+    outputs: FigureOutputs,
+    provenance: Provenance,
+    **settings: Any,
+) -> None:
+    """Draw the figure that the R function `function` makes of `data` and write it as PDF, PNG and CSV.
+
+    `files` are the R files to load, in order: Rcode/draw.R is among them and the last one holds `function`. That takes
+    the data.frame and the settings (text, numbers, booleans, None, or sequences of one of these) and returns what
+    Rcode/draw.R describes. The files get their provenance and are the same bytes on every run; all three appear
+    together at the end. What R warns about becomes an RWarning. Raises RError.
+    """
+    sources = [Path(file) for file in files]
+    robjects, _ = _bridge()
+    scope = robjects.baseenv["new.env"](parent=robjects.globalenv)
+    for file in sources:
+        _source(file, scope, robjects)
+    where = f"the R function '{function}' ({sources[-1].name})"
+    for name in (function, "draw_figure"):
+        if name not in scope:
+            raise RError(f"{where}: no function '{name}' in {', '.join(file.name for file in sources)}")
+    title = outputs.pdf.stem
+    with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
+        result = scope["draw_figure"](
+            scope[function],
+            to_r(data),
+            _r_list(settings, robjects),
+            png=str(png),
+            pdf=str(pdf),
+            title=title,
+            note=style.scale_note(provenance),
+            fonts=_r_list(_fonts(), robjects),
+        )
+        parts = dict(zip(result.names, result, strict=True))
+        if "error" in parts:
+            raise RError(f"{where}: {parts['error'][0]} (in {parts['call'][0]})")
+        for message in parts["warnings"]:
+            warnings.warn(f"{where}: {message}", RWarning, stacklevel=2)
+        style.write_csv(csv, from_r(parts["data"]))
+        stamp_png(png, png_text(title, provenance))
+        stamp_pdf(pdf, pdf_info(title, provenance))
+
+
+def _bridge() -> tuple[Any, Any]:
+    """R in this process, started at the first use, and the converter of data frames."""
+    if missing := available():
+        raise RError(str(missing))
+    os.environ.setdefault("RPY2_CFFI_MODE", "ABI")
+    from rpy2 import robjects
+    from rpy2.robjects import pandas2ri
+
+    return robjects, robjects.default_converter + pandas2ri.converter
+
+
+def _source(file: Path, scope: Any, robjects: Any) -> None:
+    """Load an R file into an environment."""
+    from rpy2.rinterface_lib.embedded import RRuntimeError
+
+    if not file.is_file():
+        raise RError(f"{file.name}: no such R file in {file.parent.name}/")
+    try:
+        robjects.baseenv["sys.source"](str(file), scope)
+    except RRuntimeError as error:
+        raise RError(f"{file.name}: R cannot load it: {str(error).strip()}") from None
+
+
+def _r_list(values: Mapping[str, Any], robjects: Any) -> Any:
+    """A named R list; None becomes NULL, a sequence a vector."""
+    vectors: dict[type, Any] = {
+        bool: robjects.BoolVector,
+        int: robjects.IntVector,
+        float: robjects.FloatVector,
+        str: robjects.StrVector,
+    }
+    entries: dict[str, Any] = {}
+    for key, value in values.items():
+        items = list(value) if isinstance(value, list | tuple) else [value]
+        kinds = {type(item) for item in items}
+        if value is None:
+            entries[key] = robjects.NULL
+        elif len(kinds) == 1 and (kind := kinds.pop()) in vectors:
+            entries[key] = vectors[kind](items)
+        else:
+            raise TypeError(
+                f"setting '{key}' = {value!r}: R takes text, numbers, booleans, None, or a list of one kind"
+            )
+    return robjects.ListVector(entries)
+
+
+def _fonts() -> dict[str, str]:
+    """The font files that matplotlib ships, so that both kinds of figure look alike on every machine."""
+    folder = Path(mpl.get_data_path()) / "fonts" / "ttf"
+    faces = {"plain": "DejaVuSans.ttf", "bold": "DejaVuSans-Bold.ttf", "italic": "DejaVuSans-Oblique.ttf"}
+    return {face: str(folder / file) for face, file in faces.items()}

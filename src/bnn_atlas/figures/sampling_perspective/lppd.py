@@ -1,0 +1,197 @@
+"""LPPD of the model average as chains and draws are added."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables import read_table
+from bnn_atlas.provenance import Provenance
+
+OVER = {"lppd_cumulative_chains": "chains", "lppd_cumulative_draws": "draws"}
+"""Metric -> the column that holds what it is cumulative over."""
+AXES = {"chains": "number of chains", "draws": "draws per chain"}
+MAX_COLUMNS = 4
+
+
+def cumulative_lppd(
+    table: str | Path | pd.DataFrame,
+    outputs: FigureOutputs,
+    provenance: Provenance,
+    *,
+    runs: Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    classification: Collection[str] = (),
+) -> None:
+    """LPPD of the model average against the number of chains (log scale), and below it against the draws per chain.
+
+    One column of panels per data set, one line per label. Numbers, bands and errors are those of `lppd_curves`; data
+    sets in `classification` have no target scale to state. An infinite value leaves a gap and a remark in its panel.
+    """
+    source = "the table" if isinstance(table, pd.DataFrame) else str(table)
+    frame = table if isinstance(table, pd.DataFrame) else read_table(table)
+    curves = lppd_curves(frame, runs, labels or {}, source)
+    with style.context():
+        figure = _lppd_figure(curves, classification)
+        style.save(figure, curves, outputs, provenance)
+
+
+def lppd_curves(
+    frame: pd.DataFrame, runs: Sequence[str] | None, labels: Mapping[str, str], source: str
+) -> pd.DataFrame:
+    """Plotted numbers: dataset, label, method, over (`chains` or `draws`), count, mean, sd, repetitions.
+
+    `frame` is a metric table with rows `lppd_cumulative_chains` (its `standard_error` is the standard deviation over
+    random orders of the chains) and, where wanted, `lppd_cumulative_draws`. `runs` chooses and orders, `labels` names:
+    both by a run's name or by that of its grid (what stands before a `-`). Runs and splits of one data set and label
+    are repetitions: `mean` is over them, and sd^2 = mean of the variances over orders + variance between repetitions.
+    Counts that some repetition lacks are left out. Raises ValueError where a run has no such rows or a value is NaN.
+    """
+    rows = frame[frame["metric"].isin(list(OVER))].copy()
+    if rows.empty:
+        raise ValueError(
+            f"{source}: no rows with metric {' or '.join(OVER)}; run the metrics of a run with several chains"
+        )
+    found = list(dict.fromkeys(rows["run"]))
+    order = found if runs is None else [run for name in runs for run in found if _belongs(run, name)]
+    if missing := [name for name in runs or () if not any(_belongs(run, name) for run in found)]:
+        raise ValueError(f"{source}: no cumulative LPPD of {', '.join(missing)}; it has {', '.join(found)}")
+    rows = rows[rows["run"].isin(order)]
+    if rows["value"].isna().any():
+        bad = rows.loc[rows["value"].isna()].iloc[0]
+        raise ValueError(
+            f"{source}: {bad['metric']} of run {bad['run']}, split {bad['split']} at {bad['chains']} chains and "
+            f"{bad['draws']} draws is NaN; its predictions have to be looked at before they are plotted"
+        )
+    rows["over"] = rows["metric"].map(OVER)
+    rows["count"] = np.where(rows["over"] == "chains", rows["chains"], rows["draws"])
+    rows["label"] = rows["run"].map(lambda run: _label(run, labels))
+    rows["order_variance"] = rows["standard_error"].astype("float64") ** 2
+    rows["place"] = rows["run"].map({run: i for i, run in enumerate(order)})
+    keys = ["dataset", "label", "over", "count"]
+    with np.errstate(invalid="ignore"):  # the variance of repetitions that hold -inf is NaN: no band there
+        curves = rows.groupby(keys, sort=False, as_index=False).agg(
+            method=("method", "first"), mean=("value", "mean"), order_variance=("order_variance", "mean"),
+            between=("value", "var"), repetitions=("value", "size"), place=("place", "min"),
+        )  # fmt: skip
+    complete = curves.groupby(["dataset", "label", "over"])["repetitions"].transform("max")
+    curves = curves[curves["repetitions"] == complete].sort_values(["place", "over", "count"], kind="stable")
+    variance = curves[["order_variance", "between"]].sum(axis=1, min_count=1)
+    curves = curves.assign(sd=np.sqrt(variance.where(np.isfinite(curves["mean"]))))
+    return curves[["dataset", "label", "method", "over", "count", "mean", "sd", "repetitions"]].reset_index(drop=True)
+
+
+def _belongs(run: str, name: str) -> bool:
+    """Whether a run has this name or comes from the grid with this name."""
+    return run == name or run.startswith(f"{name}-")
+
+
+def _label(run: str, labels: Mapping[str, str]) -> str:
+    """Text of the closest name, else the run itself."""
+    names = [name for name in labels if _belongs(run, name)]
+    return labels[max(names, key=len)] if names else run
+
+
+def _lppd_figure(curves: pd.DataFrame, classification: Collection[str]) -> Figure:
+    datasets = list(dict.fromkeys(curves["dataset"]))
+    overs = [over for over in AXES if over in set(curves["over"])]
+    columns = min(len(datasets), MAX_COLUMNS)
+    rows = math.ceil(len(datasets) / columns) * len(overs)
+    width = style.COLUMN_WIDTH if columns == 1 else style.TEXT_WIDTH
+    panel_height = {1: 1.9, 2: 1.8, 3: 1.55, 4: 1.45}[columns]
+    legend = bool(curves["sd"].notna().any()) or _lines_per_panel(curves) > 1
+    figure = Figure(figsize=(width, panel_height * rows + 0.3 * legend))
+    axes = figure.subplots(rows, columns, squeeze=False)
+    looks = _line_styles(curves)
+    for place, dataset in enumerate(datasets):
+        block, column = divmod(place, columns)
+        for i, over in enumerate(overs):
+            ax = axes[block * len(overs) + i, column]
+            part = curves[(curves["dataset"] == dataset) & (curves["over"] == over)]
+            _lppd_panel(ax, part, over, looks)
+            unit = "" if dataset in classification else ",\nstandardised target"
+            if column == 0 or (datasets[place - 1] in classification) != (dataset in classification):
+                ax.set_ylabel(f"LPPD per test row{unit}")
+            if i == 0:
+                ax.set_title(dataset)
+    for ax in axes.flat:
+        ax.set_visible(ax.has_data())
+    if legend:
+        _legend(figure, curves, looks)
+    return figure
+
+
+def _lines_per_panel(curves: pd.DataFrame) -> int:
+    return int(curves.groupby("dataset")["label"].nunique().max())
+
+
+def _line_styles(curves: pd.DataFrame) -> dict[str, style.Line]:
+    """Look of each label, the same in all panels; that of its method where this tells the lines of a panel apart."""
+    labels = curves.drop_duplicates("label")
+    looks = [style.METHODS.get(method) for method in labels["method"]]
+    lines = curves.drop_duplicates(["dataset", "label"])
+    if None in looks or lines.duplicated(["dataset", "method"]).any():
+        looks = list(style.lines(list(labels["method"])))
+    return {label: look for label, look in zip(labels["label"], looks, strict=True) if look is not None}
+
+
+def _lppd_panel(ax: Axes, part: pd.DataFrame, over: str, looks: Mapping[str, style.Line]) -> None:
+    """Lines and bands of one data set."""
+    ax.grid(axis="y")
+    ax.set_xscale("log")
+    infinite = []
+    for label, curve in part.groupby("label", sort=False):
+        line = looks[str(label)]
+        x, mean = curve["count"].to_numpy(), curve["mean"].to_numpy(dtype=float, copy=True)
+        infinite += [f"{style.thousands(count)}" for count in x[~np.isfinite(mean)]]
+        mean[~np.isfinite(mean)] = np.nan
+        sd = curve["sd"].to_numpy(dtype=float)
+        ax.fill_between(x, mean - sd, mean + sd, color=line.colour, alpha=0.25, linewidth=0)
+        few = len(x) <= 12
+        ax.plot(x, mean, color=line.colour, linestyle=line.dash, marker="o" if few else "", markersize=2.5)
+    if part["label"].nunique() == 1 and np.isfinite(mean[-1]):
+        below = mean[-1] > np.nanmedian(mean)
+        text = f"{mean[-1]:.3f}".replace("-", "\N{MINUS SIGN}")
+        ax.annotate(
+            text, (x[-1], mean[-1]), xytext=(0, -6 if below else 6), textcoords="offset points",
+            ha="right", va="top" if below else "bottom", fontsize=7,
+        )  # fmt: skip
+    if infinite:
+        ax.text(0.98, 0.04, f"not finite at {', '.join(dict.fromkeys(infinite))}", transform=ax.transAxes, ha="right",
+                fontsize=6.5, color=style.GREY)  # fmt: skip
+    _count_axis(ax, int(part["count"].max()))
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_xlabel(AXES[over])
+
+
+def _count_axis(ax: Axes, largest: int) -> None:
+    """Ticks at powers of ten; at 1, 2, 5, 10, ... below 100; at every number below 10."""
+    powers = 10 ** np.arange(math.ceil(math.log10(max(largest, 2))) + 1)
+    steps = [1] if largest >= 100 else [1, 2, 5] if largest >= 10 else np.arange(1, 10)
+    ax.xaxis.set_major_locator(FixedLocator([float(t) for t in np.outer(powers, steps).ravel() if t <= largest]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short_count(value)))
+    margin = max(largest, 2) ** 0.03
+    ax.set_xlim(1 / margin, largest * margin)
+
+
+def _legend(figure: Figure, curves: pd.DataFrame, looks: Mapping[str, style.Line]) -> None:
+    """Labels (where a panel has several lines) and the meaning of the band, below the panels."""
+    entries: dict[str, Artist] = {}
+    if _lines_per_panel(curves) > 1:
+        for label, line in looks.items():
+            entries[label] = Line2D([], [], color=line.colour, linestyle=line.dash)
+    if curves["sd"].notna().any():
+        repeats = " and repeats" if curves["repetitions"].max() > 1 else ""
+        entries[f"±1 sd over chain orders{repeats}"] = Patch(color=style.GREY, alpha=0.3, linewidth=0)
+    style.legend_below(figure, entries)

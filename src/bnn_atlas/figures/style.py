@@ -1,0 +1,199 @@
+"""One look for all figures, and the one way to write them."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import pandas as pd
+from cycler import cycler
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from bnn_atlas.figures.metadata import pdf_info, png_text
+from bnn_atlas.files import atomic
+from bnn_atlas.provenance import Provenance
+
+COLUMN_WIDTH = 3.25
+"""Inches: one column of a two-column paper."""
+TEXT_WIDTH = 6.75
+"""Inches: the full width of a page."""
+DPI = 300
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+GREY = "#5F5F5F"
+"""Text of second rank."""
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+"""Okabe and Ito's colours for lines that do not stand for methods; yellow is too pale for a line on white."""
+DENSITY = "plasma"
+"""Colour map of densities."""
+
+
+class Line(NamedTuple):
+    """How a method is drawn."""
+
+    colour: str
+    dash: Any
+
+
+METHODS = {
+    "hmc": Line(BLACK, "-"),
+    "nuts": Line(BLACK, (0, (4, 1.5))),
+    "mclmc": Line(BLUE, "-"),
+    "deep_ensemble": Line(VERMILION, "-"),
+    "sgd": Line(VERMILION, (0, (4, 1.5))),
+    "sgld": Line(SKY, "-"),
+    "sghmc": Line(GREEN, "-"),
+    "sghmc_clr": Line(GREEN, (0, (4, 1.5))),
+    "sghmc_clr_prec": Line(GREEN, (0, (1, 1))),
+    "mean_field": Line(PURPLE, "-"),
+    "laplace": Line(PURPLE, (0, (4, 1.5))),
+    "implicit": Line(ORANGE, "-"),
+}
+"""Colour and dash of each method, the same in all figures: one colour per family."""
+
+RC: dict[str, Any] = {
+    "figure.dpi": DPI,
+    "savefig.dpi": DPI,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.03,
+    "figure.constrained_layout.h_pad": 0.03,
+    "font.family": "DejaVu Sans",
+    "mathtext.fontset": "dejavusans",
+    "font.size": 7.5,
+    "axes.labelsize": 7.5,
+    "axes.titlesize": 8,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 4,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.6,
+    "legend.borderaxespad": 0.2,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": cycler(color=CYCLE),
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 1.5,
+    "xtick.minor.width": 0.4,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "image.cmap": DENSITY,
+    "pdf.fonttype": 42,
+    "pdf.compression": 9,
+}
+_FIXED = {"backend", "backend_fallback", "interactive", "toolbar", "timezone", "webagg.port"}
+
+
+def context() -> AbstractContextManager[None]:
+    """The look, whatever a user's matplotlibrc says; figures are made and saved inside it (also a decorator)."""
+    settings: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _FIXED}
+    return mpl.rc_context(settings | RC)
+
+
+def lines(methods: Sequence[str]) -> list[Line]:
+    """How to draw one line per entry.
+
+    The first of each method looks as `METHODS` says; the others get the colours of `CYCLE` that are still free.
+    Raises ValueError for more lines than can be told apart.
+    """
+    chosen = {methods.index(method): METHODS[method] for method in dict.fromkeys(methods) if method in METHODS}
+    free = iter([colour for colour in CYCLE if colour not in {line.colour for line in chosen.values()}])
+    try:
+        return [chosen[i] if i in chosen else Line(next(free), "-") for i in range(len(methods))]
+    except StopIteration:
+        raise ValueError(f"{len(methods)} lines in one figure cannot be told apart; show fewer runs") from None
+
+
+def thousands(number: float) -> str:
+    """10000 as `10,000`."""
+    return f"{number:,.0f}"
+
+
+def short_count(number: float) -> str:
+    """10000 as `10k`, for ticks."""
+    for factor, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= factor:
+            return f"{number / factor:g}{suffix}"
+    return f"{number:g}"
+
+
+def scale_note(provenance: Provenance) -> str:
+    """What a reader must know of a figure not made at the paper's setting; empty at scale `paper`."""
+    scale = provenance.settings.get("scale", "paper")
+    return "" if scale == "paper" else f"reduced setting: scale {scale}"
+
+
+def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:
+    """One legend for all panels, below them, in as few rows as the width of the figure allows."""
+    labels = list(entries)
+    inches = [0.4 + 0.056 * len(label) for label in labels]
+    for rows in range(1, len(labels) + 1):
+        # Legends are filled column by column.
+        width = sum(max(inches[i : i + rows]) for i in range(0, len(labels), rows))
+        if width <= figure.get_size_inches()[0] or rows == len(labels):
+            columns = math.ceil(len(labels) / rows)
+            figure.legend(list(entries.values()), labels, loc="outside lower center", ncols=columns)
+            return
+
+
+class FigureOutputs(NamedTuple):
+    """The three files of a figure."""
+
+    pdf: Path
+    png: Path
+    csv: Path
+
+    @classmethod
+    def of(cls, files: Iterable[str | Path]) -> "FigureOutputs":
+        """The files among `files` by their endings; ValueError unless there is one of each."""
+        paths = [Path(file) for file in files]
+        if sorted(path.suffix for path in paths) != [".csv", ".pdf", ".png"]:
+            raise ValueError(f"a figure has one .pdf, one .png and one .csv, not {', '.join(map(str, paths))}")
+        by_suffix = {path.suffix: path for path in paths}
+        return cls(by_suffix[".pdf"], by_suffix[".png"], by_suffix[".csv"])
+
+
+def save(figure: Figure, data: pd.DataFrame, outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Write a figure as PDF and PNG with its provenance inside, and the plotted numbers as CSV.
+
+    All three appear together at the end; the same figure gives the same bytes. Call it inside `context`. Raises
+    ValueError for an empty table: a figure of nothing is a mistake upstream.
+    """
+    title = outputs.pdf.stem
+    if note := scale_note(provenance):
+        _add_note(figure, note)
+    with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
+        write_csv(csv, data)
+        figure.savefig(png, format="png", metadata={"Software": None, **png_text(title, provenance)})
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, **pdf_info(title, provenance)})
+
+
+def _add_note(figure: Figure, note: str) -> None:
+    """A small line at the bottom right, below everything else."""
+    inches = 0.11
+    strip = inches / figure.get_size_inches()[1]
+    figure.text(0.995, 0.2 * strip, note, ha="right", va="bottom", fontsize=5.5, color=GREY)
+    if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
+        engine.set(rect=(0, strip, 1, 1 - strip))
+    for legend in figure.legends:
+        # Legends outside the axes keep to the figure's edge, not to the layout's rectangle.
+        legend.borderaxespad += inches * 72 / mpl.rcParams["legend.fontsize"]
+
+
+def write_csv(path: Path, data: pd.DataFrame) -> None:
+    """Write the plotted numbers in the order given, each with the digits that read back to the same value."""
+    if data.empty:
+        raise ValueError("there is nothing to plot: the table of plotted numbers is empty")
+    data.to_csv(path, index=False, lineterminator="\n", na_rep="")

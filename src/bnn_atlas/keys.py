@@ -1,0 +1,35 @@
+"""Random keys by role, so that no key is used twice and a chain's stream depends on its own number alone."""
+
+from enum import IntEnum
+
+import jax
+import numpy as np
+from jax import Array
+
+
+class Role(IntEnum):
+    """What a key is for."""
+
+    INITIALISE = 0
+    SHUFFLE = 1
+    START = 2
+    SAMPLE = 3
+
+
+def root_key(seed: int | np.int32 | Array) -> Array:
+    """Key of a run.
+
+    On CPUs the generator is Philox, several times as fast there as the default Threefry; on accelerators it stays
+    Threefry, whose streams do not change under `vmap`.
+    """
+    return jax.random.key(seed, impl="rbg" if jax.default_backend() == "cpu" else "threefry2x32")
+
+
+def role_key(seed: int | np.int32 | Array, role: Role, chain: int | Array) -> Array:
+    """Key of one chain (or ensemble member) for one role: fold_in(fold_in(root, role), chain)."""
+    return jax.random.fold_in(jax.random.fold_in(root_key(seed), int(role)), chain)
+
+
+def step_key(chain_key: Array, phase: int | np.int32 | Array, step: Array) -> Array:
+    """Key of one step of one phase of a chain."""
+    return jax.random.fold_in(jax.random.fold_in(chain_key, phase), step)

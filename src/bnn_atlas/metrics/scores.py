@@ -1,0 +1,106 @@
+"""Scores of a Bayesian model average: how probable it makes held-out rows and how far its mean is off.
+
+All take arrays of a PredictiveSummary without its divergent chains; C chains, S draws each, n rows, k classes.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Curve(NamedTuple):
+    """A score as a function of a number of chains or draws."""
+
+    counts: np.ndarray
+    """[g]."""
+    value: np.ndarray
+    """[g]."""
+    deviation: np.ndarray
+    """[g] population standard deviation over orderings; NaN where a value is infinite or there is one ordering."""
+
+
+def mixture_log_density(log_density_by_chain: np.ndarray) -> np.ndarray:
+    """Log of the mean density over chains at each row [n], from the chains' log densities [C, n]."""
+    return logsumexp(log_density_by_chain, axis=0) - np.log(len(log_density_by_chain))
+
+
+def lppd(log_density_by_chain: np.ndarray) -> float:
+    """Log pointwise predictive density per row, (1/n) sum_i log (1/CS) sum_cs p(y_i | theta_cs)."""
+    return float(mixture_log_density(log_density_by_chain).mean())
+
+
+def lppd_per_chain(log_density_by_chain: np.ndarray) -> np.ndarray:
+    """LPPD of each chain alone [C]."""
+    return log_density_by_chain.mean(axis=1)
+
+
+def chain_counts(total: int, few: int = 20) -> np.ndarray:
+    """Numbers of chains to report: all up to `few`, else 1, 2, 5, 10, 20, 50, ... and `total`."""
+    if total <= few:
+        return np.arange(1, total + 1)
+    series = [m * 10**e for e in range(len(str(total))) for m in (1, 2, 5) if m * 10**e < total]
+    return np.array([*series, total])
+
+
+def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, orderings: int, seed: int) -> Curve:
+    """LPPD of the first 1, 2, ... chains, averaged over random orders of the chains.
+
+    The deviation is the population standard deviation over orderings, as published. Orderings share chains, so it
+    shrinks to zero at all chains: it describes the choice of chains, it is not the error of the LPPD.
+    """
+    generator = np.random.default_rng(seed)
+    values = np.empty((orderings, len(counts)))
+    for ordering in range(orderings):
+        order = generator.permutation(len(log_density_by_chain))
+        total = np.full(log_density_by_chain.shape[1], -np.inf)
+        for point, (start, stop) in enumerate(pairwise([0, *counts])):
+            total = np.logaddexp(total, logsumexp(log_density_by_chain[order[start:stop]], axis=0))
+            values[ordering, point] = (total - np.log(stop)).mean()
+    finite = np.isfinite(values).all(axis=0) & (orderings > 1)
+    deviation = np.where(finite, np.where(finite, values, 0.0).std(axis=0), np.nan)
+    return Curve(counts, values.mean(axis=0), deviation)
+
+
+def lppd_over_draws(log_density_by_draw: np.ndarray, counts: np.ndarray) -> Curve:
+    """LPPD of the first 1, 2, ... draws of all chains, from the log mean density over chains [S, n]."""
+    total = np.full(log_density_by_draw.shape[1], -np.inf)
+    values = np.empty(len(counts))
+    for point, (start, stop) in enumerate(pairwise([0, *counts])):
+        total = np.logaddexp(total, logsumexp(log_density_by_draw[start:stop], axis=0))
+        values[point] = (total - np.log(stop)).mean()
+    return Curve(counts, values, np.full(len(counts), np.nan))
+
+
+def rmse(mean: np.ndarray, y: np.ndarray) -> float:
+    """Root mean square error of the mean function averaged over chains, mean [C, n]; in the units of y."""
+    return float(np.sqrt(np.mean((mean.mean(axis=0) - y) ** 2)))
+
+
+def moment_matched_log_density(
+    mean: np.ndarray, second_moment: np.ndarray, noise_variance: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Log density N(y_i; m_i, v_i) at each row [n], with the mixture's mean and variance.
+
+    m = E mu and v = E sigma^2 + E mu^2 - m^2, expectations over chains and draws.
+    One Gaussian in place of the mixture: the number that scikit-learn-contrib/bde publishes as NLL. Arguments [C, n].
+    """
+    centre = mean.mean(axis=0)
+    spread = np.maximum(second_moment.mean(axis=0) - centre**2, 0.0)
+    variance = noise_variance.mean(axis=0) + spread
+    return -0.5 * (LOG_2PI + np.log(variance) + (y - centre) ** 2 / variance)
+
+
+def hits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether label [n] is the most probable class of the averaged probabilities [C, n, k]; ties go to the first."""
+    return probabilities.mean(axis=0).argmax(axis=1) == labels
+
+
+def error_of_mean(values: np.ndarray) -> float | None:
+    """Standard error of the mean of independent values, sd / sqrt(n); None for fewer than two or infinite values."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(values.std(ddof=1) / np.sqrt(len(values)))

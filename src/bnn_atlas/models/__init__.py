@@ -1,0 +1,1 @@
+"""Networks and the layout of their parameters in one flat vector."""

@@ -1,0 +1,55 @@
+"""A network as plain functions of one flat parameter vector."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import jax
+from flax import linen as nn
+from flax import traverse_util
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.methods import MLPConfig
+from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.models.mlp import MLP
+
+
+class Network(NamedTuple):
+    """A network whose parameters are one flat vector in the order of `layout`."""
+
+    layout: Layout
+    apply: Callable[[Array, Array], Array]
+    """(parameters [layout.size], x [features, rows]) -> outputs [outputs, rows]."""
+    initialise: Callable[[Array], Array]
+    """key -> parameters [layout.size], by the layers' own initialisers."""
+
+
+def build_network(config: MLPConfig, inputs: int, outputs: int) -> Network:
+    """Network of a model's settings for `inputs` features and `outputs` outputs."""
+    module = MLP(config.hidden, outputs, config.activation, config.bias)
+    return functional(module, jax.ShapeDtypeStruct((inputs, 1), jnp.float32))
+
+
+def functional(module: nn.Module, example: jax.ShapeDtypeStruct) -> Network:
+    """Flat-vector form of a stateless Flax module with `weight` and `bias` parameters in modules named `layer<i>`."""
+    shapes = traverse_util.flatten_dict(jax.eval_shape(module.init, jax.random.key(0), example)["params"], sep=".")
+    parameters = (_parameter(name, shape.shape) for name, shape in shapes.items())
+    layout = Layout(tuple(sorted(parameters, key=lambda p: (p.layer is None, p.layer or 0))))
+
+    def apply(vector: Array, x: Array) -> Array:
+        params = traverse_util.unflatten_dict(layout.unflatten(vector), sep=".")
+        return cast(Array, module.apply({"params": params}, x))
+
+    def initialise(key: Array) -> Array:
+        params = module.init(key, jnp.zeros(example.shape, example.dtype))["params"]
+        return layout.flatten(traverse_util.flatten_dict(params, sep="."))
+
+    return Network(layout, apply, initialise)
+
+
+def _parameter(name: str, shape: tuple[int, ...]) -> Parameter:
+    role = name.rpartition(".")[2]
+    layer = re.search(r"layer(\d+)", name)
+    fan_out, fan_in = shape if role == "weight" else (shape[0], shape[0])
+    return Parameter(name, shape, role, int(layer.group(1)) if layer else None, fan_in, fan_out)

@@ -1,0 +1,1 @@
+"""Priors, likelihoods and the posterior density over the flat parameter vector."""

@@ -1,0 +1,16 @@
+"""What a draw of the parameters says about new rows."""
+
+from typing import NamedTuple
+
+from jax import Array
+
+
+class Predictive(NamedTuple):
+    """Predictive distribution of `b` draws at `n` rows.
+
+    Regression: N(mean, scale^2) with `mean` and `scale` [b, n]. Classification: `log_probs` [b, n, k], normalised.
+    """
+
+    mean: Array | None = None
+    scale: Array | None = None
+    log_probs: Array | None = None

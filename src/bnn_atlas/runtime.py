@@ -1,0 +1,55 @@
+"""How a job uses the machine: devices, precision and the compilation cache; call `configure` before importing JAX."""
+
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+
+
+def configure(threads: int = 1, device: str = "cpu", float64: bool = False) -> None:
+    """Set up JAX for one job.
+
+    On a CPU every core is one XLA device that computes with one thread, so that a chain's bits do not depend on the
+    number of cores. Compiled programs are kept in the user's cache folder, apart for each processor type.
+
+    Args:
+        threads: cores of this job.
+        device: `cpu` or `gpu`.
+        float64: compute in double precision.
+
+    Raises:
+        RuntimeError: JAX is already running with other settings.
+    """
+    flags = f"--xla_force_host_platform_device_count={threads} --xla_cpu_multi_thread_eigen=false"
+    settings = {
+        "XLA_FLAGS": flags,
+        "JAX_PLATFORMS": "cpu" if device == "cpu" else "cuda",
+        "JAX_ENABLE_X64": "1" if float64 else "0",
+    }
+    for name, value in settings.items():
+        if "jax" in sys.modules and os.environ.get(name) != value:
+            raise RuntimeError(
+                f"configure() must be called before JAX is imported: {name} is {os.environ.get(name)!r} "
+                f"and cannot become {value!r} any more"
+            )
+    os.environ.update(settings)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache_folder() / "xla" / _processor())
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+
+
+def cache_folder() -> Path:
+    """Folder shared by all clones of one user: BNN_ATLAS_CACHE, else bnn_atlas in the user's cache folder."""
+    if folder := os.environ.get("BNN_ATLAS_CACHE"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bnn_atlas"
+
+
+def _processor() -> str:
+    """Name of the processor type, for programs that are compiled for it."""
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    name = found.group(1) if found else platform.processor() or platform.machine()
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")

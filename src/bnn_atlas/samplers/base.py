@@ -1,0 +1,57 @@
+"""The contract between a sampling method and the runner."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jax import Array
+
+from bnn_atlas.posterior.density import Evaluate, LogDensity
+
+State = Any
+"""A method's own NamedTuple of arrays for one chain."""
+
+
+Step = Callable[[Array, Array, State, Evaluate, Any], tuple[State, dict[str, Array]]]
+"""(key, number of the step within the phase, state, evaluate, settings) -> (state, the step's statistics)."""
+
+
+class Statistic(NamedTuple):
+    """How a quantity that every step reports becomes one number per kept draw."""
+
+    reduction: Literal["last", "mean", "sum"]
+    dtype: str = "float32"
+
+
+class Phase(NamedTuple):
+    """A stretch of steps that are all alike."""
+
+    name: str
+    steps: int
+    step: Step
+    settings: Any = ()
+    """Numbers that the steps of this phase take; phases with the same `step` share one compiled program."""
+    thinning: int = 0
+    """Keep every so many-th state; 0 keeps none."""
+    select: np.ndarray | None = None
+    """Indices of the scalars to keep; None keeps all."""
+    finish: Callable[[State, np.ndarray | None], State] | None = None
+    """On the host, for one chain after the phase: (state, kept draws [draw, scalar] or None) -> state."""
+
+    @property
+    def draws(self) -> int:
+        """States kept."""
+        return self.steps // self.thinning if self.thinning else 0
+
+
+class Sampler(NamedTuple):
+    """A method: how a chain starts, and its phases; the draws of the last phase are the trace."""
+
+    init: Callable[[Array, Array, Evaluate], State]
+    """(key, position [P], evaluate) -> state."""
+    phases: tuple[Phase, ...]
+    statistics: Mapping[str, Statistic]
+    position: Callable[[State], Array]
+    density: Callable[[State], LogDensity]
+    gradients_per_step: float
+    """Gradient evaluations per step (on average), for rates."""

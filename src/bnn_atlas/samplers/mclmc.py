@@ -1,0 +1,116 @@
+"""Microcanonical Langevin Monte Carlo, unadjusted, with the isokinetic McLachlan integrator.
+
+Robnik et al. 2023 (Microcanonical Hamiltonian Monte Carlo); used with warm starts by Sommer et al. 2025.
+"""
+
+from typing import NamedTuple
+
+import jax
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.posterior.density import Evaluate, Evaluation
+
+# McLachlan's two-stage palindrome [b1, 1/2, b2, 1/2, b1] with two gradients per step.
+B1 = 0.1931833275037836
+B2 = 1 - 2 * B1
+
+
+class MCLMCState(NamedTuple):
+    """Position [P], unit momentum [P], and densities and gradient at the position."""
+
+    position: Array
+    momentum: Array
+    evaluation: Evaluation
+
+
+class MCLMCInfo(NamedTuple):
+    """Energy error of a step, and whether it was undone because something was not finite."""
+
+    energy_change: Array
+    divergent: Array
+
+
+def init(key: Array, position: Array, evaluate: Evaluate) -> MCLMCState:
+    """State at `position` with a momentum drawn uniformly from the unit sphere."""
+    return MCLMCState(position, _unit_vector(key, position), evaluate(position))
+
+
+def step(
+    key: Array,
+    state: MCLMCState,
+    evaluate: Evaluate,
+    *,
+    step_size: Array,
+    length: Array,
+    scale: Array,
+    temperature: float,
+) -> tuple[MCLMCState, MCLMCInfo]:
+    """One step: half a refreshment, one isokinetic McLachlan step, half a refreshment.
+
+    With u the unit momentum, g the gradient of the log density l, s = `scale` and d the dimension:
+
+        refresh(h):  u <- normalise(u + nu z),  nu = sqrt((exp(2 h / L) - 1) / d),  z ~ N(0, I)
+        kick(c):     delta = c eps |g s| / (d - 1),  zeta = exp(-delta),  e = g s / |g s|,  p = u.e
+                     u <- normalise(e (1 - zeta) (1 + zeta + p (1 - zeta)) + 2 zeta u)
+                     dK += (d - 1) (delta - log 2 + log(1 + p + (1 - p) zeta^2))
+        drift(c):    x <- x + c eps s u
+
+    The stationary density is exp(l) up to a bias that grows with the variance of dE = dK - dl. A step whose position,
+    density, gradient or energy is not finite is undone with a fresh momentum and counted as divergent.
+
+    Args:
+        key: random key of this step.
+        state: current state.
+        evaluate: densities and tempered gradient at a position.
+        step_size: eps.
+        length: momentum decoherence length L.
+        scale: square root of a diagonal preconditioner [P]; ones for none.
+        temperature: divides the log density, as in `evaluate`'s gradient.
+    """
+    first, second, fallback = jax.random.split(key, 3)
+    momentum = _refresh(first, state.momentum, step_size / 2, length)
+    position, evaluation = state.position, state.evaluation
+    kinetic = jnp.zeros((), position.dtype)
+    for kick, drift in ((B1, 0.5), (B2, 0.5)):
+        momentum, change = _kick(momentum, evaluation.gradient, kick * step_size, scale)
+        kinetic = kinetic + change
+        position = position + drift * step_size * scale * momentum
+        evaluation = evaluate(position)
+    momentum, change = _kick(momentum, evaluation.gradient, B1 * step_size, scale)
+    kinetic = kinetic + change
+    momentum = _refresh(second, momentum, step_size / 2, length)
+
+    new, old = evaluation.density, state.evaluation.density
+    gain = ((new.log_likelihood - old.log_likelihood) + (new.log_prior - old.log_prior)) / temperature
+    energy_change = kinetic - gain
+    # The momentum is finite only if every gradient was; the energy only if every density was.
+    finite = jnp.isfinite(energy_change) & jnp.isfinite(jnp.sum(momentum)) & jnp.isfinite(jnp.sum(position))
+    proposed = MCLMCState(position, momentum, evaluation)
+    kept = state._replace(momentum=_unit_vector(fallback, position))
+    state = jax.tree.map(lambda a, b: jnp.where(finite, a, b), proposed, kept)
+    return state, MCLMCInfo(jnp.where(finite, energy_change, 0.0), ~finite)
+
+
+def _unit_vector(key: Array, like: Array) -> Array:
+    z = jax.random.normal(key, like.shape, like.dtype)
+    return z / jnp.linalg.norm(z)
+
+
+def _refresh(key: Array, momentum: Array, time: Array, length: Array) -> Array:
+    nu = jnp.sqrt(jnp.expm1(2 * time / length) / momentum.size)
+    refreshed = momentum + nu * jax.random.normal(key, momentum.shape, momentum.dtype)
+    return refreshed / jnp.linalg.norm(refreshed)
+
+
+def _kick(momentum: Array, gradient: Array, time: Array, scale: Array) -> tuple[Array, Array]:
+    """Isokinetic momentum update over `time` and its change of kinetic energy."""
+    force = gradient * scale
+    size = jnp.linalg.norm(force)
+    direction = force / jnp.maximum(size, jnp.finfo(force.dtype).tiny)
+    cosine = jnp.dot(momentum, direction)
+    delta = time * size / (momentum.size - 1)
+    zeta = jnp.exp(-delta)
+    turned = direction * (1 - zeta) * (1 + zeta + cosine * (1 - zeta)) + 2 * zeta * momentum
+    change = (momentum.size - 1) * (delta - jnp.log(2.0) + jnp.log(1 + cosine + (1 - cosine) * zeta**2))
+    return turned / jnp.linalg.norm(turned), change

@@ -1,0 +1,227 @@
+"""Microcanonical Langevin ensembles: MCLMC with the three tuning phases of MILE.
+
+Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR), section on tuning; the constants are those of its
+published configurations. Corrected against the published code: the diagonal preconditioner that was tuned is the one
+used for sampling; a step that is not finite shrinks the step size without a lasting cap; no key is used twice.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.methods import MCLMCConfig
+from bnn_atlas.metrics.diagnostics import ess_mean
+from bnn_atlas.posterior.density import Evaluate
+from bnn_atlas.samplers import mclmc
+from bnn_atlas.samplers.base import Phase, Sampler, Statistic
+
+MAX_ESS_DRAWS = 10_000
+MAX_ESS_SCALARS = 2_000
+SHRINK = 0.8
+"""Factor on the step size after a step that was not finite."""
+
+
+class Tuning(NamedTuple):
+    """What is tuned, and the running averages it is tuned from.
+
+    `numerator` and `denominator` average weight * xi / (eps / eps_0)^6 and weight; `mean`, `spread` and `weight` are
+    the eps-weighted moments of the positions.
+    """
+
+    step_size: Array
+    length: Array
+    scale: Array
+    numerator: Array
+    denominator: Array
+    mean: Array
+    spread: Array
+    weight: Array
+
+
+class TuningPhase(NamedTuple):
+    """Steps before this phase, and whether (1 or 0) it accumulates moments."""
+
+    offset: int
+    moments: int
+
+
+class MILEState(NamedTuple):
+    """A chain and its tuning."""
+
+    chain: mclmc.MCLMCState
+    tuning: Tuning
+
+
+def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampler:
+    """Sampler of the settings for a posterior over `dimension` scalars."""
+    shares = np.array(config.phases)
+    first, second = (round(config.warmup * share) for share in shares[:2])
+    third = config.warmup - first - second
+    retune = second // 3 if config.diagonal_preconditioning else 0
+
+    def init(key: Array, position: Array, evaluate: Evaluate) -> MILEState:
+        zero, zeros = jnp.zeros((), position.dtype), jnp.zeros_like(position)
+        tuning = Tuning(
+            zero + config.step_size_init,
+            zero + max(math.sqrt(dimension), 15.0),
+            zeros + 1,
+            zero,
+            zero,
+            zeros,
+            zeros,
+            zero,
+        )
+        return MILEState(mclmc.init(key, position, evaluate), tuning)
+
+    def move(key: Array, state: MILEState, evaluate: Evaluate) -> tuple[mclmc.MCLMCState, mclmc.MCLMCInfo]:
+        tuning = state.tuning
+        return mclmc.step(
+            key,
+            state.chain,
+            evaluate,
+            step_size=tuning.step_size,
+            length=tuning.length,
+            scale=tuning.scale,
+            temperature=temperature,
+        )
+
+    def tune(
+        key: Array, index: Array, state: MILEState, evaluate: Evaluate, settings: TuningPhase
+    ) -> tuple[MILEState, dict[str, Array]]:
+        chain, info = move(key, state, evaluate)
+        variance = desired_variance(config, settings.offset + index, first + second)
+        tuning = tune_step_size(config, state.tuning, info, variance, dimension)
+        weight = tuning.step_size * settings.moments
+        return MILEState(chain, accumulate_moments(tuning, chain.position, weight)), info._asdict()
+
+    def sample(
+        key: Array, index: Array, state: MILEState, evaluate: Evaluate, settings: tuple[()]
+    ) -> tuple[MILEState, dict[str, Array]]:
+        chain, info = move(key, state, evaluate)
+        return state._replace(chain=chain), report(info, state.tuning)
+
+    def after_moments(state: MILEState, draws: np.ndarray | None) -> MILEState:
+        return state._replace(tuning=set_scales(state.tuning, config.diagonal_preconditioning))
+
+    def after_probe(state: MILEState, draws: np.ndarray | None) -> MILEState:
+        assert draws is not None
+        time = probe_thinning * mean_autocorrelation_time(draws)
+        length = 0.4 * float(state.tuning.step_size) * time
+        return state._replace(tuning=state.tuning._replace(length=jnp.asarray(length, draws.dtype)))
+
+    probe_thinning = -(-third // MAX_ESS_DRAWS)
+    select = None
+    if dimension > MAX_ESS_SCALARS:
+        select = np.sort(np.random.default_rng(0).choice(dimension, MAX_ESS_SCALARS, replace=False))
+    phases = [
+        Phase("step size", first, tune, TuningPhase(0, 0)),
+        Phase("step size and variances", second, tune, TuningPhase(first, 1), finish=after_moments),
+        Phase("step size again", retune, tune, TuningPhase(first + second, 0)),
+        Phase("autocorrelation", third, sample, thinning=probe_thinning, select=select, finish=after_probe),
+        Phase("sampling", config.steps, sample, thinning=config.thinning),
+    ]
+    return Sampler(
+        init=init,
+        phases=tuple(phase for phase in phases if phase.steps),
+        statistics={
+            "energy_change": Statistic("last"),
+            "energy_change_squared": Statistic("mean"),
+            "divergent": Statistic("sum", "int32"),
+            "step_size": Statistic("last"),
+            "length": Statistic("last"),
+        },
+        position=lambda state: state.chain.position,
+        density=lambda state: state.chain.evaluation.density,
+        gradients_per_step=2.0,
+    )
+
+
+def report(info: mclmc.MCLMCInfo, tuning: Tuning) -> dict[str, Array]:
+    """Statistics of one step."""
+    return {
+        "energy_change": info.energy_change,
+        "energy_change_squared": info.energy_change**2,
+        "divergent": info.divergent,
+        "step_size": tuning.step_size,
+        "length": tuning.length,
+    }
+
+
+def desired_variance(config: MCLMCConfig, step: Array, steps: int) -> Array:
+    """Desired energy variance per dimension at a step of phases one and two.
+
+    Falls linearly from `energy_variance_start` to `energy_variance_end`; exponentially with time constant steps / 4
+    when the start is above 2.
+    """
+    start, end = config.energy_variance_start, config.energy_variance_end
+    progress = jnp.minimum(step / steps, 1.0)
+    if start > 2:
+        return end + (start - end) * jnp.exp(-4 * progress)
+    return start + (end - start) * progress
+
+
+def tune_step_size(
+    config: MCLMCConfig, tuning: Tuning, info: mclmc.MCLMCInfo, variance: Array, dimension: int
+) -> Tuning:
+    """Step size at which the variance of the energy error would be as desired, from Var[dE] = O(eps^6).
+
+    With xi = dE^2 / (d v) + 1e-8, w = exp(-(log xi / (6 trust))^2 / 2) and gamma = (n_eff - 1) / (n_eff + 1):
+
+        A <- gamma A + w xi / eps^6,   B <- gamma B + w,   eps = (A / B)^(-1/6)
+
+    eps is taken relative to its initial value, which keeps its sixth power within float32. A step that is not finite
+    instead sets eps <- 0.8 eps and A to match, which later steps forget at the same pace as everything else.
+    """
+    relative = tuning.step_size / config.step_size_init
+    xi = info.energy_change**2 / (dimension * variance) + 1e-8
+    weight = jnp.exp(-0.5 * (jnp.log(xi) / (6.0 * config.trust_in_estimate)) ** 2)
+    gamma = (config.num_effective_samples - 1) / (config.num_effective_samples + 1)
+    numerator = gamma * tuning.numerator + weight * xi / relative**6
+    denominator = gamma * tuning.denominator + weight
+    shrunk = SHRINK * relative
+    updated = jnp.where(info.divergent, shrunk, (numerator / denominator) ** (-1 / 6))
+    return tuning._replace(
+        step_size=updated * config.step_size_init,
+        numerator=jnp.where(info.divergent, tuning.denominator / shrunk**6, numerator),
+        denominator=jnp.where(info.divergent, tuning.denominator, denominator),
+    )
+
+
+def accumulate_moments(tuning: Tuning, position: Array, weight: Array) -> Tuning:
+    """Add a position to the weighted running mean and spread (Welford's update); a weight of 0 changes nothing."""
+    total = tuning.weight + weight
+    difference = position - tuning.mean
+    mean = tuning.mean + difference * (weight / jnp.maximum(total, jnp.finfo(position.dtype).tiny))
+    return tuning._replace(mean=mean, spread=tuning.spread + weight * difference * (position - mean), weight=total)
+
+
+def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
+    """Turn the moments into L = sqrt(sum of variances), or into a preconditioner: scale = sqrt(variances), L = sqrt(d).
+
+    With a preconditioner the averages of the step size begin anew, since energy errors in the old coordinates say
+    nothing about the new ones.
+    """
+    variances = np.asarray(tuning.spread) / np.asarray(tuning.weight)
+    if not precondition:
+        return tuning._replace(length=jnp.asarray(np.sqrt(variances.sum())))
+    nothing = jnp.zeros_like(tuning.numerator)
+    return tuning._replace(
+        scale=jnp.asarray(np.sqrt(variances)),
+        length=jnp.asarray(math.sqrt(variances.size), variances.dtype),
+        numerator=nothing,
+        denominator=nothing,
+    )
+
+
+def mean_autocorrelation_time(draws: np.ndarray) -> float:
+    """Mean over scalars of n / ESS for draws [n, scalar] of one chain; scalars that never move are left out."""
+    moving = draws[:, np.ptp(draws, axis=0) > 0]
+    if moving.shape[1] == 0:
+        raise FloatingPointError(
+            "no scalar moved while the autocorrelation was measured: every step was undone or the step size vanished; "
+            "lower step_size_init or energy_variance_start"
+        )
+    return float(np.mean(len(draws) / ess_mean(moving[None])))

@@ -1,0 +1,368 @@
+"""The runner: any sampler, in segments, with its trace written while the next segment computes.
+
+A block of chains is sampled into `<trace>.partial`, which holds the growing trace and the last checkpoints; the
+finished trace is renamed to its place, so what is there is complete. A run that was stopped at any moment, by a signal
+or without one, goes on from the last segment that was written whole and gives the same bits.
+"""
+
+import fcntl
+import json
+import logging
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.files import atomic
+from bnn_atlas.keys import Role, role_key, step_key
+from bnn_atlas.posterior.density import Evaluate, Evaluation, Posterior, PosteriorData
+from bnn_atlas.samplers.base import Phase, Sampler, State, Step
+from bnn_atlas.samplers.checkpoint import CheckpointStore, Progress
+from bnn_atlas.samplers.placement import Placement
+from bnn_atlas.samplers.progress import ProgressReport
+from bnn_atlas.traces.store import TraceWriter, open_trace
+
+log = logging.getLogger(__name__)
+
+
+class Interrupted(SystemExit):
+    """Sampling stopped on SIGTERM or SIGINT after its last checkpoint; the process ends with the signal's exit code."""
+
+
+class StartError(ValueError):
+    """A chain cannot start: its density is not finite there."""
+
+
+class Block(NamedTuple):
+    """Chains that one job runs: who they are, where they start and where their trace goes."""
+
+    starts: np.ndarray
+    """Positions [chain, P]."""
+    chain_ids: np.ndarray
+    """Number of each chain within its run."""
+    seed: int
+    destination: Path
+    fingerprint: str
+    """Hash of everything the draws depend on; a partial trace with another one is not continued."""
+    attributes: Mapping[str, Any]
+    """Goes into the attributes of the trace."""
+
+
+def run_block(sampler: Sampler, posterior: Posterior, data: PosteriorData, block: Block, checkpoint_every: int) -> None:
+    """Sample a block of chains into `block.destination`, continuing what an earlier attempt has left.
+
+    A second process for the same block waits until the first ends. On SIGTERM or SIGINT the segment that is being
+    computed is finished and written first.
+
+    Args:
+        sampler: the method.
+        posterior: the target.
+        data: what the target is conditioned on.
+        block: chains, starts and destination.
+        checkpoint_every: steps per segment.
+
+    Raises:
+        StartError: a chain starts where the density is not finite.
+        CheckpointError: no checkpoint of the earlier attempt can be read.
+        OSError: the trace cannot be written; everything complete is kept.
+        Interrupted: a signal asked to stop.
+    """
+    with _alone(block.destination):
+        if block.destination.exists():
+            if open_trace(block.destination).attributes.get("fingerprint") == block.fingerprint:
+                log.info("%s is complete already", block.destination)
+                return
+            shutil.rmtree(block.destination)
+        work = _work_folder(block)
+        with _stop_signal() as stop:
+            _Run(sampler, posterior, data, block, checkpoint_every, work).run(stop)
+        (work / "trace.zarr").replace(block.destination)
+        shutil.rmtree(work)
+
+
+class _Span(NamedTuple):
+    """Units begin .. begin + units of a phase, each of `unit` steps."""
+
+    seed: Array | np.int32
+    phase: Array | np.int32
+    begin: Array | np.int32
+    units: Array | np.int32
+    unit: Array | np.int32
+
+
+class _Run:
+    """One attempt at a block."""
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        posterior: Posterior,
+        data: PosteriorData,
+        block: Block,
+        checkpoint_every: int,
+        work: Path,
+    ) -> None:
+        self.sampler, self.posterior, self.block, self.work = sampler, posterior, block, work
+        self.checkpoint_every = checkpoint_every
+        self.checkpoints = CheckpointStore(work)
+        self.place = Placement(len(block.chain_ids))
+        self.data = self.place.share(data)
+        self.chain_ids = self.place.put(np.asarray(block.chain_ids, np.int32))
+        self._evaluate = jax.jit(posterior.evaluate)
+        self._compiled: dict[Any, Callable[[Any, Any], Any]] = {}
+
+    def run(self, stop: "Stop") -> None:
+        """Go from the last checkpoint (or the start) to the end of the last phase."""
+        states, progress = self._begin()
+        report = ProgressReport(
+            sum(phase.steps for phase in self.sampler.phases),
+            self._steps_before(progress),
+            self.place.chains,
+            self.sampler.gradients_per_step,
+        )
+        try:
+            for number in range(progress.phase, len(self.sampler.phases)):
+                done = progress.done if number == progress.phase else 0
+                states = self._phase(number, done, states, stop, report)
+        finally:
+            report.close()
+
+    def _begin(self) -> tuple[State, Progress]:
+        """States on the devices and where they stand."""
+
+        def start(data: PosteriorData, chained: tuple[Array, Array]) -> State:
+            chain, position = chained
+            return self.sampler.init(role_key(self.block.seed, Role.START, chain), position, self._bind(data))
+
+        initialise = self.place.map(start)
+        starts = jnp.asarray(self.block.starts, self.data.prior.loc.dtype)
+        chained = (self.chain_ids, self.place.put(starts))
+        shapes = jax.eval_shape(initialise, self.data, chained)
+        like = jax.tree.map(lambda s: jax.ShapeDtypeStruct((self.place.chains, *s.shape[1:]), s.dtype), shapes)
+        if found := self.checkpoints.load(like):
+            progress, states = found
+            log.info("going on from %s of phase '%s'", f"{progress.done:,}", self.sampler.phases[progress.phase].name)
+            return self.place.put(states), progress
+        states = initialise(self.data, chained)
+        density = self.place.get(self.sampler.density(states))
+        for chain, likelihood, prior in zip(self.block.chain_ids, *density, strict=True):
+            if not np.isfinite(likelihood + prior):
+                raise StartError(
+                    f"chain {chain} cannot start: its log-likelihood is {likelihood} and its log-prior {prior} at the "
+                    "warm start; lower warmstart.learning_rate, or check the data for extreme values"
+                )
+        return states, Progress(0, 0)
+
+    def _phase(self, number: int, done: int, states: State, stop: "Stop", report: ProgressReport) -> State:
+        """Run one phase from `done` units on; a unit is a kept draw, or a step where none is kept."""
+        phase = self.sampler.phases[number]
+        unit = phase.thinning or 1
+        total, size = phase.steps // unit, self._rows(phase)
+        last = number == len(self.sampler.phases) - 1
+        sink = self._sink(phase, last, size) if phase.thinning else None
+        segment = self._segments(phase.step, size if phase.thinning else 0, phase.select)
+
+        def write(begin: int, count: int, results: tuple[State, Array, dict[str, Array]]) -> None:
+            state, draws, statistics = self.place.get(results)
+            if sink is not None:
+                sink(begin // size, draws[:, :count], {name: value[:, :count] for name, value in statistics.items()})
+            self.checkpoints.save(Progress(number, begin + count), state)
+            report.advance(phase.name, count * unit)
+
+        with ThreadPoolExecutor(1, thread_name_prefix="trace-writer") as writer:
+            pending: Future[None] | None = None
+            for begin in range(done, total, size):
+                count = min(size, total - begin)
+                span = _Span(*map(np.int32, (self.block.seed, number, begin, count, unit)))
+                results = segment((self.data, span, phase.settings), (self.chain_ids, states))
+                states = results[0]
+                if pending:
+                    pending.result()
+                pending = writer.submit(write, begin, count, results)
+                if stop.requested:
+                    break
+            if pending:
+                pending.result()
+        if stop.requested:
+            log.info("stopped by %s; the next attempt goes on from here", signal.Signals(stop.requested).name)
+            raise Interrupted(128 + stop.requested)
+        return states if last else self._finish(number, states)
+
+    def _segments(self, step: Step, rows: int, select: np.ndarray | None) -> Callable[[Any, Any], Any]:
+        """Compiled segment of a step function, the same for every phase with this step and these buffers."""
+        key = (step, rows, None if select is None else select.tobytes())
+        if key not in self._compiled:
+            self._compiled[key] = self.place.map(partial(self._segment, step, rows, select))
+        return self._compiled[key]
+
+    def _segment(
+        self,
+        step: Step,
+        rows: int,
+        select: np.ndarray | None,
+        shared: tuple[PosteriorData, "_Span", Any],
+        chained: tuple[Array, State],
+    ) -> tuple[State, Array, dict[str, Array]]:
+        """Some units of one chain: the state after them, kept draws [rows, scalar] and their statistics [rows]."""
+        (data, span, settings), (chain, state) = shared, chained
+        statistics = self.sampler.statistics if rows else {}
+        evaluate = self._bind(data)
+        key = role_key(span.seed, Role.SAMPLE, chain)
+        dtype = data.prior.loc.dtype
+
+        def one_step(index: Array, carry: tuple[State, dict[str, Array]]) -> tuple[State, dict[str, Array]]:
+            state, totals = carry
+            state, values = step(step_key(key, span.phase, index), index, state, evaluate, settings)
+            for name, total in totals.items():
+                value = values[name].astype(total.dtype)
+                totals = {**totals, name: value if statistics[name].reduction == "last" else total + value}
+            return state, totals
+
+        def one_unit(row: Array, carry: tuple[State, Array, dict[str, Array]]) -> tuple[State, Array, dict[str, Array]]:
+            state, draws, kept = carry
+            first = (span.begin + row) * span.unit
+            totals = {name: jnp.zeros((), s.dtype) for name, s in statistics.items()}
+            state, totals = jax.lax.fori_loop(first, first + span.unit, one_step, (state, totals))
+            if rows:
+                position, density = self.sampler.position(state), self.sampler.density(state)
+                draws = draws.at[row].set(position if select is None else position[select])
+                values = {n: t / span.unit if statistics[n].reduction == "mean" else t for n, t in totals.items()}
+                kept = {n: kept[n].at[row].set(v) for n, v in (values | density._asdict()).items()}
+            return state, draws, kept
+
+        width = len(self.block.starts[0]) if select is None else len(select)
+        buffers = {name: jnp.zeros((rows,), kind) for name, kind in self._statistics(dtype).items()}
+        return jax.lax.fori_loop(0, span.units, one_unit, (state, jnp.zeros((rows, width), dtype), buffers))
+
+    def _sink(self, phase: Phase, last: bool, size: int) -> Callable[[int, np.ndarray, dict[str, np.ndarray]], None]:
+        """Where the draws of a phase go: the trace for the last phase, scratch files for the others."""
+        if not last:
+            def keep(segment: int, draws: np.ndarray, statistics: dict[str, np.ndarray]) -> None:
+                with atomic(self._scratch(segment)) as temporary, temporary.open("wb") as handle:
+                    np.save(handle, draws)
+
+            return keep
+        path = self.work / "trace.zarr"
+        if path.exists():
+            return TraceWriter.open(path).write
+        dtype = self.data.prior.loc.dtype
+        return TraceWriter.create(
+            path,
+            chains=self.place.chains,
+            draws=phase.draws,
+            layout=self.posterior.layout,
+            dtype=str(dtype),
+            statistics=self._statistics(dtype),
+            segment=size,
+            chain_ids=self.block.chain_ids,
+            attributes={**self.block.attributes, "fingerprint": self.block.fingerprint},
+        ).write
+
+    def _finish(self, number: int, states: State) -> State:
+        """Apply the phase's host-side ending to every chain, from its kept draws where there are any."""
+        phase = self.sampler.phases[number]
+        if phase.finish is not None:
+            parts = [np.load(self._scratch(i), mmap_mode="r") for i in range(-(-phase.draws // self._rows(phase)))]
+            finish = partial(self._finish_chain, phase.finish, self.place.get(states), parts)
+            with ThreadPoolExecutor(self.place.devices) as pool:
+                ended = list(pool.map(finish, range(self.place.chains)))
+            states = self.place.put(jax.tree.map(lambda *leaves: np.stack(leaves), *ended))
+        self.checkpoints.save(Progress(number + 1, 0), self.place.get(states))
+        shutil.rmtree(self.work / "scratch", ignore_errors=True)
+        return states
+
+    def _rows(self, phase: Phase) -> int:
+        """Units per segment of a phase."""
+        unit = phase.thinning or 1
+        return min(phase.steps // unit, max(1, self.checkpoint_every // unit))
+
+    def _scratch(self, segment: int) -> Path:
+        return self.work / "scratch" / f"{segment:06d}.npy"
+
+    @staticmethod
+    def _finish_chain(
+        finish: Callable[[State, np.ndarray | None], State], states: State, parts: list[np.ndarray], chain: int
+    ) -> State:
+        draws = np.concatenate([part[chain] for part in parts]) if parts else None
+        return finish(jax.tree.map(lambda leaf: leaf[chain], states), draws)
+
+    def _bind(self, data: PosteriorData) -> Evaluate:
+        def evaluate(theta: Array) -> Evaluation:
+            return self._evaluate(theta, data)
+
+        return evaluate
+
+    def _statistics(self, dtype: Any) -> dict[str, str]:
+        """Names and types of what is stored with every draw."""
+        kinds = {name: s.dtype if s.dtype != "float32" else str(dtype) for name, s in self.sampler.statistics.items()}
+        return {"log_likelihood": str(dtype), "log_prior": str(dtype), **kinds}
+
+    def _steps_before(self, progress: Progress) -> int:
+        phases = self.sampler.phases
+        return sum(p.steps for p in phases[: progress.phase]) + progress.done * (phases[progress.phase].thinning or 1)
+
+
+class Stop:
+    """Number of the signal that asked to stop, or 0."""
+
+    requested = 0
+
+
+@contextmanager
+def _stop_signal() -> Iterator[Stop]:
+    """Note SIGTERM and SIGINT instead of dying; a second one acts at once. Only the main thread can listen."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        stop.requested = number
+        signal.signal(number, before[number])
+        log.info("%s: finishing the segment that is being computed", signal.Signals(number).name)
+
+    before = {int(number): signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _alone(destination: Path) -> Iterator[None]:
+    """Hold the lock of a block; wait while another process (such as an orphaned cluster job) holds it."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    with destination.with_name(f".{destination.name}.lock").open("w") as handle:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("another process is sampling %s; waiting for it to end", destination)
+            fcntl.lockf(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _work_folder(block: Block) -> Path:
+    """`<trace>.partial`; emptied if what is in it was made from something else."""
+    folder = block.destination.with_name(f"{block.destination.name}.partial")
+    label = folder / "fingerprint.json"
+    if folder.exists():
+        if label.exists() and json.loads(label.read_text(encoding="utf-8")) == block.fingerprint:
+            return folder
+        log.info("%s was begun with other settings or data: starting afresh", folder)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    with atomic(label) as temporary:
+        temporary.write_text(json.dumps(block.fingerprint), encoding="utf-8")
+    return folder

@@ -1,0 +1,10 @@
+"""Traces on disk: written segment by segment, pooled without copying, cut down, and counted into densities.
+
+What is written and read most stands here; `subset`, `grids`, `limits` and `pairs` are imported by module.
+"""
+
+from bnn_atlas.traces.draws import Draws
+from bnn_atlas.traces.pool import Pool, open_pool, pool_traces
+from bnn_atlas.traces.store import Trace, TraceError, TraceWriter, open_trace
+
+__all__ = ["Draws", "Pool", "Trace", "TraceError", "TraceWriter", "open_pool", "open_trace", "pool_traces"]

@@ -1,0 +1,228 @@
+"""What a trace and a pool of traces have in common: how they are asked for draws."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bnn_atlas.models.layout import Layout, Parameter
+
+if TYPE_CHECKING:
+    import arviz
+    import xarray
+
+BATCH_BYTES = 128 << 20
+
+Index = slice | Sequence[int] | np.ndarray | None
+Batch = tuple[slice, slice, np.ndarray]
+
+
+class Draws(ABC):
+    """Chains x draws x parameters on disk, and one number per draw for each statistic.
+
+    `layout` is the model's; `size` scalars of it are stored, `parameter_names`: all of them unless this is a subset.
+    Chains stand in the order of `chain_ids`, draws in the order of `draw_ids`.
+    """
+
+    path: Path
+    layout: Layout
+    size: int
+    chain_ids: np.ndarray
+    draw_ids: np.ndarray
+    dtype: np.dtype
+    statistics: Mapping[str, np.dtype]
+    attributes: Mapping[str, Any]
+    chains_per_chunk: int
+    draws_per_chunk: int
+
+    @property
+    def chains(self) -> int:
+        """Number of chains."""
+        return len(self.chain_ids)
+
+    @property
+    def draws(self) -> int:
+        """Number of draws per chain."""
+        return len(self.draw_ids)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Chains, draws, parameters."""
+        return self.chains, self.draws, self.size
+
+    @property
+    @abstractmethod
+    def parameter_names(self) -> tuple[str, ...]:
+        """The stored scalars, in order."""
+
+    @abstractmethod
+    def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
+        """Draws [c, s, p] at the given positions along each axis (all of it for None); their outer product.
+
+        A slice is cut to the axis as in NumPy; a position outside it is an IndexError. Only the chunks that hold
+        something asked for are read. TraceError if one of them is missing or damaged.
+        """
+
+    @abstractmethod
+    def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
+        """One statistic [c, s] at the given positions, all by default; KeyError lists the ones there are."""
+
+    def batches(
+        self,
+        max_bytes: int = BATCH_BYTES,
+        *,
+        chains: slice | None = None,
+        draws: slice | None = None,
+        parameters: Index = None,
+    ) -> Iterator[Batch]:
+        """All draws in pieces (chain slice, draw slice, array [c, s, p]) of at most `max_bytes`, chain after chain.
+
+        Batches hold whole chains if one chain fits, pieces of one chain if not, and one draw if that is too large.
+        The array is as large as stated; reading it takes a few MiB more. The slices are positions and keep a step.
+        """
+        which, when = range(self.chains)[_forward(chains)], range(self.draws)[_forward(draws)]
+        columns = positions(parameters, self.size, "parameter")
+        room = max(1, max_bytes // max(1, len(columns) * self.dtype.itemsize))
+        per_chain = len(when)
+        if per_chain <= room:
+            step, length = _multiple(room // max(1, per_chain), self.chains_per_chunk), max(1, per_chain)
+        else:
+            step, length = 1, _multiple(room, self.draws_per_chunk)
+        for i in range(0, len(which), step):
+            for j in range(0, per_chain, length):
+                chain, draw = _as_slice(which[i : i + step]), _as_slice(when[j : j + length])
+                yield chain, draw, self.read(chain, draw, columns)
+
+    def locate(self, names: Sequence[str]) -> np.ndarray:
+        """Positions of single scalars, in the order given; ValueError names the closest ones for an unknown name."""
+        unknown = [name for name in names if name not in self._positions]
+        if unknown:
+            raise ValueError(f"no parameter {unknown[0]!r} is stored in {self.path}; {self._there(unknown[0])}")
+        return np.array([self._positions[name] for name in names], dtype=np.intp)
+
+    def select(
+        self,
+        *,
+        parameters: Collection[str] | None = None,
+        layers: Collection[int] | None = None,
+        roles: Collection[str] | None = None,
+        pattern: str | None = None,
+        index: Index = None,
+        per_layer: int | None = None,
+    ) -> np.ndarray:
+        """Sorted positions of the stored scalars that meet every given condition.
+
+        `parameters` takes whole arrays (`layer0.weight`) and scalars (`layer0.weight[3,2]`); `pattern` is matched
+        against scalar names, with `*` for anything, `?` for one character and brackets as they stand
+        (`layer*.weight[0,*]`); `index` are positions. Of what is left, `per_layer` keeps the first so many scalars of
+        each layer and role. ValueError, with what there is, if any condition meets nothing.
+        """
+        chosen = np.ones(self.size, dtype=bool)
+        for name in parameters or ():
+            if name not in self._positions and not self._array_positions(name).size:
+                raise ValueError(f"no parameter {name!r} is stored in {self.path}; {self._there(name)}")
+        if parameters is not None:
+            kept = np.zeros(self.size, dtype=bool)
+            for name in parameters:
+                kept[self._positions[name] if name in self._positions else self._array_positions(name)] = True
+            chosen &= kept
+        for what, wanted, found in (
+            ("layer", layers, [p.layer for p in self.arrays]),
+            ("role", roles, [p.role for p in self.arrays]),
+        ):
+            if wanted is not None:
+                there = sorted({value for value in found if value is not None}, key=str)
+                if absent := [value for value in wanted if value not in there]:
+                    raise ValueError(f"no {what} {absent[0]!r} in {self.path}; there are {there}")
+                chosen &= np.array([value in wanted for value in found], dtype=bool)
+        if pattern is not None:
+            expression = re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))
+            kept = np.array([expression.fullmatch(name) is not None for name in self.parameter_names])
+            if not kept.any():
+                raise ValueError(f"no parameter of {self.path} matches {pattern!r}; {self._there(pattern)}")
+            chosen &= kept
+        if index is not None:
+            kept = np.zeros(self.size, dtype=bool)
+            kept[positions(index, self.size, "parameter")] = True
+            chosen &= kept
+        if per_layer is not None:
+            chosen = self._first_per_layer(chosen, per_layer)
+        if not chosen.any():
+            raise ValueError(f"no parameter of {self.path} meets all conditions at once; {self._there('')}")
+        return np.flatnonzero(chosen)
+
+    @cached_property
+    def arrays(self) -> tuple[Parameter, ...]:
+        """The model array that each stored scalar belongs to [size]."""
+        by_name = {p.name: p for p in self.layout.parameters}
+        return tuple(by_name[name.split("[")[0]] for name in self.parameter_names)
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """An xarray Dataset over the files, loaded only where it is computed with; see `convert.to_xarray`."""
+        from bnn_atlas.traces.convert import to_xarray
+
+        return to_xarray(self)
+
+    def to_arviz(self) -> "arviz.InferenceData":
+        """An ArviZ InferenceData over the files; see `convert.to_arviz`."""
+        from bnn_atlas.traces.convert import to_arviz
+
+        return to_arviz(self)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.parameter_names)}
+
+    def _first_per_layer(self, chosen: np.ndarray, count: int) -> np.ndarray:
+        kept = np.zeros_like(chosen)
+        places: dict[tuple[int | None, str], list[int]] = {}
+        for place in np.flatnonzero(chosen):
+            places.setdefault((self.arrays[place].layer, self.arrays[place].role), []).append(int(place))
+        for group in places.values():
+            kept[group[:count]] = True
+        return kept
+
+    def _array_positions(self, name: str) -> np.ndarray:
+        return np.flatnonzero([p.name == name for p in self.arrays])
+
+    def _there(self, name: str) -> str:
+        arrays = list(dict.fromkeys(p.name for p in self.arrays))
+        close = get_close_matches(name, (*arrays, *self.parameter_names[:10_000]), n=3)
+        hint = f"close to it are {', '.join(close)}; " if close else ""
+        return f"{hint}there are {self.size} scalars of {', '.join(arrays)}, such as {self.parameter_names[0]}"
+
+
+def positions(index: Index, count: int, axis: str) -> np.ndarray:
+    """Positions along an axis of length `count` as an array; IndexError for one outside it."""
+    if index is None:
+        return np.arange(count)
+    if isinstance(index, slice):
+        return np.arange(count)[index]
+    array = np.asarray(index)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise IndexError(f"{axis} positions must be a slice or a list of integers, not {index!r}")
+    outside = array[(array < 0) | (array >= count)]
+    if outside.size:
+        raise IndexError(f"there is no {axis} at position {outside[0]}: positions run from 0 to {count - 1}")
+    return array.astype(np.intp)
+
+
+def _forward(part: slice | None) -> slice:
+    part = slice(None) if part is None else part
+    if part.step is not None and part.step < 1:
+        raise ValueError(f"batches run forwards; the step is {part.step}")
+    return part
+
+
+def _multiple(number: int, unit: int) -> int:
+    """`number` rounded down to a multiple of `unit` where it holds one."""
+    return number - number % unit if number >= unit else number
+
+
+def _as_slice(part: range) -> slice:
+    return slice(part.start, part[-1] + 1, part.step)

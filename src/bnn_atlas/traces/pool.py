@@ -1,0 +1,169 @@
+"""Several blocks' traces read as one, without copying or rewriting a draw."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bnn_atlas.files import atomic
+from bnn_atlas.traces.draws import Draws, Index, positions
+from bnn_atlas.traces.header import layout_hash
+from bnn_atlas.traces.shard import TraceError, evenly_spaced
+from bnn_atlas.traces.store import Trace, open_trace
+
+FORMAT = "bnn-atlas pool 1"
+
+
+class Pool(Draws):
+    """The chains of several blocks in the order of their numbers; draws in the order in which they were stored."""
+
+    def __init__(self, path: Path, blocks: list[Trace]) -> None:
+        first = blocks[0]
+        self.path = path
+        self.blocks = tuple(blocks)
+        self.layout = first.layout
+        self.size = first.size
+        self.dtype = first.dtype
+        self.statistics = first.statistics
+        self.attributes = {
+            key: value
+            for key, value in first.attributes.items()
+            if all(block.attributes.get(key) == value for block in blocks)
+        }
+        self.draw_ids = first.draw_ids
+        self.chains_per_chunk = max(block.chains_per_chunk for block in blocks)
+        self.draws_per_chunk = max(block.draws_per_chunk for block in blocks)
+        ids = np.concatenate([block.chain_ids for block in blocks])
+        order = np.argsort(ids)
+        self.chain_ids = ids[order]
+        self._block = np.repeat(np.arange(len(blocks)), [block.chains for block in blocks])[order]
+        self._row = np.concatenate([np.arange(block.chains) for block in blocks])[order]
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The stored scalars, in order."""
+        return self.blocks[0].parameter_names
+
+    def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
+        """Draws [c, s, p]; see `Draws.read`."""
+        which = positions(chains, self.chains, "chain")
+        when = positions(draws, self.draws, "draw")
+        columns = positions(parameters, self.size, "parameter")
+        out = np.empty((which.size, when.size, columns.size), dtype=self.dtype)
+        for block, places, rows in self._owners(which):
+            place = evenly_spaced(places)
+            if place is not None:
+                block.fill(out[place], rows, when, columns)
+            else:
+                out[places] = block.read(rows, when, columns)
+        return out
+
+    def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
+        """One statistic [c, s]; see `Draws.statistic`."""
+        if name not in self.statistics:
+            raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(self.statistics) or 'none'}")
+        which = positions(chains, self.chains, "chain")
+        when = positions(draws, self.draws, "draw")
+        out = np.empty((which.size, when.size), dtype=self.statistics[name])
+        for block, places, rows in self._owners(which):
+            out[places] = block.statistic(name, rows, when)
+        return out
+
+    def _owners(self, which: np.ndarray) -> Iterator[tuple[Trace, np.ndarray, np.ndarray]]:
+        """Each block that holds some of the chains `which`, with their places in `which` and in the block."""
+        owner = self._block[which]
+        for number in np.unique(owner):
+            places = np.flatnonzero(owner == number)
+            yield self.blocks[number], places, self._row[which[places]]
+
+
+def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
+    """Write `destination` (a pool.json): the blocks' paths relative to it, their chains, and what they share.
+
+    The order of `paths` does not matter. Raises TraceError, naming both blocks, if two differ in parameters, number
+    type, draws or statistics or share a chain, and as `open_trace` does for a block that is not whole.
+    """
+    target = Path(destination)
+    blocks = sorted((open_trace(path) for path in paths), key=lambda block: int(block.chain_ids.min()))
+    if not blocks:
+        raise TraceError(f"no blocks to pool into {target}: give the path of at least one trace.")
+    _check(blocks)
+    folder = target.resolve().parent
+    content = {
+        "format": FORMAT,
+        **_shared(blocks[0]),
+        "chains": sum(block.chains for block in blocks),
+        "blocks": [
+            {
+                "path": Path(os.path.relpath(block.path.resolve(), folder)).as_posix(),
+                "chain_ids": block.chain_ids.tolist(),
+            }
+            for block in blocks
+        ],
+    }
+    with atomic(target) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def open_pool(path: str | Path) -> Pool:
+    """Open what `pool_traces` wrote; TraceError if it or a block is missing, damaged or changed since then."""
+    source = Path(path)
+    try:
+        content = json.loads(source.read_bytes())
+        folder = source.resolve().parent
+        entries = [((folder / entry["path"]).resolve(), entry["chain_ids"]) for entry in content["blocks"]]
+        stated = content["format"]
+    except OSError as error:
+        raise TraceError(f"cannot read the pool {source}: {error.strerror or error}. Run the rule pool.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"the pool {source} is damaged: {error!r}. Delete it and pool the blocks again.") from error
+    if stated != FORMAT:
+        raise TraceError(f"{source} has the format {stated!r}; this version reads {FORMAT!r}.")
+    blocks = []
+    for block_path, chain_ids in entries:
+        block = open_trace(block_path)
+        for what, value in {**_shared(block), "chain_ids": block.chain_ids.tolist()}.items():
+            expected = chain_ids if what == "chain_ids" else content.get(what)
+            if value != expected:
+                raise TraceError(
+                    f"{block_path} has changed since {source} was written: {what} was {expected} and is {value}. "
+                    "Pool the blocks again."
+                )
+        blocks.append(block)
+    if not blocks:
+        raise TraceError(f"the pool {source} lists no blocks. Delete it and pool the blocks again.")
+    _check(blocks)
+    return Pool(source, blocks)
+
+
+def _shared(block: Trace) -> dict[str, Any]:
+    """What all blocks of a pool must have in common."""
+    kept = "" if block.size == block.layout.size else "\n".join(block.parameter_names)
+    return {
+        "layout": layout_hash(block.layout),
+        "parameters": [block.size, sha256(kept.encode()).hexdigest()[:16] if kept else "all"],
+        "draws": block.draws,
+        "draw_ids": sha256(block.draw_ids.tobytes()).hexdigest()[:16],
+        "dtype": block.dtype.name,
+        "statistics": {name: kind.name for name, kind in block.statistics.items()},
+    }
+
+
+def _check(blocks: list[Trace]) -> None:
+    first = blocks[0]
+    for block in blocks[1:]:
+        for (what, value), other in zip(_shared(first).items(), _shared(block).values(), strict=True):
+            if value != other:
+                raise TraceError(
+                    f"cannot pool {first.path} and {block.path}: their {what} differ ({value} and {other}). "
+                    "Pool only blocks of one run."
+                )
+    owners = sorted((int(chain), block.path) for block in blocks for chain in block.chain_ids)
+    for (chain, owner), (following, other) in pairwise(owners):
+        if chain == following:
+            raise TraceError(f"cannot pool {owner} and {other}: both hold chain {chain}. Pool each block once.")

@@ -1,0 +1,260 @@
+"""Writing and reading the trace of one block: a Zarr v3 group in a folder.
+
+`draws` [chain, draw, parameter] is cut along the draw axis into segments, one shard file each, uncompressed; each
+statistic [chain, draw] has one chunk file per segment; `chain` and `draw` are coordinates. Every chunk carries its
+CRC-32C and the group's attributes carry checksums of the metadata, so a changed bit is found when it is read.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from bnn_atlas.models.layout import Layout
+from bnn_atlas.traces.draws import Draws, Index, positions
+from bnn_atlas.traces.header import Header, create_store, read_header
+from bnn_atlas.traces.shard import TraceError, damaged, evenly_spaced, read_chunk, read_shard, write_chunk, write_shard
+
+STALE_SECONDS = 3600.0
+
+__all__ = ["Trace", "TraceError", "TraceWriter", "open_trace"]
+
+
+class TraceWriter:
+    """Writes a trace segment by segment; each segment is on disk when `write` returns, and can be written again."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        chains: int,
+        draws: int,
+        layout: Layout,
+        statistics: Mapping[str, str],
+        segment: int,
+        chain_ids: Sequence[int] | np.ndarray,
+        attributes: Mapping[str, Any],
+        dtype: str = "float32",
+        parameters: Sequence[str] | None = None,
+        draw_ids: Sequence[int] | np.ndarray | None = None,
+    ) -> Self:
+        """A writer for a new store, or for the one at `path` if it was created with the same arguments.
+
+        `statistics` maps names to float32, float64, int32, int64 or bool; `segment` is the number of draws per chain
+        in a segment; `attributes` are JSON values, of which only `fingerprint` must agree with an existing store's.
+        `parameters` names the scalars that are kept if not all are, `draw_ids` the draws if not 0, 1, 2, ...
+        Raises ValueError for arguments that make no trace, TraceError if another trace stands at `path`.
+        """
+        return cls(
+            create_store(
+                Path(path),
+                chains=chains,
+                draws=draws,
+                layout=layout,
+                statistics=statistics,
+                segment=segment,
+                chain_ids=chain_ids,
+                attributes=attributes,
+                dtype=dtype,
+                parameters=parameters,
+                draw_ids=draw_ids,
+            )
+        )
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """A writer that goes on with an existing store; removes what killed writers left over an hour ago."""
+        header = read_header(Path(path))
+        for file in header.path.glob("*/.c.*"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > STALE_SECONDS:
+                    file.unlink()
+        return cls(header)
+
+    @property
+    def path(self) -> Path:
+        """The store's folder."""
+        return self._header.path
+
+    @property
+    def segment(self) -> int:
+        """Draws per chain in a segment."""
+        return self._header.segment
+
+    @property
+    def segments(self) -> int:
+        """Number of segments."""
+        return self._header.segments
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """What the caller gave at creation."""
+        return self._header.attributes
+
+    def missing(self) -> tuple[int, ...]:
+        """Segments that are not written yet."""
+        return self._header.missing()
+
+    def write(self, segment: int, draws: np.ndarray, statistics: Mapping[str, np.ndarray]) -> None:
+        """Write one whole segment: draws [chains, n, parameters] and each statistic [chains, n].
+
+        n is the segment length, less in the last one. The files are replaced one by one, the draws last, each
+        atomically, so that writers of the same bytes do not disturb each other. Raises ValueError for another shape
+        or number type than the store's, TraceError if the disk refuses; earlier segments then stay readable.
+        """
+        header = self._header
+        if not 0 <= segment < header.segments:
+            raise ValueError(f"{self.path} has segments 0 to {header.segments - 1}; got segment {segment}")
+        expected = (header.chains, header.length(segment))
+        values = np.asarray(draws)
+        if values.shape != (*expected, header.size) or values.dtype != header.dtype.newbyteorder("="):
+            raise ValueError(
+                f"segment {segment} of {self.path} takes draws {(*expected, header.size)} {header.dtype.name}; "
+                f"got {values.shape} {values.dtype.name}"
+            )
+        group = header.form.chunk[0]
+        self.write_rows(segment, (values[i : i + group] for i in range(0, header.chains, group)), statistics)
+
+    def write_rows(self, segment: int, rows: Iterable[np.ndarray], statistics: Mapping[str, np.ndarray]) -> None:
+        """`write` for draws that come in groups of `chains_per_chunk` chains, for segments too large to hold."""
+        header = self._header
+        expected = (header.chains, header.length(segment))
+        if set(statistics) != set(header.statistics):
+            raise ValueError(f"{self.path} keeps the statistics {sorted(header.statistics)}; got {sorted(statistics)}")
+        for name, kind in header.statistics.items():
+            values = np.asarray(statistics[name])
+            if values.shape != expected or not np.can_cast(values.dtype, kind, "same_kind"):
+                raise ValueError(
+                    f"statistic '{name}' of segment {segment} of {self.path} takes {expected} {kind.name}; "
+                    f"got {values.shape} {values.dtype.name}"
+                )
+            shape = (header.chains, header.segment)
+            write_chunk(header.statistic_file(name, segment), values.astype(kind, copy=False), shape, kind)
+        write_shard(header.shard_file(segment), header.form, self._checked(segment, rows))
+
+    def _checked(self, segment: int, rows: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        header = self._header
+        for start, row in zip(range(0, header.chains, self.chains_per_chunk), rows, strict=True):
+            chains = min(self.chains_per_chunk, header.chains - start)
+            if row.shape != (chains, header.length(segment), header.size):
+                raise ValueError(
+                    f"chains {start} to {start + chains - 1} of segment {segment} of {self.path} take draws "
+                    f"{(chains, header.length(segment), header.size)}; got {row.shape}"
+                )
+            yield row
+
+    @property
+    def chains_per_chunk(self) -> int:
+        """Chains in one inner chunk."""
+        return self._header.form.chunk[0]
+
+
+class Trace(Draws):
+    """The trace of one block, read from its store."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self.path = header.path
+        self.layout = header.layout
+        self.size = header.size
+        self.dtype = header.dtype.newbyteorder("=")
+        self.statistics = {name: kind.newbyteorder("=") for name, kind in header.statistics.items()}
+        self.attributes = header.attributes
+        self.chain_ids = header.chain_ids
+        self.draw_ids = header.draw_ids
+        self.chains_per_chunk, self.draws_per_chunk, _ = header.form.chunk
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """The stored scalars, in order."""
+        return self._header.names
+
+    @property
+    def segment(self) -> int:
+        """Draws per chain in a segment."""
+        return self._header.segment
+
+    @property
+    def segments(self) -> int:
+        """Number of segments."""
+        return self._header.segments
+
+    def missing(self) -> tuple[int, ...]:
+        """Segments that are not there."""
+        return self._header.missing()
+
+    def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
+        """Draws [c, s, p]; see `Draws.read`."""
+        which = positions(chains, self.chains, "chain")
+        when = positions(draws, self.draws, "draw")
+        columns = positions(parameters, self.size, "parameter")
+        out = np.empty((which.size, when.size, columns.size), dtype=self.dtype)
+        self.fill(out, which, when, columns)
+        return out
+
+    def fill(self, out: np.ndarray, which: np.ndarray, when: np.ndarray, columns: np.ndarray) -> None:
+        """`read` into `out` [c, s, p] for positions that are known to be inside."""
+        if not out.size:
+            return
+        header = self._header
+        number = when // header.segment
+        for segment in np.unique(number):
+            places = np.flatnonzero(number == segment)
+            axes = (which, when[places] - segment * header.segment, columns)
+            place = evenly_spaced(places)
+            if place is not None:
+                read_shard(header.shard_file(segment), header.form, out[:, place], axes)
+            else:
+                part = np.empty((which.size, places.size, columns.size), dtype=self.dtype)
+                read_shard(header.shard_file(segment), header.form, part, axes)
+                out[:, places] = part
+
+    def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
+        """One statistic [c, s]; see `Draws.statistic`."""
+        header = self._header
+        if name not in header.statistics:
+            raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(header.statistics) or 'none'}")
+        which = positions(chains, self.chains, "chain")
+        when = positions(draws, self.draws, "draw")
+        out = np.empty((which.size, when.size), dtype=self.statistics[name])
+        number = when // header.segment
+        shape, kind = (header.chains, header.segment), header.statistics[name]
+        for segment in np.unique(number):
+            places = np.flatnonzero(number == segment)
+            chunk = read_chunk(header.statistic_file(name, segment), shape, kind)
+            out[:, places] = chunk[np.ix_(which, when[places] - segment * header.segment)]
+        return out
+
+
+def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
+    """Open the trace of one block.
+
+    Checks the metadata and that every segment's files are there in full length; a chunk's checksum is checked when it
+    is read. With `incomplete` a trace with missing segments opens, and reading one of them is the error.
+    Raises TraceError for a store that is missing, incomplete, truncated or of another format.
+    """
+    header = read_header(Path(path))
+    missing: dict[int, Path] = {}
+    for segment in range(header.segments):
+        for file, size in header.files(segment).items():
+            try:
+                found = file.stat().st_size
+            except FileNotFoundError:
+                missing.setdefault(segment, file)
+            else:
+                if found != size:
+                    raise damaged(file, f"it has {found} bytes instead of {size}")
+    if missing and not incomplete:
+        raise TraceError(
+            f"the trace {path} is incomplete: {len(missing)} of {header.segments} segments are missing, "
+            f"the first for want of {next(iter(missing.values()))}. "
+            "Rerun that block; delete its folder first if it counts as finished."
+        )
+    return Trace(header)

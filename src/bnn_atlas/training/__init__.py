@@ -1,0 +1,1 @@
+"""Optimised networks: deep ensembles and the warm starts of chains."""

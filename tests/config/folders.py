@@ -1,0 +1,80 @@
+"""Configuration folders with one small study, for tests that change one thing in it."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+
+RUN: dict[str, Any] = {
+    "description": "a small run",
+    "dataset": "diabetes",
+    "split": {"test": 0.2, "validation": 0.1},
+    "model": {"kind": "mlp", "hidden": [4, 4]},
+    "likelihood": {"kind": "gaussian", "sigma": 0.5},
+    "warmstart": {"max_epochs": 5},
+    "method": {"kind": "mclmc", "warmup": 1000, "steps": 100, "thinning": 10},
+    "chains": 4,
+}
+STUDY: dict[str, Any] = {
+    "title": "A study",
+    "paper": "Nobody, 2000",
+    "runs": {"one": RUN},
+    "figures": {"curve": {"runs": ["one"], "labels": {"one": "First"}}},
+}
+CLAIM: dict[str, Any] = {
+    "section": "Table 1",
+    "statement": "RMSE is small",
+    "metric": "rmse",
+    "runs": ["one"],
+    "relation": "at_most",
+    "bound": 0.5,
+}
+DATASETS: dict[str, Any] = {
+    name: {"task": "regression", "target": "y", "bundled": "diabetes", "rows": 442, "inputs": 10, "licence": "public"}
+    for name in ("diabetes", "other")
+}
+
+HMC = {"kind": "hmc", "step_size": 0.1, "trajectory_length": 1.0}
+Edit = Callable[[dict[str, Any]], None]
+
+
+def nothing(data: dict[str, Any]) -> None:
+    """Leave everything as it is."""
+
+
+def study_file(folder: Path, edit: Edit = nothing) -> Path:
+    """Write the study `small`, changed by `edit`, and give its path."""
+    data = deepcopy(STUDY)
+    edit(data)
+    path = folder / "studies" / "small.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def run_edit(**changes: Any) -> Edit:
+    """Replace keys of the run `one`; None deletes a key."""
+
+    def edit(study: dict[str, Any]) -> None:
+        run = study["runs"]["one"]
+        for key, value in changes.items():
+            if value is None:
+                del run[key]
+            else:
+                run[key] = value
+
+    return edit
+
+
+def config_folder(folder: Path, edit: Edit = nothing) -> Path:
+    """Write a whole configuration folder: registry, the study `small`, and claims."""
+    study_file(folder, edit)
+    (folder / "datasets.yaml").write_text(yaml.safe_dump(DATASETS), encoding="utf-8")
+    (folder / "claims").mkdir(exist_ok=True)
+    claims = {"paper": "Nobody, 2000", "claims": {"small_error": CLAIM}}
+    (folder / "claims" / "small.yaml").write_text(yaml.safe_dump(claims), encoding="utf-8")
+    return folder

@@ -1,0 +1,286 @@
+"""Every mistake that a person can make in config/ is answered with the file, the key, the value and what is allowed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.claims import load_claims
+from bnn_atlas.config.settings import load_atlas
+from bnn_atlas.config.studies import Study, load_study
+from tests.config.folders import CLAIM, DATASETS, HMC, RUN, Edit, config_folder, run_edit, study_file
+
+MCLMC = RUN["method"]
+
+
+def nested(section: str, **changes: Any) -> Edit:
+    """Change keys of one section of the run."""
+    return run_edit(**{section: {**RUN[section], **changes}})
+
+
+def study_error(folder: Path, edit: Edit, scale: str = "paper") -> str:
+    path = study_file(folder, edit)
+    with pytest.raises(ConfigError) as caught:
+        load_study(path, scale, DATASETS)
+    message = str(caught.value)
+    assert all(line.startswith(str(path)) for line in message.splitlines()), message
+    return message
+
+
+def assert_mentions(message: str, *parts: str) -> None:
+    missing = [part for part in parts if part not in message]
+    assert not missing, f"{missing} not in: {message}"
+
+
+# What is changed -> what the message must hold: the key, the value, and what is allowed.
+MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
+    "unknown key of a run": (
+        run_edit(chians=4),
+        ("runs.one: unknown key 'chians'", "did you mean 'chains'?", "allowed keys: ", "chains_per_block"),
+    ),
+    "unknown key of a section": (
+        nested("warmstart", learning_rat=0.1),
+        ("runs.one.warmstart: unknown key 'learning_rat'", "did you mean 'learning_rate'?", "batch_size"),
+    ),
+    "unknown key of a variant": (
+        nested("likelihood", sgima=1),
+        ("runs.one.likelihood: unknown key 'sgima'", "did you mean 'sigma'?", "allowed keys: kind, sigma"),
+    ),
+    "key like no other": (run_edit(zzz=1), ("unknown key 'zzz'; allowed keys",)),
+    "missing key": (run_edit(chains=None), ("runs.one.chains: Field required",)),
+    "missing key of a variant": (
+        run_edit(method={"kind": "hmc", "step_size": 0.1}),
+        ("runs.one.method.trajectory_length: Field required",),
+    ),
+    "word for a number": (run_edit(chains="many"), ("runs.one.chains = 'many'", "valid integer")),
+    "list for a number": (run_edit(chains=[4, 5]), ("runs.one.chains = [4, 5]", "valid integer")),
+    "number for a list": (nested("model", hidden=16), ("runs.one.model.hidden = 16", "valid tuple")),
+    "number for a section": (run_edit(model=3), ("runs.one.model = 3", "valid dictionary")),
+    "word for a section": (run_edit(likelihood="gaussian"), ("runs.one.likelihood = 'gaussian'", "dictionary")),
+    "half a chain": (run_edit(chains=2.5), ("runs.one.chains = 2.5", "valid integer")),
+    "no chains": (run_edit(chains=0), ("runs.one.chains = 0", "greater than 0")),
+    "width 0": (nested("model", hidden=[4, 0]), ("runs.one.model.hidden.1 = 0", "greater than 0")),
+    "negative step size": (
+        run_edit(method={**HMC, "step_size": -0.1}),
+        ("runs.one.method.step_size = -0.1", "greater than 0"),
+    ),
+    "negative initial step size": (
+        nested("method", step_size_init=-1),
+        ("runs.one.method.step_size_init = -1", "greater than 0"),
+    ),
+    "step longer than the trajectory": (
+        run_edit(method={**HMC, "step_size": 3}),
+        ("runs.one.method: step_size (3.0) must not exceed trajectory_length (1.0)",),
+    ),
+    "adaptation without burn-in": (
+        run_edit(method={**HMC, "adapt_step_size": True, "burn_in": 0}),
+        ("runs.one.method: adapt_step_size needs burn_in of at least 1",),
+    ),
+    "infinite temperature": (run_edit(temperature=float("inf")), ("runs.one.temperature = inf", "finite")),
+    "temperature that is not a number": (run_edit(temperature=float("nan")), ("runs.one.temperature = nan", "finite")),
+    "seed that no generator takes": (run_edit(seed=2**31), ("runs.one.seed = 2147483648", "less than 2147483648")),
+    "negative seed": (nested("split", seed=-1), ("runs.one.split.seed = -1", "greater than or equal to 0")),
+    "all rows for testing": (nested("split", test=1.0), ("runs.one.split.test = 1.0", "less than 1")),
+    "unknown split": (nested("split", kind="sorted"), ("runs.one.split.kind = 'sorted'", "'train_test_split'")),
+    "unknown activation": (nested("model", activation="gelu"), ("runs.one.model.activation = 'gelu'", "'silu'")),
+    "unknown prior": (
+        run_edit(prior={"kind": "cauchy"}),
+        ("runs.one.prior.kind = 'cauchy'", "allowed are 'standard_normal', 'normal', 'laplace'"),
+    ),
+    "prior without kind": (
+        run_edit(prior={"scale": 2.0}),
+        ("runs.one.prior.kind = None", "allowed are 'standard_normal', 'normal', 'laplace'"),
+    ),
+    "likelihood without kind": (
+        run_edit(likelihood={"sigma": 2.0}),
+        ("runs.one.likelihood.kind = None", "allowed are 'gaussian', 'learned_noise', 'heteroscedastic'"),
+    ),
+    "method without kind": (run_edit(method={"steps": 10}), ("runs.one.method.kind = None", "'mclmc', 'hmc'")),
+    "thinning that leaves a rest": (
+        nested("method", steps=105),
+        ("runs.one.method: steps (105) must be a multiple of thinning (10)",),
+    ),
+    "phases above 1": (
+        nested("method", phases=[0.8, 0.2, 0.1]),
+        ("runs.one.method: phases must add up to 1, not 1.1",),
+    ),
+    "two phases": (nested("method", phases=[0.8, 0.2]), ("runs.one.method.phases.2: Field required",)),
+    "a phase of 0": (nested("method", phases=[0.9, 0.1, 0.0]), ("runs.one.method.phases.2 = 0.0", "greater than 0")),
+    "too short a warm-up": (nested("method", warmup=50), ("warmup (50) leaves fewer than 10 steps", "(0.8, 0.1, 0.1)")),
+    "patience without validation rows": (
+        nested("split", validation=0),
+        ("runs.one: warmstart.patience needs validation rows", "split.validation above 0", "patience: null"),
+    ),
+    "unknown field in a grid": (
+        run_edit(grid={"model.hiden": [[4], [8]]}),
+        ("runs.one: model: unknown key 'hiden'", "did you mean 'hidden'?"),
+    ),
+    "wrong value in a grid": (
+        run_edit(grid={"warmstart.learning_rate": [0.1, -0.1]}),
+        ("runs.one", "warmstart.learning_rate = -0.1", "greater than 0"),
+    ),
+    "grid value that is not a list": (run_edit(grid={"seed": 3}), ("runs.one.grid.seed = 3", "valid list")),
+    "empty grid list": (run_edit(grid={"seed": []}), ("runs.one.grid.seed: an empty list gives no run",)),
+    "grid value that no file name takes": (
+        run_edit(grid={"dataset": ["a data set"]}),
+        ("runs.one", "'one-a data set'", "characters that file names should not have"),
+    ),
+    "unknown scale in a run": (run_edit(scales={"huge": {}}), ("runs.one.scales.huge", "'laptop' or 'demo'")),
+    "name with a blank": (
+        lambda s: s["runs"].update({"a b": RUN}),
+        ("runs.a b: a name is made of letters, digits, '_', '.', '-'",),
+    ),
+    "same run twice in a grid": (
+        run_edit(grid={"seed": [1, 1]}),
+        ("runs.one: the run name 'one-seed1' is made twice",),
+    ),
+    "grid that makes the name of another run": (
+        lambda s: s["runs"].update({"one-seed1": RUN, "one": {**RUN, "grid": {"seed": [1, 2]}}}),
+        ("runs.one-seed1: the run name 'one-seed1' is made twice; rename one entry",),
+    ),
+    "missing data set": (
+        run_edit(dataset="airfol"),
+        ("runs.one.dataset = 'airfol': no such data set", "diabetes, other"),
+    ),
+    "missing data set in a grid": (
+        run_edit(grid={"dataset": ["diabetes", "airfol"]}),
+        ("runs.one.dataset = 'airfol': no such data set", "diabetes, other"),
+    ),
+    "figure of a missing run": (
+        lambda s: s["figures"]["curve"].update(runs=["one", "two"]),
+        ("figures.curve.runs: no run 'two'; there are one",),
+    ),
+    "unknown key of a figure": (
+        lambda s: s["figures"]["curve"].update(bins=3),
+        ("figures.curve: unknown key 'bins'", "allowed keys: runs, labels, subset, grid"),
+    ),
+    "too many bins": (
+        lambda s: s["figures"]["curve"].update(grid={"bins": 5000}),
+        ("figures.curve.grid.bins = 5000", "less than or equal to 4000"),
+    ),
+    "no runs": (lambda s: s.pop("runs"), ("runs: Field required",)),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_in_a_study(name: str, tmp_path: Path) -> None:
+    edit, expected = MISTAKES[name]
+    assert_mentions(study_error(tmp_path, edit), *expected)
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    message = study_error(tmp_path, run_edit(chains=-1, seed="x", temperature=0))
+    assert len(message.splitlines()) == 3
+    assert_mentions(message, "chains = -1", "seed = 'x'", "temperature = 0")
+
+
+@pytest.mark.parametrize(("chains", "per_block"), [(10, 4), (12, 9), (7, 3), (10, 20), (100, 48), (9973, 100)])
+def test_chains_that_do_not_fill_blocks_get_a_number_that_works(tmp_path: Path, chains: int, per_block: int) -> None:
+    message = study_error(tmp_path, run_edit(chains=chains, chains_per_block=per_block))
+    assert_mentions(message, f"chains ({chains}) must be a multiple of chains_per_block ({per_block})")
+    advice = int(message.rpartition("chains_per_block: ")[2])
+    assert chains % advice == 0
+    assert advice <= per_block
+    config = load_study(study_file(tmp_path, run_edit(chains=chains, chains_per_block=advice)), "paper", DATASETS)
+    assert config.runs["one"].config.blocks == chains // advice
+
+
+def test_mistake_in_a_scale_names_the_scale(tmp_path: Path) -> None:
+    edit = run_edit(scales={"demo": {"method": {"stepz": 10}}})
+    assert_mentions(
+        study_error(tmp_path, edit, "demo"), "runs.one at scale demo: method: unknown key 'stepz'", "'steps'"
+    )
+    load_study(study_file(tmp_path, edit), "paper", DATASETS)
+
+
+def test_scale_is_checked_as_a_whole(tmp_path: Path) -> None:
+    edit = run_edit(chains_per_block=4, scales={"demo": {"chains": 6}})
+    assert_mentions(study_error(tmp_path, edit, "demo"), "at scale demo", "chains (6)", "chains_per_block (4)")
+
+
+@pytest.mark.parametrize("text", ["runs: {one: [", "title: 'x\n", "a: b: c\n", "\tx: 1\n"])
+def test_yaml_syntax_error_names_file_and_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"not valid YAML: .*line \d+, column \d+") as caught:
+        load_study(path, "demo", DATASETS)
+    assert str(path) in str(caught.value)
+
+
+def test_key_given_twice_is_refused(tmp_path: Path) -> None:
+    path = study_file(tmp_path)
+    path.write_text(path.read_text() + "runs: {}\n")
+    with pytest.raises(ConfigError, match=r"the key 'runs' is given twice.*line \d+") as caught:
+        load_study(path, "demo", DATASETS)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "found"), [("", "NoneType"), ("- a\n", "list"), ("word\n", "str")])
+def test_study_that_is_not_a_mapping(tmp_path: Path, text: str, found: str) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=f"{path}: expected keys such as title and runs, found {found}"):
+        load_study(path, "demo", DATASETS)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.yaml: no such file"):
+        load_study(tmp_path / "nothing.yaml", "demo", DATASETS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"scale": "huge"}, ("scale = 'huge'", "'demo', 'laptop' or 'paper'")),
+        ({"studies": ["smal"]}, ("studies = 'smal'", "no such study; there are small")),
+        ({"studies": "small"}, ("studies = 'small'", "valid tuple")),
+        ({"device": "tpu"}, ("device = 'tpu'", "'cpu' or 'gpu'")),
+        ({"scael": "demo"}, ("unknown key 'scael'", "did you mean 'scale'?", "allowed keys: scale, studies")),
+        ({"results": 3}, ("results = 3", "valid string")),
+    ],
+)
+def test_mistakes_in_the_settings(tmp_path: Path, settings: dict[str, Any], expected: tuple[str, ...]) -> None:
+    folder = config_folder(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        load_atlas({"studies": ["small"]} | settings, folder)
+    assert_mentions(str(caught.value), str(folder / "config.yaml"), *expected)
+
+
+def test_mistake_in_the_registry_names_its_file(tmp_path: Path) -> None:
+    folder = config_folder(tmp_path)
+    data = yaml.safe_load((folder / "datasets.yaml").read_text())
+    data["diabetes"]["rows"] = -5
+    (folder / "datasets.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(ConfigError) as caught:
+        load_atlas({"studies": ["small"]}, folder)
+    assert_mentions(str(caught.value), str(folder / "datasets.yaml"), "diabetes.rows = -5", "greater than 0")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return load_study(study_file(tmp_path_factory.mktemp("study")), "paper", DATASETS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"runs": ["one", "two"]}, ("claims.error.runs: no run 'two' in study 'small'", "it has one")),
+        ({"relation": "below"}, ("claims.error.relation = 'below'", "'equals', 'at_most' or 'at_least'")),
+        ({"bound": None}, ("claims.error: relation 'at_most' needs bound",)),
+        ({"relation": "equals"}, ("claims.error: relation 'equals' needs paper_value and tolerance",)),
+        (
+            {"relation": "equals", "paper_value": 1.0, "tolerance": 0.0},
+            ("claims.error.tolerance = 0.0", "greater than 0"),
+        ),
+        ({"bond": 3.0}, ("claims.error: unknown key 'bond'", "did you mean 'bound'?")),
+        ({"bound": "low"}, ("claims.error.bound = 'low'", "valid number")),
+    ],
+)
+def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any], expected: tuple[str, ...]) -> None:
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | changes}}))
+    with pytest.raises(ConfigError) as caught:
+        load_claims(path, study)
+    assert_mentions(str(caught.value), str(path), *expected)

@@ -1,0 +1,129 @@
+"""The registry of data sets and its error messages."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.datasets import Registry, dataset_entry, load_registry
+
+REGISTRY = Path(__file__).parents[2] / "config" / "datasets.yaml"
+
+
+def _edited(tmp_path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
+    # Through JSON, which has no anchors, so that an edit reaches one file only.
+    data = json.loads(json.dumps(yaml.safe_load(REGISTRY.read_text())))
+    edit(data)
+    path = tmp_path / "datasets.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+def test_registry_has_the_papers_data_sets() -> None:
+    registry = load_registry(REGISTRY)
+    assert set(registry) == {
+        "airfoil", "bikesharing", "bikesharing_mile", "concrete", "energy", "protein", "yacht", "boston", "kin8nm",
+        "naval", "power_plant", "wine_red", "wine_white", "ionosphere", "adult", "diabetes", "digits",
+    }  # fmt: skip
+    assert "deprecated" in registry["boston"].note
+    assert "season" in registry["bikesharing_mile"].note
+    assert "row number" in registry["bikesharing_mile"].note
+    assert not registry["diabetes"].files
+    assert not registry["digits"].files
+
+
+def test_leaking_columns_of_bike_sharing_are_dropped() -> None:
+    reader = load_registry(REGISTRY)["bikesharing"].files[0].read
+    assert {"instant", "dteday", "casual", "registered"} == set(reader.drop)
+
+
+@pytest.mark.parametrize(
+    ("edit", "parts"),
+    [
+        (lambda d: d["airfoil"].update(licens="x"), ["airfoil", "licens", "did you mean 'licence'", "allowed keys"]),
+        (lambda d: d["airfoil"].update(rows="many"), ["airfoil.rows = 'many'", "valid integer"]),
+        (lambda d: d["airfoil"].update(task="regresion"), ["airfoil.task = 'regresion'", "'classification'"]),
+        (lambda d: d["yacht"]["files"][0]["read"].update(format="parquet"), ["yacht.files.0.read", "'xlsx'"]),
+        (lambda d: d["wine_red"]["files"][0]["read"].update(separator=";;"), ["separator = ';;'"]),
+        (lambda d: d["wine_red"]["files"][0].update(member="../x"), ["member = '../x'", "relative path"]),
+        (lambda d: d["wine_red"]["files"][0].update(mirror="/etc/x"), ["mirror = '/etc/x'", "relative path"]),
+        (lambda d: d["wine_red"]["files"][0].update(name="a/b"), ["name = 'a/b'"]),
+        (lambda d: d["wine_red"]["files"][0].update(url="ftp://x/y"), ["url = 'ftp://x/y'"]),
+        (lambda d: d["wine_red"]["files"][0].update(sha256="abc"), ["sha256 = 'abc'"]),
+        (lambda d: d["wine_red"]["files"][0].pop("sha256"), ["wine_red.files.0", "sha256 or table_sha256"]),
+        (lambda d: d["wine_red"].update(target="quali"), ["target 'quali'", "quality"]),
+        (lambda d: d["ionosphere"].update(classes=[]), ["ionosphere", "classes"]),
+        (lambda d: d["yacht"].update(task="classification", classes=["a", "b"]), ["yacht", "must be listed under"]),
+        (lambda d: d["ionosphere"]["files"][0]["read"].update(text=[]), ["'class'", "must be listed under read.text"]),
+        (lambda d: d["adult"]["files"][0].update(table_sha256="a" * 64), ["adult.files.0", "tables of numbers"]),
+        (lambda d: d["adult"]["files"][1].update(name="adult.data"), ["adult", "same name"]),
+        (lambda d: d["adult"]["files"][1]["read"].update(drop=["age"]), ["adult", "same used columns"]),
+        (lambda d: d["adult"]["files"][1]["read"]["text"].append("age"), ["adult", "text in the same"]),
+        (lambda d: d["adult"]["files"][1]["read"].update(strip_end={"age": "."}), ["strip_end", "age"]),
+        (lambda d: d["naval"]["files"][0]["read"].update(drop=["turbine"]), ["drop names turbine"]),
+        (lambda d: d["kin8nm"]["files"][0]["read"]["columns"].append("theta1"), ["theta1 twice"]),
+        (lambda d: d["digits"].update(bundled="iris"), ["digits.bundled = 'iris'", "'diabetes' or 'digits'"]),
+        (lambda d: d["digits"].pop("bundled"), ["digits", "either files or bundled"]),
+        (lambda d: d.update({"Two Words": d["digits"]}), ["Two Words"]),
+    ],
+)
+def test_mistake_is_named(tmp_path: Path, edit: Callable[[dict[str, Any]], None], parts: list[str]) -> None:
+    path = _edited(tmp_path, edit)
+    with pytest.raises(ConfigError) as caught:
+        load_registry(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    for part in parts:
+        assert part in message
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+    def edit(data: dict[str, Any]) -> None:
+        data["airfoil"]["rows"] = -1
+        data["yacht"]["nott"] = "x"
+
+    with pytest.raises(ConfigError) as caught:
+        load_registry(_edited(tmp_path, edit))
+    assert len(str(caught.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize("text", ["- a\n- b\n", "", "airfoil: 3\n"])
+def test_wrong_structure(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "datasets.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"datasets\.yaml"):
+        load_registry(path)
+
+
+def test_missing_registry_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        load_registry(tmp_path / "nowhere.yaml")
+
+
+def test_missing_data_set_lists_the_registered_ones() -> None:
+    registry = load_registry(REGISTRY)
+    with pytest.raises(ConfigError, match=r"'airfol' \(did you mean 'airfoil'\?\).*adult, airfoil, .*yacht"):
+        dataset_entry(registry, "airfol")
+    assert dataset_entry(registry, "yacht") is registry["yacht"]
+
+
+def test_missing_file_lists_the_files() -> None:
+    registry = load_registry(REGISTRY)
+    with pytest.raises(ConfigError, match=r"no file 'adult\.names'.*adult\.data, adult\.test"):
+        registry["adult"].file("adult.names")
+    with pytest.raises(ConfigError, match="bundled"):
+        registry["digits"].file("digits.csv")
+
+
+def test_entries_are_frozen() -> None:
+    entry = load_registry(REGISTRY)["yacht"]
+    with pytest.raises(ValueError, match="frozen"):
+        entry.rows = 3
+
+
+def test_registry_has_a_json_schema() -> None:
+    assert "DatasetEntry" in Registry.model_json_schema()["$defs"]

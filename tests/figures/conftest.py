@@ -1,0 +1,20 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance, collect
+
+
+@pytest.fixture
+def provenance(tmp_path: Path) -> Provenance:
+    return collect({"study": "sampling_perspective", "scale": "demo", "runs": ["a", "b"], "seed": 3}, root=tmp_path)
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Callable[[str], FigureOutputs]:
+    def make(folder: str) -> FigureOutputs:
+        return FigureOutputs.of(tmp_path / folder / f"figure.{suffix}" for suffix in ("pdf", "png", "csv"))
+
+    return make

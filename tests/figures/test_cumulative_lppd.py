@@ -1,0 +1,118 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.sampling_perspective import cumulative_lppd
+from bnn_atlas.figures.sampling_perspective.lppd import lppd_curves
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables import Row, write_table
+from bnn_atlas.provenance import Provenance
+
+Outputs = Callable[[str], FigureOutputs]
+FIRST = {1: (0.6, 0.04), 2: (0.7, 0.03), 4: (0.75, 0.0)}
+
+
+def rows(run: str, dataset: str = "airfoil", method: str = "mclmc", shift: float = 0.0, split: int = 0) -> list[Row]:
+    common: dict[str, Any] = {
+        "study": "s", "run": run, "scale": "demo", "split": split, "dataset": dataset, "model": "mlp", "method": method
+    }  # fmt: skip
+    chains = [
+        Row(**common, chains=c, draws=100, metric="lppd_cumulative_chains", value=v + shift, standard_error=sd)
+        for c, (v, sd) in FIRST.items()
+    ]
+    draws = [
+        Row(**common, chains=4, draws=d, metric="lppd_cumulative_draws", value=0.75 - 0.1 / d + shift)
+        for d in (1, 10, 100)
+    ]
+    return [*chains, *draws, Row(**common, chains=4, draws=100, metric="rmse", value=0.1)]
+
+
+def frame(*parts: list[Row]) -> pd.DataFrame:
+    return pd.DataFrame([row for part in parts for row in part], columns=Row._fields)
+
+
+def test_files_appear_with_the_plotted_numbers(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    write_table(tmp_path / "table.parquet", rows("mile"))
+    for folder in ("a", "b"):
+        cumulative_lppd(tmp_path / "table.parquet", outputs(folder), provenance, labels={"mile": "MILE"})
+    for first, second in zip(outputs("a"), outputs("b"), strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    chains = table[table["over"] == "chains"]
+    assert list(chains["count"]) == [1, 2, 4]
+    assert list(chains["mean"]) == [0.6, 0.7, 0.75]
+    np.testing.assert_allclose(chains["sd"], [0.04, 0.03, 0], rtol=1e-12)
+    assert set(table["label"]) == {"MILE"}
+    draws = table[table["over"] == "draws"]
+    assert list(draws["count"]) == [1, 10, 100]
+    assert draws["sd"].isna().all()
+
+
+def test_many_data_sets_and_methods_fit(outputs: Outputs, provenance: Provenance) -> None:
+    parts = [rows(f"{m}_{d}", d, m) for d in ("a", "b", "c", "d", "e") for m in ("mclmc", "hmc")]
+    cumulative_lppd(frame(*parts), outputs("a"), provenance, classification=["b", "c"])
+    assert len(pd.read_csv(outputs("a").csv)) == 5 * 2 * 6
+
+
+def test_grids_are_chosen_ordered_and_averaged_by_name() -> None:
+    table = frame(rows("mile-1", shift=0.1), rows("mile-2", shift=-0.1), rows("mile_long"), rows("hmc", method="hmc"))
+    curves = lppd_curves(table, ["hmc", "mile"], {"mile": "MILE"}, "t")
+    assert list(dict.fromkeys(curves["label"])) == ["hmc", "MILE"]
+    mile = curves[(curves["label"] == "MILE") & (curves["over"] == "chains")]
+    np.testing.assert_allclose(mile["mean"], [0.6, 0.7, 0.75])
+    between = np.var([0.1, -0.1], ddof=1)
+    np.testing.assert_allclose(mile["sd"], np.sqrt(np.array([0.04, 0.03, 0]) ** 2 + between))
+    assert set(mile["repetitions"]) == {2}
+    draws = curves[(curves["label"] == "MILE") & (curves["over"] == "draws")]
+    np.testing.assert_allclose(draws["sd"], np.sqrt(between))
+
+
+def test_splits_are_repetitions_and_counts_that_one_lacks_are_left_out() -> None:
+    short = [row for row in rows("mile", split=1) if not (row.chains == 4 and row.metric == "lppd_cumulative_chains")]
+    curves = lppd_curves(frame(rows("mile"), short), None, {}, "t")
+    assert list(curves.loc[curves["over"] == "chains", "count"]) == [1, 2]
+    assert set(curves["repetitions"]) == {2}
+
+
+def test_minus_infinity_leaves_a_gap_and_stays_in_the_csv(outputs: Outputs, provenance: Provenance) -> None:
+    table = frame(rows("mile"))
+    table.loc[0, ["value", "standard_error"]] = [-np.inf, np.nan]
+    cumulative_lppd(table, outputs("a"), provenance)
+    saved = pd.read_csv(outputs("a").csv)
+    assert saved["mean"][0] == -np.inf
+    assert np.isnan(saved["sd"][0])
+    assert np.isfinite(saved["mean"][1:]).all()
+
+
+def test_nothing_finite_still_makes_a_figure(outputs: Outputs, provenance: Provenance) -> None:
+    table = frame(rows("mile"))
+    table["value"] = -np.inf
+    cumulative_lppd(table, outputs("a"), provenance)
+    assert (pd.read_csv(outputs("a").csv)["mean"] == -np.inf).all()
+
+
+def test_one_chain_and_one_draw_are_enough(outputs: Outputs, provenance: Provenance) -> None:
+    table = frame([row._replace(chains=1, draws=1) for row in rows("mile") if 1 in (row.chains, row.draws)])
+    cumulative_lppd(table, outputs("a"), provenance)
+    assert list(pd.read_csv(outputs("a").csv)["count"]) == [1, 1]
+
+
+def test_bad_tables_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    write_table(tmp_path / "empty.parquet", [])
+    with pytest.raises(ValueError, match=r"empty\.parquet: no rows with metric lppd_cumulative_chains"):
+        cumulative_lppd(tmp_path / "empty.parquet", outputs("a"), provenance)
+    with pytest.raises(ValueError, match="no cumulative LPPD of hmc, nuts; it has mile"):
+        cumulative_lppd(frame(rows("mile")), outputs("a"), provenance, runs=["hmc", "mile", "nuts"])
+    table = frame(rows("mile"))
+    table.loc[1, "value"] = np.nan
+    with pytest.raises(
+        ValueError, match="lppd_cumulative_chains of run mile, split 0 at 2 chains and 100 draws is NaN"
+    ):
+        cumulative_lppd(table, outputs("a"), provenance)
+    assert not outputs("a").png.exists()

@@ -1,0 +1,200 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures import ggplot
+from bnn_atlas.figures.ggplot import RCODE, RError, RWarning
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.r_setup import PACKAGES, available
+from bnn_atlas.figures.sampling_perspective import marginal_densities
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+Outputs = Callable[[str], FigureOutputs]
+needs_r = pytest.mark.skipif(available() is not None, reason=str(available()))
+
+
+def draws(chains: int = 3, size: int = 50) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    scalars = [("layer1.bias[0]", 1, "bias"), ("layer0.weight[0,0]", 0, "weight"), ("layer0.weight[0,1]", 0, "weight"),
+               ("log_sigma", None, "scale")]  # fmt: skip
+    parts = [
+        pd.DataFrame(
+            {"chain": c, "draw": np.arange(size), "parameter": name, "layer": layer, "role": role,
+             "value": rng.normal(c - 1, 0.5, size).astype("float32")}
+        ).astype({"layer": "Int32", "parameter": "str", "role": "str"})
+        for c in range(chains) for name, layer, role in scalars
+    ]  # fmt: skip
+    return pd.concat(parts).astype({"parameter": "category", "role": "category"})
+
+
+@needs_r
+def test_densities_are_drawn_the_same_twice(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    draws().to_parquet(tmp_path / "draws.parquet")
+    for folder in ("a", "b"):
+        marginal_densities(
+            tmp_path / "draws.parquet",
+            outputs(folder),
+            provenance,
+            prior_sd={"layer0.weight[0,0]": 1.0},
+            chains_shown=2,
+        )
+    for first, second in zip(outputs("a"), outputs("b"), strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
+    assert b"(D:19700101000000)" in outputs("a").pdf.read_bytes()
+    table = pd.read_csv(outputs("a").csv)
+    assert list(dict.fromkeys(zip(table["layer"], table["label"], strict=True))) == [
+        ("layer 1", "W1[1,1]"), ("layer 1", "W1[1,2]"), ("layer 2", "b2[1]"), ("other", "log sigma")
+    ]  # fmt: skip
+    curves = table.groupby(["label", "curve"])["chain"].agg(lambda chains: list(chains.dropna().unique()))
+    assert curves["W1[1,1]"].to_dict() == {"chain": [0, 1], "pooled": [], "prior": []}
+    assert curves["b2[1]"].to_dict() == {"chain": [0, 1], "pooled": []}
+    prior = table[table["curve"] == "prior"]
+    np.testing.assert_allclose(prior["density"], np.exp(-(prior["x"] ** 2) / 2) / np.sqrt(2 * np.pi), rtol=1e-5)
+    assert not list(Path.cwd().glob("Rplots.pdf"))
+
+
+@needs_r
+def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenance: Provenance) -> None:
+    frame = draws()
+    marginal_densities(frame[frame["parameter"] == "log_sigma"], outputs("a"), provenance, limit=4.0)
+    table = pd.read_csv(outputs("a").csv)
+    chains = table[table["curve"] == "chain"].groupby("x")["density"].mean()
+    pooled = table[table["curve"] == "pooled"].set_index("x")["density"]
+    np.testing.assert_allclose(pooled, chains, atol=2e-4)
+    np.testing.assert_allclose(np.trapezoid(pooled, pooled.index), 1, atol=2e-3)
+    assert (table["x"].min(), table["x"].max()) == (-4, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda frame: frame.drop(columns="role"), "no column role"),
+        (lambda frame: frame.iloc[:0], "there are no draws"),
+        (
+            lambda frame: frame.assign(value=frame["value"].where(frame["draw"] != 3)),
+            "12 draws are not finite, first chain 0",
+        ),
+        (lambda frame: frame[frame["draw"] == 0], "has one draw of"),
+    ],
+)
+def test_bad_draws_are_refused_before_r(
+    change: Callable[[pd.DataFrame], pd.DataFrame], says: str, outputs: Outputs, provenance: Provenance
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        marginal_densities(change(draws()), outputs("a"), provenance)
+
+
+@needs_r
+def test_data_keep_their_meaning_in_r() -> None:
+    frame = pd.DataFrame({"i": [1, 2], "x": [0.5, np.nan], "t": ["a", "µ"], "b": [True, False]}, index=[7, 7])
+    frame["f"] = pd.Categorical(["z", "a"], ["z", "a", "unused"])
+    converted = ggplot.to_r(frame)
+    assert list(converted.names) == ["i", "x", "t", "b", "f"]
+    assert list(converted.rx2("i")) == [1, 2]
+    assert np.isnan(converted.rx2("x")[1])
+    assert list(converted.rx2("t")) == ["a", "µ"]
+    assert list(converted.rx2("f").levels) == ["z", "a", "unused"]
+    assert list(converted.rx2("f")) == [1, 2]
+    pd.testing.assert_frame_equal(ggplot.from_r(converted), frame.reset_index(drop=True), check_dtype=False)
+
+
+@needs_r
+def test_what_is_missing_in_r_is_missing_here() -> None:
+    from rpy2 import robjects
+
+    made = robjects.r("data.frame(i = c(1L, NA), x = c(NA, 2), t = c('a', NA), f = factor(c(NA, 'b')))")
+    back = ggplot.from_r(made)
+    assert back.isna().to_dict("list") == {
+        "i": [False, True],
+        "x": [True, False],
+        "t": [False, True],
+        "f": [True, False],
+    }
+    assert back["i"][0] == 1
+
+
+def run(tmp_path: Path, code: str, outputs: FigureOutputs, provenance: Provenance, **settings: object) -> None:
+    (tmp_path / "mine.R").write_text(code)
+    files = [RCODE / "theme.R", RCODE / "draw.R", tmp_path / "mine.R"]
+    ggplot.run("mine", files, pd.DataFrame({"x": [1.0, 2.0]}), outputs, provenance, **settings)
+
+
+SMALL = """mine <- function(data, shift = 0, word = "", flag = NULL) {
+  data$x <- data$x + shift
+  data$word <- word
+  data$null <- is.null(flag)
+  %s
+  list(plot = ggplot2::ggplot(data, ggplot2::aes(x, x)) + ggplot2::geom_point(), data = data, width = 2, height = 1)
+}"""
+
+
+@needs_r
+def test_settings_reach_r(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:
+    run(tmp_path, SMALL % "", outputs("a"), provenance, shift=1.5, word=["a", "b"], flag=None)
+    assert outputs("a").csv.read_text() == "x,word,null\n2.5,a,True\n3.5,b,True\n"
+    with pytest.raises(TypeError, match="setting 'flag'"):
+        run(tmp_path, SMALL % "", outputs("a"), provenance, flag={"a": 1})
+
+
+@needs_r
+def test_r_errors_come_back_with_their_place(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:
+    code = "check <- function(data) stop('the data are too small')\n" + SMALL % "check(data)"
+    with pytest.raises(RError, match=r"'mine' \(mine\.R\): the data are too small \(in check\(data\)\)"):
+        run(tmp_path, code, outputs("a"), provenance)
+    with pytest.raises(RError, match=r"(?s)'mine' \(mine\.R\): .*object 'nowhere' not found"):
+        run(tmp_path, SMALL.replace("(x, x)", "(x, nowhere)") % "", outputs("a"), provenance)
+    with pytest.raises(RError, match=r"(?s)mine\.R: R cannot load it: .*unexpected"):
+        run(tmp_path, "mine <- function( {", outputs("a"), provenance)
+    with pytest.raises(RError, match="no function 'mine'"):
+        run(tmp_path, "yours <- 1", outputs("a"), provenance)
+    with pytest.raises(RError, match=r"other\.R: no such R file"):
+        ggplot.run("mine", [tmp_path / "other.R"], pd.DataFrame({"x": [1]}), outputs("a"), provenance)
+    assert list(outputs("a").pdf.parent.iterdir()) == []
+
+
+@needs_r
+def test_r_warnings_come_back(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:
+    with pytest.warns(RWarning, match="mind the gap"):
+        run(tmp_path, SMALL % "warning('mind the gap')", outputs("a"), provenance)
+    assert outputs("a").png.exists()
+
+
+def fake(folder: Path, name: str, says: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{says}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_missing_r_is_one_line_with_the_command(
+    tmp_path: Path, outputs: Outputs, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = available()
+    assert missing is not None
+    assert missing.reason == "there is no R on the PATH"
+    assert "apt-get install" in str(missing)
+    assert "\n" not in str(missing)
+    with pytest.raises(RError, match=r"there is no R on the PATH; the R figures need it: apt-get install .*ggplot2"):
+        marginal_densities(draws(), outputs("a"), provenance)
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        ("echo ggplot2 ragg", "R has no package patchwork, systemfonts"),
+        ("exit 3", "does not run"),
+        (f"echo {' '.join(PACKAGES)}", None),
+    ],
+)
+def test_missing_packages_are_named(
+    says: str, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, "R", "exit 0")
+    fake(tmp_path, "Rscript", says)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    missing = available()
+    assert (missing is None) if reason is None else (missing is not None and reason in str(missing))

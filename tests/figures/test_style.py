@@ -1,0 +1,131 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from PIL import Image
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def draw(outputs: FigureOutputs, provenance: Provenance) -> None:
+    data = pd.DataFrame({"x": [0.1, 1 / 3], "y": np.array([1, 1e-9], dtype="float32"), "name": ["a", "b,c"]})
+    with style.context():
+        figure = Figure(figsize=(style.COLUMN_WIDTH, 2))
+        ax = figure.subplots()
+        ax.plot(data["x"], data["y"], label="σ²")
+        ax.set_xlabel("x")
+        style.legend_below(figure, {"σ²": Line2D([], [])})
+        style.save(figure, data, outputs, provenance)
+
+
+def test_the_same_figure_gives_the_same_bytes(outputs: Outputs, provenance: Provenance) -> None:
+    for folder in ("a", "b"):
+        draw(outputs(folder), provenance)
+    for first, second in zip(outputs("a"), outputs("b"), strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    assert sorted(path.name for path in outputs("a").csv.parent.iterdir()) == ["figure.csv", "figure.pdf", "figure.png"]
+
+
+def test_bytes_depend_on_no_user_setting_or_hash_seed(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    draw(outputs("a"), provenance)
+    (tmp_path / "matplotlibrc").write_text("font.size: 22\naxes.facecolor: red\nsavefig.bbox: tight\nbackend: svg\n")
+    files = [str(path) for path in outputs("b")]
+    code = (
+        "from test_style import draw, FigureOutputs, Provenance\n"
+        f"draw(FigureOutputs.of({files}), Provenance.from_json('{provenance.to_json()}'))"
+    )
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "MPLCONFIGDIR": str(tmp_path),
+        "PYTHONHASHSEED": "7",
+        "TZ": "Asia/Tokyo",
+    }
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    for first, second in zip(outputs("a"), outputs("b"), strict=True):
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_files_say_what_made_them(outputs: Outputs, provenance: Provenance) -> None:
+    draw(outputs("a"), provenance)
+    assert read_provenance(outputs("a").png) == provenance
+    assert read_provenance(outputs("a").pdf) == provenance
+    with Image.open(outputs("a").png) as image:
+        assert image.size[0] == round(style.COLUMN_WIDTH * style.DPI)
+    pdf = outputs("a").pdf.read_bytes()
+    assert b"CreationDate" not in pdf
+    assert b"/Subtype /Type3" not in pdf  # fonts as outlines that editors and checkers take
+
+
+def test_the_csv_reads_back_to_the_plotted_numbers(outputs: Outputs, provenance: Provenance) -> None:
+    draw(outputs("a"), provenance)
+    assert outputs("a").csv.read_text() == 'x,y,name\n0.1,1.0,a\n0.3333333333333333,1e-09,"b,c"\n'
+
+
+def test_a_note_names_any_scale_but_the_papers(provenance: Provenance) -> None:
+    assert style.scale_note(provenance) == "reduced setting: scale demo"
+    assert style.scale_note(Provenance(**{**vars(provenance), "settings": {"scale": "paper"}})) == ""
+    assert style.scale_note(Provenance(**{**vars(provenance), "settings": {}})) == ""
+
+
+def test_nothing_to_plot_is_an_error_and_leaves_no_file(outputs: Outputs, provenance: Provenance) -> None:
+    with style.context(), pytest.raises(ValueError, match="nothing to plot"):
+        style.save(Figure(), pd.DataFrame({"x": []}), outputs("a"), provenance)
+    assert list(outputs("a").csv.parent.iterdir()) == []
+
+
+def test_the_look_ends_with_its_context() -> None:
+    before = dict(mpl.rcParams)
+    with style.context():
+        assert mpl.rcParams["pdf.fonttype"] == 42
+    assert dict(mpl.rcParams) == before
+
+
+def test_provenance_is_refused_where_there_is_none(tmp_path: Path) -> None:
+    Image.new("L", (2, 2)).save(tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(b"no image")
+    (tmp_path / "c.pdf").write_bytes(b"no document")
+    for name, says in (("a.png", "holds no provenance"), ("b.png", "not a readable"), ("c.pdf", "not a readable")):
+        with pytest.raises(ValueError, match=f"{name}: {says}"):
+            read_provenance(tmp_path / name)
+    with pytest.raises(ValueError, match=r"not in '\.svg'"):
+        read_provenance(tmp_path / "d.svg")
+
+
+def test_outputs_are_told_apart_by_their_endings() -> None:
+    assert FigureOutputs.of(["a.csv", "a.pdf", "a.png"]) == (Path("a.pdf"), Path("a.png"), Path("a.csv"))
+    for files in (["a.pdf"], ["a.pdf", "b.pdf", "a.png", "a.csv"]):
+        with pytest.raises(ValueError, match=r"one \.pdf, one \.png and one \.csv"):
+            FigureOutputs.of(files)
+
+
+def test_a_method_keeps_its_look() -> None:
+    hmc, mile, other, unknown = style.lines(["hmc", "mclmc", "mclmc", "something"])
+    assert hmc == style.METHODS["hmc"]
+    assert mile == style.METHODS["mclmc"]
+    assert len({hmc, mile, other, unknown}) == 4
+    assert len(set(style.METHODS.values())) == len(style.METHODS)
+    with pytest.raises(ValueError, match="cannot be told apart"):
+        style.lines(["x"] * (len(style.CYCLE) + 1))
+
+
+def test_numbers_and_names_are_readable() -> None:
+    assert style.thousands(10_000_000) == "10,000,000"
+    assert [style.short_count(n) for n in (1, 500, 1000, 2500, 1e6, 2e9)] == ["1", "500", "1k", "2.5k", "1M", "2G"]
+    names = ["layer0.weight[3,2]", "layer4.bias[1]", "log_sigma", "layer1.weight[0,1,2,3]", "gate.scale[0]"]
+    assert [parameter_label(n) for n in names] == ["W1[4,3]", "b5[2]", "log sigma", "W2[1,2,3,4]", "gate scale[0]"]

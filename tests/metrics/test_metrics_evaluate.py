@@ -1,0 +1,207 @@
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from bnn_atlas.metrics import energy
+from bnn_atlas.metrics.evaluate import ScoreSettings, score, write_scored
+from bnn_atlas.metrics.tables import RunIdentity, read_table
+from bnn_atlas.posterior.predictive import Predictive
+
+RUN = RunIdentity("sampling_perspective", "airfoil", "demo", 1, "airfoil", "mlp-16", "mclmc")
+
+
+class Data(NamedTuple):
+    x_test: np.ndarray
+    y_test: np.ndarray
+    y_scale: float
+
+
+def regression(chains=4, draws=40):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(25, 2))
+    theta = np.array([0.5, -1.0, -0.7]) + 0.1 * rng.normal(size=(chains, draws, 3))
+    return theta, Data(x, x @ [0.5, -1.0] + 0.5 * rng.normal(size=25), 3.0)
+
+
+def only(scored, metric):
+    """The one row of a metric."""
+    rows = [row for row in scored.rows if row.metric == metric]
+    assert len(rows) == 1, f"{metric}: {len(rows)} rows"
+    return rows[0]
+
+
+def test_regression_run_has_every_metric_with_the_values_of_brute_force(memory_pool, predict_linear):
+    theta, data = regression()
+    scored = score(memory_pool(theta), predict_linear, data, RUN)
+    mean = theta[..., :-1] @ data.x_test.T
+    scale = np.exp(theta[..., -1:])
+    mixture = logsumexp(norm.logpdf(data.y_test, mean, scale), axis=(0, 1)) - np.log(160)
+    lppd = only(scored, "lppd")
+    assert lppd.value == pytest.approx(mixture.mean())
+    assert lppd.standard_error == pytest.approx(mixture.std(ddof=1) / 5)
+    assert (lppd.chains, lppd.draws, lppd.note) == (4, 40, "")
+    assert lppd[:7] == RUN
+    assert only(scored, "nll").value == -lppd.value
+    rmse = np.sqrt(np.mean((mean.mean(axis=(0, 1)) - data.y_test) ** 2))
+    assert only(scored, "rmse").value == pytest.approx(rmse)
+    assert only(scored, "rmse_original_units").value == pytest.approx(3 * rmse)
+    pit = norm.cdf(data.y_test, mean, scale).mean(axis=(0, 1))
+    assert only(scored, "coverage_0.9").value == pytest.approx(((pit >= 0.05) & (pit <= 0.95)).mean())
+    for metric in ("nll_moment_matched", "calibration_error", "calibration_error_as_published", "pit_histogram_0.1",
+                   "pit_histogram_1", "lppd_chain_mean", "lppd_chain_min", "lppd_chain_max", "rhat_weight_max",
+                   "rhat_weight_median", "rhat_function_max", "rhat_chainwise_weight_max",
+                   "rhat_chainwise_function_median", "ess_bulk_weight_median", "ess_tail_function_min",
+                   "variance_between_weight_median"):  # fmt: skip
+        assert np.isfinite(only(scored, metric).value), metric
+    assert only(scored, "chains_excluded").value == 0
+    assert not any(row.metric.startswith(("energy", "acceptance", "divergences")) for row in scored.rows)
+
+
+def test_cumulative_curves_have_one_row_per_point(memory_pool, predict_linear):
+    theta, data = regression()
+    scored = score(memory_pool(theta), predict_linear, data, RUN, ScoreSettings(running_points=10))
+    over_chains = [row for row in scored.rows if row.metric == "lppd_cumulative_chains"]
+    assert [row.chains for row in over_chains] == [1, 2, 3, 4]
+    assert {row.draws for row in over_chains} == {40}
+    assert over_chains[-1].value == pytest.approx(only(scored, "lppd").value)
+    assert over_chains[0].standard_error > 0
+    assert "5 random orders" in over_chains[0].note
+    over_draws = [row for row in scored.rows if row.metric == "lppd_cumulative_draws"]
+    assert [row.draws for row in over_draws] == [1, 2, 3, 5, 8, 12, 18, 27, 40]
+    assert {row.chains for row in over_draws} == {4}
+    assert over_draws[-1].value == pytest.approx(only(scored, "lppd").value)
+    running = scored.chains
+    assert running["draws"].tolist()[: len(over_draws)] == [row.draws for row in over_draws]
+    single = running[running["draws"] == 40]["lppd"]
+    assert only(scored, "lppd_chain_mean").value == pytest.approx(single.mean())
+    assert only(scored, "lppd_chain_max").value == pytest.approx(single.max())
+
+
+def test_memory_limit_does_not_change_a_value(memory_pool, predict_linear):
+    theta, data = regression()
+    settings = ScoreSettings(function_rows=2)
+    large = score(memory_pool(theta), predict_linear, data, RUN, settings)
+    small = score(
+        memory_pool(theta, chunk=7), predict_linear, data, RUN, ScoreSettings(function_rows=2, max_bytes=5120)
+    )
+    assert [row._replace(value=0, standard_error=None) for row in large.rows] == [
+        row._replace(value=0, standard_error=None) for row in small.rows
+    ]
+    np.testing.assert_allclose([r.value for r in small.rows], [r.value for r in large.rows], rtol=1e-9)
+
+
+def test_divergent_chain_is_excluded_everywhere_and_every_row_says_so(memory_pool, predict_linear):
+    theta, data = regression()
+    clean = score(memory_pool(theta[1:]), predict_linear, data, RUN)
+    theta[0, 30] = np.nan
+    statistics = {"energy_change": np.ones((4, 40)), "divergent": np.zeros((4, 40), np.int32)}
+    scored = score(memory_pool(theta, statistics), predict_linear, data, RUN)
+    for row in clean.rows:
+        if row.metric == "chains_excluded":
+            continue
+        other = [r for r in scored.rows if (r.metric, r.chains, r.draws) == (row.metric, row.chains, row.draws)]
+        assert len(other) == 1, row.metric
+        np.testing.assert_allclose(other[0].value, row.value, rtol=1e-9, err_msg=row.metric)
+        assert "1 of 4 chains excluded" in other[0].note
+    excluded = only(scored, "chains_excluded")
+    assert (excluded.value, excluded.chains) == (1, 4)
+    assert only(scored, "divergences").chains == 4
+    assert scored.chains.groupby("chain")["divergent"].all().tolist() == [True, False, False, False]
+    assert scored.chains[scored.chains["chain"] == 0]["lppd"].isna().all()
+
+
+def test_run_without_a_usable_chain_reports_nan(memory_pool, predict_linear, tmp_path):
+    theta, data = regression()
+    scored = score(memory_pool(theta * np.nan), predict_linear, data, RUN)
+    for metric in ("lppd", "nll", "rmse", "rmse_original_units", "rhat_weight_max", "ess_bulk_function_median"):
+        row = only(scored, metric)
+        assert np.isnan(row.value)
+        assert "no chain left" in row.note
+        assert row.chains == 0
+    assert only(scored, "chains_excluded").value == 4
+    write_all(scored, tmp_path)
+
+
+def test_density_of_zero_is_reported_as_minus_infinity(memory_pool):
+    def predict(theta, x):
+        log_probs = np.where(theta[:, None, :] > 0, np.log([0.5, 0.5]), np.array([0.0, -np.inf]))
+        return Predictive(log_probs=np.broadcast_to(log_probs, (len(theta), len(x), 2)))
+
+    data = Data(np.ones((3, 1)), np.array([0, 0, 1]), 1.0)
+    scored = score(memory_pool(np.full((2, 5, 1), -1.0)), predict, data, RUN)
+    assert only(scored, "lppd").value == -np.inf
+    assert only(scored, "lppd").standard_error is None
+    assert only(scored, "lppd").note == "1 of 3 rows have density 0"
+    assert only(scored, "nll").value == np.inf
+    assert only(scored, "accuracy").value == pytest.approx(2 / 3)
+    assert only(scored, "ece").value == pytest.approx(1 / 3)
+    assert only(scored, "rhat_weight_max").note == "1 of 1 quantities left out: constant or not finite draws"
+
+
+def test_classification_run_has_its_metrics(memory_pool, predict_softmax):
+    rng = np.random.default_rng(1)
+    data = Data(rng.normal(size=(30, 2)), rng.integers(0, 3, size=30), 1.0)
+    scored = score(memory_pool(rng.normal(size=(2, 20, 6))), predict_softmax, data, RUN)
+    metrics = {row.metric for row in scored.rows}
+    assert {"accuracy", "ece", "nll", "lppd", "rhat_function_max"} <= metrics
+    assert not metrics & {"rmse", "nll_moment_matched", "calibration_error"}
+
+
+def test_ensemble_of_single_draws_says_why_there_is_no_rhat(memory_pool, predict_linear):
+    theta, data = regression(chains=5, draws=1)
+    scored = score(memory_pool(theta), predict_linear, data, RUN)
+    assert np.isfinite(only(scored, "lppd").value)
+    assert np.isnan(only(scored, "rhat_weight_max").value)
+    assert only(scored, "rhat_weight_max").note == "undefined: needs at least 4 draws"
+    assert only(scored, "rhat_chainwise_weight_max").note == "undefined: needs at least 8 draws"
+    one = score(memory_pool(regression(chains=1)[0]), predict_linear, data, RUN)
+    assert only(one, "rhat_function_median").note == "undefined: needs at least 2 chains"
+    assert np.isfinite(only(one, "ess_bulk_weight_median").value)
+
+
+def test_energy_summaries_by_hand(memory_pool, predict_linear):
+    theta, data = regression(chains=2, draws=4)
+    change = np.array([[0.0, 2.0, np.inf, 4.0], [-6.0, -6.0, -6.0, -6.0]])
+    statistics = {"energy_change": change, "acceptance": np.full((2, 4), 0.75), "divergent": 3 * (change == np.inf),
+                  "energy_change_squared": np.full((2, 4), 0.6)}  # fmt: skip
+    scored = score(memory_pool(theta, statistics), predict_linear, data, RUN)
+    assert only(scored, "energy_change_mean").value == pytest.approx((6 - 24) / 7)
+    assert only(scored, "energy_change_max_abs").value == 6
+    assert only(scored, "energy_change_variance_per_dimension").value == pytest.approx((4.0 + 0.0) / 2 / 3)
+    assert only(scored, "energy_change_mean").note == "1 of 8 values are not finite and left out"
+    assert only(scored, "energy_change_nonfinite").value == 1
+    assert only(scored, "acceptance_mean").value == 0.75
+    assert only(scored, "divergences").value == 3
+    assert only(scored, "energy_change_mean_square_per_dimension").value == pytest.approx(0.2)
+    assert np.isnan(energy.mean(energy.finite(np.full((2, 3), np.nan))))
+
+
+def write_all(scored, folder):
+    folder.mkdir(exist_ok=True)
+    paths = {name: folder / f"{name}.parquet" for name in ("table", "parameters", "functions", "chains")}
+    write_scored(scored, **paths)
+    return paths
+
+
+def test_files_have_their_columns_and_the_same_bytes_each_time(memory_pool, predict_linear, tmp_path):
+    theta, data = regression()
+    pool = memory_pool(theta)
+    first = write_all(score(pool, predict_linear, data, RUN), tmp_path / "a")
+    second = write_all(score(pool, predict_linear, data, RUN), tmp_path / "b")
+    for name in first:
+        assert first[name].read_bytes() == second[name].read_bytes(), name
+    assert len(read_table(first["table"])) > 30
+    parameters = pq.read_table(first["parameters"])
+    assert parameters.column_names == [
+        "name", "layer", "role", "rhat", "rhat_chainwise_max", "rhat_chainwise_median", "ess_bulk", "ess_tail",
+        "within", "between",
+    ]  # fmt: skip
+    assert parameters["name"].to_pylist() == [f"layer0.weight[{i}]" for i in range(3)]
+    functions = pq.read_table(first["functions"]).to_pandas()
+    assert functions["row"].tolist() == list(range(25))
+    assert functions["class"].isna().all()
+    assert pq.read_table(first["chains"]).column_names == ["chain", "divergent", "draws", "lppd"]

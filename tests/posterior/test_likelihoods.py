@@ -1,0 +1,138 @@
+"""Likelihoods against SciPy, at ordinary and at extreme outputs."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+from jax import numpy as jnp
+
+from bnn_atlas.config.methods import (
+    CategoricalLikelihood,
+    GaussianLikelihood,
+    HeteroscedasticLikelihood,
+    LearnedNoiseLikelihood,
+    LikelihoodConfig,
+)
+from bnn_atlas.posterior.likelihoods import extra_parameters, log_density, log_likelihood, noise, outputs_needed
+
+RNG = np.random.default_rng(4)
+ROWS = 40
+MEAN, RAW, Y = RNG.normal(size=(3, ROWS)) * 2
+LOGITS = RNG.normal(size=(5, ROWS)) * 3
+LABELS = RNG.integers(0, 5, ROWS)
+NOTHING = jnp.zeros(0)
+EXP = HeteroscedasticLikelihood(head="exp")
+SOFTPLUS = HeteroscedasticLikelihood(head="softplus")
+
+
+def rows(config: LikelihoodConfig, outputs: np.ndarray, y: np.ndarray, extra: float | None = None) -> np.ndarray:
+    """Log densities of all rows; their sum is checked against `log_likelihood`."""
+    own = NOTHING if extra is None else jnp.float32([extra])
+    target = jnp.asarray(y, jnp.int32 if y.dtype.kind == "i" else jnp.float32)
+    values = log_density(config, jnp.asarray(outputs, jnp.float32), own, target)
+    total = log_likelihood(config, jnp.asarray(outputs, jnp.float32), own, target)
+    np.testing.assert_allclose(total, np.sum(np.float64(values)), rtol=1e-5)
+    assert values.shape == y.shape
+    return np.asarray(values)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 3.0])
+def test_known_noise(sigma: float) -> None:
+    expected = scipy.stats.norm.logpdf(Y, MEAN, sigma)
+    np.testing.assert_allclose(rows(GaussianLikelihood(sigma=sigma), MEAN[None], Y), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("log_sigma", [-2.0, 0.0, 1.0])
+def test_learned_noise(log_sigma: float) -> None:
+    expected = scipy.stats.norm.logpdf(Y, MEAN, np.exp(log_sigma))
+    found = rows(LearnedNoiseLikelihood(), MEAN[None], Y, log_sigma)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_exponential_head() -> None:
+    expected = scipy.stats.norm.logpdf(Y, MEAN, np.exp(RAW))
+    np.testing.assert_allclose(rows(EXP, np.stack([MEAN, RAW]), Y), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_softplus_head() -> None:
+    expected = scipy.stats.norm.logpdf(Y, MEAN, np.logaddexp(0, RAW) + 1e-6)
+    np.testing.assert_allclose(rows(SOFTPLUS, np.stack([MEAN, RAW]), Y), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_categorical() -> None:
+    expected = (LOGITS - scipy.special.logsumexp(LOGITS, axis=0))[LABELS, np.arange(ROWS)]
+    found = rows(CategoricalLikelihood(), LOGITS, LABELS)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    probabilities = scipy.special.softmax(LOGITS, axis=0)
+    one = scipy.stats.multinomial.logpmf(np.eye(5, dtype=int)[LABELS[0]], 1, probabilities[:, 0])
+    assert found[0] == pytest.approx(one, rel=1e-4)
+
+
+@pytest.mark.parametrize(("raw", "sigma"), [(-50.0, 1e-6), (-13.9, 1e-6), (50.0, 1e6), (13.9, 1e6)])
+def test_exponential_head_is_clipped(raw: float, sigma: float) -> None:
+    found = noise(EXP, jnp.float32([[0.0], [raw]]), NOTHING)
+    assert float(jnp.exp(found.log_sigma[0])) == pytest.approx(sigma, rel=1e-5)
+    assert float(found.precision_root[0]) == pytest.approx(1 / sigma, rel=1e-5)
+
+
+def test_softplus_head_has_a_floor() -> None:
+    found = noise(SOFTPLUS, jnp.float32([[0.0], [-300.0]]), NOTHING)
+    assert float(found.precision_root[0]) == pytest.approx(1e6, rel=1e-5)
+
+
+@pytest.mark.parametrize("config", [EXP, SOFTPLUS], ids=["exp", "softplus"])
+@pytest.mark.parametrize("raw", [-1e4, -90.0, 0.0, 90.0, 1e4])
+@pytest.mark.parametrize("mean", [-1e6, 0.0, 1e6])
+def test_extreme_outputs_give_finite_densities_and_gradients(
+    config: HeteroscedasticLikelihood, raw: float, mean: float
+) -> None:
+    def total(outputs: jax.Array) -> jax.Array:
+        return log_likelihood(config, outputs, NOTHING, jnp.float32([0.5]))
+
+    value, slope = jax.value_and_grad(total)(jnp.float32([[mean], [raw]]))
+    assert np.isfinite(value)
+    assert np.all(np.isfinite(slope))
+
+
+def test_extreme_logits_give_finite_densities_and_gradients() -> None:
+    def total(outputs: jax.Array) -> jax.Array:
+        return log_likelihood(CategoricalLikelihood(), outputs, NOTHING, jnp.int32([0, 1]))
+
+    value, slope = jax.value_and_grad(total)(jnp.float32([[-1e6, 3e38], [1e6, -3e38], [0.0, 0.0]]))
+    assert value < -1e6
+    assert not np.isnan(value)
+    assert np.all(np.isfinite(slope))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [GaussianLikelihood(), EXP, SOFTPLUS, LearnedNoiseLikelihood()],
+    ids=["gaussian", "exp", "softplus", "own"],
+)
+@pytest.mark.parametrize("place", ["output", "target"])
+def test_a_nan_row_makes_the_sum_nan(config: LikelihoodConfig, place: str) -> None:
+    outputs = np.zeros((outputs_needed(config, 0), 3), np.float32)
+    y = np.zeros(3, np.float32)
+    (outputs if place == "output" else y)[..., 1] = np.nan
+    extra = jnp.zeros(len(extra_parameters(config)))
+    values = log_density(config, jnp.asarray(outputs), extra, jnp.asarray(y))
+    assert np.isnan(values).tolist() == [False, True, False]
+    assert np.isnan(log_likelihood(config, jnp.asarray(outputs), extra, jnp.asarray(y)))
+
+
+def test_nan_logits_make_the_sum_nan() -> None:
+    outputs = jnp.float32([[0.0, np.nan], [0.0, 0.0]])
+    assert np.isnan(log_likelihood(CategoricalLikelihood(), outputs, NOTHING, jnp.int32([0, 1])))
+
+
+def test_widths_and_own_parameters() -> None:
+    assert [outputs_needed(c, 7) for c in (GaussianLikelihood(), LearnedNoiseLikelihood(), EXP)] == [1, 1, 2]
+    assert outputs_needed(CategoricalLikelihood(), 7) == 7
+    assert [p.name for p in extra_parameters(LearnedNoiseLikelihood())] == ["log_sigma"]
+    assert extra_parameters(EXP) == ()
+
+
+def test_classes_have_no_gaussian_noise() -> None:
+    with pytest.raises(TypeError, match="categorical has no Gaussian noise"):
+        noise(CategoricalLikelihood(), jnp.zeros((3, 2)), NOTHING)

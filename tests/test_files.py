@@ -1,0 +1,93 @@
+"""A reader sees the old file or the new one, never a part."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from bnn_atlas.files import atomic
+
+
+def test_content_appears_at_the_end_only(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "er" / "table.parquet"
+    with atomic(target) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == target.parent, "a rename stays within one file system"
+        assert temporary.suffix == ".parquet"
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_failure_keeps_the_old_content_and_leaves_nothing_behind(tmp_path: Path, error: type[BaseException]) -> None:
+    target = tmp_path / "a.npz"
+    target.write_text("old")
+
+    def fail() -> None:
+        with atomic(target) as temporary:
+            temporary.write_text("half")
+            raise error("stop")
+
+    with pytest.raises(error, match="stop"):
+        fail()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_forgotten_content_is_an_error(tmp_path: Path) -> None:
+    target = tmp_path / "a.npz"
+    target.write_text("old")
+    with pytest.raises(FileNotFoundError), atomic(target):
+        pass
+    assert target.read_text() == "old"
+
+
+def test_folders_appear_whole(tmp_path: Path) -> None:
+    target = tmp_path / "trace.zarr"
+    with atomic(target) as temporary:
+        temporary.mkdir()
+        (temporary / "zarr.json").write_text("{}")
+    assert (target / "zarr.json").read_text() == "{}"
+
+    def fail() -> None:
+        with atomic(tmp_path / "other.zarr") as temporary:
+            (temporary / "inner").mkdir(parents=True)
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
+    target = tmp_path / "shared.txt"
+    size, writers, rounds = 20_000, 4, 8
+    target.write_text("x" * size)
+    stop, torn = threading.Event(), []
+
+    def write(letter: str) -> None:
+        for _ in range(rounds):
+            with atomic(target) as temporary, temporary.open("w") as handle:
+                for _ in range(4):
+                    handle.write(letter * (size // 4))
+                    handle.flush()
+
+    def read() -> None:
+        while not stop.is_set():
+            text = target.read_text()
+            if len(text) != size or len(set(text)) != 1:
+                torn.append(text)
+
+    reader = threading.Thread(target=read)
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"[:writers]]
+    reader.start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    reader.join()
+    assert not torn
+    assert set(target.read_text()) < set("abcd")
+    assert list(tmp_path.iterdir()) == [target]

@@ -1,0 +1,27 @@
+# Markov chains. A job that was stopped goes on from its last checkpoint.
+
+
+rule sample:
+    input:
+        dataset=prepared,
+        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        start=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/warmstart/block{{block}}.npz",
+    output:
+        directory(f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/trace.zarr"),
+    log:
+        f"{RESULTS}/logs/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
+    params:
+        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
+        method=lambda w: run_of(w).config.method.model_dump(mode="json"),
+        seed=lambda w: run_of(w).config.seed,
+    threads: lambda w: run_of(w).config.block_size
+    resources:
+        mem_mb=8000,
+        runtime=720,
+        gpu=gpus,
+    conda:
+        "../../envs/python.yaml"
+    script:
+        "../scripts/sample.py"

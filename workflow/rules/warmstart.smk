@@ -1,0 +1,27 @@
+# Ensembles of optimised networks, the starts of the chains.
+
+
+rule warmstart:
+    input:
+        dataset=prepared,
+        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+    output:
+        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/warmstart/block{{block}}.npz",
+    log:
+        f"{RESULTS}/logs/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
+    params:
+        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
+        training=lambda w: run_of(w).config.warmstart.model_dump(mode="json"),
+        members=lambda w: list(run_of(w).config.chain_ids(int(w.block))),
+        seed=lambda w: run_of(w).config.seed,
+    threads: lambda w: run_of(w).config.block_size
+    resources:
+        mem_mb=4000,
+        runtime=120,
+        gpu=gpus,
+    conda:
+        "../../envs/python.yaml"
+    script:
+        "../scripts/warmstart.py"
