@@ -10,8 +10,8 @@ SLURM_TOOLS = ("sbatch", "squeue", "sacct")
 """What the Slurm executor calls for every run: submission, status, and the account of earlier jobs."""
 
 RUNS_NOTHING = re.compile(
-    r"-[a-zA-Z]*n[a-zA-Z]*|-l|--dry-?run|--lint|--report(-.*)?|--list(-.*)?|--unlock|--touch|--(d3)?dag|--rulegraph|--filegraph"
-    r"|--(detailed-)?summary|--archive|--cleanup-metadata|--delete-(all|temp)-output|--containerize|--conda-.*-only"
+    r"-[a-zA-Z]*n[a-zA-Z]*|-l|--dry-?run|--lint|--report(-.*)?|--list(-.*)?|--unlock|--touch|--(d3)?dag"
+    r"|--rulegraph|--filegraph|--(detailed-)?summary|--archive|--cleanup-metadata|--delete-(all|temp)-output|--containerize|--conda-.*-only"
 )
 """Options of `snakemake` with which no job is submitted."""
 
@@ -43,7 +43,7 @@ def require_slurm(
     missing = [tool for tool in SLURM_TOOLS if which(tool) is None]
     if missing:
         raise SystemExit(
-            f"{source} submits jobs to Slurm, but {' and '.join(missing)} cannot be found here: "
+            f"{source} submits jobs to Slurm, but {', '.join(missing)} cannot be found here: "
             "start it on a login node of the cluster, or run on this machine with `snakemake --cores 2`."
         )
 

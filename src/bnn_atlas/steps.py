@@ -16,13 +16,13 @@ from bnn_atlas.data.splits import SplitData, load_split
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics import evaluate
 from bnn_atlas.metrics.tables import RunIdentity
+from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.provenance import collect, fingerprint
 from bnn_atlas.samplers.base import Sampler
 from bnn_atlas.samplers.hmc import build_hmc
 from bnn_atlas.samplers.mile import build_mile
-from bnn_atlas.samplers.placement import Placement
 from bnn_atlas.samplers.run import Block, run_block
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.training.ensemble import Rows, train_ensemble

@@ -172,7 +172,7 @@ def test_runs_of_takes_runs_and_grids_in_the_order_named(tmp_path: Path) -> None
 
 
 KEYS = st.sampled_from(["a", "b", "c"])
-TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=8)
+TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(KEYS, inner, min_size=1, max_size=3), max_leaves=8)
 SECTIONS = st.dictionaries(KEYS, TREES, max_size=3)
 
 

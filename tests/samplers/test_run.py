@@ -7,18 +7,27 @@ import subprocess
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods import HMCConfig, MCLMCConfig
+from bnn_atlas import keys
+from bnn_atlas.config.methods import (
+    HeteroscedasticLikelihood,
+    HMCConfig,
+    MCLMCConfig,
+    MLPConfig,
+    StandardNormalPrior,
+)
+from bnn_atlas.placement import Placement
+from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.samplers import run as runner
 from bnn_atlas.samplers.checkpoint import CheckpointError, CheckpointStore
 from bnn_atlas.samplers.hmc import build_hmc
 from bnn_atlas.samplers.mile import build_mile
-from bnn_atlas.samplers.placement import Placement
 from bnn_atlas.traces.store import open_trace
 
-from .problems import network
+from .problems import Problem, network, regression
 from .running import assert_same, run
 
 MILE = MCLMCConfig(warmup=600, steps=400, thinning=4, phases=(0.4, 0.3, 0.3), diagonal_preconditioning=True)
@@ -218,3 +227,32 @@ def test_a_full_disk_is_an_error_that_loses_nothing(problem, small_disk, tmp_pat
     finished = run(sampler, problem, rescued / "trace.zarr", checkpoint_every=1000)
     fresh = run(sampler, problem, tmp_path / "fresh.zarr", checkpoint_every=1000)
     assert_same(finished, fresh)
+
+
+def test_batched_chains_take_the_same_steps(problem, tmp_path, monkeypatch):
+    """The way of a GPU (vmap) against the way of a CPU, with the generator whose streams vmap does not change."""
+    monkeypatch.setattr(keys, "root_key", lambda seed: jax.random.key(seed, impl="threefry2x32"))
+    sampler = build_hmc(HMCConfig(burn_in=2, steps=4, step_size=0.01, trajectory_length=0.1), 1.0)
+    one_by_one = run(sampler, problem, tmp_path / "one.zarr")
+    monkeypatch.setattr(runner, "Placement", lambda chains: Placement(chains, batched=True))
+    together = run(sampler, problem, tmp_path / "all.zarr")
+    np.testing.assert_allclose(together.read(), one_by_one.read(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(together.statistic("leapfrog_steps"), one_by_one.statistic("leapfrog_steps"))
+
+
+def test_double_precision_run(tmp_path):
+    with jax.enable_x64(True):
+        posterior, prior = build_posterior(
+            MLPConfig(hidden=(3,)),
+            HeteroscedasticLikelihood(),
+            StandardNormalPrior(),
+            temperature=1.0,
+            features=3,
+            dtype=jnp.float64,
+        )
+        starts = 0.3 * np.random.default_rng(0).normal(size=(2, posterior.layout.size))
+        wide = Problem(posterior, posterior_data(*regression(), prior), starts)
+        trace = run(build_hmc(HMC, 1.0), wide, tmp_path / "trace.zarr", checkpoint_every=7)
+        assert trace.read().dtype == np.float64
+        density = posterior.log_density(jnp.asarray(trace.read()[1, 3]), wide.data)
+        assert trace.statistic("log_likelihood")[1, 3] == pytest.approx(float(density.log_likelihood), rel=1e-12)

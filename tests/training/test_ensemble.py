@@ -17,8 +17,8 @@ from bnn_atlas.config.methods import (
     StandardNormalPrior,
     WarmStartConfig,
 )
+from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, build_posterior
-from bnn_atlas.samplers.placement import Placement
 from bnn_atlas.training import ensemble
 from bnn_atlas.training.ensemble import Member, Rows, TrainingError, train_ensemble
 
@@ -154,8 +154,8 @@ def test_without_validation_rows_the_last_epoch_counts() -> None:
 
 
 def test_seed_changes_every_member(trained: Trainings) -> None:
-    other = train_ensemble(GAUSSIAN, STOPPING, ROWS, np.arange(5), 6)
-    assert not np.any(np.all(other.parameters == trained.stopping.parameters, axis=1))
+    other = train_ensemble(GAUSSIAN, FULL, ROWS, np.arange(5), 6)
+    assert not np.any(np.all(other.parameters == trained.full.parameters, axis=1))
 
 
 @pytest.mark.parametrize("batch", [3, 5])

@@ -5,4 +5,6 @@ from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import choose, subset_to_parquet
 
 with logged(snakemake.log[0]):
-    subset_to_parquet(choose(open_pool(snakemake.input.pool), **snakemake.params.subset), snakemake.output[0])
+    settings = dict(snakemake.params.subset)
+    settings["draws"] = None if settings["draws"] is None else slice(*settings["draws"])
+    subset_to_parquet(choose(open_pool(snakemake.input.pool), **settings), snakemake.output[0])

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
 from bnn_atlas.config.methods import (
     MethodConfig,
     NormalPrior,
     PosteriorConfig,
-    StandardNormalPrior,
     Seed,
+    StandardNormalPrior,
     WarmStartConfig,
 )
 
@@ -33,7 +33,7 @@ class SplitConfig(Model):
     """Share of test rows (`standard` has 0.1 built in)."""
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of the other rows that early stopping watches."""
-    seed: Seed = 0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the split; it is not the seed of the chains."""
     count: PositiveInt = 1
     """Number of splits, each a repetition of the run."""
@@ -114,9 +114,13 @@ class SubsetConfig(Model):
     layers: tuple[int, ...] | None = None
     roles: tuple[Literal["weight", "bias", "scale"], ...] | None = None
     pattern: str | None = None
-    """Shell pattern over scalar names, such as `layer*.weight[0,*]`."""
+    """Pattern over scalar names with `*` and `?`, such as `layer*.weight[0,*]`."""
+    parameters: tuple[str, ...] | None = None
+    """Names of whole arrays (`layer0.weight`) or of scalars (`layer0.weight[3,2]`)."""
     per_layer: PositiveInt | None = None
     """At most so many scalars of each layer and role, the first ones."""
+    draws: tuple[NonNegativeInt, PositiveInt] | None = None
+    """First draw and the one after the last; null takes all."""
     thinning: PositiveInt = 1
 
 

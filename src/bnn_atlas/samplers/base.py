@@ -53,5 +53,5 @@ class Sampler(NamedTuple):
     statistics: Mapping[str, Statistic]
     position: Callable[[State], Array]
     density: Callable[[State], LogDensity]
-    gradients_per_step: float
-    """Gradient evaluations per step (on average), for rates."""
+    gradients_per_step: float | None
+    """Gradient evaluations per step (on average), for rates; None where only the trace will tell."""

@@ -149,5 +149,5 @@ def build_hmc(config: HMCConfig, temperature: float) -> Sampler:
         },
         position=lambda state: state.chain.position,
         density=lambda state: state.chain.evaluation.density,
-        gradients_per_step=config.trajectory_length / config.step_size,
+        gradients_per_step=None if config.adapt_step_size else config.trajectory_length / config.step_size,
     )

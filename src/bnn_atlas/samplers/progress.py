@@ -12,9 +12,11 @@ log = logging.getLogger(__name__)
 class ProgressReport:
     """Rate and time left: a line in the log at most every `interval` seconds, and a bar on a terminal."""
 
-    def __init__(self, total: int, done: int, chains: int, gradients_per_step: float, interval: float = 10.0) -> None:
+    def __init__(
+        self, total: int, done: int, chains: int, gradients_per_step: float | None, interval: float = 10.0
+    ) -> None:
         self._total, self._done = total, done
-        self._gradients = chains * gradients_per_step
+        self._gradients = chains * (gradients_per_step or 0)
         self._interval = interval
         self._begun = self._logged = time.monotonic()
         self._first = done
@@ -30,12 +32,12 @@ class ProgressReport:
             self._logged = now
             rate = (self._done - self._first) / max(now - self._begun, 1e-9)
             log.info(
-                "%s: step %s of %s, %.4g steps/s (%.4g chain-gradients/s), %s left",
+                "%s: step %s of %s, %.4g steps/s%s, %s left",
                 phase,
                 f"{self._done:,}",
                 f"{self._total:,}",
                 rate,
-                rate * self._gradients,
+                f" ({rate * self._gradients:.4g} chain-gradients/s)" if self._gradients else "",
                 tqdm.format_interval((self._total - self._done) / max(rate, 1e-9)),
             )
 

@@ -26,10 +26,10 @@ from jax import numpy as jnp
 
 from bnn_atlas.files import atomic
 from bnn_atlas.keys import Role, role_key, step_key
+from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Evaluate, Evaluation, Posterior, PosteriorData
 from bnn_atlas.samplers.base import Phase, Sampler, State, Step
 from bnn_atlas.samplers.checkpoint import CheckpointStore, Progress
-from bnn_atlas.samplers.placement import Placement
 from bnn_atlas.samplers.progress import ProgressReport
 from bnn_atlas.traces.store import TraceWriter, open_trace
 
@@ -248,6 +248,7 @@ class _Run:
     def _sink(self, phase: Phase, last: bool, size: int) -> Callable[[int, np.ndarray, dict[str, np.ndarray]], None]:
         """Where the draws of a phase go: the trace for the last phase, scratch files for the others."""
         if not last:
+
             def keep(segment: int, draws: np.ndarray, statistics: dict[str, np.ndarray]) -> None:
                 with atomic(self._scratch(segment)) as temporary, temporary.open("wb") as handle:
                     np.save(handle, draws)

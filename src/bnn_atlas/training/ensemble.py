@@ -16,9 +16,9 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.methods import WarmStartConfig
 from bnn_atlas.keys import Role, role_key
+from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior
 from bnn_atlas.posterior.likelihoods import log_likelihood
-from bnn_atlas.samplers.placement import Placement
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ def _train_member(
     def epoch(search: _Search) -> tuple[Array, optax.OptState, Array]:
         """One pass over the rows in a fresh order."""
         order = jnp.arange(len(rows.x))
-        if batches > 1:
+        if batch < len(rows.x):
             order = jax.random.permutation(jax.random.fold_in(shuffles, search.epoch), order)
 
         def update(carry: tuple[Array, optax.OptState], chosen: Array) -> tuple[tuple[Array, optax.OptState], Array]:

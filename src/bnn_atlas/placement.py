@@ -20,11 +20,12 @@ class Placement:
     On a GPU the chains are batched by `vmap`.
     """
 
-    def __init__(self, chains: int, devices: Sequence[jax.Device] | None = None) -> None:
+    def __init__(self, chains: int, devices: Sequence[jax.Device] | None = None, batched: bool | None = None) -> None:
+        """Place so many chains on `devices` (all by default); `batched` is for tests of the GPU's way on a CPU."""
         devices = list(devices or jax.local_devices())
         self.chains = chains
         self.devices = len(devices)
-        self.batched = devices[0].platform != "cpu"
+        self.batched = devices[0].platform != "cpu" if batched is None else batched
         used = 1 if self.batched else min(chains, len(devices))
         self._mesh = Mesh(np.array(devices[:used]), ("chain",))
         per_device = -(-chains // used)

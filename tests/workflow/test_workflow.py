@@ -1,0 +1,167 @@
+"""The whole workflow on a small study: what runs, what runs again, and what a person reads when something is wrong."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.r_setup import available
+from bnn_atlas.metrics.tables import SCHEMA
+
+from .workspace import STUDY, planned, small_workspace, snakemake
+
+RESULTS = Path("results/demo")
+FIGURES = RESULTS / "figures" / "sampling_perspective"
+R_MISSING = available()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A workspace in which everything was made."""
+    folder = small_workspace(tmp_path_factory.mktemp("finished"))
+    run = snakemake(folder)
+    assert run.returncode == 0, run.stdout
+    return folder
+
+
+@pytest.fixture
+def workspace(finished, tmp_path):
+    """A copy of the finished workspace, with its times, to change."""
+    return shutil.copytree(finished, tmp_path / "workspace", symlinks=True)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_everything_is_made(finished):
+    drawn = {path.name for path in (finished / FIGURES).iterdir()}
+    names = {"cumulative_lppd", "fireball"} | (set() if R_MISSING else {"marginal_densities"})
+    assert drawn == {f"{name}.{kind}" for name in names for kind in ("pdf", "png", "csv")}
+    table = pd.read_parquet(finished / RESULTS / "tables" / "sampling_perspective.parquet")
+    assert list(table.columns) == SCHEMA.names
+    assert set(table.run) == {"first-seed1", "first-seed2", "second"}
+    lppd = table[table.metric == "lppd"]
+    assert lppd.chains.tolist() == [4, 4, 2]
+    assert lppd.draws.tolist() == [20, 20, 20]
+    assert lppd.value.between(-3, 0).all()
+
+
+def test_a_second_run_does_nothing(finished):
+    assert planned(finished) == {}
+
+
+def test_one_figure_needs_only_its_own_runs(tmp_path):
+    folder = small_workspace(tmp_path)
+    jobs = planned(folder, "fireball")
+    assert jobs == {
+        "prepare": 1, "split": 1, "warmstart": 2, "sample": 2, "pool": 1, "density_grid": 1, "fireball": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("figure", ["cumulative_lppd", "fireball", "marginal_densities"])
+def test_touching_a_figure_script_reruns_one_job(workspace, figure):
+    if figure == "marginal_densities" and R_MISSING:
+        pytest.skip(str(R_MISSING))
+    os.utime(workspace / "workflow" / "scripts" / "figures" / f"{figure}.py")
+    assert planned(workspace) == {figure: 1}
+
+
+def test_editing_r_code_reruns_its_figure(workspace):
+    if R_MISSING:
+        pytest.skip(str(R_MISSING))
+    with (workspace / "Rcode" / "marginal_densities.R").open("a") as code:
+        code.write("\n")
+    assert planned(workspace) == {"marginal_densities": 1}
+
+
+def test_editing_one_run_reruns_what_depends_on_it(workspace):
+    edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
+    jobs = planned(workspace)
+    assert jobs == {"sample": 1, "pool": 1, "metrics": 1, "table": 1, "cumulative_lppd": 1}
+
+
+def test_adding_a_seed_runs_only_that_run(workspace):
+    edit(workspace / STUDY, "seed: [1, 2]", "seed: [1, 2, 3]")
+    jobs = planned(workspace)
+    assert jobs["sample"] == jobs["warmstart"] == 2
+    assert jobs["metrics"] == jobs["split"] == 1
+    assert "prepare" not in jobs
+    assert "fireball" not in jobs
+
+
+def test_making_it_again_changes_no_byte(workspace):
+    kept = {
+        path.relative_to(workspace): path.read_bytes()
+        for folder in (FIGURES, RESULTS / "tables", RESULTS / "sampling_perspective")
+        for path in (workspace / folder).rglob("*")
+        if path.is_file() and path.suffix != ".snakemake_timestamp" and path.name != ".snakemake_timestamp"
+    }
+    shutil.rmtree(workspace / RESULTS)
+    run = snakemake(workspace)
+    assert run.returncode == 0, run.stdout
+    differ = [str(path) for path, content in kept.items() if (workspace / path).read_bytes() != content]
+    assert differ == []
+
+
+def test_a_damaged_trace_is_named(workspace):
+    block = workspace / RESULTS / "sampling_perspective" / "first-seed1" / "split0" / "block1" / "trace.zarr"
+    shard = sorted((block / "draws").rglob("c*"))[-1]
+    damaged = bytearray(shard.read_bytes())
+    damaged[len(damaged) // 3] ^= 0x55
+    shard.write_bytes(damaged)
+    before = {path: path.read_bytes() for path in (workspace / RESULTS / "tables").iterdir()}
+    target = str(RESULTS / "tables" / "sampling_perspective.parquet")
+    run = snakemake(workspace, "--forcerun", "metrics", "--keep-going", "--", target)
+    assert run.returncode != 0
+    assert "block1/trace.zarr" in run.stdout
+    assert "checksum" in run.stdout.lower()
+    log = workspace / RESULTS / "logs" / "metrics" / "sampling_perspective" / "first-seed1" / "split0.log"
+    assert "TraceError" in log.read_text(encoding="utf-8")
+    assert not list((workspace / RESULTS / "tables").glob(".*"))
+    assert all(path.read_bytes() == content for path, content in before.items() if path.exists())
+
+
+def test_without_r_the_rest_is_made_and_one_line_says_what_is_missing(workspace, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for tool in ("bash", "sh", "env", "git", "uname", "which"):
+        (programs / tool).symlink_to(shutil.which(tool))
+    (workspace / FIGURES / "fireball.png").unlink()
+    run = snakemake(workspace, path=str(programs))
+    assert run.returncode == 0, run.stdout
+    assert (workspace / FIGURES / "fireball.png").exists()
+    lines = [line for line in run.stdout.splitlines() if "marginal_densities" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("Not made: marginal_densities")
+    assert "apt-get install" in lines[0]
+
+
+def test_a_wrong_setting_is_one_readable_line(workspace):
+    edit(workspace / STUDY, "step_size: 0.01", "step_size: -0.01")
+    run = snakemake(workspace, "--dry-run")
+    assert run.returncode != 0
+    assert "Traceback" not in run.stdout
+    line = next(line for line in run.stdout.splitlines() if "step_size" in line)
+    assert "sampling_perspective.yaml" in line
+    assert "runs.second.method.step_size = -0.01" in line
+    assert "greater than 0" in line
+
+
+def test_an_unknown_scale_names_the_ones_there_are(finished):
+    run = snakemake(finished, "--dry-run", "--config", "scale=huge")
+    assert run.returncode != 0
+    assert "scale = 'huge'" in run.stdout
+    assert "'demo', 'laptop' or 'paper'" in run.stdout
+
+
+def test_the_log_of_a_sampling_job_tells_how_far_it_is(finished):
+    log = finished / RESULTS / "logs" / "sample" / "sampling_perspective" / "second" / "split0" / "block0.log"
+    text = log.read_text(encoding="utf-8")
+    assert "step 25 of 25" in text
+    assert "chain-gradients/s" in text
+    assert "left" in text
