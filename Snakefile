@@ -1,4 +1,5 @@
 # BNN Atlas: four studies of Bayesian-neural-network posteriors, from raw data to the papers' figures.
+import re
 import sys
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from bnn_atlas.checks import require_slurm
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
+from bnn_atlas.relay import relay_sigterm
 
 min_version("9.0")
 require_slurm(sys.argv)
+relay_sigterm(sys.argv)
 
 
 configfile: "config/config.yaml"
@@ -29,7 +32,7 @@ MISSING_R = r_setup.available()
 wildcard_constraints:
     dataset="|".join(ATLAS.datasets),
     study="|".join(ATLAS.studies),
-    run="|".join(sorted({name for study in ATLAS.studies.values() for name in study.runs})),
+    run="|".join(sorted({re.escape(name) for study in ATLAS.studies.values() for name in study.runs})),
     split=r"\d+",
     block=r"\d+",
 

@@ -7,7 +7,10 @@ a fresh folder, timed from outside: imports, compilation, warm start, tuning, sa
 import argparse
 import csv
 import json
+import logging
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +51,8 @@ def main() -> None:
     options = parse()
     if "bde" in options.sides and not PEERS.exists():
         sys.exit(f"{PEERS.relative_to(ROOT)} is missing: run benchmarks/setup_peers.sh first")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that everything is cleared away
+    logging.getLogger("bnn_atlas").setLevel(logging.ERROR)
     (ROOT / "results").mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="benchmark-", dir=ROOT / "results") as folder:
@@ -55,19 +60,15 @@ def main() -> None:
         try:
             works = lay_out(base, options)
         except DownloadError as error:
-            sys.exit(f"no data: neither a mirror nor the publisher gave airfoil (--mirror FOLDER); {error}")
+            reason = str(error).splitlines()[0].rstrip(":")
+            sys.exit(f"no data: {reason}; connect to the network or give --mirror FOLDER (or BNN_ATLAS_MIRROR)")
         for seed, work in works.items():
             for cache in options.cache:
                 for side in options.sides:
                     rows.append(measure(Path(folder), base, side, cache, seed, work))
+                    if options.output:
+                        write(options.output, rows)
     print("\n" + report.mile_vs_bde(pd.DataFrame(rows)))
-    if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        with options.output.open("w", newline="", encoding="utf-8") as handle:
-            writer = csv.DictWriter(handle, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        print(f"\nwritten to {options.output}")
 
 
 def parse() -> argparse.Namespace:
@@ -91,6 +92,14 @@ def parse() -> argparse.Namespace:
     if options.output is None and not (options.epochs or options.warmup):
         options.output = HERE / "results" / "mile_vs_bde.csv"
     return options
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.DictWriter(handle, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def lay_out(base: Path, options: argparse.Namespace) -> dict[int, Work]:
@@ -128,7 +137,7 @@ def prepared(base: Path, run: Run, registry: dict[str, Any], mirror: str | None)
     save_split(base / split, data, make_split(len(data.x), config.split, 0), config.split.validation_in_likelihood)
     rows = load_split(base / dataset, base / split)
     np.savez(base / arrays, x_fit=rows.x_fit, y_fit=rows.y_fit, x_test=rows.x_test, y_test=rows.y_test)
-    job = {
+    job: dict[str, Any] = {
         "cores": cores(),
         "seed": config.seed,
         "chains": config.chains,
@@ -165,11 +174,8 @@ def measure(folder: Path, base: Path, side: str, cache: str, seed: int, work: Wo
         BNN_ATLAS_CACHE=programs, JAX_COMPILATION_CACHE_DIR=programs, JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0.2"
     )
     rate = matmul_gflops()
-    begun = time.perf_counter()
-    with (place / "output.txt").open("w", encoding="utf-8") as out:
-        run = subprocess.run(command(side, work), cwd=place, env=variables, stdout=out, stderr=subprocess.STDOUT)
-    seconds = time.perf_counter() - begun
-    if run.returncode:
+    seconds, code = timed(command(side, work), place, variables)
+    if code:
         sys.exit(f"{side} failed; the end of its output:\n{(place / 'output.txt').read_text()[-3000:]}")
     row: dict[str, Any] = {
         "seed": seed,
@@ -192,6 +198,22 @@ def measure(folder: Path, base: Path, side: str, cache: str, seed: int, work: Wo
     )
     shutil.rmtree(place)
     return row
+
+
+def timed(program: list[str], place: Path, variables: dict[str, str]) -> tuple[float, int]:
+    """Seconds and exit code of a program, which is ended with all its children if this process is."""
+    with (place / "output.txt").open("w", encoding="utf-8") as out:
+        begun = time.perf_counter()
+        child = subprocess.Popen(
+            program, cwd=place, env=variables, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            code = child.wait()
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        return time.perf_counter() - begun, code
 
 
 def command(side: str, work: Work) -> list[str]:

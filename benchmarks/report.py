@@ -77,7 +77,7 @@ def main() -> None:
         if path.exists():
             begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
             before, _, rest = text.partition(begin)
-            text = f"{before}{begin}{table(pd.read_csv(path))}\n{end}{rest.partition(end)[2]}"
+            text = f"{before}{begin}\n{table(pd.read_csv(path))}\n\n{end}{rest.partition(end)[2]}"
     readme.write_text(text, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""A one-node Slurm, copies of the repository, and Snakemake runs in them."""
+"""A one-node Slurm, and Snakemake runs on it."""
 
 import fcntl
 import os
@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.copies import REPOSITORY
+
 ONE_NODE = Path(__file__).parent / "one_node.sh"
 PACKAGES = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 
@@ -64,17 +65,6 @@ def _one_node(action: str, folder: Path, proctrack: str) -> subprocess.Completed
             check=False,
         )
     return subprocess.CompletedProcess(done.args, done.returncode, "", log.read_text(encoding="utf-8"))
-
-
-def copy_repository(destination: Path) -> Path:
-    """Copy every file of the repository that git does not ignore, as in a fresh clone."""
-    git = ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(git, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (REPOSITORY / name).exists():
-            (destination / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPOSITORY / name, destination / name)
-    return destination
 
 
 class Snakemake:

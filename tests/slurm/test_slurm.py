@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.copies import REPOSITORY, copy_repository
 from tests.slurm.cluster import (
-    REPOSITORY,
     Snakemake,
-    copy_repository,
     has_control_groups,
     jobs_of_rule,
     one_node,

@@ -7,19 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.copies import copy_repository
+
 STUDY = "config/studies/sampling_perspective.yaml"
-
-
-def copy_repository(destination: Path) -> Path:
-    """Copy every file of the repository that Git does not ignore, as in a fresh clone."""
-    git = ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(git, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (REPOSITORY / name).is_file():
-            (destination / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPOSITORY / name, destination / name)
-    return destination
 
 
 def small_workspace(destination: Path) -> Path:

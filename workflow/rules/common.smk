@@ -20,7 +20,11 @@ def prepared(wildcards):
 def block_traces(wildcards):
     """Traces of all blocks of a run and split."""
     blocks = range(run_of(wildcards).config.blocks)
-    return expand(f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/trace.zarr", block=blocks, **wildcards)
+    return expand(
+        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/trace.zarr",
+        block=blocks,
+        **wildcards,
+    )
 
 
 def per_split(runs, file):

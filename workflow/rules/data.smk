@@ -8,15 +8,15 @@ rule download:
         f"{RESULTS}/logs/download/{{dataset}}/{{file}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/download/{{dataset}}/{{file}}.tsv"
-    params:
-        entry=lambda w: ATLAS.datasets[w.dataset].model_dump(mode="json"),
+    retries: 1
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=60,
-    conda:
-        "../../envs/python.yaml"
-    retries: 1
+    params:
+        entry=lambda w: ATLAS.datasets[w.dataset].model_dump(mode="json"),
     script:
         "../scripts/download.py"
 
@@ -30,14 +30,14 @@ rule prepare:
         f"{RESULTS}/logs/prepare/{{dataset}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/prepare/{{dataset}}.tsv"
-    params:
-        entry=lambda w: ATLAS.datasets[w.dataset].model_dump(mode="json"),
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=20,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        entry=lambda w: ATLAS.datasets[w.dataset].model_dump(mode="json"),
     script:
         "../scripts/prepare.py"
 
@@ -51,13 +51,13 @@ rule split:
         f"{RESULTS}/logs/split/{{study}}/{{run}}/split{{split}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/split/{{study}}/{{run}}/split{{split}}.tsv"
-    params:
-        split=lambda w: run_of(w).config.split.model_dump(mode="json"),
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=1000,
         runtime=10,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        split=lambda w: run_of(w).config.split.model_dump(mode="json"),
     script:
         "../scripts/split.py"

@@ -17,16 +17,16 @@ rule cumulative_lppd:
         f"{RESULTS}/logs/figures/sampling_perspective/cumulative_lppd.log",
     benchmark:
         f"{RESULTS}/benchmarks/figures/sampling_perspective/cumulative_lppd.tsv"
-    params:
-        settings=figure_settings("sampling_perspective", "cumulative_lppd"),
-        runs=figure_named_runs("sampling_perspective", "cumulative_lppd"),
-        labels=figure_labels("sampling_perspective", "cumulative_lppd"),
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=20,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        settings=figure_settings("sampling_perspective", "cumulative_lppd"),
+        runs=figure_named_runs("sampling_perspective", "cumulative_lppd"),
+        labels=figure_labels("sampling_perspective", "cumulative_lppd"),
     script:
         "../scripts/figures/cumulative_lppd.py"
 
@@ -45,14 +45,14 @@ rule fireball:
         f"{RESULTS}/logs/figures/sampling_perspective/fireball.log",
     benchmark:
         f"{RESULTS}/benchmarks/figures/sampling_perspective/fireball.tsv"
-    params:
-        settings=figure_settings("sampling_perspective", "fireball"),
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=20,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        settings=figure_settings("sampling_perspective", "fireball"),
     script:
         "../scripts/figures/fireball.py"
 
@@ -60,11 +60,16 @@ rule fireball:
 rule marginal_densities:
     input:
         draws=per_split(
-            figure_runs("sampling_perspective", "marginal_densities")[:1], "subset/marginal_densities.parquet"
+            figure_runs("sampling_perspective", "marginal_densities")[:1],
+            "subset/marginal_densities.parquet",
         )[0],
         code=expand("Rcode/{file}.R", file=["theme", "draw", "marginal_densities"]),
     output:
-        multiext(f"{RESULTS}/figures/sampling_perspective/marginal_densities", ".pdf", ".csv"),
+        multiext(
+            f"{RESULTS}/figures/sampling_perspective/marginal_densities",
+            ".pdf",
+            ".csv",
+        ),
         report(
             f"{RESULTS}/figures/sampling_perspective/marginal_densities.png",
             caption="../report/marginal_densities.rst",
@@ -74,14 +79,14 @@ rule marginal_densities:
         f"{RESULTS}/logs/figures/sampling_perspective/marginal_densities.log",
     benchmark:
         f"{RESULTS}/benchmarks/figures/sampling_perspective/marginal_densities.tsv"
-    params:
-        settings=figure_settings("sampling_perspective", "marginal_densities"),
-        prior_sd=figure_runs("sampling_perspective", "marginal_densities")[0].config.prior_sd,
+    conda:
+        "../../envs/r.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=20,
-    conda:
-        "../../envs/r.yaml"
+    params:
+        settings=figure_settings("sampling_perspective", "marginal_densities"),
+        prior_sd=figure_runs("sampling_perspective", "marginal_densities")[0].config.prior_sd,
     script:
         "../scripts/figures/marginal_densities.py"

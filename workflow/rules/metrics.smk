@@ -16,6 +16,13 @@ rule metrics:
         f"{RESULTS}/logs/metrics/{{study}}/{{run}}/split{{split}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/metrics/{{study}}/{{run}}/split{{split}}.tsv"
+    conda:
+        "../../envs/python.yaml"
+    threads: 4
+    resources:
+        mem_mb=4000,
+        runtime=120,
+        gpu=gpus,
     params:
         posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
         identity=lambda w: {
@@ -27,13 +34,6 @@ rule metrics:
             "model": run_of(w).config.model.label,
             "method": run_of(w).config.method.kind,
         },
-    threads: 4
-    resources:
-        mem_mb=4000,
-        runtime=120,
-        gpu=gpus,
-    conda:
-        "../../envs/python.yaml"
     script:
         "../scripts/metrics.py"
 
@@ -47,11 +47,11 @@ rule table:
         f"{RESULTS}/logs/table/{{study}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/table/{{study}}.tsv"
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=20,
-    conda:
-        "../../envs/python.yaml"
     script:
         "../scripts/table.py"

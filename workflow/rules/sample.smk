@@ -12,16 +12,16 @@ rule sample:
         f"{RESULTS}/logs/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
-    params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        method=lambda w: run_of(w).config.method.model_dump(mode="json"),
-        seed=lambda w: run_of(w).config.seed,
+    conda:
+        "../../envs/python.yaml"
     threads: lambda w: run_of(w).config.block_size
     resources:
         mem_mb=8000,
         runtime=720,
         gpu=gpus,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
+        method=lambda w: run_of(w).config.method.model_dump(mode="json"),
+        seed=lambda w: run_of(w).config.seed,
     script:
         "../scripts/sample.py"

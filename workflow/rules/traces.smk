@@ -10,12 +10,12 @@ rule pool:
         f"{RESULTS}/logs/pool/{{study}}/{{run}}/split{{split}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/pool/{{study}}/{{run}}/split{{split}}.tsv"
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
-    conda:
-        "../../envs/python.yaml"
     script:
         "../scripts/pool.py"
 
@@ -30,14 +30,14 @@ rule subset:
         f"{RESULTS}/logs/subset/{{study}}/{{run}}/split{{split}}/{{figure}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/subset/{{study}}/{{run}}/split{{split}}/{{figure}}.tsv"
-    params:
-        subset=lambda w: figure_of(w).subset.model_dump(mode="json"),
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        subset=lambda w: figure_of(w).subset.model_dump(mode="json"),
     script:
         "../scripts/subset.py"
 
@@ -52,15 +52,15 @@ rule density_grid:
         f"{RESULTS}/logs/density_grid/{{study}}/{{run}}/split{{split}}/{{figure}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/density_grid/{{study}}/{{run}}/split{{split}}/{{figure}}.tsv"
-    params:
-        bins=lambda w: figure_of(w).grid.bins,
-        limit=lambda w: figure_of(w).grid.limit,
-        per_layer=lambda w: figure_of(w).grid.per_layer,
+    conda:
+        "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        bins=lambda w: figure_of(w).grid.bins,
+        limit=lambda w: figure_of(w).grid.limit,
+        per_layer=lambda w: figure_of(w).grid.per_layer,
     script:
         "../scripts/density_grid.py"

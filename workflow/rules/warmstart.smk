@@ -11,17 +11,17 @@ rule warmstart:
         f"{RESULTS}/logs/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
-    params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        training=lambda w: run_of(w).config.warmstart.model_dump(mode="json"),
-        members=lambda w: list(run_of(w).config.chain_ids(int(w.block))),
-        seed=lambda w: run_of(w).config.seed,
+    conda:
+        "../../envs/python.yaml"
     threads: lambda w: run_of(w).config.block_size
     resources:
         mem_mb=4000,
         runtime=120,
         gpu=gpus,
-    conda:
-        "../../envs/python.yaml"
+    params:
+        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
+        training=lambda w: run_of(w).config.warmstart.model_dump(mode="json"),
+        members=lambda w: list(run_of(w).config.chain_ids(int(w.block))),
+        seed=lambda w: run_of(w).config.seed,
     script:
         "../scripts/warmstart.py"

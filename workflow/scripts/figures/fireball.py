@@ -6,6 +6,4 @@ from bnn_atlas.logs import logged
 from bnn_atlas.provenance import collect
 
 with logged(snakemake.log[0]):
-    fireball(
-        snakemake.input.grid, FigureOutputs.of(snakemake.output), collect(snakemake.params.settings, root=".")
-    )
+    fireball(snakemake.input.grid, FigureOutputs.of(snakemake.output), collect(snakemake.params.settings, root="."))
