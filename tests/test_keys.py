@@ -51,7 +51,3 @@ def test_same_numbers_give_the_same_key() -> None:
 def test_numbers_and_traced_numbers_give_the_same_key() -> None:
     traced = jax.jit(lambda seed, chain, step: step_key(role_key(seed, Role.SAMPLE, chain), 2, step))
     assert words(traced(np.int32(9), np.int32(4), np.int32(30))) == words(step_key(role_key(9, Role.SAMPLE, 4), 2, 30))
-
-
-def test_generator_on_the_cpu_is_philox() -> None:
-    assert str(jax.random.key_impl(root_key(0))) == "rbg"

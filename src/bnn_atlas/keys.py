@@ -6,6 +6,8 @@ import jax
 import numpy as np
 from jax import Array
 
+from bnn_atlas.threefry import THREEFRY
+
 
 class Role(IntEnum):
     """What a key is for."""
@@ -17,12 +19,8 @@ class Role(IntEnum):
 
 
 def root_key(seed: int | np.int32 | Array) -> Array:
-    """Key of a run.
-
-    On CPUs the generator is Philox, several times as fast there as the default Threefry; on accelerators it stays
-    Threefry, whose streams do not change under `vmap`.
-    """
-    return jax.random.key(seed, impl="rbg" if jax.default_backend() == "cpu" else "threefry2x32")
+    """Key of a run, for the unrolled Threefry: the same numbers on every kind of device."""
+    return jax.random.key(seed, impl=THREEFRY)
 
 
 def role_key(seed: int | np.int32 | Array, role: Role, chain: int | Array) -> Array:

@@ -125,7 +125,7 @@ def test_log_likelihood_and_log_prior_stand_apart_and_untempered(case: Case) -> 
     posterior, data = case.posterior, case.data
     size = posterior.network.layout.size
     for b, theta in enumerate(case.theta):
-        outputs = posterior.network.apply(theta[:size], data.x)
+        outputs = posterior.network.apply(theta[:size], data.x[:, :ROWS])
         likelihood = log_likelihood(posterior.likelihood, outputs, theta[size:], data.y)
         prior = log_prior(posterior.family, data.prior, theta)
         np.testing.assert_allclose(case.values.density.log_likelihood[b], likelihood, rtol=1e-5)
@@ -172,9 +172,10 @@ def test_learned_noise_level_is_the_last_scalar() -> None:
 
 def test_data_are_feature_major_in_the_priors_precision() -> None:
     _, data, x, y = build("gaussian", 1.0, jnp.float32)
-    assert data.x.shape == (FEATURES, ROWS)
+    assert data.x.shape == (FEATURES, 16)
+    assert not data.x[:, ROWS:].any()
     assert (data.x.dtype, data.y.dtype, data.prior.loc.dtype) == (np.float32,) * 3
-    np.testing.assert_allclose(data.x, x.T, rtol=1e-6)
+    np.testing.assert_allclose(data.x[:, :ROWS], x.T, rtol=1e-6)
     np.testing.assert_allclose(data.y, y, rtol=1e-6)
     assert build("categorical", 1.0, jnp.float32)[1].y.dtype == np.int32
 

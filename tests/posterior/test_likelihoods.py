@@ -136,3 +136,32 @@ def test_widths_and_own_parameters() -> None:
 def test_classes_have_no_gaussian_noise() -> None:
     with pytest.raises(TypeError, match="categorical has no Gaussian noise"):
         noise(CategoricalLikelihood(), jnp.zeros((3, 2)), NOTHING)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GaussianLikelihood(sigma=0.4),
+        LearnedNoiseLikelihood(),
+        HeteroscedasticLikelihood(head="exp"),
+        HeteroscedasticLikelihood(head="softplus"),
+    ],
+    ids=lambda config: f"{config.kind}-{getattr(config, 'head', '')}",
+)
+def test_closed_form_derivatives_equal_derived_ones(config) -> None:
+    """In reverse and in forward mode, by outputs, noise parameter and targets."""
+    rng = np.random.default_rng(0)
+    outputs = jnp.asarray(rng.normal(size=(outputs_needed(config, 0), 9)))
+    extra, y = jnp.asarray(rng.normal(size=len(extra_parameters(config)))), jnp.asarray(rng.normal(size=9))
+
+    def derived(outputs, extra, y):
+        return jnp.sum(log_density(config, outputs, extra, y))
+
+    def closed(outputs, extra, y):
+        return log_likelihood(config, outputs, extra, y)
+
+    point = (outputs, extra, y)
+    for ours, theirs in zip(jax.grad(closed, (0, 1, 2))(*point), jax.grad(derived, (0, 1, 2))(*point), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-5)
+    tangent = tuple(jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype) for leaf in point)
+    np.testing.assert_allclose(jax.jvp(closed, point, tangent)[1], jax.jvp(derived, point, tangent)[1], rtol=1e-4)

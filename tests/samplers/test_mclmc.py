@@ -58,9 +58,9 @@ def test_whole_step_equals_blackjax_kernel(monkeypatch):
     theirs = IntegratorState(
         state.position, state.momentum, state.evaluation.density.log_likelihood, state.evaluation.gradient
     )
-    ours_draws, their_draws = iter([*noise, noise[0]]), iter(noise)
+    their_draws = iter(noise)
     with monkeypatch.context() as patch:
-        patch.setattr(mclmc.jax.random, "normal", lambda key, shape, dtype: jnp.asarray(next(ours_draws)))
+        patch.setattr(mclmc.jax.random, "normal", lambda key, shape, dtype: jnp.asarray(noise))
         ours, _ = one_step(jax.random.key(1), state, 0.4, length=2.0)
     with monkeypatch.context() as patch:
         patch.setattr(integrators, "normal", lambda key, shape, dtype: jnp.asarray(next(their_draws)))
@@ -111,8 +111,7 @@ def test_a_step_that_is_not_finite_is_undone_and_counted(broken):
     assert float(info.energy_change) == 0
     np.testing.assert_array_equal(after.position, state.position)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
-    assert not np.allclose(after.momentum, state.momentum)
-    np.testing.assert_allclose(np.linalg.norm(after.momentum), 1, rtol=1e-5)
+    np.testing.assert_array_equal(after.momentum, -state.momentum)
 
 
 def test_momentum_stays_on_the_unit_sphere():

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas import keys
 from bnn_atlas.config.methods import (
     HeteroscedasticLikelihood,
     HMCConfig,
@@ -230,8 +229,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing(problem, small_disk, tmp_pat
 
 
 def test_batched_chains_take_the_same_steps(problem, tmp_path, monkeypatch):
-    """The way of a GPU (vmap) against the way of a CPU, with the generator whose streams vmap does not change."""
-    monkeypatch.setattr(keys, "root_key", lambda seed: jax.random.key(seed, impl="threefry2x32"))
+    """The way of a GPU (vmap) against the way of a CPU."""
     sampler = build_hmc(HMCConfig(burn_in=2, steps=4, step_size=0.01, trajectory_length=0.1), 1.0)
     one_by_one = run(sampler, problem, tmp_path / "one.zarr")
     monkeypatch.setattr(runner, "Placement", lambda chains: Placement(chains, batched=True))

@@ -11,9 +11,12 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods import CategoricalLikelihood, LikelihoodConfig, MLPConfig, PriorConfig
 from bnn_atlas.models.build import Network, build_network
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.posterior.likelihoods import extra_parameters, log_density, noise, outputs_needed
+from bnn_atlas.posterior.likelihoods import extra_parameters, log_likelihood, noise, outputs_needed
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.posterior.priors import Family, Prior, PriorValues, build_prior, log_prior
+
+CACHE_LINE = 16
+"""Single-precision numbers per cache line."""
 
 
 class LogDensity(NamedTuple):
@@ -37,7 +40,7 @@ class PosteriorData(NamedTuple):
     """Arrays that a posterior is conditioned on; arguments of compiled functions, so that one program serves all."""
 
     x: Array
-    """[features, rows]."""
+    """[features, rows and up to 15 columns of zeros], so that every feature starts at a cache line."""
     y: Array
     """[rows]."""
     prior: PriorValues
@@ -54,8 +57,9 @@ class Posterior(NamedTuple):
 
     def log_density(self, theta: Array, data: PosteriorData) -> LogDensity:
         """Log-likelihood and log-prior of theta [P]."""
-        rows = log_density(self.likelihood, *self._forward(theta, data.x), data.y)
-        return LogDensity(jnp.sum(rows), log_prior(self.family, data.prior, theta))
+        outputs, extra = self._forward(theta, data.x)
+        likelihood = log_likelihood(self.likelihood, outputs[:, : len(data.y)], extra, data.y)
+        return LogDensity(likelihood, log_prior(self.family, data.prior, theta))
 
     def evaluate(self, theta: Array, data: PosteriorData) -> Evaluation:
         """Densities and gradient at theta [P], in one pass."""
@@ -74,8 +78,8 @@ class Posterior(NamedTuple):
             outputs, extra = self._forward(vector, x.T)
             if isinstance(self.likelihood, CategoricalLikelihood):
                 return Predictive(log_probs=jax.nn.log_softmax(outputs.T, axis=-1))
-            mean, log_sigma, _ = noise(self.likelihood, outputs, extra)
-            return Predictive(mean=mean, scale=jnp.broadcast_to(jnp.exp(log_sigma), mean.shape))
+            log_sigma = noise(self.likelihood, outputs, extra).log_sigma
+            return Predictive(mean=outputs[0], scale=jnp.broadcast_to(jnp.exp(log_sigma), outputs[0].shape))
 
         return jax.lax.map(one, theta)
 
@@ -106,4 +110,5 @@ def posterior_data(x: np.ndarray, y: np.ndarray, prior: Prior) -> PosteriorData:
     """Rows x [n, features] and targets y [n] in the form and precision that `Posterior` takes."""
     dtype = prior.values.loc.dtype
     target = jnp.asarray(y, jnp.int32 if np.issubdtype(np.asarray(y).dtype, np.integer) else dtype)
-    return PosteriorData(jnp.asarray(np.ascontiguousarray(np.asarray(x).T), dtype), target, prior.values)
+    columns = np.pad(np.asarray(x).T, ((0, 0), (0, -len(x) % CACHE_LINE)))
+    return PosteriorData(jnp.asarray(columns, dtype), target, prior.values)

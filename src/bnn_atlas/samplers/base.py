@@ -31,8 +31,10 @@ class Phase(NamedTuple):
     step: Step
     settings: Any = ()
     """Numbers that the steps of this phase take; phases with the same `step` share one compiled program."""
-    thinning: int = 0
-    """Keep every so many-th state; 0 keeps none."""
+    keep: bool = False
+    """Keep draws, for `finish` or, in the last phase, as the trace."""
+    thinning: int = 1
+    """Every how many steps a state is kept."""
     select: np.ndarray | None = None
     """Indices of the scalars to keep; None keeps all."""
     finish: Callable[[State, np.ndarray | None], State] | None = None
@@ -40,8 +42,8 @@ class Phase(NamedTuple):
 
     @property
     def draws(self) -> int:
-        """States kept."""
-        return self.steps // self.thinning if self.thinning else 0
+        """States at multiples of the thinning; the phase runs in units of so many steps."""
+        return self.steps // self.thinning
 
 
 class Sampler(NamedTuple):

@@ -107,8 +107,8 @@ def build_hmc(config: HMCConfig, temperature: float) -> Sampler:
         averaging = jax.tree.map(lambda leaf: jnp.asarray(leaf, position.dtype), averaging_init(step_size))
         return TunedState(init(key, position, evaluate), step_size, averaging)
 
-    def move(
-        key: Array, index: Array, state: TunedState, evaluate: Evaluate, settings: tuple[()]
+    def transition(
+        key: Array, index: Array, state: TunedState, evaluate: Evaluate, adapt: int
     ) -> tuple[TunedState, dict[str, Array]]:
         chain, info = step(
             key,
@@ -120,21 +120,16 @@ def build_hmc(config: HMCConfig, temperature: float) -> Sampler:
             max_steps=config.max_leapfrog_steps,
             temperature=temperature,
         )
-        return state._replace(chain=chain), {**info._asdict(), "step_size": state.step_size}
-
-    def adapt(
-        key: Array, index: Array, state: TunedState, evaluate: Evaluate, settings: tuple[()]
-    ) -> tuple[TunedState, dict[str, Array]]:
-        moved, statistics = move(key, index, state, evaluate, settings)
-        averaging = averaging_update(state.averaging, statistics["acceptance"])
-        averaging = jax.tree.map(lambda new, old: new.astype(old.dtype), averaging, state.averaging)
+        averaging = averaging_update(state.averaging, info.acceptance)
         last = index == config.burn_in - 1
-        step_size = jnp.where(last, averaging_final(averaging), jnp.exp(averaging.log_step_size))
-        return TunedState(moved.chain, step_size.astype(state.step_size.dtype), averaging), statistics
+        tuned = jnp.where(last, averaging_final(averaging), jnp.exp(averaging.log_step_size))
+        tuned_state = TunedState(chain, tuned.astype(state.step_size.dtype), _as(averaging, state.averaging))
+        new = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), tuned_state, state._replace(chain=chain))
+        return new, {**info._asdict(), "step_size": state.step_size}
 
     phases = (
-        Phase("burn-in", config.burn_in, adapt if config.adapt_step_size else move),
-        Phase("sampling", config.steps, move, thinning=config.thinning),
+        Phase("burn-in", config.burn_in, transition, int(config.adapt_step_size)),
+        Phase("sampling", config.steps, transition, 0, keep=True, thinning=config.thinning),
     )
     return Sampler(
         init=start,
@@ -151,3 +146,8 @@ def build_hmc(config: HMCConfig, temperature: float) -> Sampler:
         density=lambda state: state.chain.evaluation.density,
         gradients_per_step=None if config.adapt_step_size else config.trajectory_length / config.step_size,
     )
+
+
+def _as(new: DualAveragingAdaptationState, old: DualAveragingAdaptationState) -> DualAveragingAdaptationState:
+    """`new` in the types of `old`, so that a loop can carry it."""
+    return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, old)

@@ -8,6 +8,7 @@ used for sampling; a step that is not finite shrinks the step size without a las
 import math
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
@@ -20,6 +21,8 @@ from bnn_atlas.samplers.base import Phase, Sampler, Statistic
 
 MAX_ESS_DRAWS = 10_000
 MAX_ESS_SCALARS = 2_000
+CACHED_SCALARS = 32
+"""Scalars whose autocorrelations are computed together; their draws should fit the processor's cache."""
 SHRINK = 0.8
 """Factor on the step size after a step that was not finite."""
 
@@ -41,10 +44,11 @@ class Tuning(NamedTuple):
     weight: Array
 
 
-class TuningPhase(NamedTuple):
-    """Steps before this phase, and whether (1 or 0) it accumulates moments."""
+class PhaseSettings(NamedTuple):
+    """Tuning steps before a phase, and whether (1 or 0) it tunes the step size and accumulates moments."""
 
     offset: int
+    tune: int
     moments: int
 
 
@@ -76,9 +80,11 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
         )
         return MILEState(mclmc.init(key, position, evaluate), tuning)
 
-    def move(key: Array, state: MILEState, evaluate: Evaluate) -> tuple[mclmc.MCLMCState, mclmc.MCLMCInfo]:
+    def step(
+        key: Array, index: Array, state: MILEState, evaluate: Evaluate, settings: PhaseSettings
+    ) -> tuple[MILEState, dict[str, Array]]:
         tuning = state.tuning
-        return mclmc.step(
+        chain, info = mclmc.step(
             key,
             state.chain,
             evaluate,
@@ -87,21 +93,18 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
             scale=tuning.scale,
             temperature=temperature,
         )
-
-    def tune(
-        key: Array, index: Array, state: MILEState, evaluate: Evaluate, settings: TuningPhase
-    ) -> tuple[MILEState, dict[str, Array]]:
-        chain, info = move(key, state, evaluate)
+        statistics = {
+            "energy_change": info.energy_change,
+            "energy_change_squared": info.energy_change**2,
+            "divergent": info.divergent,
+            "step_size": tuning.step_size,
+            "length": tuning.length,
+        }
         variance = desired_variance(config, settings.offset + index, first + second)
-        tuning = tune_step_size(config, state.tuning, info, variance, dimension)
-        weight = tuning.step_size * settings.moments
-        return MILEState(chain, accumulate_moments(tuning, chain.position, weight)), info._asdict()
-
-    def sample(
-        key: Array, index: Array, state: MILEState, evaluate: Evaluate, settings: tuple[()]
-    ) -> tuple[MILEState, dict[str, Array]]:
-        chain, info = move(key, state, evaluate)
-        return state._replace(chain=chain), report(info, state.tuning)
+        tuned = tune_step_size(config, tuning, info, variance, dimension)
+        tuning = jax.tree.map(lambda new, old: new if new is old else jnp.where(settings.tune, new, old), tuned, tuning)
+        tuning = accumulate_moments(tuning, chain.position, settings.moments * tuning.step_size)
+        return MILEState(chain, tuning), statistics
 
     def after_moments(state: MILEState, draws: np.ndarray | None) -> MILEState:
         return state._replace(tuning=set_scales(state.tuning, config.diagonal_preconditioning))
@@ -117,11 +120,20 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
     if dimension > MAX_ESS_SCALARS:
         select = np.sort(np.random.default_rng(0).choice(dimension, MAX_ESS_SCALARS, replace=False))
     phases = [
-        Phase("step size", first, tune, TuningPhase(0, 0)),
-        Phase("step size and variances", second, tune, TuningPhase(first, 1), finish=after_moments),
-        Phase("step size again", retune, tune, TuningPhase(first + second, 0)),
-        Phase("autocorrelation", third, sample, thinning=probe_thinning, select=select, finish=after_probe),
-        Phase("sampling", config.steps, sample, thinning=config.thinning),
+        Phase("step size", first, step, PhaseSettings(0, 1, 0)),
+        Phase("step size and variances", second, step, PhaseSettings(first, 1, 1), finish=after_moments),
+        Phase("step size again", retune, step, PhaseSettings(first + second, 1, 0)),
+        Phase(
+            "autocorrelation",
+            third,
+            step,
+            PhaseSettings(0, 0, 0),
+            keep=True,
+            thinning=probe_thinning,
+            select=select,
+            finish=after_probe,
+        ),
+        Phase("sampling", config.steps, step, PhaseSettings(0, 0, 0), keep=True, thinning=config.thinning),
     ]
     return Sampler(
         init=init,
@@ -137,17 +149,6 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
         density=lambda state: state.chain.evaluation.density,
         gradients_per_step=2.0,
     )
-
-
-def report(info: mclmc.MCLMCInfo, tuning: Tuning) -> dict[str, Array]:
-    """Statistics of one step."""
-    return {
-        "energy_change": info.energy_change,
-        "energy_change_squared": info.energy_change**2,
-        "divergent": info.divergent,
-        "step_size": tuning.step_size,
-        "length": tuning.length,
-    }
 
 
 def desired_variance(config: MCLMCConfig, step: Array, steps: int) -> Array:
@@ -224,4 +225,5 @@ def mean_autocorrelation_time(draws: np.ndarray) -> float:
             "no scalar moved while the autocorrelation was measured: every step was undone or the step size vanished; "
             "lower step_size_init or energy_variance_start"
         )
-    return float(np.mean(len(draws) / ess_mean(moving[None])))
+    blocks = np.split(moving, range(CACHED_SCALARS, moving.shape[1], CACHED_SCALARS), axis=1)
+    return float(np.mean(np.concatenate([len(draws) / ess_mean(block[None]) for block in blocks])))

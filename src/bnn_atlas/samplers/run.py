@@ -165,26 +165,25 @@ class _Run:
         return states, Progress(0, 0)
 
     def _phase(self, number: int, done: int, states: State, stop: "Stop", report: ProgressReport) -> State:
-        """Run one phase from `done` units on; a unit is a kept draw, or a step where none is kept."""
+        """Run one phase from `done` units on; a unit is `thinning` steps."""
         phase = self.sampler.phases[number]
-        unit = phase.thinning or 1
-        total, size = phase.steps // unit, self._rows(phase)
+        size = self._rows(phase)
         last = number == len(self.sampler.phases) - 1
-        sink = self._sink(phase, last, size) if phase.thinning else None
-        segment = self._segments(phase.step, size if phase.thinning else 0, phase.select)
+        sink = self._sink(phase, last, size) if phase.keep else None
+        segment = self._segments(phase.step, phase.select)
 
         def write(begin: int, count: int, results: tuple[State, Array, dict[str, Array]]) -> None:
-            state, draws, statistics = self.place.get(results)
-            if sink is not None:
+            state, draws, statistics = self.place.get(results if sink else (results[0], (), {}))
+            if sink:
                 sink(begin // size, draws[:, :count], {name: value[:, :count] for name, value in statistics.items()})
             self.checkpoints.save(Progress(number, begin + count), state)
-            report.advance(phase.name, count * unit)
+            report.advance(phase.name, count * phase.thinning)
 
         with ThreadPoolExecutor(1, thread_name_prefix="trace-writer") as writer:
             pending: Future[None] | None = None
-            for begin in range(done, total, size):
-                count = min(size, total - begin)
-                span = _Span(*map(np.int32, (self.block.seed, number, begin, count, unit)))
+            for begin in range(done, phase.draws, size):
+                count = min(size, phase.draws - begin)
+                span = _Span(*map(np.int32, (self.block.seed, number, begin, count, phase.thinning)))
                 results = segment((self.data, span, phase.settings), (self.chain_ids, states))
                 states = results[0]
                 if pending:
@@ -199,24 +198,23 @@ class _Run:
             raise Interrupted(128 + stop.requested)
         return states if last else self._finish(number, states)
 
-    def _segments(self, step: Step, rows: int, select: np.ndarray | None) -> Callable[[Any, Any], Any]:
-        """Compiled segment of a step function, the same for every phase with this step and these buffers."""
-        key = (step, rows, None if select is None else select.tobytes())
+    def _segments(self, step: Step, select: np.ndarray | None) -> Callable[[Any, Any], Any]:
+        """Compiled segment of a step function, one for all phases that have it and keep the same scalars."""
+        key = (step, None if select is None else select.tobytes())
         if key not in self._compiled:
-            self._compiled[key] = self.place.map(partial(self._segment, step, rows, select))
+            self._compiled[key] = self.place.map(partial(self._segment, step, select))
         return self._compiled[key]
 
     def _segment(
         self,
         step: Step,
-        rows: int,
         select: np.ndarray | None,
         shared: tuple[PosteriorData, "_Span", Any],
         chained: tuple[Array, State],
     ) -> tuple[State, Array, dict[str, Array]]:
-        """Some units of one chain: the state after them, kept draws [rows, scalar] and their statistics [rows]."""
+        """Some units of one chain: the state after them, their last states [rows, scalar] and statistics [rows]."""
         (data, span, settings), (chain, state) = shared, chained
-        statistics = self.sampler.statistics if rows else {}
+        statistics = self.sampler.statistics
         evaluate = self._bind(data)
         key = role_key(span.seed, Role.SAMPLE, chain)
         dtype = data.prior.loc.dtype
@@ -234,13 +232,13 @@ class _Run:
             first = (span.begin + row) * span.unit
             totals = {name: jnp.zeros((), s.dtype) for name, s in statistics.items()}
             state, totals = jax.lax.fori_loop(first, first + span.unit, one_step, (state, totals))
-            if rows:
-                position, density = self.sampler.position(state), self.sampler.density(state)
-                draws = draws.at[row].set(position if select is None else position[select])
-                values = {n: t / span.unit if statistics[n].reduction == "mean" else t for n, t in totals.items()}
-                kept = {n: kept[n].at[row].set(v) for n, v in (values | density._asdict()).items()}
+            position, density = self.sampler.position(state), self.sampler.density(state)
+            draws = draws.at[row].set(position if select is None else position[select])
+            values = {n: t / span.unit if statistics[n].reduction == "mean" else t for n, t in totals.items()}
+            kept = {n: kept[n].at[row].set(v) for n, v in (values | density._asdict()).items()}
             return state, draws, kept
 
+        rows = max(self._rows(phase) for phase in self.sampler.phases)
         width = len(self.block.starts[0]) if select is None else len(select)
         buffers = {name: jnp.zeros((rows,), kind) for name, kind in self._statistics(dtype).items()}
         return jax.lax.fori_loop(0, span.units, one_unit, (state, jnp.zeros((rows, width), dtype), buffers))
@@ -274,7 +272,8 @@ class _Run:
         """Apply the phase's host-side ending to every chain, from its kept draws where there are any."""
         phase = self.sampler.phases[number]
         if phase.finish is not None:
-            parts = [np.load(self._scratch(i), mmap_mode="r") for i in range(-(-phase.draws // self._rows(phase)))]
+            segments = range(-(-phase.draws // self._rows(phase))) if phase.keep else ()
+            parts = [np.load(self._scratch(segment), mmap_mode="r") for segment in segments]
             finish = partial(self._finish_chain, phase.finish, self.place.get(states), parts)
             with ThreadPoolExecutor(self.place.devices) as pool:
                 ended = list(pool.map(finish, range(self.place.chains)))
@@ -285,8 +284,7 @@ class _Run:
 
     def _rows(self, phase: Phase) -> int:
         """Units per segment of a phase."""
-        unit = phase.thinning or 1
-        return min(phase.steps // unit, max(1, self.checkpoint_every // unit))
+        return min(phase.draws, max(1, self.checkpoint_every // phase.thinning))
 
     def _scratch(self, segment: int) -> Path:
         return self.work / "scratch" / f"{segment:06d}.npy"
@@ -311,7 +309,7 @@ class _Run:
 
     def _steps_before(self, progress: Progress) -> int:
         phases = self.sampler.phases
-        return sum(p.steps for p in phases[: progress.phase]) + progress.done * (phases[progress.phase].thinning or 1)
+        return sum(p.steps for p in phases[: progress.phase]) + progress.done * phases[progress.phase].thinning
 
 
 class Stop:
@@ -322,7 +320,7 @@ class Stop:
 
 @contextmanager
 def _stop_signal() -> Iterator[Stop]:
-    """Note SIGTERM and SIGINT instead of dying; a second one acts at once. Only the main thread can listen."""
+    """Note SIGTERM and SIGINT instead of dying; a second SIGINT acts at once. Only the main thread can listen."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -330,7 +328,8 @@ def _stop_signal() -> Iterator[Stop]:
 
     def note(number: int, frame: FrameType | None) -> None:
         stop.requested = number
-        signal.signal(number, before[number])
+        if number == signal.SIGINT:
+            signal.signal(number, before[number])
         log.info("%s: finishing the segment that is being computed", signal.Signals(number).name)
 
     before = {int(number): signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
