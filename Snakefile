@@ -24,6 +24,7 @@ try:
     ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
 except ConfigError as error:
     raise SystemExit(f"Configuration error\n{error}")
+config.update(ATLAS.settings.model_dump(mode="json"))
 SCALE = ATLAS.settings.scale
 RESULTS = f"{ATLAS.settings.results}/{SCALE}"
 MISSING_R = r_setup.available()
@@ -37,13 +38,25 @@ wildcard_constraints:
     block=r"\d+",
 
 
+localrules:
+    download,
+    prepare,
+    split,
+    pool,
+    table,
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/warmstart.smk"
 include: "workflow/rules/sample.smk"
 include: "workflow/rules/traces.smk"
 include: "workflow/rules/metrics.smk"
-include: "workflow/rules/figures_sampling_perspective.smk"
+
+
+for study in ATLAS.studies:
+
+    include: f"workflow/rules/figures_{study}.smk"
 
 
 rule all:
@@ -54,5 +67,7 @@ rule all:
 
 
 onsuccess:
-    if MISSING_R:
-        print(f"Not made: {', '.join(sorted(R_FIGURES))}. {MISSING_R}")
+    targets = workflow.dag_settings.targets
+    missing = [figure for study in ATLAS.studies for figure in figures_without_r(study)]
+    if missing and (not targets or "all" in targets):
+        print(f"Not made: {', '.join(missing)}. {MISSING_R}")

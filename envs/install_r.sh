@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=envs/apt.sh
 . "$(dirname "$0")/apt.sh"
 
-debian=(r-base-core r-cran-ggplot2 r-cran-patchwork r-cran-svglite r-cran-ragg r-cran-jsonlite)
+debian=(r-base-core r-cran-ggplot2 r-cran-patchwork r-cran-ragg)
 
 complete() {
   Rscript --vanilla --default-packages=NULL \

@@ -25,8 +25,9 @@ def child(program: str, **environment: str) -> str:
 
 def test_settings_before_jax_is_imported(tmp_path: Path) -> None:
     program = """
-import json, os, sys
+import importlib.util, json, os, sys
 from bnn_atlas.runtime import configure
+importlib.util.find_spec = lambda name: name == "jax_cuda13_plugin"
 found = []
 for arguments in ((3, "cpu", False), (1, "gpu", True)):
     configure(*arguments)
@@ -70,7 +71,10 @@ def test_tests_run_on_four_devices() -> None:
     ("arguments", "setting"),
     [({"threads": 2}, "XLA_FLAGS"), ({"device": "gpu"}, "JAX_PLATFORMS"), ({"float64": True}, "JAX_ENABLE_X64")],
 )
-def test_other_settings_after_the_import_are_refused(arguments: dict, setting: str) -> None:
+def test_other_settings_after_the_import_are_refused(
+    arguments: dict, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     before = dict(os.environ)
     with pytest.raises(RuntimeError, match=f"must be called before JAX is imported: {setting} is '.*' and cannot"):
         configure(**{"threads": 4} | arguments)
@@ -86,3 +90,9 @@ def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert cache_folder() == tmp_path / "home" / ".cache" / "bnn_atlas"
+
+
+def test_a_gpu_without_the_plugin_is_one_helpful_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match=r"pip install 'jax\[cuda13\]'.*or set device: cpu"):
+        configure(threads=4, device="gpu")

@@ -19,7 +19,7 @@ class Role(IntEnum):
 
 
 def root_key(seed: int | np.int32 | Array) -> Array:
-    """Key of a run, for the unrolled Threefry: the same numbers on every kind of device."""
+    """Key of a run, for the unrolled Threefry: the same random bits on every kind of device."""
     return jax.random.key(seed, impl=THREEFRY)
 
 

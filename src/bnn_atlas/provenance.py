@@ -19,7 +19,9 @@ from bnn_atlas.files import atomic
 CODE = ("Snakefile", "workflow", "src", "Rcode", "requirements.lock")
 """What a result depends on besides its settings; an edit anywhere else leaves its provenance as it was."""
 
-SUMMARY = ("study", "figure", "scale", "runs", "run", "split", "block", "dataset", "method", "chains", "draws")
+SUMMARY = (
+    "study", "figure", "scale", "reductions", "runs", "run", "split", "block", "dataset", "method", "chains", "draws",
+)  # fmt: skip
 """Settings that are kept in words beside the hash of all of them."""
 
 UNKNOWN = "unknown"

@@ -1,5 +1,6 @@
 """How a job uses the machine: devices, precision and the compilation cache; call `configure` before importing JAX."""
 
+import importlib.util
 import os
 import platform
 import re
@@ -19,8 +20,13 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False) -> N
         float64: compute in double precision.
 
     Raises:
-        RuntimeError: JAX is already running with other settings.
+        RuntimeError: JAX cannot use GPUs here, or is already running with other settings.
     """
+    if device == "gpu" and not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
+        raise RuntimeError(
+            "device: gpu needs JAX's CUDA plugin, which is not installed here: pip install 'jax[cuda13]' in the "
+            "version of requirements.lock, or set device: cpu in config/config.yaml"
+        )
     flags = f"--xla_force_host_platform_device_count={threads} --xla_cpu_multi_thread_eigen=false"
     settings = {
         "XLA_FLAGS": flags,

@@ -1,5 +1,6 @@
 """What the rules do with JAX, as functions of files and settings; `runtime.configure` comes first."""
 
+import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -114,8 +115,9 @@ def sample(
     settings = {"posterior": posterior, "method": method, "seed": seed, "chains": chains.tolist()}
     device = jax.devices()[0]
     provenance = collect(settings, root=root, device=f"{device.platform} {device.device_kind}")
+    inputs = {"x": problem.split.x_fit, "y": problem.split.y_fit, "starts": starts}
     digest = fingerprint(
-        {**settings, "x": problem.split.x_fit, "y": problem.split.y_fit, "starts": starts, "jax": jax.__version__}
+        {**settings, **inputs, "jax": jax.__version__, "platform": device.platform, "code": _code_digest()}
     )
     run_block(
         build_sampler(config, problem),
@@ -124,6 +126,16 @@ def sample(
         Block(starts, chains, seed, Path(destination), digest, {"provenance": json.loads(provenance.to_json())}),
         config.checkpoint_every,
     )
+
+
+def _code_digest() -> str:
+    """SHA-256 of the code that draws depend on."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for name in ("keys.py", "threefry.py", "placement.py", "models", "posterior", "samplers"):
+        for file in sorted((package / name).rglob("*.py")) or [package / name]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def build_sampler(config: MethodConfig, problem: Problem) -> Sampler:

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from bnn_atlas.config.datasets import DatasetEntry
+
 REPOSITORY = Path(__file__).parents[2]
 
 RUN: dict[str, Any] = {
@@ -33,10 +35,12 @@ CLAIM: dict[str, Any] = {
     "relation": "at_most",
     "bound": 0.5,
 }
-DATASETS: dict[str, Any] = {
+REGISTRY: dict[str, Any] = {
     name: {"task": "regression", "target": "y", "bundled": "diabetes", "rows": 442, "inputs": 10, "licence": "public"}
     for name in ("diabetes", "other")
 }
+REGISTRY["words"] = REGISTRY["other"] | {"task": "classification", "classes": ["no", "yes"]}
+DATASETS = {name: DatasetEntry.model_validate(entry) for name, entry in REGISTRY.items()}
 
 HMC = {"kind": "hmc", "step_size": 0.1, "trajectory_length": 1.0}
 Edit = Callable[[dict[str, Any]], None]
@@ -73,7 +77,7 @@ def run_edit(**changes: Any) -> Edit:
 def config_folder(folder: Path, edit: Edit = nothing) -> Path:
     """Write a whole configuration folder: registry, the study `small`, and claims."""
     study_file(folder, edit)
-    (folder / "datasets.yaml").write_text(yaml.safe_dump(DATASETS), encoding="utf-8")
+    (folder / "datasets.yaml").write_text(yaml.safe_dump(REGISTRY), encoding="utf-8")
     (folder / "claims").mkdir(exist_ok=True)
     claims = {"paper": "Nobody, 2000", "claims": {"small_error": CLAIM}}
     (folder / "claims" / "small.yaml").write_text(yaml.safe_dump(claims), encoding="utf-8")

@@ -160,6 +160,45 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         lambda s: s["figures"]["curve"].update(grid={"bins": 5000}),
         ("figures.curve.grid.bins = 5000", "less than or equal to 4000"),
     ),
+    "figure without a rule": (
+        lambda s: s["figures"].update(curves={"runs": ["one"]}),
+        ("figures.curves: no such figure of this study; there are curve, cloud, bumps",),
+    ),
+    "figure of nothing": (
+        lambda s: s["figures"]["curve"].update(runs=[]),
+        ("figures.curve.runs = []", "at least 1 item"),
+    ),
+    "label of a run that the figure does not show": (
+        lambda s: s["figures"]["curve"].update(labels={"on": "First"}),
+        ("figures.curve.labels.on = 'First': not among the figure's runs; those are one",),
+    ),
+    "figure without its grid": (
+        lambda s: s["figures"].update(cloud={"runs": ["one"]}),
+        ("figures.cloud.grid: this figure needs the section", "bins, limit, per_layer"),
+    ),
+    "figure without its subset": (
+        lambda s: s["figures"].update(bumps={"runs": ["one"]}),
+        ("figures.bumps.subset: this figure needs the section", "roles"),
+    ),
+    "several runs in a figure of one": (
+        lambda s: (run_edit(grid={"seed": [1, 2]})(s), s["figures"].update(cloud={"runs": ["one"], "grid": {}})),
+        ("figures.cloud.runs = ['one']: this figure shows one run; choose one of one-seed1, one-seed2",),
+    ),
+    "classification of a regression": (
+        run_edit(likelihood={"kind": "categorical"}),
+        (
+            "runs.one.likelihood.kind = 'categorical': the data set 'diabetes' is for regression",
+            "allowed are 'gaussian', 'learned_noise', 'heteroscedastic'",
+        ),
+    ),
+    "regression of a classification": (
+        run_edit(dataset="words"),
+        ("runs.one.likelihood.kind = 'gaussian': the data set 'words' is for classification", "'categorical'"),
+    ),
+    "more standard splits than there are": (
+        nested("split", kind="standard", count=21),
+        ("runs.one.split.count = 21: of the data set 'diabetes', at most 20 standard splits are allowed",),
+    ),
     "no runs": (lambda s: s.pop("runs"), ("runs: Field required",)),
 }
 
@@ -187,12 +226,12 @@ def test_chains_that_do_not_fill_blocks_get_a_number_that_works(tmp_path: Path, 
     assert config.runs["one"].config.blocks == chains // advice
 
 
-def test_mistake_in_a_scale_names_the_scale(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", ["demo", "laptop", "paper"])
+def test_mistake_in_a_scale_is_found_at_every_scale_and_names_it(tmp_path: Path, scale: str) -> None:
     edit = run_edit(scales={"demo": {"method": {"stepz": 10}}})
     assert_mentions(
-        study_error(tmp_path, edit, "demo"), "runs.one at scale demo: method: unknown key 'stepz'", "'steps'"
+        study_error(tmp_path, edit, scale), "at scale demo: runs.one: method: unknown key 'stepz'", "'steps'"
     )
-    load_study(study_file(tmp_path, edit), "paper", DATASETS)
 
 
 def test_scale_is_checked_as_a_whole(tmp_path: Path) -> None:
@@ -236,6 +275,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         ({"scale": "huge"}, ("scale = 'huge'", "'demo', 'laptop' or 'paper'")),
         ({"studies": ["smal"]}, ("studies = 'smal'", "no such study; there are small")),
         ({"studies": "small"}, ("studies = 'small'", "valid tuple")),
+        ({"studies": []}, ("studies = []: at least one study is needed; there are small",)),
         ({"device": "tpu"}, ("device = 'tpu'", "'cpu' or 'gpu'")),
         ({"scael": "demo"}, ("unknown key 'scael'", "did you mean 'scale'?", "allowed keys: scale, studies")),
         ({"results": 3}, ("results = 3", "valid string")),

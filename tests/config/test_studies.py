@@ -171,6 +171,20 @@ def test_runs_of_takes_runs_and_grids_in_the_order_named(tmp_path: Path) -> None
     assert names("three") == []
 
 
+def test_labels_are_given_by_run_or_grid_and_by_exact_name(tmp_path: Path) -> None:
+    path = study_file(tmp_path, run_edit(grid={"seed": [1, 2]}))
+    data = yaml.safe_load(path.read_text())
+    data["runs"]["one-wide"] = RUN
+    data["figures"]["curve"] = {"runs": ["one", "one-wide", "one-seed2"], "labels": {"one": "A", "one-seed2": "B"}}
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    study = load_study(path, "paper", DATASETS)
+    assert study.labels_of(study.config.figures["curve"]) == {
+        "one-seed1": "A",
+        "one-seed2": "B",
+        "one-wide": "one-wide",
+    }
+
+
 KEYS = st.sampled_from(["a", "b", "c"])
 TREES = st.recursive(st.integers(), lambda inner: st.dictionaries(KEYS, inner, min_size=1, max_size=3), max_leaves=8)
 SECTIONS = st.dictionaries(KEYS, TREES, max_size=3)

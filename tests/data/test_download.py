@@ -17,6 +17,7 @@ from bnn_atlas.data.download import cache_path, download, fetch
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.progress import LogProgress
 from bnn_atlas.data.tables import read_table, table_hash
+from bnn_atlas.runtime import cache_folder
 from tests.data.registered_files import CSV, CSV_READER, Reply, Server, file_entry, sha256
 
 ALTERED = CSV.replace(b"5.5", b"5.6")
@@ -66,6 +67,12 @@ def test_altered_cache_and_destination_are_replaced(server: Server, tmp_path: Pa
     _download(file, target)
     assert target.read_bytes() == CSV
     assert cache_path(file).read_bytes() == CSV
+
+
+def test_cache_is_the_folder_that_everything_shares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache_path(file_entry()).parent == tmp_path / "cache"
+    monkeypatch.delenv("BNN_ATLAS_CACHE")
+    assert cache_path(file_entry()).parent == cache_folder()
 
 
 def test_cache_argument_wins_and_may_be_unusable(

@@ -54,15 +54,25 @@ def test_files_appear_with_the_plotted_numbers(outputs: Outputs, provenance: Pro
     assert draws["sd"].isna().all()
 
 
+def test_several_files_are_one_table(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    files = [tmp_path / f"{run}.parquet" for run in ("mile", "hmc")]
+    for file in files:
+        write_table(file, rows(file.stem, method=file.stem))
+    cumulative_lppd(files, outputs("a"), provenance)
+    assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["label"])) == ["mile", "hmc"]
+
+
 def test_many_data_sets_and_methods_fit(outputs: Outputs, provenance: Provenance) -> None:
     parts = [rows(f"{m}_{d}", d, m) for d in ("a", "b", "c", "d", "e") for m in ("mclmc", "hmc")]
     cumulative_lppd(frame(*parts), outputs("a"), provenance, classification=["b", "c"])
     assert len(pd.read_csv(outputs("a").csv)) == 5 * 2 * 6
 
 
-def test_grids_are_chosen_ordered_and_averaged_by_name() -> None:
-    table = frame(rows("mile-1", shift=0.1), rows("mile-2", shift=-0.1), rows("mile_long"), rows("hmc", method="hmc"))
-    curves = lppd_curves(table, ["hmc", "mile"], {"mile": "MILE"}, "t")
+def test_runs_are_chosen_ordered_and_averaged_by_label() -> None:
+    table = frame(
+        rows("mile-1", shift=0.1), rows("mile-2", shift=-0.1), rows("mile-wide", shift=9), rows("hmc", method="hmc")
+    )
+    curves = lppd_curves(table, {"hmc": "hmc", "mile-1": "MILE", "mile-2": "MILE"}, "t")
     assert list(dict.fromkeys(curves["label"])) == ["hmc", "MILE"]
     mile = curves[(curves["label"] == "MILE") & (curves["over"] == "chains")]
     np.testing.assert_allclose(mile["mean"], [0.6, 0.7, 0.75])
@@ -75,7 +85,7 @@ def test_grids_are_chosen_ordered_and_averaged_by_name() -> None:
 
 def test_splits_are_repetitions_and_counts_that_one_lacks_are_left_out() -> None:
     short = [row for row in rows("mile", split=1) if not (row.chains == 4 and row.metric == "lppd_cumulative_chains")]
-    curves = lppd_curves(frame(rows("mile"), short), None, {}, "t")
+    curves = lppd_curves(frame(rows("mile"), short), None, "t")
     assert list(curves.loc[curves["over"] == "chains", "count"]) == [1, 2]
     assert set(curves["repetitions"]) == {2}
 
@@ -108,7 +118,9 @@ def test_bad_tables_are_refused_in_words(outputs: Outputs, provenance: Provenanc
     with pytest.raises(ValueError, match=r"empty\.parquet: no rows with metric lppd_cumulative_chains"):
         cumulative_lppd(tmp_path / "empty.parquet", outputs("a"), provenance)
     with pytest.raises(ValueError, match="no cumulative LPPD of hmc, nuts; it has mile"):
-        cumulative_lppd(frame(rows("mile")), outputs("a"), provenance, runs=["hmc", "mile", "nuts"])
+        cumulative_lppd(
+            frame(rows("mile")), outputs("a"), provenance, labels={run: run for run in ("hmc", "mile", "nuts")}
+        )
     table = frame(rows("mile"))
     table.loc[1, "value"] = np.nan
     with pytest.raises(

@@ -288,3 +288,16 @@ def test_running_counts_cover_the_range_without_repeats():
     assert counts[-1] == 10_000
     assert (np.diff(counts) > 0).all()
     assert len(counts) <= 50
+
+
+def test_a_chain_that_never_moved_is_left_out(memory_pool, predict_linear):
+    rng = np.random.default_rng(3)
+    draws, x, y = regression_case(rng, 3, 20, 4)
+    draws[1] = draws[1, :1]
+    log_likelihood = rng.normal(size=(3, 20))
+    log_likelihood[1] = -7.0
+    pool = memory_pool(draws, {"log_likelihood": log_likelihood})
+    summary = summarise(pool, predict_linear, x, y, max_bytes=10_000)
+    moving = summarise(memory_pool(draws[[0, 2]]), predict_linear, x, y, max_bytes=10_000)
+    np.testing.assert_array_equal(summary.divergent, [False, True, False])
+    np.testing.assert_allclose(summary.log_density_by_draw, moving.log_density_by_draw)

@@ -176,6 +176,25 @@ def test_a_damaged_checkpoint_costs_one_segment(sampler, problem, quiet, tmp_pat
     assert_same(trace, quiet)
 
 
+def test_a_damaged_checkpoint_at_the_end_of_any_phase(sampler, problem, quiet, tmp_path, monkeypatch):
+    """The checkpoint before it may still need the draws that the phase kept."""
+    method, every = sampler
+    for number in range(1, len(method.phases)):
+        destination, save = tmp_path / str(number) / "trace.zarr", CheckpointStore.save
+
+        def stop_at_phase(self, progress, state, number=number, save=save):
+            save(self, progress, state)
+            if progress == (number, 0):
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CheckpointStore, "save", stop_at_phase)
+            with pytest.raises(KeyboardInterrupt):
+                run(method, problem, destination, checkpoint_every=every)
+        (destination.with_name("trace.zarr.partial") / "checkpoint.npz").write_bytes(b"damaged")
+        assert_same(run(method, problem, destination, checkpoint_every=every), quiet)
+
+
 def test_two_damaged_checkpoints_are_an_error_that_loses_nothing(sampler, problem, tmp_path, monkeypatch):
     destination = tmp_path / "trace.zarr"
     work = abandon(sampler, problem, destination, monkeypatch, saves=7)

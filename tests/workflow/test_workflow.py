@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import available
 from bnn_atlas.metrics.tables import SCHEMA
 
@@ -79,10 +80,60 @@ def test_editing_r_code_reruns_its_figure(workspace):
     assert planned(workspace) == {"marginal_densities": 1}
 
 
+@pytest.mark.parametrize(
+    ("module", "figure"),
+    [("lppd", "cumulative_lppd"), ("fireballs", "fireball"), ("densities", "marginal_densities")],
+)
+def test_editing_the_module_of_a_figure_redraws_it(workspace, module, figure):
+    if figure == "marginal_densities" and R_MISSING:
+        pytest.skip(str(R_MISSING))
+    with (workspace / "src/bnn_atlas/figures/sampling_perspective" / f"{module}.py").open("a") as code:
+        code.write("\n")
+    assert planned(workspace) == {figure: 1}
+
+
+def test_editing_the_style_redraws_the_python_figures(workspace):
+    with (workspace / "src/bnn_atlas/figures/style.py").open("a") as code:
+        code.write("\n")
+    assert planned(workspace) == {"cumulative_lppd": 1, "fireball": 1}
+
+
 def test_editing_one_run_reruns_what_depends_on_it(workspace):
     edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
     jobs = planned(workspace)
     assert jobs == {"sample": 1, "pool": 1, "metrics": 1, "table": 1, "cumulative_lppd": 1}
+
+
+def test_a_figure_does_not_wait_for_other_runs(workspace):
+    edit(workspace / STUDY, "runs: [first, second], labels: { first: MILE, second: HMC }", "runs: [first]")
+    edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
+    assert planned(workspace, "cumulative_lppd") == {"cumulative_lppd": 1}
+
+
+def test_settings_that_are_left_out_have_defaults(workspace):
+    settings = workspace / "config" / "config.yaml"
+    lines = settings.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith(("cache:", "mirror:", "device:"))]
+    assert len(kept) == len(lines) - 3
+    settings.write_text("\n".join(kept), encoding="utf-8")
+    target = RESULTS / "sampling_perspective" / "second" / "split0" / "metrics" / "metrics.parquet"
+    run = snakemake(workspace, "--forcerun", "metrics", "--", str(target))
+    assert run.returncode == 0, run.stdout
+
+
+def test_a_figure_that_is_taken_out_is_not_made(workspace):
+    text = (workspace / STUDY).read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith("  fireball:")]
+    (workspace / STUDY).write_text("\n".join(kept), encoding="utf-8")
+    assert planned(workspace) == {}
+
+
+def test_metadata_of_a_figure_say_what_the_scale_reduced(workspace):
+    edit(workspace / STUDY, "    chains: 2\n", "    chains: 2\n    scales: { demo: { method: { steps: 10 } } }\n")
+    run = snakemake(workspace, "cumulative_lppd")
+    assert run.returncode == 0, run.stdout
+    settings = read_provenance(workspace / FIGURES / "cumulative_lppd.png").settings
+    assert settings["reductions"] == {"first": [], "second": ["method.steps: 20 -> 10"]}
 
 
 def test_adding_a_seed_runs_only_that_run(workspace):
@@ -139,6 +190,10 @@ def test_without_r_the_rest_is_made_and_one_line_says_what_is_missing(workspace,
     assert len(lines) == 1
     assert lines[0].startswith("Not made: marginal_densities")
     assert "apt-get install" in lines[0]
+    (workspace / FIGURES / "fireball.png").unlink()
+    run = snakemake(workspace, "fireball", path=str(programs))
+    assert run.returncode == 0, run.stdout
+    assert "Not made" not in run.stdout
 
 
 def test_a_wrong_setting_is_one_readable_line(workspace):
@@ -157,6 +212,12 @@ def test_an_unknown_scale_names_the_ones_there_are(finished):
     assert run.returncode != 0
     assert "scale = 'huge'" in run.stdout
     assert "'demo', 'laptop' or 'paper'" in run.stdout
+
+
+def test_no_study_at_all_is_refused(finished):
+    run = snakemake(finished, "--dry-run", "--config", "studies=[]")
+    assert run.returncode != 0
+    assert "studies = []: at least one study is needed; there are sampling_perspective" in run.stdout
 
 
 def test_the_log_of_a_sampling_job_tells_how_far_it_is(finished):

@@ -1,5 +1,7 @@
 # Input functions and lookups only.
 
+R_FIGURES = {"sampling_perspective": {"marginal_densities"}}
+
 
 def run_of(wildcards):
     """The run that the wildcards name."""
@@ -41,14 +43,15 @@ def figure_of(wildcards):
     return ATLAS.studies[wildcards.study].config.figures[wildcards.figure]
 
 
-def figure_named_runs(study, figure):
-    """Names of runs and grids as the figure's settings give them, in order."""
-    return list(ATLAS.studies[study].config.figures[figure].runs)
-
-
 def figure_labels(study, figure):
-    """Legend texts of a figure by name of run or grid."""
-    return ATLAS.studies[study].config.figures[figure].labels
+    """Legend texts of a figure by name of run, in order."""
+    return ATLAS.studies[study].labels_of(ATLAS.studies[study].config.figures[figure])
+
+
+def figure_classification(study, figure):
+    """Data sets of a figure that are classified."""
+    runs = figure_runs(study, figure)
+    return sorted({run.config.dataset for run in runs if run.config.likelihood.kind == "categorical"})
 
 
 def figure_settings(study, figure):
@@ -58,6 +61,7 @@ def figure_settings(study, figure):
         "study": study,
         "figure": figure,
         "scale": SCALE,
+        "reductions": {run.entry: list(run.reductions) for run in runs},
         "runs": [run.name for run in runs],
         "own": ATLAS.studies[study].config.figures[figure].model_dump(mode="json"),
         "of_runs": {run.name: run.config.model_dump(mode="json") for run in runs},
@@ -69,12 +73,18 @@ def figure_runs(study, figure):
     return ATLAS.studies[study].runs_of(ATLAS.studies[study].config.figures[figure].runs)
 
 
+def figures_without_r(study):
+    """Figures of a study that cannot be made because R is missing."""
+    figures = ATLAS.studies[study].config.figures
+    return [figure for figure in figures if MISSING_R and figure in R_FIGURES.get(study, ())]
+
+
 def figures_of(study):
     """Files of all figures of a study that can be made on this machine."""
     return [
         f"{RESULTS}/figures/{study}/{figure}.{kind}"
         for figure in ATLAS.studies[study].config.figures
-        if not (MISSING_R and figure in R_FIGURES)
+        if figure not in figures_without_r(study)
         for kind in ("pdf", "png", "csv")
     ]
 
@@ -82,3 +92,8 @@ def figures_of(study):
 def gpus(wildcards):
     """GPUs that a job asks for."""
     return 1 if ATLAS.settings.device == "gpu" else 0
+
+
+def chain_threads(wildcards):
+    """Cores of a job that runs a block of chains: one for each chain, at most 16; 4 beside a GPU."""
+    return 4 if ATLAS.settings.device == "gpu" else min(run_of(wildcards).config.block_size, 16)

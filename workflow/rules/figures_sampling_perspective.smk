@@ -1,11 +1,10 @@
 # Figures of the study sampling_perspective; the name of a rule is its target.
 
-R_FIGURES = {"marginal_densities"}
-
 
 rule cumulative_lppd:
     input:
-        table=f"{RESULTS}/tables/sampling_perspective.parquet",
+        tables=lambda w: per_split(figure_runs("sampling_perspective", "cumulative_lppd"), "metrics/metrics.parquet"),
+        code=expand("src/bnn_atlas/figures/{file}.py", file=["style", "sampling_perspective/lppd"]),
     output:
         multiext(f"{RESULTS}/figures/sampling_perspective/cumulative_lppd", ".pdf", ".csv"),
         report(
@@ -24,16 +23,19 @@ rule cumulative_lppd:
         mem_mb=2000,
         runtime=20,
     params:
-        settings=figure_settings("sampling_perspective", "cumulative_lppd"),
-        runs=figure_named_runs("sampling_perspective", "cumulative_lppd"),
-        labels=figure_labels("sampling_perspective", "cumulative_lppd"),
+        settings=lambda w: figure_settings("sampling_perspective", "cumulative_lppd"),
+        labels=lambda w: figure_labels("sampling_perspective", "cumulative_lppd"),
+        classification=lambda w: figure_classification("sampling_perspective", "cumulative_lppd"),
     script:
         "../scripts/figures/cumulative_lppd.py"
 
 
 rule fireball:
     input:
-        grid=per_split(figure_runs("sampling_perspective", "fireball")[:1], "grid/fireball.npz")[0],
+        grid=lambda w: per_split(figure_runs("sampling_perspective", "fireball"), "grid/fireball.npz")[0],
+        code=expand(
+            "src/bnn_atlas/figures/{file}.py", file=["style", "density", "labels", "sampling_perspective/fireballs"]
+        ),
     output:
         multiext(f"{RESULTS}/figures/sampling_perspective/fireball", ".pdf", ".csv"),
         report(
@@ -52,18 +54,20 @@ rule fireball:
         mem_mb=2000,
         runtime=20,
     params:
-        settings=figure_settings("sampling_perspective", "fireball"),
+        settings=lambda w: figure_settings("sampling_perspective", "fireball"),
     script:
         "../scripts/figures/fireball.py"
 
 
 rule marginal_densities:
     input:
-        draws=per_split(
-            figure_runs("sampling_perspective", "marginal_densities")[:1],
-            "subset/marginal_densities.parquet",
+        draws=lambda w: per_split(
+            figure_runs("sampling_perspective", "marginal_densities"), "subset/marginal_densities.parquet"
         )[0],
-        code=expand("Rcode/{file}.R", file=["theme", "draw", "marginal_densities"]),
+        code=[
+            "src/bnn_atlas/figures/sampling_perspective/densities.py",
+            *expand("Rcode/{file}.R", file=["theme", "draw", "marginal_densities"]),
+        ],
     output:
         multiext(
             f"{RESULTS}/figures/sampling_perspective/marginal_densities",
@@ -86,7 +90,7 @@ rule marginal_densities:
         mem_mb=4000,
         runtime=20,
     params:
-        settings=figure_settings("sampling_perspective", "marginal_densities"),
-        prior_sd=figure_runs("sampling_perspective", "marginal_densities")[0].config.prior_sd,
+        settings=lambda w: figure_settings("sampling_perspective", "marginal_densities"),
+        prior_sd=lambda w: figure_runs("sampling_perspective", "marginal_densities")[0].config.prior_sd,
     script:
         "../scripts/figures/marginal_densities.py"

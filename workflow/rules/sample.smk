@@ -14,7 +14,7 @@ rule sample:
         f"{RESULTS}/benchmarks/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
     conda:
         "../../envs/python.yaml"
-    threads: lambda w: run_of(w).config.block_size
+    threads: chain_threads
     resources:
         mem_mb=8000,
         runtime=720,

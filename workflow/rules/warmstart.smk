@@ -13,7 +13,7 @@ rule warmstart:
         f"{RESULTS}/benchmarks/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
     conda:
         "../../envs/python.yaml"
-    threads: lambda w: run_of(w).config.block_size
+    threads: chain_threads
     resources:
         mem_mb=4000,
         runtime=120,

@@ -42,6 +42,10 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     settings = validated(Settings, config, f"{folder / 'config.yaml'} (or --config)")
     datasets = load_registry(folder / "datasets.yaml")
     known = sorted(path.stem for path in (folder / "studies").glob("*.yaml"))
+    if not settings.studies:
+        raise ConfigError(
+            f"{folder / 'config.yaml'}: studies = []: at least one study is needed; there are {', '.join(known)}"
+        )
     for name in settings.studies:
         if name not in known:
             raise ConfigError(

@@ -5,11 +5,12 @@ import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
+from bnn_atlas.config.datasets import DatasetEntry
 from bnn_atlas.config.methods import (
     MethodConfig,
     NormalPrior,
@@ -18,9 +19,32 @@ from bnn_atlas.config.methods import (
     StandardNormalPrior,
     WarmStartConfig,
 )
+from bnn_atlas.data.splits import standard_split_count
 
 Scale = Literal["demo", "laptop", "paper"]
 NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
+LIKELIHOODS = {
+    "regression": ("gaussian", "learned_noise", "heteroscedastic"),
+    "classification": ("categorical",),
+}
+"""Task of a data set -> kinds of likelihood that fit it."""
+
+
+class FigureNeeds(NamedTuple):
+    """What a figure needs in its study's file."""
+
+    section: Literal["grid", "subset"] | None = None
+    one_run: bool = False
+
+
+FIGURES: dict[str, dict[str, FigureNeeds]] = {
+    "sampling_perspective": {
+        "cumulative_lppd": FigureNeeds(),
+        "fireball": FigureNeeds("grid", one_run=True),
+        "marginal_densities": FigureNeeds("subset", one_run=True),
+    },
+}
+"""Study -> the figures that have a rule in workflow/rules/figures_<study>.smk."""
 
 
 class SplitConfig(Model):
@@ -137,10 +161,10 @@ class GridConfig(Model):
 class FigureConfig(Model):
     """What one figure shows."""
 
-    runs: tuple[str, ...]
+    runs: Annotated[tuple[str, ...], Field(min_length=1)]
     """Names of runs or of grids (all their runs)."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Name of a run or grid -> text in the legend."""
+    """A name among `runs` -> text in the legend."""
     subset: SubsetConfig | None = None
     grid: GridConfig | None = None
 
@@ -176,12 +200,18 @@ class Study(NamedTuple):
     runs: dict[str, Run]
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
-        """Runs with these names, or from the entries with these names, in order of the names."""
-        return [run for name in names for run in self.runs.values() if name in (run.name, run.entry)]
+        """Runs with these names, or from the entries with these names, in order of the names, each once."""
+        found = [run for name in names for run in self.runs.values() if name in (run.name, run.entry)]
+        return list({run.name: run for run in found}.values())
+
+    def labels_of(self, figure: FigureConfig) -> dict[str, str]:
+        """Name of each run of a figure -> its text in the legend: its label, that of its entry, or its name."""
+        labels = figure.labels
+        return {run.name: labels.get(run.name, labels.get(run.entry, run.name)) for run in self.runs_of(figure.runs)}
 
 
-def load_study(path: Path, scale: Scale, datasets: Mapping[str, Any]) -> Study:
-    """Read config/studies/<study>.yaml and expand it for a scale.
+def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -> Study:
+    """Read config/studies/<study>.yaml, check it at every scale and expand it for one.
 
     Raises ConfigError that names the file, the key, the value and what is allowed.
     """
@@ -189,25 +219,69 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, Any]) -> Study:
     source = str(path)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected keys such as title and runs, found {type(data).__name__}")
-    study = validated(StudyConfig, data, source)
-    runs: dict[str, Run] = {}
-    for entry in study.runs:
-        for run in _expand(path.stem, entry, data["runs"][entry], scale, source):
-            if run.config.dataset not in datasets:
-                raise ConfigError(
-                    f"{source}: runs.{entry}.dataset = '{run.config.dataset}': no such data set; "
-                    f"config/datasets.yaml has {', '.join(sorted(datasets))}"
-                )
-            if run.name in runs:
-                raise ConfigError(f"{source}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry")
-            runs[run.name] = run
-    result = Study(path.stem, study, runs)
-    for figure, config in study.figures.items():
-        for name in config.runs:
-            if not result.runs_of((name,)):
-                known = sorted({run.entry for run in runs.values()} | set(runs))
-                raise ConfigError(f"{source}: figures.{figure}.runs: no run '{name}'; there are {', '.join(known)}")
-    return result
+    config = validated(StudyConfig, data, source)
+    studies = {}
+    for each in ("paper", *(name for name in get_args(Scale) if name != "paper")):
+        where = source if each == "paper" else f"{source} at scale {each}"
+        runs: dict[str, Run] = {}
+        for entry in config.runs:
+            for run in _expand(path.stem, entry, data["runs"][entry], each, where):
+                _check_data(run, datasets, f"{where}: runs.{entry}")
+                if run.name in runs:
+                    raise ConfigError(
+                        f"{where}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry"
+                    )
+                runs[run.name] = run
+        studies[each] = Study(path.stem, config, runs)
+        for figure in config.figures:
+            _check_figure(studies[each], figure, f"{where}: figures.{figure}")
+    return studies[scale]
+
+
+def _check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse a data set that there is not, and a likelihood or splits that it does not have."""
+    name, likelihood, split = run.config.dataset, run.config.likelihood.kind, run.config.split
+    if name not in datasets:
+        raise ConfigError(
+            f"{where}.dataset = '{name}': no such data set; config/datasets.yaml has {', '.join(sorted(datasets))}"
+        )
+    task = datasets[name].task
+    if likelihood not in LIKELIHOODS[task]:
+        allowed = ", ".join(f"'{kind}'" for kind in LIKELIHOODS[task])
+        raise ConfigError(
+            f"{where}.likelihood.kind = '{likelihood}': the data set '{name}' is for {task}; allowed are {allowed}"
+        )
+    if split.kind == "standard" and split.count > standard_split_count(name):
+        raise ConfigError(
+            f"{where}.split.count = {split.count}: of the data set '{name}', at most {standard_split_count(name)} "
+            "standard splits are allowed"
+        )
+
+
+def _check_figure(study: Study, figure: str, where: str) -> None:
+    """Refuse a figure that has no rule, or that lacks what its rule needs."""
+    known, config = FIGURES.get(study.name, {}), study.config.figures[figure]
+    if figure not in known:
+        raise ConfigError(f"{where}: no such figure of this study; there are {', '.join(known) or 'none'}")
+    for name in config.runs:
+        if not study.runs_of((name,)):
+            names = sorted({run.entry for run in study.runs.values()} | set(study.runs))
+            raise ConfigError(f"{where}.runs: no run '{name}'; there are {', '.join(names)}")
+    for name, text in config.labels.items():
+        if name not in config.runs:
+            raise ConfigError(
+                f"{where}.labels.{name} = '{text}': not among the figure's runs; those are {', '.join(config.runs)}"
+            )
+    section, one_run = known[figure]
+    if section and getattr(config, section) is None:
+        keys = SubsetConfig.model_fields if section == "subset" else GridConfig.model_fields
+        raise ConfigError(f"{where}.{section}: this figure needs the section; its keys are {', '.join(keys)}")
+    runs = study.runs_of(config.runs)
+    if one_run and len(runs) > 1:
+        raise ConfigError(
+            f"{where}.runs = {list(config.runs)}: this figure shows one run; choose one of "
+            f"{', '.join(run.name for run in runs)}"
+        )
 
 
 def _expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: str) -> list[Run]:
@@ -216,7 +290,7 @@ def _expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: 
         raise ConfigError(f"{source}: runs.{entry}: a name is made of letters, digits, '_', '.', '-'")
     paper = {key: value for key, value in data.items() if key != "scales"}
     scaled = paper if scale == "paper" else merge(paper, data.get("scales", {}).get(scale, {}))
-    where = f"{source}: runs.{entry}" + ("" if scale == "paper" else f" at scale {scale}")
+    where = f"{source}: runs.{entry}"
     full = validated(RunEntry, scaled, where)
     reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
     for field, choices in full.grid.items():

@@ -17,6 +17,7 @@ from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.progress import progress_display
 from bnn_atlas.files import atomic
+from bnn_atlas.runtime import cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ def download(
 
 def cache_path(file: FileEntry, cache: str | Path | None = None) -> Path:
     """Where the cache keeps a file; the name holds the checksum, so that versions live side by side."""
-    folder = cache or os.environ.get(CACHE) or pooch.os_cache("bnn-atlas")
+    folder = cache or cache_folder()
     return Path(folder).expanduser() / f"{file.checksum[:16]}-{file.name}"
 
 

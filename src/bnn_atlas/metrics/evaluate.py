@@ -287,7 +287,7 @@ def _of(summary: PredictiveSummary, name: str) -> np.ndarray:
 
 def _exclusion_note(summary: PredictiveSummary) -> str:
     count, total = int(summary.divergent.sum()), len(summary.divergent)
-    return f"{count} of {total} chains excluded: not finite" if count else ""
+    return f"{count} of {total} chains excluded: not finite, or never moved" if count else ""
 
 
 def _zero_density_note(log_density: np.ndarray) -> str:

@@ -102,12 +102,20 @@ def summarise(
     Raises PredictionError for wrong shapes, labels or unnormalised probabilities.
     """
     _check_data(x, y)
-    excluded = np.zeros(pool.chains, dtype=bool)
+    excluded = standing_chains(pool)
     sums = _stream(pool, predict, x, y, excluded, max_bytes, function_rows, running_points)
-    if sums.divergent.any() and not sums.divergent.all():
+    if (sums.divergent & ~excluded).any() and not sums.divergent.all():
         excluded = sums.divergent
         sums = _stream(pool, predict, x, y, excluded, max_bytes, function_rows, running_points)
     return sums.result()
+
+
+def standing_chains(pool: DrawPool) -> np.ndarray:
+    """Chains [C] that never moved, told by a log-likelihood that never changed; none where all stand."""
+    if pool.draws < 2 or "log_likelihood" not in pool.statistics:
+        return np.zeros(pool.chains, dtype=bool)
+    standing = np.ptp(pool.statistic("log_likelihood"), axis=1) == 0
+    return standing & ~standing.all()
 
 
 def running_counts(total: int, points: int) -> np.ndarray:

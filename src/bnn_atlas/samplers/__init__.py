@@ -1,1 +1,1 @@
-"""samplers."""
+"""Sampling methods, and the runner that all of them share."""

@@ -25,7 +25,7 @@ class MCLMCState(NamedTuple):
 
 
 class MCLMCInfo(NamedTuple):
-    """Energy error of a step, and whether it was undone because something was not finite."""
+    """Energy error of a step, infinite where it was undone because something was not finite."""
 
     energy_change: Array
     divergent: Array
@@ -89,7 +89,7 @@ def step(
     proposed = MCLMCState(position, momentum, evaluation)
     undone = state._replace(momentum=-state.momentum)
     state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), proposed, undone)
-    return state, MCLMCInfo(jnp.where(finite, energy_change, 0.0), ~finite)
+    return state, MCLMCInfo(jnp.where(finite, energy_change, jnp.inf), ~finite)
 
 
 def _unit_vector(key: Array, like: Array) -> Array:

@@ -5,6 +5,7 @@ published configurations. Corrected against the published code: the diagonal pre
 used for sampling; a step that is not finite shrinks the step size without a lasting cap; no key is used twice.
 """
 
+import logging
 import math
 from typing import NamedTuple
 
@@ -19,12 +20,16 @@ from bnn_atlas.posterior.density import Evaluate
 from bnn_atlas.samplers import mclmc
 from bnn_atlas.samplers.base import Phase, Sampler, Statistic
 
+log = logging.getLogger(__name__)
+
 MAX_ESS_DRAWS = 10_000
 MAX_ESS_SCALARS = 2_000
 CACHED_SCALARS = 32
 """Scalars whose autocorrelations are computed together; their draws should fit the processor's cache."""
 SHRINK = 0.8
 """Factor on the step size after a step that was not finite."""
+SMALLEST = 1e-5
+"""Smallest step size after such steps, relative to the first; its sixth power stays within float32."""
 
 
 class Tuning(NamedTuple):
@@ -112,6 +117,8 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
     def after_probe(state: MILEState, draws: np.ndarray | None) -> MILEState:
         assert draws is not None
         time = probe_thinning * mean_autocorrelation_time(draws)
+        if math.isnan(time):
+            return state
         length = 0.4 * float(state.tuning.step_size) * time
         return state._replace(tuning=state.tuning._replace(length=jnp.asarray(length, draws.dtype)))
 
@@ -173,21 +180,23 @@ def tune_step_size(
 
         A <- gamma A + w xi / eps^6,   B <- gamma B + w,   eps = (A / B)^(-1/6)
 
-    eps is taken relative to its initial value, which keeps its sixth power within float32. A step that is not finite
-    instead sets eps <- 0.8 eps and A to match, which later steps forget at the same pace as everything else.
+    eps is taken relative to its initial value, which keeps its sixth power within float32. A step whose xi is not
+    finite (an undone step, or an energy error beyond float32) instead sets eps <- 0.8 eps and A to match, which later
+    steps forget at the same pace as everything else.
     """
     relative = tuning.step_size / config.step_size_init
     xi = info.energy_change**2 / (dimension * variance) + 1e-8
+    failed = ~jnp.isfinite(xi)
     weight = jnp.exp(-0.5 * (jnp.log(xi) / (6.0 * config.trust_in_estimate)) ** 2)
     gamma = (config.num_effective_samples - 1) / (config.num_effective_samples + 1)
     numerator = gamma * tuning.numerator + weight * xi / relative**6
     denominator = gamma * tuning.denominator + weight
-    shrunk = SHRINK * relative
-    updated = jnp.where(info.divergent, shrunk, (numerator / denominator) ** (-1 / 6))
+    shrunk = jnp.maximum(SHRINK * relative, SMALLEST)
+    updated = jnp.where(failed, shrunk, (numerator / denominator) ** (-1 / 6))
     return tuning._replace(
         step_size=updated * config.step_size_init,
-        numerator=jnp.where(info.divergent, tuning.denominator / shrunk**6, numerator),
-        denominator=jnp.where(info.divergent, tuning.denominator, denominator),
+        numerator=jnp.where(failed, tuning.denominator / shrunk**6, numerator),
+        denominator=jnp.where(failed, tuning.denominator, denominator),
     )
 
 
@@ -218,12 +227,13 @@ def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
 
 
 def mean_autocorrelation_time(draws: np.ndarray) -> float:
-    """Mean over scalars of n / ESS for draws [n, scalar] of one chain; scalars that never move are left out."""
+    """Mean over scalars of n / ESS for draws [n, scalar] of one chain; scalars that never move are left out.
+
+    NaN where no scalar moved: such a chain keeps its L and is excluded by the metrics if it does not move later either.
+    """
     moving = draws[:, np.ptp(draws, axis=0) > 0]
     if moving.shape[1] == 0:
-        raise FloatingPointError(
-            "no scalar moved while the autocorrelation was measured: every step was undone or the step size vanished; "
-            "lower step_size_init or energy_variance_start"
-        )
+        log.warning("a chain did not move while its autocorrelation was measured; it keeps its decoherence length")
+        return math.nan
     blocks = np.split(moving, range(CACHED_SCALARS, moving.shape[1], CACHED_SCALARS), axis=1)
     return float(np.mean(np.concatenate([len(draws) / ess_mean(block[None]) for block in blocks])))

@@ -82,6 +82,7 @@ def run_block(sampler: Sampler, posterior: Posterior, data: PosteriorData, block
         if block.destination.exists():
             if open_trace(block.destination).attributes.get("fingerprint") == block.fingerprint:
                 log.info("%s is complete already", block.destination)
+                shutil.rmtree(_work_path(block), ignore_errors=True)
                 return
             shutil.rmtree(block.destination)
         work = _work_folder(block)
@@ -126,7 +127,7 @@ class _Run:
         """Go from the last checkpoint (or the start) to the end of the last phase."""
         states, progress = self._begin()
         report = ProgressReport(
-            sum(phase.steps for phase in self.sampler.phases),
+            sum(phase.draws * phase.thinning for phase in self.sampler.phases),
             self._steps_before(progress),
             self.place.chains,
             self.sampler.gradients_per_step,
@@ -168,15 +169,15 @@ class _Run:
         """Run one phase from `done` units on; a unit is `thinning` steps."""
         phase = self.sampler.phases[number]
         size = self._rows(phase)
-        last = number == len(self.sampler.phases) - 1
-        sink = self._sink(phase, last, size) if phase.keep else None
+        sink = self._sink(number, size) if phase.keep else None
         segment = self._segments(phase.step, phase.select)
 
         def write(begin: int, count: int, results: tuple[State, Array, dict[str, Array]]) -> None:
-            state, draws, statistics = self.place.get(results if sink else (results[0], (), {}))
             if sink:
-                sink(begin // size, draws[:, :count], {name: value[:, :count] for name, value in statistics.items()})
-            self.checkpoints.save(Progress(number, begin + count), state)
+                sink(begin // size, *self.place.get(jax.tree.map(lambda leaf: leaf[:, :count], results[1:])))
+            self.checkpoints.save(Progress(number, begin + count), self.place.get(results[0]))
+            # Both checkpoints are in this phase or at its start, so nothing needs the draws of the one before it.
+            shutil.rmtree(self._scratch(number - 1), ignore_errors=True)
             report.advance(phase.name, count * phase.thinning)
 
         with ThreadPoolExecutor(1, thread_name_prefix="trace-writer") as writer:
@@ -196,7 +197,7 @@ class _Run:
         if stop.requested:
             log.info("stopped by %s; the next attempt goes on from here", signal.Signals(stop.requested).name)
             raise Interrupted(128 + stop.requested)
-        return states if last else self._finish(number, states)
+        return self._finish(number, states) if number < len(self.sampler.phases) - 1 else states
 
     def _segments(self, step: Step, select: np.ndarray | None) -> Callable[[Any, Any], Any]:
         """Compiled segment of a step function, one for all phases that have it and keep the same scalars."""
@@ -238,17 +239,19 @@ class _Run:
             kept = {n: kept[n].at[row].set(v) for n, v in (values | density._asdict()).items()}
             return state, draws, kept
 
-        rows = max(self._rows(phase) for phase in self.sampler.phases)
+        # A phase that keeps nothing may have more units than rows; what it writes is dropped or never read.
+        rows = max(self._rows(phase) for phase in self.sampler.phases if phase.keep)
         width = len(self.block.starts[0]) if select is None else len(select)
         buffers = {name: jnp.zeros((rows,), kind) for name, kind in self._statistics(dtype).items()}
         return jax.lax.fori_loop(0, span.units, one_unit, (state, jnp.zeros((rows, width), dtype), buffers))
 
-    def _sink(self, phase: Phase, last: bool, size: int) -> Callable[[int, np.ndarray, dict[str, np.ndarray]], None]:
+    def _sink(self, number: int, size: int) -> Callable[[int, np.ndarray, dict[str, np.ndarray]], None]:
         """Where the draws of a phase go: the trace for the last phase, scratch files for the others."""
-        if not last:
+        phase = self.sampler.phases[number]
+        if number < len(self.sampler.phases) - 1:
 
             def keep(segment: int, draws: np.ndarray, statistics: dict[str, np.ndarray]) -> None:
-                with atomic(self._scratch(segment)) as temporary, temporary.open("wb") as handle:
+                with atomic(self._scratch(number) / f"{segment:06d}.npy") as temporary, temporary.open("wb") as handle:
                     np.save(handle, draws)
 
             return keep
@@ -273,21 +276,20 @@ class _Run:
         phase = self.sampler.phases[number]
         if phase.finish is not None:
             segments = range(-(-phase.draws // self._rows(phase))) if phase.keep else ()
-            parts = [np.load(self._scratch(segment), mmap_mode="r") for segment in segments]
+            parts = [np.load(self._scratch(number) / f"{segment:06d}.npy", mmap_mode="r") for segment in segments]
             finish = partial(self._finish_chain, phase.finish, self.place.get(states), parts)
             with ThreadPoolExecutor(self.place.devices) as pool:
                 ended = list(pool.map(finish, range(self.place.chains)))
             states = self.place.put(jax.tree.map(lambda *leaves: np.stack(leaves), *ended))
         self.checkpoints.save(Progress(number + 1, 0), self.place.get(states))
-        shutil.rmtree(self.work / "scratch", ignore_errors=True)
         return states
 
     def _rows(self, phase: Phase) -> int:
         """Units per segment of a phase."""
         return min(phase.draws, max(1, self.checkpoint_every // phase.thinning))
 
-    def _scratch(self, segment: int) -> Path:
-        return self.work / "scratch" / f"{segment:06d}.npy"
+    def _scratch(self, number: int) -> Path:
+        return self.work / f"scratch{number}"
 
     @staticmethod
     def _finish_chain(
@@ -309,7 +311,8 @@ class _Run:
 
     def _steps_before(self, progress: Progress) -> int:
         phases = self.sampler.phases
-        return sum(p.steps for p in phases[: progress.phase]) + progress.done * phases[progress.phase].thinning
+        before = sum(phase.draws * phase.thinning for phase in phases[: progress.phase])
+        return before + progress.done * phases[progress.phase].thinning
 
 
 class Stop:
@@ -353,9 +356,13 @@ def _alone(destination: Path) -> Iterator[None]:
         yield
 
 
+def _work_path(block: Block) -> Path:
+    return block.destination.with_name(f"{block.destination.name}.partial")
+
+
 def _work_folder(block: Block) -> Path:
     """`<trace>.partial`; emptied if what is in it was made from something else."""
-    folder = block.destination.with_name(f"{block.destination.name}.partial")
+    folder = _work_path(block)
     label = folder / "fingerprint.json"
     if folder.exists():
         if label.exists() and json.loads(label.read_text(encoding="utf-8")) == block.fingerprint:

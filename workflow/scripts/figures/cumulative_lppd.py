@@ -7,9 +7,9 @@ from bnn_atlas.provenance import collect
 
 with logged(snakemake.log[0]):
     cumulative_lppd(
-        snakemake.input.table,
+        snakemake.input.tables,
         FigureOutputs.of(snakemake.output),
         collect(snakemake.params.settings, root="."),
-        runs=snakemake.params.runs,
         labels=snakemake.params.labels,
+        classification=snakemake.params.classification,
     )

@@ -25,37 +25,39 @@ MAX_COLUMNS = 4
 
 
 def cumulative_lppd(
-    table: str | Path | pd.DataFrame,
+    tables: str | Path | pd.DataFrame | Sequence[str | Path],
     outputs: FigureOutputs,
     provenance: Provenance,
     *,
-    runs: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
     classification: Collection[str] = (),
 ) -> None:
     """LPPD of the model average against the number of chains (log scale), and below it against the draws per chain.
 
-    One column of panels per data set, one line per label. Numbers, bands and errors are those of `lppd_curves`; data
-    sets in `classification` have no target scale to state. An infinite value leaves a gap and a remark in its panel.
+    `tables` is a metric table, or its files, one below the other. One column of panels per data set, one line per
+    label. Numbers, bands and errors are those of `lppd_curves`; data sets in `classification` have no target scale to
+    state. An infinite value leaves a gap and a remark in its panel.
     """
-    source = "the table" if isinstance(table, pd.DataFrame) else str(table)
-    frame = table if isinstance(table, pd.DataFrame) else read_table(table)
-    curves = lppd_curves(frame, runs, labels or {}, source)
+    if isinstance(tables, pd.DataFrame):
+        frame, source = tables, "the table"
+    else:
+        files = [tables] if isinstance(tables, str | Path) else list(tables)
+        frame = pd.concat([read_table(file) for file in files], ignore_index=True)
+        source = ", ".join(map(str, files))
+    curves = lppd_curves(frame, labels, source)
     with style.context():
         figure = _lppd_figure(curves, classification)
         style.save(figure, curves, outputs, provenance)
 
 
-def lppd_curves(
-    frame: pd.DataFrame, runs: Sequence[str] | None, labels: Mapping[str, str], source: str
-) -> pd.DataFrame:
+def lppd_curves(frame: pd.DataFrame, labels: Mapping[str, str] | None, source: str) -> pd.DataFrame:
     """Plotted numbers: dataset, label, method, over (`chains` or `draws`), count, mean, sd, repetitions.
 
     `frame` is a metric table with rows `lppd_cumulative_chains` (its `standard_error` is the standard deviation over
-    random orders of the chains) and, where wanted, `lppd_cumulative_draws`. `runs` chooses and orders, `labels` names:
-    both by a run's name or by that of its grid (what stands before a `-`). Runs and splits of one data set and label
-    are repetitions: `mean` is over them, and sd^2 = mean of the variances over orders + variance between repetitions.
-    Counts that some repetition lacks are left out. Raises ValueError where a run has no such rows or a value is NaN.
+    random orders of the chains) and, where wanted, `lppd_cumulative_draws`. `labels` maps the runs to plot, in order,
+    to their labels; None takes all runs under their names. Runs and splits of one data set and label are repetitions:
+    `mean` is over them, and sd^2 = mean of the variances over orders + variance between repetitions. Counts that some
+    repetition lacks are left out. Raises ValueError where a run has no such rows or a value is NaN.
     """
     rows = frame[frame["metric"].isin(list(OVER))].copy()
     if rows.empty:
@@ -63,10 +65,10 @@ def lppd_curves(
             f"{source}: no rows with metric {' or '.join(OVER)}; run the metrics of a run with several chains"
         )
     found = list(dict.fromkeys(rows["run"]))
-    order = found if runs is None else [run for name in runs for run in found if _belongs(run, name)]
-    if missing := [name for name in runs or () if not any(_belongs(run, name) for run in found)]:
+    chosen = {run: run for run in found} if labels is None else labels
+    if missing := [run for run in chosen if run not in found]:
         raise ValueError(f"{source}: no cumulative LPPD of {', '.join(missing)}; it has {', '.join(found)}")
-    rows = rows[rows["run"].isin(order)]
+    rows = rows[rows["run"].isin(list(chosen))]
     if rows["value"].isna().any():
         bad = rows.loc[rows["value"].isna()].iloc[0]
         raise ValueError(
@@ -75,9 +77,9 @@ def lppd_curves(
         )
     rows["over"] = rows["metric"].map(OVER)
     rows["count"] = np.where(rows["over"] == "chains", rows["chains"], rows["draws"])
-    rows["label"] = rows["run"].map(lambda run: _label(run, labels))
+    rows["label"] = rows["run"].map(chosen)
     rows["order_variance"] = rows["standard_error"].astype("float64") ** 2
-    rows["place"] = rows["run"].map({run: i for i, run in enumerate(order)})
+    rows["place"] = rows["run"].map({run: i for i, run in enumerate(chosen)})
     keys = ["dataset", "label", "over", "count"]
     with np.errstate(invalid="ignore"):  # the variance of repetitions that hold -inf is NaN: no band there
         curves = rows.groupby(keys, sort=False, as_index=False).agg(
@@ -89,17 +91,6 @@ def lppd_curves(
     variance = curves[["order_variance", "between"]].sum(axis=1, min_count=1)
     curves = curves.assign(sd=np.sqrt(variance.where(np.isfinite(curves["mean"]))))
     return curves[["dataset", "label", "method", "over", "count", "mean", "sd", "repetitions"]].reset_index(drop=True)
-
-
-def _belongs(run: str, name: str) -> bool:
-    """Whether a run has this name or comes from the grid with this name."""
-    return run == name or run.startswith(f"{name}-")
-
-
-def _label(run: str, labels: Mapping[str, str]) -> str:
-    """Text of the closest name, else the run itself."""
-    names = [name for name in labels if _belongs(run, name)]
-    return labels[max(names, key=len)] if names else run
 
 
 def _lppd_figure(curves: pd.DataFrame, classification: Collection[str]) -> Figure:
