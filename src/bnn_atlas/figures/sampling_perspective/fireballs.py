@@ -165,8 +165,11 @@ def _fireballs(blocks: Sequence[_Block], background: str) -> tuple[Figure, pd.Da
     window = _window(blocks)
     tables = []
     for i, line in enumerate(lines):
-        for j, block in enumerate(line):
-            tables += _fireball_block(figure.add_subfigure(spec[i, j]), block, inches, window, background)
+        titles = [_title(block, narrow=block.columns * inches < 2) for block in line]
+        depth = max(title.count("\n") for title in titles)  # titles of one depth keep the panels of a line aligned
+        for j, (block, title) in enumerate(zip(line, titles, strict=True)):
+            title += "\n " * (depth - title.count("\n"))
+            tables += _fireball_block(figure.add_subfigure(spec[i, j]), block, title, inches, window, background)
     _rank_bar(figure.add_subfigure(spec[-1, :]))
     return figure, pd.concat(tables, ignore_index=True)
 
@@ -185,10 +188,10 @@ def _rank_bar(part: SubFigure) -> None:
 
 
 def _fireball_block(
-    part: SubFigure, block: _Block, inches: float, window: tuple[float, float], background: str
+    part: SubFigure, block: _Block, title: str, inches: float, window: tuple[float, float], background: str
 ) -> list[pd.DataFrame]:
     """Draw the panels of a block and return their cells. In a matrix only the outer panels carry labels."""
-    part.suptitle(_title(block, narrow=block.columns * inches < 2), fontsize=7.5, x=0.02, ha="left")
+    part.suptitle(title, fontsize=7.5, x=0.02, ha="left")
     axes = part.subplots(block.rows, block.columns, squeeze=False)
     names_x = {panel.column: panel.x for panel in block.panels}
     names_y = {panel.row: panel.y for panel in block.panels} if block.shared else {0: ""}
