@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,9 +105,15 @@ def test_data_keep_their_meaning_in_r() -> None:
 
 
 @needs_r
-def test_what_is_missing_in_r_is_missing_here() -> None:
-    from rpy2 import robjects
+def test_r_does_not_mislead_programs_started_later() -> None:
+    before = os.environ.get("LD_LIBRARY_PATH")
+    ggplot.to_r(pd.DataFrame({"x": [1.0]}))
+    assert os.environ.get("LD_LIBRARY_PATH") == before
 
+
+@needs_r
+def test_what_is_missing_in_r_is_missing_here() -> None:
+    robjects, _ = ggplot._bridge()
     made = robjects.r("data.frame(i = c(1L, NA), x = c(NA, 2), t = c('a', NA), f = factor(c(NA, 'b')))")
     back = ggplot.from_r(made)
     assert back.isna().to_dict("list") == {

@@ -100,9 +100,15 @@ def _bridge() -> tuple[Any, Any]:
     if missing := available():
         raise RError(str(missing))
     os.environ.setdefault("RPY2_CFFI_MODE", "ABI")
+    before = os.environ.get("LD_LIBRARY_PATH")
     from rpy2 import robjects
     from rpy2.robjects import pandas2ri
 
+    # R's start adds the system's library folders, which would mislead programs that are started from here.
+    if before is None:
+        os.environ.pop("LD_LIBRARY_PATH", None)
+    else:
+        os.environ["LD_LIBRARY_PATH"] = before
     return robjects, robjects.default_converter + pandas2ri.converter
 
 
