@@ -1,6 +1,5 @@
 """A server for each test, and private places for downloads."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,12 +22,3 @@ def _private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("BNN_ATLAS_MIRROR", raising=False)
-
-
-@pytest.fixture(scope="session")
-def real_mirror() -> str:
-    """The mirror of real data, read before a test hides it."""
-    mirror = os.environ.get("BNN_ATLAS_MIRROR")
-    if not mirror:
-        pytest.skip("BNN_ATLAS_MIRROR is not set: the real data sets cannot be had without network")
-    return mirror
