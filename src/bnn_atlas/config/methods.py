@@ -182,7 +182,7 @@ class MCLMCConfig(_Chain):
 
     kind: Literal["mclmc"] = "mclmc"
     warmup: PositiveInt = 50000
-    """Tuning steps, divided among the phases by `phases`."""
+    """Tuning steps, divided among the phases by `phases`; preconditioning adds a third of the second phase."""
     steps: PositiveInt = 10000
     thinning: PositiveInt = 10
     step_size_init: PositiveFloat = 0.01
