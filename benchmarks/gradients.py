@@ -74,7 +74,8 @@ def build(gradients: int, folder: Path) -> dict[str, Callable[[], float]]:
     configure(cores())
     import jax
 
-    from bnn_atlas.config.methods import HeteroscedasticLikelihood, MCLMCConfig, MLPConfig, StandardNormalPrior
+    from bnn_atlas.config.methods import MCLMCConfig
+    from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig, StandardNormalPrior
     from bnn_atlas.placement import Placement
     from bnn_atlas.posterior.density import PosteriorData, build_posterior, posterior_data
     from bnn_atlas.samplers import run
@@ -94,8 +95,10 @@ def build(gradients: int, folder: Path) -> dict[str, Callable[[], float]]:
     starts = np.stack([posterior.network.initialise(key) for key in keys])
 
     def climb(data: PosteriorData, theta: jax.Array) -> jax.Array:
+        batch = posterior.arrange(data)
+
         def step(_: jax.Array, theta: jax.Array) -> jax.Array:
-            return theta + 1e-6 * posterior.evaluate(theta, data).gradient
+            return theta + 1e-6 * posterior.evaluate(theta, batch).gradient
 
         return jax.lax.fori_loop(0, gradients, step, theta)
 

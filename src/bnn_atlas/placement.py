@@ -11,26 +11,46 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 Tree = Any
 
+DATA_AXIS = "data"
+"""Mesh axis of the devices that share the rows of one chain."""
+EVERYWHERE = PartitionSpec()
+"""Arrays that every device has whole."""
+BY_ROWS = PartitionSpec(DATA_AXIS)
+"""Arrays whose leading axis, rows, is shared out among the devices of a chain."""
+
 
 class Placement:
     """Maps a function of one chain over the leading axis of its arguments.
 
     On CPUs the chains are shared out among the devices and each device takes them one after another in a loop whose
     length the compiler does not know, so a chain's bits depend neither on its neighbours nor on the number of devices.
-    On a GPU the chains are batched by `vmap`.
+    On a GPU the chains are batched by `vmap`. With `shards` above 1 every chain is computed on so many devices at once,
+    each with its share of the rows; the function sums over them along the mesh axis `data`.
     """
 
-    def __init__(self, chains: int, devices: Sequence[jax.Device] | None = None, batched: bool | None = None) -> None:
-        """Place so many chains on `devices` (all by default); `batched` is for tests of the GPU's way on a CPU."""
+    def __init__(
+        self,
+        chains: int,
+        devices: Sequence[jax.Device] | None = None,
+        batched: bool | None = None,
+        shards: int = 1,
+    ) -> None:
+        """Place so many chains on `devices` (all by default); `batched` is for tests of the GPU's way on a CPU.
+
+        Raises:
+            ValueError: fewer devices than shards.
+        """
         devices = list(devices or jax.local_devices())
+        if shards > len(devices):
+            raise ValueError(f"data_shards is {shards}, but this job has {len(devices)} devices: ask for more of them")
         self.chains = chains
-        self.devices = len(devices)
         self.batched = devices[0].platform != "cpu" if batched is None else batched
-        used = 1 if self.batched else min(chains, len(devices))
-        self._mesh = Mesh(np.array(devices[:used]), ("chain",))
-        per_device = -(-chains // used)
-        self._padding = per_device * used - chains
-        filled = np.minimum(per_device, np.maximum(0, chains - per_device * np.arange(used)))
+        groups = 1 if self.batched else min(chains, len(devices) // shards)
+        self.devices = len(devices)
+        self._mesh = Mesh(np.array(devices[: groups * shards]).reshape(groups, shards), ("chain", DATA_AXIS))
+        per_group = -(-chains // groups)
+        self._padding = per_group * groups - chains
+        filled = np.minimum(per_group, np.maximum(0, chains - per_group * np.arange(groups)))
         self._counts = self._put(filled.astype(np.int32), pad=False)
 
     def put(self, tree: Tree) -> Tree:
@@ -41,16 +61,20 @@ class Placement:
         """Arrays [chain, ...] on the host."""
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.chains], tree)
 
-    def share(self, tree: Tree) -> Tree:
-        """Place arrays that all chains read on every device."""
-        return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec()))
+    def share(self, tree: Tree, specs: Tree = EVERYWHERE) -> Tree:
+        """Place arrays that all chains read; `specs` (a prefix of the tree) says which are shared out by rows."""
+        return jax.device_put(tree, jax.tree.map(lambda spec: NamedSharding(self._mesh, spec), specs))
 
-    def map(self, function: Callable[[Tree, Tree], Tree]) -> Callable[[Tree, Tree], Tree]:
-        """Compiled form of (shared, chained) -> function(shared, chained[i]) for every chain i."""
-        if self.batched:
-            return jax.jit(lambda shared, chained: jax.vmap(partial(function, shared))(chained))
+    def map(self, function: Callable[[Tree, Tree], Tree], specs: Tree = EVERYWHERE) -> Callable[[Tree, Tree], Tree]:
+        """Compiled form of (shared, chained) -> function(shared, chained[i]) for every chain i.
+
+        `specs` is that of the shared arrays.
+        """
 
         def local(shared: Tree, chained: Tree, count: jax.Array) -> Tree:
+            if self.batched:
+                return jax.vmap(partial(function, shared))(chained)
+
             def body(index: jax.Array, results: Tree) -> Tree:
                 one = jax.tree.map(lambda leaf: leaf[index], chained)
                 return jax.tree.map(
@@ -64,10 +88,8 @@ class Placement:
             results = jax.tree.map(lambda s: jnp.zeros((size, *s.shape), s.dtype), shapes)
             return jax.lax.fori_loop(0, count[0], body, results)
 
-        chain, everywhere = PartitionSpec("chain"), PartitionSpec()
-        mapped = jax.shard_map(
-            local, mesh=self._mesh, in_specs=(everywhere, chain, chain), out_specs=chain, check_vma=False
-        )
+        chain = PartitionSpec("chain")
+        mapped = jax.shard_map(local, mesh=self._mesh, in_specs=(specs, chain, chain), out_specs=chain, check_vma=False)
         compiled = jax.jit(mapped)
         return lambda shared, chained: compiled(shared, chained, self._counts)
 

@@ -12,7 +12,9 @@ import numpy as np
 from jax import numpy as jnp
 from pydantic import TypeAdapter
 
-from bnn_atlas.config.methods import HMCConfig, MCLMCConfig, MethodConfig, PosteriorConfig, WarmStartConfig
+from bnn_atlas.config.methods import HMCConfig, MCLMCConfig, MethodConfig
+from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.training import WarmStartConfig
 from bnn_atlas.data.splits import SplitData, load_split
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics import evaluate

@@ -9,7 +9,7 @@ import scipy.special
 import scipy.stats
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import (
+from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     GlorotUniformPrior,
@@ -80,7 +80,7 @@ def central_differences(posterior: Posterior, data: PosteriorData, theta: np.nda
     @jax.jit
     @jax.vmap
     def total(vector: jax.Array) -> jax.Array:
-        return sum(posterior.log_density(vector, data))
+        return posterior.log_likelihood(vector, data.x.T, data.y) + posterior.log_prior(vector, data.prior)
 
     values = np.asarray(total((theta[:, None] + moves).reshape(-1, size))).reshape(len(theta), 2, size)
     return (values[:, 0] - values[:, 1]) / (2 * step)
@@ -95,13 +95,17 @@ def case(request: pytest.FixtureRequest) -> Case:
     @jax.jit
     @jax.vmap
     def everything(vector: jax.Array) -> tuple[Evaluation, Evaluation, tuple[jax.Array, ...]]:
-        slopes = tuple(jax.grad(lambda t, part=part: posterior.log_density(t, data)[part])(vector) for part in (0, 1))
-        return posterior.evaluate(vector, data), untempered.evaluate(vector, data), slopes
+        slopes = (
+            jax.grad(posterior.log_likelihood)(vector, data.x.T, data.y),
+            jax.grad(posterior.log_prior)(vector, data.prior),
+        )
+        batch = posterior.arrange(data)
+        return posterior.evaluate(vector, batch), untempered.evaluate(vector, batch), slopes
 
     values, plain, slopes = jax.tree.map(np.asarray, everything(theta))
     with jax.enable_x64(True):
         double, double_data, _, _ = build(request.param, TEMPERATURE, jnp.float64)
-        doubles = jax.jit(jax.vmap(double.evaluate, (0, None)))(theta.astype(np.float64), double_data)
+        doubles = jax.jit(jax.vmap(double.evaluate, (0, None)))(theta.astype(np.float64), double.arrange(double_data))
         doubles = jax.tree.map(np.asarray, doubles)
         differences = central_differences(double, double_data, theta.astype(np.float64), 1e-6)
     return Case(posterior, data, theta, x, y, values, plain, slopes, doubles, differences)
@@ -125,7 +129,7 @@ def test_log_likelihood_and_log_prior_stand_apart_and_untempered(case: Case) -> 
     posterior, data = case.posterior, case.data
     size = posterior.network.layout.size
     for b, theta in enumerate(case.theta):
-        outputs = posterior.network.apply(theta[:size], data.x[:, :ROWS])
+        outputs = posterior.network.apply(theta[:size], data.x.T)
         likelihood = log_likelihood(posterior.likelihood, outputs, theta[size:], data.y)
         prior = log_prior(posterior.family, data.prior, theta)
         np.testing.assert_allclose(case.values.density.log_likelihood[b], likelihood, rtol=1e-5)
@@ -170,12 +174,13 @@ def test_learned_noise_level_is_the_last_scalar() -> None:
     np.testing.assert_allclose(scale, np.exp([[0.0], [-1.5]]) * np.ones((1, ROWS)), rtol=1e-6)
 
 
-def test_data_are_feature_major_in_the_priors_precision() -> None:
-    _, data, x, y = build("gaussian", 1.0, jnp.float32)
-    assert data.x.shape == (FEATURES, 16)
-    assert not data.x[:, ROWS:].any()
+def test_data_are_in_the_priors_precision_and_arranged_feature_major() -> None:
+    posterior, data, x, y = build("gaussian", 1.0, jnp.float32)
+    arranged = posterior.arrange(data).x
+    assert arranged.shape == (FEATURES, 16)
+    assert not arranged[:, ROWS:].any()
     assert (data.x.dtype, data.y.dtype, data.prior.loc.dtype) == (np.float32,) * 3
-    np.testing.assert_allclose(data.x[:, :ROWS], x.T, rtol=1e-6)
+    np.testing.assert_allclose(arranged[:, :ROWS], x.T, rtol=1e-6)
     np.testing.assert_allclose(data.y, y, rtol=1e-6)
     assert build("categorical", 1.0, jnp.float32)[1].y.dtype == np.int32
 
@@ -184,5 +189,6 @@ def test_nan_in_the_data_is_not_hidden() -> None:
     posterior, data, _, _ = build("exp", 1.0, jnp.float32)
     broken = data._replace(y=data.y.at[3].set(jnp.nan))
     theta = jnp.zeros(posterior.layout.size)
-    assert np.isnan(posterior.log_density(theta, broken).log_likelihood)
-    assert np.isfinite(posterior.log_density(theta, broken).log_prior)
+    density = posterior.evaluate(theta, posterior.arrange(broken)).density
+    assert np.isnan(density.log_likelihood)
+    assert np.isfinite(density.log_prior)

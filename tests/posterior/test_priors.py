@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import (
+from bnn_atlas.config.posterior import (
     EpsStandardNormalPrior,
     GlorotLaplacePrior,
     GlorotPrior,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from bnn_atlas.config.methods import (
+from bnn_atlas.config.posterior import (
     GaussianLikelihood,
     HeteroscedasticLikelihood,
     LearnedNoiseLikelihood,

@@ -8,7 +8,8 @@ import numpyro.distributions as dist
 import pytest
 from numpyro.infer import MCMC, NUTS
 
-from bnn_atlas.config.methods import HMCConfig, LearnedNoiseLikelihood, MCLMCConfig, MLPConfig, StandardNormalPrior
+from bnn_atlas.config.methods import HMCConfig, MCLMCConfig
+from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig, StandardNormalPrior
 from bnn_atlas.metrics.diagnostics import ess_bulk
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.samplers.hmc import build_hmc

@@ -11,13 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods import (
-    HeteroscedasticLikelihood,
-    HMCConfig,
-    MCLMCConfig,
-    MLPConfig,
-    StandardNormalPrior,
-)
+from bnn_atlas.config.methods import HMCConfig, MCLMCConfig
+from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig, StandardNormalPrior
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.samplers import run as runner
@@ -58,7 +53,7 @@ def test_trace_holds_every_kept_draw(sampler, quiet, problem):
     assert quiet.read().shape == (5, kept, problem.posterior.layout.size)
     assert {"log_likelihood", "log_prior", "energy_change", "divergent", "step_size"} <= set(quiet.statistics)
     theta = quiet.read()[2, kept // 2]
-    density = problem.posterior.log_density(theta, problem.data)
+    density = problem.posterior.evaluate(theta, problem.posterior.arrange(problem.data)).density
     np.testing.assert_allclose(quiet.statistic("log_likelihood")[2, kept // 2], density.log_likelihood, rtol=1e-4)
     np.testing.assert_allclose(quiet.statistic("log_prior")[2, kept // 2], density.log_prior, rtol=1e-4)
 
@@ -117,7 +112,7 @@ def test_interruption_between_draws_and_checkpoint(sampler, problem, quiet, tmp_
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_devices_do_not_change_bits(sampler, problem, quiet, tmp_path, monkeypatch, devices):
     method, every = sampler
-    monkeypatch.setattr(runner, "Placement", lambda chains: Placement(chains, jax.local_devices()[:devices]))
+    monkeypatch.setattr(runner, "Placement", lambda chains, shards: Placement(chains, jax.local_devices()[:devices]))
     assert_same(run(method, problem, tmp_path / "trace.zarr", checkpoint_every=every), quiet)
 
 
@@ -251,7 +246,7 @@ def test_batched_chains_take_the_same_steps(problem, tmp_path, monkeypatch):
     """The way of a GPU (vmap) against the way of a CPU."""
     sampler = build_hmc(HMCConfig(burn_in=2, steps=4, step_size=0.01, trajectory_length=0.1), 1.0)
     one_by_one = run(sampler, problem, tmp_path / "one.zarr")
-    monkeypatch.setattr(runner, "Placement", lambda chains: Placement(chains, batched=True))
+    monkeypatch.setattr(runner, "Placement", lambda chains, shards: Placement(chains, batched=True))
     together = run(sampler, problem, tmp_path / "all.zarr")
     np.testing.assert_allclose(together.read(), one_by_one.read(), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(together.statistic("leapfrog_steps"), one_by_one.statistic("leapfrog_steps"))
@@ -271,5 +266,5 @@ def test_double_precision_run(tmp_path):
         wide = Problem(posterior, posterior_data(*regression(), prior), starts)
         trace = run(build_hmc(HMC, 1.0), wide, tmp_path / "trace.zarr", checkpoint_every=7)
         assert trace.read().dtype == np.float64
-        density = posterior.log_density(jnp.asarray(trace.read()[1, 3]), wide.data)
+        density = posterior.evaluate(jnp.asarray(trace.read()[1, 3]), posterior.arrange(wide.data)).density
         assert trace.statistic("log_likelihood")[1, 3] == pytest.approx(float(density.log_likelihood), rel=1e-12)

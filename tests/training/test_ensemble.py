@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import (
+from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     LearnedNoiseLikelihood,
     LikelihoodConfig,
     MLPConfig,
     StandardNormalPrior,
-    WarmStartConfig,
 )
+from bnn_atlas.config.training import WarmStartConfig
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, build_posterior
 from bnn_atlas.training import ensemble
@@ -55,7 +55,10 @@ ROWS = function_rows(33, 12, noise=0.7)
 
 def mean_loss(posterior: Posterior, theta: np.ndarray, x: jax.Array, y: jax.Array) -> float:
     """Mean negative log-likelihood per row of N(f(x), 1), in double precision from the network's outputs."""
-    outputs = np.asarray(posterior.network.apply(theta[: posterior.network.layout.size], x.T), np.float64)
+    outputs = np.asarray(
+        posterior.network.apply(theta[: posterior.network.layout.size], posterior.network.arrange(x))[:, : len(x)],
+        np.float64,
+    )
     return float(np.mean(0.5 * (np.asarray(y) - outputs[0]) ** 2 + 0.5 * np.log(2 * np.pi)))
 
 

@@ -9,16 +9,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
+from bnn_atlas.config.base import ConfigError, Model, Seed, read_yaml, validated
 from bnn_atlas.config.datasets import DatasetEntry
-from bnn_atlas.config.methods import (
-    MethodConfig,
-    NormalPrior,
-    PosteriorConfig,
-    Seed,
-    StandardNormalPrior,
-    WarmStartConfig,
-)
+from bnn_atlas.config.methods import MethodConfig
+from bnn_atlas.config.posterior import NormalPrior, PosteriorConfig, StandardNormalPrior
+from bnn_atlas.config.training import WarmStartConfig
 from bnn_atlas.data.splits import standard_split_count
 
 Scale = Literal["demo", "laptop", "paper"]

@@ -10,17 +10,22 @@ from flax import traverse_util
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import MLPConfig
+from bnn_atlas.config.posterior import MLPConfig
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.models.mlp import MLP
+
+CACHE_LINE = 16
+"""Single-precision numbers per cache line."""
 
 
 class Network(NamedTuple):
     """A network whose parameters are one flat vector in the order of `layout`."""
 
     layout: Layout
+    arrange: Callable[[Array], Array]
+    """Rows [n, ...] -> x in the arrangement that `apply` takes, which may add rows of zeros behind."""
     apply: Callable[[Array, Array], Array]
-    """(parameters [layout.size], x [features, rows]) -> outputs [outputs, rows]."""
+    """(parameters [layout.size], arranged x) -> outputs [outputs, rows]."""
     initialise: Callable[[Array], Array]
     """key -> parameters [layout.size], by the layers' own initialisers."""
 
@@ -45,7 +50,12 @@ def functional(module: nn.Module, example: jax.ShapeDtypeStruct) -> Network:
         params = module.init(key, jnp.zeros(example.shape, example.dtype))["params"]
         return layout.flatten(traverse_util.flatten_dict(params, sep="."))
 
-    return Network(layout, apply, initialise)
+    return Network(layout, feature_major, apply, initialise)
+
+
+def feature_major(x: Array) -> Array:
+    """Rows [n, features] as [features, rows and up to 15 columns of zeros]: every feature starts at a cache line."""
+    return jnp.pad(x.T, ((0, 0), (0, -len(x) % CACHE_LINE)))
 
 
 def _parameter(name: str, shape: tuple[int, ...]) -> Parameter:

@@ -8,7 +8,7 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import (
+from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,
@@ -77,33 +77,45 @@ def log_density(config: LikelihoodConfig, outputs: Array, extra: Array, y: Array
     return -0.5 * z * z - log_sigma - _HALF_LOG_2PI
 
 
-def log_likelihood(config: LikelihoodConfig, outputs: Array, extra: Array, y: Array) -> Array:
-    """sum_i log p(y_i | outputs_i); a NaN row makes the sum NaN."""
+def log_likelihood(
+    config: LikelihoodConfig, outputs: Array, extra: Array, y: Array, weights: Array | None = None
+) -> Array:
+    """sum_i w_i log p(y_i | outputs_i), w_i = 1 without `weights` [rows]; a NaN row makes the sum NaN."""
     if isinstance(config, CategoricalLikelihood):
-        return jnp.sum(log_density(config, outputs, extra, y))
-    return _gaussian_log_likelihood(config, outputs, extra, y)
+        return _total(log_density(config, outputs, extra, y), weights)
+    return _gaussian_log_likelihood(config, outputs, extra, y, weights)
+
+
+def _total(rows: Array, weights: Array | None) -> Array:
+    return jnp.sum(rows if weights is None else weights * rows)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _gaussian_log_likelihood(config: LikelihoodConfig, outputs: Array, extra: Array, y: Array) -> Array:
-    """Sum of Gaussian log densities with its derivatives in closed form.
+def _gaussian_log_likelihood(
+    config: LikelihoodConfig, outputs: Array, extra: Array, y: Array, weights: Array | None
+) -> Array:
+    """Weighted sum of Gaussian log densities with its derivatives in closed form.
 
     With z = (y - mu) / sigma: dl/dmu = z / sigma and dl/dlog(sigma) = z^2 - 1. Computed once and kept apart from what
     follows by a barrier, they make the gradient of a small network a fifth faster on a CPU than derived ones, which the
     compiler computes again for every product that takes them.
     """
-    return jnp.sum(log_density(config, outputs, extra, y))
+    return _total(log_density(config, outputs, extra, y), weights)
 
 
 @_gaussian_log_likelihood.defjvp
 def _gaussian_log_likelihood_jvp(
-    config: LikelihoodConfig, primals: tuple[Array, Array, Array], tangents: tuple[Array, Array, Array]
+    config: LikelihoodConfig,
+    primals: tuple[Array, Array, Array, Array | None],
+    tangents: tuple[Array, Array, Array, Array | None],
 ) -> tuple[Array, Array]:
-    outputs, extra, y = primals
+    outputs, extra, y, weights = primals
     log_sigma, precision_root, slope = noise(config, outputs, extra)
     z = (y - outputs[0]) * precision_root
     by_mean, by_noise = z * precision_root, (z * z - 1) * slope
     rows = -0.5 * z * z - log_sigma - _HALF_LOG_2PI
+    if weights is not None:
+        by_mean, by_noise, rows = by_mean * weights, by_noise * weights, rows * weights
     by_output = jnp.stack([by_mean, by_noise]) if len(outputs) == 2 else by_mean[None]
     by_output, by_noise, rows = jax.lax.optimization_barrier((by_output, by_noise, rows))
     change = jnp.vdot(by_output, tangents[0]) - jnp.vdot(by_output[0], tangents[2])

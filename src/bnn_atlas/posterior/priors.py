@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import (
+from bnn_atlas.config.posterior import (
     EpsStandardNormalPrior,
     GlorotLaplacePrior,
     GlorotPrior,

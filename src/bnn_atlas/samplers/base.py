@@ -6,14 +6,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jax import Array
 
-from bnn_atlas.posterior.density import Evaluate, LogDensity
+from bnn_atlas.posterior.density import LogDensity, Target
 
 State = Any
 """A method's own NamedTuple of arrays for one chain."""
 
 
-Step = Callable[[Array, Array, State, Evaluate, Any], tuple[State, dict[str, Array]]]
-"""(key, number of the step within the phase, state, evaluate, settings) -> (state, the step's statistics)."""
+Step = Callable[[Array, Array, State, Target, Any], tuple[State, dict[str, Array]]]
+"""(key, number of the step within the phase, state, target, settings) -> (state, the step's statistics)."""
 
 
 class Statistic(NamedTuple):
@@ -49,8 +49,8 @@ class Phase(NamedTuple):
 class Sampler(NamedTuple):
     """A method: how a chain starts, and its phases; the draws of the last phase are the trace."""
 
-    init: Callable[[Array, Array, Evaluate], State]
-    """(key, position [P], evaluate) -> state."""
+    init: Callable[[Array, Array, Target], State]
+    """(key, position [P], target) -> state."""
     phases: tuple[Phase, ...]
     statistics: Mapping[str, Statistic]
     position: Callable[[State], Array]

@@ -12,7 +12,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods import HMCConfig
-from bnn_atlas.posterior.density import Evaluate, Evaluation
+from bnn_atlas.posterior.density import Evaluate, Evaluation, Target
 from bnn_atlas.samplers.base import Phase, Sampler, Statistic
 
 
@@ -102,18 +102,18 @@ def build_hmc(config: HMCConfig, temperature: float) -> Sampler:
     """Sampler of the settings."""
     averaging_init, averaging_update, averaging_final = dual_averaging_adaptation(config.target_acceptance)
 
-    def start(key: Array, position: Array, evaluate: Evaluate) -> TunedState:
+    def start(key: Array, position: Array, target: Target) -> TunedState:
         step_size = jnp.asarray(config.step_size, position.dtype)
         averaging = jax.tree.map(lambda leaf: jnp.asarray(leaf, position.dtype), averaging_init(step_size))
-        return TunedState(init(key, position, evaluate), step_size, averaging)
+        return TunedState(init(key, position, target.evaluate), step_size, averaging)
 
     def transition(
-        key: Array, index: Array, state: TunedState, evaluate: Evaluate, adapt: int
+        key: Array, index: Array, state: TunedState, target: Target, adapt: int
     ) -> tuple[TunedState, dict[str, Array]]:
         chain, info = step(
             key,
             state.chain,
-            evaluate,
+            target.evaluate,
             step_size=state.step_size,
             trajectory_length=config.trajectory_length,
             jitter=config.jitter,

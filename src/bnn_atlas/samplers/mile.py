@@ -16,7 +16,7 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.methods import MCLMCConfig
 from bnn_atlas.metrics.diagnostics import ess_mean
-from bnn_atlas.posterior.density import Evaluate
+from bnn_atlas.posterior.density import Target
 from bnn_atlas.samplers import mclmc
 from bnn_atlas.samplers.base import Phase, Sampler, Statistic
 
@@ -71,7 +71,7 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
     third = config.warmup - first - second
     retune = second // 3 if config.diagonal_preconditioning else 0
 
-    def init(key: Array, position: Array, evaluate: Evaluate) -> MILEState:
+    def init(key: Array, position: Array, target: Target) -> MILEState:
         zero, zeros = jnp.zeros((), position.dtype), jnp.zeros_like(position)
         tuning = Tuning(
             zero + config.step_size_init,
@@ -83,16 +83,16 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
             zeros,
             zero,
         )
-        return MILEState(mclmc.init(key, position, evaluate), tuning)
+        return MILEState(mclmc.init(key, position, target.evaluate), tuning)
 
     def step(
-        key: Array, index: Array, state: MILEState, evaluate: Evaluate, settings: PhaseSettings
+        key: Array, index: Array, state: MILEState, target: Target, settings: PhaseSettings
     ) -> tuple[MILEState, dict[str, Array]]:
         tuning = state.tuning
         chain, info = mclmc.step(
             key,
             state.chain,
-            evaluate,
+            target.evaluate,
             step_size=tuning.step_size,
             length=tuning.length,
             scale=tuning.scale,

@@ -26,8 +26,8 @@ from jax import numpy as jnp
 
 from bnn_atlas.files import atomic
 from bnn_atlas.keys import Role, role_key, step_key
-from bnn_atlas.placement import Placement
-from bnn_atlas.posterior.density import Evaluate, Evaluation, Posterior, PosteriorData
+from bnn_atlas.placement import EVERYWHERE, Placement
+from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, data_specs
 from bnn_atlas.samplers.base import Phase, Sampler, State, Step
 from bnn_atlas.samplers.checkpoint import CheckpointStore, Progress
 from bnn_atlas.samplers.progress import ProgressReport
@@ -117,10 +117,11 @@ class _Run:
         self.sampler, self.posterior, self.block, self.work = sampler, posterior, block, work
         self.checkpoint_every = checkpoint_every
         self.checkpoints = CheckpointStore(work)
-        self.place = Placement(len(block.chain_ids))
-        self.data = self.place.share(data)
+        self.place = Placement(len(block.chain_ids), shards=posterior.shards)
+        self._specs = data_specs(data)
+        self.data = self.place.share(data, self._specs)
         self.chain_ids = self.place.put(np.asarray(block.chain_ids, np.int32))
-        self._evaluate = jax.jit(posterior.evaluate)
+        self._bind = binder(posterior)
         self._compiled: dict[Any, Callable[[Any, Any], Any]] = {}
 
     def run(self, stop: "Stop") -> None:
@@ -146,7 +147,7 @@ class _Run:
             chain, position = chained
             return self.sampler.init(role_key(self.block.seed, Role.START, chain), position, self._bind(data))
 
-        initialise = self.place.map(start)
+        initialise = self.place.map(start, self._specs)
         starts = jnp.asarray(self.block.starts, self.data.prior.loc.dtype)
         chained = (self.chain_ids, self.place.put(starts))
         shapes = jax.eval_shape(initialise, self.data, chained)
@@ -203,7 +204,9 @@ class _Run:
         """Compiled segment of a step function, one for all phases that have it and keep the same scalars."""
         key = (step, None if select is None else select.tobytes())
         if key not in self._compiled:
-            self._compiled[key] = self.place.map(partial(self._segment, step, select))
+            self._compiled[key] = self.place.map(
+                partial(self._segment, step, select), (self._specs, EVERYWHERE, EVERYWHERE)
+            )
         return self._compiled[key]
 
     def _segment(
@@ -216,13 +219,13 @@ class _Run:
         """Some units of one chain: the state after them, their last states [rows, scalar] and statistics [rows]."""
         (data, span, settings), (chain, state) = shared, chained
         statistics = self.sampler.statistics
-        evaluate = self._bind(data)
+        target = self._bind(data)
         key = role_key(span.seed, Role.SAMPLE, chain)
         dtype = data.prior.loc.dtype
 
         def one_step(index: Array, carry: tuple[State, dict[str, Array]]) -> tuple[State, dict[str, Array]]:
             state, totals = carry
-            state, values = step(step_key(key, span.phase, index), index, state, evaluate, settings)
+            state, values = step(step_key(key, span.phase, index), index, state, target, settings)
             for name, total in totals.items():
                 value = values[name].astype(total.dtype)
                 totals = {**totals, name: value if statistics[name].reduction == "last" else total + value}
@@ -297,12 +300,6 @@ class _Run:
     ) -> State:
         draws = np.concatenate([part[chain] for part in parts]) if parts else None
         return finish(jax.tree.map(lambda leaf: leaf[chain], states), draws)
-
-    def _bind(self, data: PosteriorData) -> Evaluate:
-        def evaluate(theta: Array) -> Evaluation:
-            return self._evaluate(theta, data)
-
-        return evaluate
 
     def _statistics(self, dtype: Any) -> dict[str, str]:
         """Names and types of what is stored with every draw."""

@@ -14,11 +14,10 @@ import optax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import WarmStartConfig
+from bnn_atlas.config.training import WarmStartConfig
 from bnn_atlas.keys import Role, role_key
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior
-from bnn_atlas.posterior.likelihoods import log_likelihood
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ def _train_member(
 
     def loss(theta: Array, x: Array, y: Array) -> Array:
         """Mean negative log-likelihood per row."""
-        return -log_likelihood(posterior.likelihood, posterior.network.apply(theta, x.T), extra, y) / len(y)
+        return -posterior.log_likelihood(jnp.concatenate([theta, extra]), posterior.network.arrange(x), y) / len(y)
 
     gradient = jax.value_and_grad(loss)
     batches = len(rows.x) // batch
