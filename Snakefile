@@ -44,6 +44,8 @@ localrules:
     split,
     pool,
     table,
+    rates_table,
+    diagnostics,
 
 
 include: "workflow/rules/common.smk"
@@ -52,6 +54,7 @@ include: "workflow/rules/warmstart.smk"
 include: "workflow/rules/sample.smk"
 include: "workflow/rules/traces.smk"
 include: "workflow/rules/metrics.smk"
+include: "workflow/rules/diagnostics.smk"
 
 
 for study in ATLAS.studies:
@@ -64,6 +67,7 @@ rule all:
     input:
         expand(f"{RESULTS}/tables/{{study}}.parquet", study=ATLAS.studies),
         [path for study in ATLAS.studies for path in figures_of(study)],
+        [path for study in ATLAS.studies for path in diagnostics_of(study)],
 
 
 onsuccess:

@@ -24,7 +24,8 @@ def main(job: dict[str, Any]) -> None:
     sample(*data, start, trace, posterior=posterior, method=job["method"], seed=seed, root=".")
     pool_traces([trace], pool)
     tables = [job["table"], *(str(folder / f"{name}.parquet") for name in ScoreOutputs._fields[1:])]
-    score(*data, pool, ScoreOutputs(*tables), posterior=posterior, identity=job["identity"])
+    files = ([folder / "timing.json"], ScoreOutputs(*tables))
+    score(*data, pool, *files, posterior=posterior, identity=job["identity"], batch_rows=None)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Make a Python environment from requirements.lock, with this project in it, and install R where it is missing.
+# Make a Python environment from a lock file, with this project in it, and install R where it is missing. With `gpu`
+# the lock is requirements-gpu.lock: the same packages and JAX for CUDA, which needs NVIDIA's driver and nothing else.
 #
-#   envs/setup.sh FOLDER
+#   envs/setup.sh FOLDER [cpu|gpu]
 set -euo pipefail
 folder=$(realpath --canonicalize-missing "${1:?the folder of the environment}")
+device=${2:-cpu}
 cd "$(dirname "$0")/.."
 # shellcheck source=envs/apt.sh
 . envs/apt.sh
@@ -12,6 +14,12 @@ die() {
   echo "set-up: $*" >&2
   exit 1
 }
+
+case $device in
+  cpu) lock=requirements.lock ;;
+  gpu) lock=requirements-gpu.lock ;;
+  *) die "DEVICE is '$device'; it can be cpu or gpu" ;;
+esac
 
 find_python() {
   local candidate
@@ -40,12 +48,13 @@ if ! can_make_environments; then # Debian has these modules in a package of thei
   can_make_environments || die "$python cannot make virtual environments: apt-get install python3-venv"
 fi
 
-echo "== Python environment in $folder"
+echo "== Python environment in $folder, for $device"
 "$python" -m venv --clear "$folder"
 "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --requirement envs/uv.txt ||
   echo "== uv could not be installed; going on with pip"
 # rpy2 is built without R's headers, and so before R is there.
-RPY2_CFFI_MODE=ABI install --require-hashes --requirement requirements.lock
+RPY2_CFFI_MODE=ABI install --require-hashes --requirement "$lock"
 install --no-deps --no-build-isolation --editable .
+echo "$device" >"$folder/device"
 
 envs/install_r.sh || true

@@ -1,6 +1,8 @@
-"""Environment files against the lock file and the project's own requirements."""
+"""Environment files against the lock files and the project's own requirements."""
 
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -10,8 +12,10 @@ import yaml
 from bnn_atlas.figures import r_setup
 
 REPOSITORY = Path(__file__).parents[1]
-LOCK = (REPOSITORY / "requirements.lock").read_text(encoding="utf-8")
-LOCKED = dict(re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.MULTILINE))
+LOCKS = {
+    name: (REPOSITORY / f"{name}.lock").read_text(encoding="utf-8") for name in ("requirements", "requirements-gpu")
+}
+LOCKED, GPU_LOCKED = (dict(re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE)) for lock in LOCKS.values())
 RUNS_SNAKEMAKE = {"snakemake", "snakemake-executor-plugin-slurm"}
 R_BRIDGE = {"rpy2", "rpy2-rinterface"}
 
@@ -28,10 +32,56 @@ def direct_requirements() -> set[str]:
     return {re.split(r"[^\w.-]", requirement)[0] for requirement in project["dependencies"]}
 
 
+def what_make_does(*arguments: str) -> str:
+    inherited = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DEVICE", "VENV")
+    environment = {name: value for name, value in os.environ.items() if name not in inherited}
+    command = ["make", "--dry-run", "--no-print-directory", *arguments]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.parametrize("name", ["python", "r"])
 def test_conda_environments_have_the_locked_versions(name: str) -> None:
     pins = pip_pins(name)
     assert pins == {package: LOCKED.get(package) for package in pins}
+
+
+def test_conda_environment_for_gpus_is_the_other_with_cuda() -> None:
+    pins = pip_pins("python-gpu")
+    assert pins.pop("jax[cuda12]") == GPU_LOCKED["jax"]
+    assert pins == {package: version for package, version in pip_pins("python").items() if package != "jax"}
+    scripts = [(REPOSITORY / "envs" / f"{name}.post-deploy.sh").read_text() for name in ("python", "python-gpu")]
+    assert scripts[0] == scripts[1]
+
+
+def test_gpu_lock_is_the_other_with_cuda() -> None:
+    assert LOCKED.items() <= GPU_LOCKED.items()
+    added = GPU_LOCKED.keys() - LOCKED.keys()
+    assert all(re.match(r"jax-cuda12-|nvidia-", package) for package in added)
+    for package in ("jax-cuda12-plugin", "jax-cuda12-pjrt"):
+        assert GPU_LOCKED[package] == GPU_LOCKED["jax"] == GPU_LOCKED["jaxlib"]
+
+
+def test_make_sets_up_what_was_asked_for_and_stays_with_it(tmp_path: Path) -> None:
+    environment = f"VENV={tmp_path}"
+    cpu, gpu = (what_make_does("setup", environment, f"DEVICE={device}") for device in ("cpu", "gpu"))
+    assert f"envs/setup.sh {tmp_path} cpu\n" in cpu
+    assert f"envs/setup.sh {tmp_path} gpu\n" in gpu
+    stamps = [re.findall(r"touch (\S+/set-up-\w+)", output) for output in (cpu, gpu)]
+    assert len(stamps[0]) == 1
+    assert stamps[0] != stamps[1]
+    assert what_make_does("demo", environment).startswith(f"envs/setup.sh {tmp_path} cpu\n")
+    (tmp_path / "device").write_text("gpu\n")
+    assert what_make_does("demo", environment).startswith(f"envs/setup.sh {tmp_path} gpu\n")
+    Path(stamps[1][0]).touch()
+    assert "envs/setup.sh" not in what_make_does("demo", environment)
+
+
+def test_set_up_for_an_unknown_device_is_refused_at_once(tmp_path: Path) -> None:
+    command = [REPOSITORY / "envs" / "setup.sh", tmp_path / "environment", "tpu"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "DEVICE is 'tpu'; it can be cpu or gpu" in done.stderr
+    assert not (tmp_path / "environment").exists()
 
 
 def test_conda_environments_have_what_the_project_requires() -> None:
@@ -39,9 +89,10 @@ def test_conda_environments_have_what_the_project_requires() -> None:
     assert direct_requirements() - RUNS_SNAKEMAKE <= pip_pins("r").keys()
 
 
-def test_lock_names_no_host_and_hashes_everything() -> None:
-    assert not re.search(r"://|^-| @ ", LOCK, re.MULTILINE)
-    requirements = re.split(r"\n(?=\S)", LOCK.strip())
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_lock_names_no_host_and_hashes_everything(lock: str) -> None:
+    assert not re.search(r"://|^-| @ ", lock, re.MULTILINE)
+    requirements = re.split(r"\n(?=\S)", lock.strip())
     assert all("--hash=sha256:" in requirement for requirement in requirements)
 
 

@@ -27,7 +27,7 @@ def test_settings_before_jax_is_imported(tmp_path: Path) -> None:
     program = """
 import importlib.util, json, os, sys
 from bnn_atlas.runtime import configure
-importlib.util.find_spec = lambda name: name == "jax_cuda13_plugin"
+importlib.util.find_spec = lambda name: name == "jax_cuda12_plugin"
 found = []
 for arguments in ((3, "cpu", False), (1, "gpu", True)):
     configure(*arguments)
@@ -94,5 +94,5 @@ def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gpu_without_the_plugin_is_one_helpful_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(RuntimeError, match=r"pip install 'jax\[cuda13\]'.*or set device: cpu"):
+    with pytest.raises(RuntimeError, match=r"`make setup DEVICE=gpu`.*or set device: cpu"):
         configure(threads=4, device="gpu")

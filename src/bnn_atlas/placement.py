@@ -61,11 +61,16 @@ class Placement:
         """Arrays [chain, ...] on the host."""
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.chains], tree)
 
+    def shapes(self, tree: Tree) -> Tree:
+        """What `put` will make of arrays with these global shapes, for compiling ahead of them."""
+        sharding = NamedSharding(self._mesh, PartitionSpec("chain"))
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
+
     def share(self, tree: Tree, specs: Tree = EVERYWHERE) -> Tree:
         """Place arrays that all chains read; `specs` (a prefix of the tree) says which are shared out by rows."""
         return jax.device_put(tree, jax.tree.map(lambda spec: NamedSharding(self._mesh, spec), specs))
 
-    def map(self, function: Callable[[Tree, Tree], Tree], specs: Tree = EVERYWHERE) -> Callable[[Tree, Tree], Tree]:
+    def map(self, function: Callable[[Tree, Tree], Tree], specs: Tree = EVERYWHERE) -> "Mapped":
         """Compiled form of (shared, chained) -> function(shared, chained[i]) for every chain i.
 
         `specs` is that of the shared arrays.
@@ -90,11 +95,26 @@ class Placement:
 
         chain = PartitionSpec("chain")
         mapped = jax.shard_map(local, mesh=self._mesh, in_specs=(specs, chain, chain), out_specs=chain, check_vma=False)
-        compiled = jax.jit(mapped)
-        return lambda shared, chained: compiled(shared, chained, self._counts)
+        return Mapped(jax.jit(mapped), self._counts)
 
     def _put(self, leaf: Any, pad: bool = True) -> jax.Array:
         leaf = np.asarray(leaf)
         if pad and self._padding:
             leaf = np.concatenate([leaf, np.repeat(leaf[:1], self._padding, axis=0)])
         return jax.device_put(leaf, NamedSharding(self._mesh, PartitionSpec("chain")))
+
+
+class Mapped:
+    """A function of (what all chains share, what each chain has), mapped over the chains."""
+
+    def __init__(self, mapped: Any, counts: jax.Array) -> None:
+        self._mapped, self._counts = mapped, counts
+
+    def __call__(self, shared: Tree, chained: Tree) -> Tree:
+        """Results [chain, ...], on the devices; compiles where that is not done."""
+        return self._mapped(shared, chained, self._counts)
+
+    def compile(self, shared: Tree, chained: Tree) -> None:
+        """Compile for arguments like these, and for no others."""
+        if hasattr(self._mapped, "lower"):
+            self._mapped = self._mapped.lower(shared, chained, self._counts).compile()

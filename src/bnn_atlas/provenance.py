@@ -16,7 +16,7 @@ import numpy as np
 
 from bnn_atlas.files import atomic
 
-CODE = ("Snakefile", "workflow", "src", "Rcode", "requirements.lock")
+CODE = ("Snakefile", "workflow", "src", "Rcode", "requirements.lock", "requirements-gpu.lock")
 """What a result depends on besides its settings; an edit anywhere else leaves its provenance as it was."""
 
 SUMMARY = (

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 
-def configure(threads: int = 1, device: str = "cpu", float64: bool = False) -> None:
+def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shards: int = 1) -> None:
     """Set up JAX for one job.
 
     On a CPU every core is one XLA device that computes with one thread, so that a chain's bits do not depend on the
@@ -18,21 +18,25 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False) -> N
         threads: cores of this job.
         device: `cpu` or `gpu`.
         float64: compute in double precision.
+        shards: devices that share the data of a chain; on a CPU there are at least so many, whatever the cores.
 
     Raises:
         RuntimeError: JAX cannot use GPUs here, or is already running with other settings.
     """
     if device == "gpu" and not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
         raise RuntimeError(
-            "device: gpu needs JAX's CUDA plugin, which is not installed here: pip install 'jax[cuda13]' in the "
-            "version of requirements.lock, or set device: cpu in config/config.yaml"
+            "device: gpu needs JAX for CUDA, which this environment does not have: run `make setup DEVICE=gpu` "
+            "(with --sdm conda, envs/python-gpu.yaml has it), or set device: cpu in config/config.yaml"
         )
-    flags = f"--xla_force_host_platform_device_count={threads} --xla_cpu_multi_thread_eigen=false"
+    flags = f"--xla_force_host_platform_device_count={max(threads, shards)} --xla_cpu_multi_thread_eigen=false"
     settings = {
         "XLA_FLAGS": flags,
         "JAX_PLATFORMS": "cpu" if device == "cpu" else "cuda",
         "JAX_ENABLE_X64": "1" if float64 else "0",
     }
+    if device == "gpu":
+        # GPUs would multiply in TF32, whose rounding errors make leapfrog steps inaccurate.
+        settings["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
     for name, value in settings.items():
         if "jax" in sys.modules and os.environ.get(name) != value:
             raise RuntimeError(

@@ -42,15 +42,14 @@ def _fold_in(key: Array, number: int | Array) -> Array:
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:
-    """Unsigned integers of 32 or 64 bits: one counter gives two of 32 or one of 64."""
-    size = prod(shape)
-    counters = jnp.arange(size if width == 64 else -(-size // 2), dtype=jnp.uint32)
+    """Unsigned integers of 32 or 64 bits, one counter for each; 32 are the two halves of 64 in exclusive or."""
+    counters = jnp.arange(prod(shape), dtype=jnp.uint32).reshape(shape)
     first, second = threefry2x32(key, jnp.ones_like(counters), counters)
     if width == 64:
-        return ((first.astype(jnp.uint64) << 32) | second).reshape(shape)
+        return (first.astype(jnp.uint64) << 32) | second
     if width != 32:
         raise ValueError(f"random numbers of {width} bits are not offered, only 32 and 64")
-    return jnp.concatenate([first, second])[:size].reshape(shape)
+    return first ^ second
 
 
 THREEFRY: Any = define_prng_impl(

@@ -56,8 +56,10 @@ class MemoryPool:
         self.largest = max(self.largest, part.nbytes)
         return part
 
-    def statistic(self, name: str) -> np.ndarray:
-        return self.values[name]
+    def statistic(self, name: str, chains: slice) -> np.ndarray:
+        part = self.values[name][chains]
+        self.largest = max(self.largest, part.nbytes)
+        return part
 
 
 def linear(theta: np.ndarray, x: np.ndarray) -> Predictive:

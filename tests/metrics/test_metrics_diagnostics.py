@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
-from bnn_atlas.metrics import diagnostics
+from bnn_atlas.metrics import diagnostics, mixing
 from bnn_atlas.metrics.predictive import summarise
 from bnn_atlas.models.layout import Layout, Parameter
 
@@ -34,9 +34,9 @@ def arviz_of(draws):
 
 def assert_as_arviz(draws):
     rhat, bulk, tail = arviz_of(draws)
-    np.testing.assert_allclose(diagnostics.rhat(draws), rhat, rtol=1e-6)
-    np.testing.assert_allclose(diagnostics.ess_bulk(draws), bulk, rtol=1e-6)
-    ours = diagnostics.ess_tail(draws)
+    np.testing.assert_allclose(mixing.rhat(draws), rhat, rtol=1e-6)
+    np.testing.assert_allclose(mixing.ess_bulk(draws), bulk, rtol=1e-6)
+    ours = mixing.ess_tail(draws)
     # An odd chain loses its middle draw; if that was the only one in a tail, the tail is constant: NaN here.
     defined = ~np.isnan(ours)
     assert defined.all() or (draws.shape[1] < 8 and draws.shape[1] % 2 == 1)
@@ -73,24 +73,24 @@ def test_repeated_draws_of_a_metropolis_chain_are_ranked_as_in_arviz():
     stay = rng.random((3, 100)) < 0.4
     for s in range(1, 100):
         draws[:, s][stay[:, s]] = draws[:, s - 1][stay[:, s]]
-    np.testing.assert_allclose(diagnostics.rhat(draws), arviz_of(draws)[0], rtol=1e-6)
-    np.testing.assert_allclose(diagnostics.ess_bulk(draws), arviz_of(draws)[1], rtol=1e-6)
+    np.testing.assert_allclose(mixing.rhat(draws), arviz_of(draws)[0], rtol=1e-6)
+    np.testing.assert_allclose(mixing.ess_bulk(draws), arviz_of(draws)[1], rtol=1e-6)
 
 
 def test_diagnostics_keep_trailing_axes_and_do_not_mix_quantities():
     rng = np.random.default_rng(1)
     draws = chains_of(rng, 24, 60, 0.4).reshape(4, 2, 3, 60).transpose(0, 3, 1, 2)
-    for function in (diagnostics.rhat, diagnostics.ess_bulk, diagnostics.ess_tail):
+    for function in (mixing.rhat, mixing.ess_bulk, mixing.ess_tail):
         whole = function(draws)
         assert whole.shape == (2, 3)
         assert whole[1, 2] == function(draws[..., 1, 2])
-    assert diagnostics.rhat_chainwise(draws).shape == (4, 2, 3)
+    assert mixing.rhat_chainwise(draws).shape == (4, 2, 3)
 
 
 def test_chainwise_rhat_is_its_formula_on_four_pieces():
     rng = np.random.default_rng(2)
     draws = chains_of(rng, 2, 43, 0.7)
-    values = diagnostics.rhat_chainwise(draws[..., None])[:, 0]
+    values = mixing.rhat_chainwise(draws[..., None])[:, 0]
     for chain, value in zip(draws, values, strict=True):
         kept = chain[3:]
         pieces = norm.ppf((rankdata(kept) - 0.375) / (40 + 0.25)).reshape(4, 10)
@@ -101,8 +101,8 @@ def test_chainwise_rhat_is_its_formula_on_four_pieces():
 
 def test_rhat_sees_separated_chains_and_chainwise_rhat_does_not():
     draws = chains_of(np.random.default_rng(3), 4, 400, 0.0, spread=20.0)[..., None]
-    assert diagnostics.rhat(draws)[0] > 1.5
-    assert diagnostics.rhat_chainwise(draws).max() < 1.05
+    assert mixing.rhat(draws)[0] > 1.5
+    assert mixing.rhat_chainwise(draws).max() < 1.05
 
 
 def test_undefined_diagnostics_are_nan():
@@ -110,7 +110,7 @@ def test_undefined_diagnostics_are_nan():
     free = rng.normal(size=(3, 20))
     constant, broken = np.full((3, 20), 2.5), free.copy()
     broken[1, 5] = np.inf
-    values = diagnostics.diagnose(np.stack([free, constant, broken], axis=2))
+    values = mixing.diagnose(np.stack([free, constant, broken], axis=2))
     for name in ("rhat", "rhat_chainwise_max", "rhat_chainwise_median", "ess_bulk", "ess_tail"):
         assert np.isfinite(getattr(values, name)[0]), name
         assert np.isnan(getattr(values, name)[1:]).all(), name
@@ -120,7 +120,7 @@ def test_undefined_diagnostics_are_nan():
 
 @pytest.mark.parametrize(("chains", "draws"), [(1, 20), (3, 3), (3, 1), (1, 1)])
 def test_too_few_chains_or_draws_are_nan(chains, draws):
-    values = diagnostics.diagnose(np.random.default_rng(5).normal(size=(chains, draws, 2)))
+    values = mixing.diagnose(np.random.default_rng(5).normal(size=(chains, draws, 2)))
     assert np.isnan(values.rhat).all()
     assert np.isnan(values.ess_bulk).all() == (draws < 4)
     assert np.isnan(values.ess_tail).all() == (draws < 4)
@@ -133,14 +133,14 @@ def test_too_few_chains_or_draws_are_nan(chains, draws):
 def test_chains_that_stand_still_apart_have_infinite_rhat(length):
     draws = np.zeros((2, length, 1))
     draws[1] = 1.0
-    assert diagnostics.rhat(draws)[0] == np.inf
-    assert np.isnan(diagnostics.rhat_chainwise(draws)).all()
+    assert mixing.rhat(draws)[0] == np.inf
+    assert np.isnan(mixing.rhat_chainwise(draws)).all()
 
 
 def test_one_standing_chain_leaves_no_chainwise_number():
     draws = np.random.default_rng(6).normal(size=(3, 40, 1))
     draws[1] = 0.3
-    values = diagnostics.diagnose(draws)
+    values = mixing.diagnose(draws)
     assert np.isnan(values.rhat_chainwise_max[0])
     assert np.isnan(values.rhat_chainwise_median[0])
     assert np.isfinite(values.rhat[0])
@@ -148,13 +148,13 @@ def test_one_standing_chain_leaves_no_chainwise_number():
 
 def test_two_valued_draws_are_nan_in_the_tail_and_not_their_count():
     draws = np.random.default_rng(7).integers(0, 2, size=(2, 100, 1)).astype(float)
-    assert np.isnan(diagnostics.ess_tail(draws)[0])
-    assert np.isfinite(diagnostics.ess_bulk(draws)[0])
+    assert np.isnan(mixing.ess_tail(draws)[0])
+    assert np.isfinite(mixing.ess_bulk(draws)[0])
 
 
 def test_variances_by_hand():
     draws = np.array([[0.0, 2.0], [5.0, 9.0]])[..., None]
-    within, between = diagnostics.variance_within_between(draws)
+    within, between = mixing.variance_within_between(draws)
     assert within[0] == pytest.approx((2 + 8) / 2)
     assert between[0] == pytest.approx(np.var([1, 7], ddof=1))
 
@@ -178,7 +178,7 @@ def test_parameters_are_diagnosed_in_batches_of_bounded_size(memory_pool):
         pool = two_layer_pool(memory_pool, draws)
         assert diagnostics.diagnose_parameters(pool, np.arange(3), max_bytes).equals(whole)
         assert pool.largest <= max(max_bytes, 90 * 4)
-    expected = diagnostics.diagnose(draws)
+    expected = mixing.diagnose(draws)
     np.testing.assert_array_equal(whole["ess_bulk"], expected.ess_bulk)
 
 
@@ -197,8 +197,29 @@ def test_function_values_are_diagnosed_by_row_and_class(memory_pool, predict_sof
     rng = np.random.default_rng(10)
     theta, x, y = rng.normal(size=(3, 50, 6)), rng.normal(size=(4, 2)), rng.integers(0, 3, size=4)
     summary = summarise(memory_pool(theta), predict_softmax, x, y, max_bytes=2**20, function_rows=2)
-    frame = diagnostics.diagnose_functions(summary)
+    frame = diagnostics.diagnose_functions(summary, 10_000)
     assert frame["row"].tolist() == [0, 0, 0, 3, 3, 3]
     assert frame["class"].tolist() == [0, 1, 2] * 2
     probabilities = np.exp(np.stack([predict_softmax(chain, x).log_probs for chain in theta]))
     np.testing.assert_allclose(frame["rhat"][4], arviz.rhat(probabilities[:, :, 3, 1]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.6, 0.9])
+def test_effective_draws_of_an_autoregression_are_known(correlation):
+    draws = chains_of(np.random.default_rng(1), 4, 40_000, correlation)[..., None]
+    known = 160_000 * (1 - correlation) / (1 + correlation)
+    assert mixing.ess_mean(draws)[0] == pytest.approx(known, rel=0.1)
+    assert mixing.ess_bulk(draws)[0] == pytest.approx(known, rel=0.1)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.2, 1.0])
+def test_rhat_of_shifted_chains_is_known(shift):
+    """Two chains N(-a, 1) and N(a, 1): normal scores z = Phi^-1(F(x)) of the mixture F, moments by quadrature."""
+    draws = np.random.default_rng(2).normal(size=(2, 40_000)) + np.array([[-shift], [shift]])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+    x = nodes + shift
+    z = norm.ppf((norm.cdf(x - shift) + norm.cdf(x + shift)) / 2)
+    mean, square = ((weights * power).sum() / weights.sum() for power in (z, z**2))
+    between = mean**2 * 4 / 3  # four half chains, two at each mean, ddof 1
+    known = np.sqrt(1 + between / (square - mean**2))
+    assert mixing.rhat(draws[..., None])[0] == pytest.approx(known, abs=0.005)

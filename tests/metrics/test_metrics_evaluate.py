@@ -6,8 +6,10 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from bnn_atlas.metrics import energy
+from bnn_atlas.metrics.cost import Cost, Phase
+from bnn_atlas.metrics.curves import CURVE_SCHEMA
 from bnn_atlas.metrics.evaluate import ScoreSettings, score, write_scored
+from bnn_atlas.metrics.statistics import SAMPLER_SCHEMA
 from bnn_atlas.metrics.tables import RunIdentity, read_table
 from bnn_atlas.posterior.predictive import Predictive
 
@@ -27,9 +29,12 @@ def regression(chains=4, draws=40):
     return theta, Data(x, x @ [0.5, -1.0] + 0.5 * rng.normal(size=25), 3.0)
 
 
+COST = Cost((Phase("tuning", 300, 2.0), Phase("sampling", 400, 8.0)), 4, 2.0, ("cpu",), 1)
+
+
 def only(scored, metric):
     """The one row of a metric."""
-    rows = [row for row in scored.rows if row.metric == metric]
+    rows = [row for row in [*scored.rows, *scored.rates] if row.metric == metric]
     assert len(rows) == 1, f"{metric}: {len(rows)} rows"
     return rows[0]
 
@@ -177,12 +182,18 @@ def test_energy_summaries_by_hand(memory_pool, predict_linear):
     assert only(scored, "acceptance_mean").value == 0.75
     assert only(scored, "divergences").value == 3
     assert only(scored, "energy_change_mean_square_per_dimension").value == pytest.approx(0.2)
-    assert np.isnan(energy.mean(energy.finite(np.full((2, 3), np.nan))))
+    nothing = score(memory_pool(theta, {"energy_change": np.full((2, 4), np.inf)}), predict_linear, data, RUN)
+    assert np.isnan(only(nothing, "energy_change_mean").value)
+    assert np.isnan(only(nothing, "energy_change_max_abs").value)
+    assert only(nothing, "energy_change_mean").note == "8 of 8 values are not finite and left out"
+
+
+FILES = ("table", "rates", "parameters", "functions", "chains", "samplers", "curves")
 
 
 def write_all(scored, folder):
     folder.mkdir(exist_ok=True)
-    paths = {name: folder / f"{name}.parquet" for name in ("table", "parameters", "functions", "chains")}
+    paths = {name: folder / f"{name}.parquet" for name in FILES}
     write_scored(scored, **paths)
     return paths
 
@@ -205,3 +216,69 @@ def test_files_have_their_columns_and_the_same_bytes_each_time(memory_pool, pred
     assert functions["row"].tolist() == list(range(25))
     assert functions["class"].isna().all()
     assert pq.read_table(first["chains"]).column_names == ["chain", "divergent", "draws", "lppd"]
+    assert pq.read_schema(first["samplers"]).equals(SAMPLER_SCHEMA)
+    assert pq.read_schema(first["curves"]).equals(CURVE_SCHEMA)
+    assert len(read_table(first["rates"])) == 0
+
+
+def test_efficiency_sets_effective_draws_against_all_that_was_spent(memory_pool, predict_linear):
+    theta, data = regression()
+    theta[0, 30] = np.nan
+    scored = score(memory_pool(theta), predict_linear, data, RUN, cost=COST)
+    ess = only(scored, "ess_bulk_function_median").value
+    assert only(scored, "ess_bulk_function_median_per_gradient").value == pytest.approx(ess / (2 * 4 * 400))
+    assert only(scored, "ess_bulk_function_median_per_gradient_total").value == pytest.approx(ess / (2 * 4 * 700))
+    rate = only(scored, "ess_bulk_function_median_per_second")
+    assert rate.value == pytest.approx(ess / 8)
+    assert rate.note == "wall time on cpu; 1 of 4 chains excluded: 1 not finite"
+    assert only(scored, "gradients_sampling").note == "of all chains, of the full data"
+    assert not any("second" in row.metric for row in scored.rows), "wall time must not enter the table of scores"
+
+
+def test_share_of_rhat_above_its_limits(memory_pool, predict_linear):
+    theta, data = regression(draws=400)
+    theta[:, :, 0] += np.arange(4)[:, None]
+    scored = score(memory_pool(theta), predict_linear, data, RUN)
+    values = scored.parameters["rhat"]
+    for limit in (1.01, 1.05):
+        assert only(scored, f"rhat_weight_share_above_{limit}").value == pytest.approx((values > limit).mean())
+    assert only(scored, "rhat_weight_share_above_1.05").value == pytest.approx(1 / 3)
+
+
+def test_excluded_chains_are_named_with_their_reason(memory_pool, predict_linear):
+    theta, data = regression()
+    theta[1, 3] = np.nan
+    theta[2] = theta[2, 0]
+    likelihood = np.random.default_rng(0).normal(size=(4, 40))
+    likelihood[2] = -1.0
+    statistics = {"log_likelihood": likelihood, "log_prior": np.ones((4, 40))}
+    scored = score(memory_pool(theta, statistics), predict_linear, data, RUN)
+    assert scored.samplers["excluded"].tolist() == ["", "not finite", "never moved", ""]
+    note = "2 of 4 chains excluded: 1 not finite, 1 never moved"
+    assert only(scored, "chains_excluded").note == note
+    assert only(scored, "lppd").note == note
+    assert set(scored.curves["curve"]) == {"log_posterior", "autocorrelation", "rank"}
+
+
+@pytest.mark.parametrize(("chains", "draws"), [(5, 1), (1, 1), (1, 50), (3, 3)])
+@pytest.mark.parametrize("reported", [True, False])
+def test_whatever_makes_no_sense_is_left_out(memory_pool, predict_linear, tmp_path, chains, draws, reported):
+    theta, data = regression(chains, draws)
+    statistics = {"log_likelihood": theta[..., 0], "log_prior": theta[..., 1]} if reported else {}
+    scored = score(memory_pool(theta, statistics), predict_linear, data, RUN, cost=COST, batch_rows=80)
+    for row in [*scored.rows, *scored.rates]:
+        assert np.isfinite(row.value) or row.note, row
+        assert np.isfinite(row.value) or not row.metric.endswith(("_gradient", "_total", "_second")), row
+    ess = [row for row in scored.rates if row.metric.startswith("ess")]
+    assert bool(ess) == (draws >= 4)
+    assert only(scored, "gradients_sampling").note == "of all chains, of mini-batches of 80 rows"
+    assert len(scored.samplers) == chains
+    write_all(scored, tmp_path)
+
+
+def test_independent_draws_have_no_efficiency(memory_pool, predict_linear):
+    theta, data = regression()
+    scored = score(memory_pool(theta), predict_linear, data, RUN._replace(method="mean_field"), cost=COST)
+    assert only(scored, "seconds_sampling").value == 8.0
+    assert not any(row.metric.endswith(("per_gradient", "per_second")) and "ess" in row.metric
+                   for row in [*scored.rows, *scored.rates])  # fmt: skip

@@ -1,4 +1,4 @@
-"""The eight priors against SciPy and against their own samples."""
+"""The priors against SciPy and against their own samples."""
 
 import math
 from typing import Any
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from jax import numpy as jnp
+from pydantic import TypeAdapter, ValidationError
 
 from bnn_atlas.config.posterior import (
     EpsStandardNormalPrior,
@@ -16,15 +17,18 @@ from bnn_atlas.config.posterior import (
     GlorotUniformPrior,
     HePrior,
     LaplacePrior,
+    LogisticPrior,
+    MixturePrior,
     MLPConfig,
     NormalPrior,
     PriorConfig,
     StandardNormalPrior,
+    StudentTPrior,
 )
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
-from bnn_atlas.posterior.priors import build_prior, log_prior
+from bnn_atlas.posterior.priors import Family, PriorValues, build_prior, log_prior
 
 LAYOUT = Layout((*build_network(MLPConfig(hidden=(6, 3)), 4, 2).layout.parameters, LOG_SIGMA))
 # Widths (fan_in, fan_out) of the layer a weight belongs to; None for biases and the noise level.
@@ -47,11 +51,30 @@ LAPLACES: dict[str, tuple[PriorConfig, float, np.ndarray]] = {
     "glorot_laplace": (GlorotLaplacePrior(), 0.0, by_role(lambda i, o: 1 / math.sqrt(i + o), 1 / math.sqrt(2))),
 }
 HALF_WIDTHS = by_role(lambda i, o: math.sqrt(6 / (i + o)), math.sqrt(3))
+LOGISTIC = LogisticPrior(loc=0.4, scale=0.3)
+STUDENTS = [StudentTPrior(degrees_of_freedom=nu, loc=-0.2, scale=0.6) for nu in (0.7, 1.0, 5.0)]
+MIXTURES = [
+    MixturePrior(weights=(0.3, 0.7), scales=(1.5, 0.02)),
+    MixturePrior(weights=(0.5, 0.2, 0.3), scales=(0.1, 1.0, 0.4), locs=(-1.0, 0.5, 2.0)),
+]
 CONFIGS: list[PriorConfig] = [
     *(config for config, _, _ in (*GAUSSIANS.values(), *LAPLACES.values())),
     GlorotUniformPrior(),
     EpsStandardNormalPrior(scale=0.5, seed=3),
+    LOGISTIC,
+    *STUDENTS,
+    *MIXTURES,
 ]
+
+
+def name(config: PriorConfig) -> str:
+    return f"{config.kind}{getattr(config, 'degrees_of_freedom', '')}{len(getattr(config, 'weights', ())) or ''}"
+
+
+def mixture(function: Any, config: MixturePrior, stretch: float = 1.0) -> Any:
+    """x -> sum_k w_k function(x; loc_k, scale_k)."""
+    parts = list(zip(config.weights, config.locs or (0.0,) * len(config.weights), config.scales, strict=True))
+    return lambda x: sum(w * function(x, stretch * loc, stretch * scale) for w, loc, scale in parts)
 
 
 def density(config: PriorConfig, theta: np.ndarray) -> float:
@@ -105,12 +128,12 @@ def test_uniform_prior_falls_by_log_1000_per_unit_outside() -> None:
 
 def test_each_parameter_of_the_epsilon_prior_has_its_own_gaussian(thetas: np.ndarray) -> None:
     config = EpsStandardNormalPrior(scale=2.0, var_eps=0.25, seed=11)
-    _, values = build_prior(config, LAYOUT)
+    values = build_prior(config, LAYOUT).values
     for theta in thetas:
         expected = scipy.stats.norm.logpdf(theta, np.float64(values.loc), np.float64(values.scale)).sum()
         assert density(config, theta) == pytest.approx(expected, rel=2e-6, abs=2e-4)
     wide = build_network(MLPConfig(hidden=(60, 60)), 10, 1).layout
-    loc, scale, _ = (np.asarray(v, np.float64) for v in build_prior(config, wide).values)
+    loc, scale, _ = (np.asarray(v, np.float64) for v in build_prior(config, wide).values[:3])
     assert scipy.stats.kstest(loc, "norm", (0, 0.5)).pvalue > 1e-3
     raw = np.log(np.expm1(scale / 2.0))  # the inverse of scale = 2 softplus(raw)
     assert scipy.stats.kstest(raw, "norm", (1, 0.5)).pvalue > 1e-3
@@ -123,12 +146,15 @@ def test_the_epsilon_prior_is_fixed_by_its_seed() -> None:
     assert not np.array_equal(first, other)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
+@pytest.mark.parametrize("config", CONFIGS, ids=name)
 def test_samples_follow_the_density(config: PriorConfig) -> None:
     prior = build_prior(config, LAYOUT)
     draws = np.asarray(jax.vmap(prior.sample)(jax.random.split(jax.random.key(7), 400)), np.float64)
-    loc, scale, _ = (np.asarray(value, np.float64) for value in prior.values)
+    loc, scale, _ = (np.asarray(value, np.float64) for value in prior.values[:3])
     uniforms = {
+        "logistic": scipy.stats.logistic.cdf,
+        "student_t": lambda z: scipy.stats.t.cdf(z, config.degrees_of_freedom),
+        "mixture": lambda z: mixture(scipy.stats.norm.cdf, config)(z),
         "normal": scipy.stats.norm.cdf,
         "laplace": scipy.stats.laplace.cdf,
         "walled_uniform": lambda z: (z + 1) / 2,
@@ -138,12 +164,130 @@ def test_samples_follow_the_density(config: PriorConfig) -> None:
     assert min(each) > 1e-3 / LAYOUT.size
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.kind)
+@pytest.mark.parametrize("config", CONFIGS, ids=name)
 def test_gradients_stay_finite_and_nan_stays_nan(config: PriorConfig) -> None:
     prior = build_prior(config, LAYOUT)
     slope = jax.jit(jax.grad(lambda t: log_prior(prior.family, prior.values, t)))
-    for size in (0.0, 1.0, 1e4):
+    for size in (0.0, 1e-30, 1.0, 1e4, -1e15):
         assert np.all(np.isfinite(slope(jnp.full(LAYOUT.size, size))))
     theta = np.zeros(LAYOUT.size)
     theta[3] = np.nan
     assert np.isnan(density(config, theta))
+
+
+def test_logistic_prior(thetas: np.ndarray) -> None:
+    for theta in thetas:
+        expected = scipy.stats.logistic.logpdf(theta, LOGISTIC.loc, LOGISTIC.scale).sum()
+        assert density(LOGISTIC, theta) == pytest.approx(expected, rel=2e-6, abs=2e-4)
+
+
+@pytest.mark.parametrize("config", STUDENTS, ids=name)
+def test_student_t_priors(config: StudentTPrior, thetas: np.ndarray) -> None:
+    for theta in (*thetas, 1e6 * thetas[0]):
+        expected = scipy.stats.t.logpdf(theta, config.degrees_of_freedom, config.loc, config.scale).sum()
+        assert density(config, theta) == pytest.approx(expected, rel=2e-6, abs=2e-4)
+
+
+@pytest.mark.parametrize("config", MIXTURES, ids=name)
+def test_mixture_priors(config: MixturePrior, thetas: np.ndarray) -> None:
+    for theta in thetas:
+        parts = mixture(
+            lambda x, loc, scale: np.exp(scipy.stats.norm.logpdf(x, loc, scale).astype(np.longdouble)), config
+        )
+        expected = float(np.log(parts(theta)).sum())
+        assert density(config, theta) == pytest.approx(expected, rel=3e-6, abs=3e-4)
+
+
+SLOPES = {
+    name(LOGISTIC): (LOGISTIC, lambda x: -np.tanh((x - 0.4) / 0.6) / 0.3),
+    name(STUDENTS[2]): (STUDENTS[2], lambda x: -6 * (x + 0.2) / (5 * 0.36 + (x + 0.2) ** 2)),
+    name(MIXTURES[0]): (
+        MIXTURES[0],
+        lambda x: (
+            mixture(lambda x, m, s: -x / s**2 * scipy.stats.norm.pdf(x, m, s), MIXTURES[0])(x)
+            / mixture(scipy.stats.norm.pdf, MIXTURES[0])(x)
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", SLOPES)
+def test_slopes_are_exact_in_single_precision(which: str) -> None:
+    """At the centre, where the narrow component of the mixture gives way to the wide one, and in the tails."""
+    config, expected = SLOPES[which]
+    prior = build_prior(config, LAYOUT)
+    points = np.resize([0.0, 1e-4, -0.01, 0.05, 0.08, -0.3, 1.0, -4.0, 30.0], LAYOUT.size).astype(np.float32)
+    slope = jax.jit(jax.grad(lambda t: log_prior(prior.family, prior.values, t)))(jnp.asarray(points))
+    np.testing.assert_allclose(slope, expected(points.astype(float)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LogisticPrior(standard_deviation=math.sqrt(1 / 40)),
+        StudentTPrior(degrees_of_freedom=4.5, standard_deviation=math.sqrt(1 / 40)),
+        MixturePrior(weights=(0.25, 0.75), scales=(5.0, 1.0), standard_deviation=math.sqrt(1 / 40)),
+        MixturePrior(weights=(0.5, 0.5), scales=(0.2, 0.4), locs=(-1.0, 2.0), standard_deviation=math.sqrt(1 / 40)),
+    ],
+    ids=name,
+)
+def test_priors_scaled_to_one_variance(config: Any) -> None:
+    """Var = integral of (x - mean)^2 p(x) = 1/40, and p integrates to 1, by quadrature of our own density."""
+    prior = build_prior(config, LAYOUT, jnp.float32)
+    values = prior.values
+    one = values._replace(
+        loc=values.loc[:1], scale=values.scale[:1], log_normaliser=values.log_normaliser / LAYOUT.size
+    )
+    x = np.sinh(np.linspace(-9, 9, 40001)) * 0.1
+    log_p = jax.jit(jax.vmap(lambda t: log_prior(prior.family, one, t[None])))(jnp.asarray(x, jnp.float32))
+    p = np.exp(np.asarray(log_p, np.float64))
+    assert np.trapezoid(p, x) == pytest.approx(1, abs=1e-4)
+    mean = np.trapezoid(x * p, x)
+    assert np.trapezoid((x - mean) ** 2 * p, x) == pytest.approx(1 / 40, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "pair", [(STUDENTS[0], STUDENTS[2]), (MIXTURES[0], MixturePrior(weights=(0.9, 0.1), scales=(2, 3)))]
+)
+def test_one_program_serves_a_grid_of_shapes(pair: tuple[PriorConfig, PriorConfig]) -> None:
+    traces = []
+
+    def value(values: PriorValues, theta: jax.Array, family: Family) -> jax.Array:
+        traces.append(family)
+        return log_prior(family, values, theta)
+
+    compiled = jax.jit(value, static_argnames="family")
+    results = [compiled((p := build_prior(config, LAYOUT)).values, p.values.loc, family=p.family) for config in pair]
+    assert len(traces) == 1
+    assert results[0] != results[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "logistic", "scale": 0.5, "standard_deviation": 1.0}, "not both"),
+        ({"kind": "student_t", "degrees_of_freedom": 2.0, "standard_deviation": 1.0}, "variance is infinite"),
+        ({"kind": "mixture", "weights": (0.5, 0.4), "scales": (1.0, 2.0)}, "add up to 1"),
+        ({"kind": "mixture", "weights": (0.5, 0.5), "scales": (1.0,)}, "2 weights, 1 scales"),
+        ({"kind": "mixture", "weights": (), "scales": ()}, "0 weights"),
+    ],
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        TypeAdapter(PriorConfig).validate_python(settings)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=name)
+def test_settings_survive_as_plain_values(config: PriorConfig) -> None:
+    assert TypeAdapter(PriorConfig).validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=name)
+def test_double_precision_reaches_every_number(config: PriorConfig) -> None:
+    with jax.enable_x64(True):
+        prior = build_prior(config, LAYOUT, jnp.float64)
+        assert {leaf.dtype for leaf in jax.tree.leaves(prior.values)} == {np.dtype(np.float64)}
+        assert prior.sample(jax.random.key(0)).dtype == np.float64
+    single = build_prior(config, LAYOUT)
+    assert {leaf.dtype for leaf in jax.tree.leaves(single.values)} == {np.dtype(np.float32)}
+    assert single.sample(jax.random.key(0)).dtype == np.float32

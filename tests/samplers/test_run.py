@@ -179,7 +179,7 @@ def test_a_damaged_checkpoint_at_the_end_of_any_phase(sampler, problem, quiet, t
 
         def stop_at_phase(self, progress, state, number=number, save=save):
             save(self, progress, state)
-            if progress == (number, 0):
+            if progress[:2] == (number, 0):
                 raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
@@ -249,7 +249,7 @@ def test_batched_chains_take_the_same_steps(problem, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "Placement", lambda chains, shards: Placement(chains, batched=True))
     together = run(sampler, problem, tmp_path / "all.zarr")
     np.testing.assert_allclose(together.read(), one_by_one.read(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(together.statistic("leapfrog_steps"), one_by_one.statistic("leapfrog_steps"))
+    np.testing.assert_array_equal(together.statistic("gradients"), one_by_one.statistic("gradients"))
 
 
 def test_double_precision_run(tmp_path):

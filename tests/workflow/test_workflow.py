@@ -40,9 +40,13 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def test_everything_is_made(finished):
-    drawn = {path.name for path in (finished / FIGURES).iterdir()}
+    drawn = {path.name for path in (finished / FIGURES).iterdir() if path.is_file()}
     names = {"cumulative_lppd", "fireball"} | (set() if R_MISSING else {"marginal_densities"})
     assert drawn == {f"{name}.{kind}" for name in names for kind in ("pdf", "png", "csv")}
+    pages = {path.name for path in (finished / FIGURES / "diagnostics").iterdir()}
+    assert pages == {
+        f"{run}-split0.{kind}" for run in ("first-seed1", "first-seed2", "second") for kind in ("pdf", "png", "csv")
+    }
     table = pd.read_parquet(finished / RESULTS / "tables" / "sampling_perspective.parquet")
     assert list(table.columns) == SCHEMA.names
     assert set(table.run) == {"first-seed1", "first-seed2", "second"}
@@ -95,13 +99,21 @@ def test_editing_the_module_of_a_figure_redraws_it(workspace, module, figure):
 def test_editing_the_style_redraws_the_python_figures(workspace):
     with (workspace / "src/bnn_atlas/figures/style.py").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == {"cumulative_lppd": 1, "fireball": 1}
+    assert planned(workspace) == {"cumulative_lppd": 1, "diagnostics_page": 3, "fireball": 1}
+
+
+def test_editing_a_panel_of_the_diagnostics_redraws_the_pages(workspace):
+    with (workspace / "src/bnn_atlas/figures/diagnostics/courses.py").open("a") as code:
+        code.write("\n")
+    assert planned(workspace) == {"diagnostics_page": 3}
 
 
 def test_editing_one_run_reruns_what_depends_on_it(workspace):
     edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
     jobs = planned(workspace)
-    assert jobs == {"sample": 1, "pool": 1, "metrics": 1, "table": 1, "cumulative_lppd": 1}
+    assert jobs == {
+        "sample": 1, "pool": 1, "metrics": 1, "table": 1, "rates_table": 1, "cumulative_lppd": 1, "diagnostics_page": 1,
+    }  # fmt: skip
 
 
 def test_a_figure_does_not_wait_for_other_runs(workspace):
@@ -150,13 +162,18 @@ def test_making_it_again_changes_no_byte(workspace):
         path.relative_to(workspace): path.read_bytes()
         for folder in (FIGURES, RESULTS / "tables", RESULTS / "sampling_perspective")
         for path in (workspace / folder).rglob("*")
-        if path.is_file() and path.suffix != ".snakemake_timestamp" and path.name != ".snakemake_timestamp"
+        if path.is_file() and path.name != ".snakemake_timestamp" and not _timed(path)
     }
     shutil.rmtree(workspace / RESULTS)
     run = snakemake(workspace)
     assert run.returncode == 0, run.stdout
     differ = [str(path) for path, content in kept.items() if (workspace / path).read_bytes() != content]
     assert differ == []
+
+
+def _timed(path):
+    """Whether wall time enters a file."""
+    return path.parent.name == "diagnostics" or "rates" in path.name or path.name == "timing.json"
 
 
 def test_a_damaged_trace_is_named(workspace):

@@ -1,5 +1,6 @@
 # Input functions and lookups only.
 
+JAX_ENVIRONMENT = f"../../envs/{'python-gpu' if ATLAS.settings.device == 'gpu' else 'python'}.yaml"
 R_FIGURES = {"sampling_perspective": {"marginal_densities"}}
 
 
@@ -89,11 +90,38 @@ def figures_of(study):
     ]
 
 
+def diagnostics_of(study):
+    """Files of the pages of a study, and its table of rates."""
+    pages = [
+        f"{RESULTS}/figures/{study}/diagnostics/{run.name}-split{split}.{kind}"
+        for run in ATLAS.studies[study].runs.values()
+        for split in range(run.config.split.count)
+        for kind in ("pdf", "png", "csv")
+    ]
+    return [*pages, f"{RESULTS}/tables/{study}-rates.parquet"]
+
+
+def page_settings(wildcards):
+    """What a page's provenance records: the run's settings."""
+    run = run_of(wildcards)
+    return {
+        "study": wildcards.study,
+        "figure": "diagnostics",
+        "scale": SCALE,
+        "reductions": {run.entry: list(run.reductions)},
+        "run": run.name,
+        "split": int(wildcards.split),
+        "of_run": run.config.model_dump(mode="json"),
+    }
+
+
 def gpus(wildcards):
     """GPUs that a job asks for."""
-    return 1 if ATLAS.settings.device == "gpu" else 0
+    return run_of(wildcards).config.data_shards if ATLAS.settings.device == "gpu" else 0
 
 
 def chain_threads(wildcards):
-    """Cores of a job that runs a block of chains: one for each chain, at most 16; 4 beside a GPU."""
-    return 4 if ATLAS.settings.device == "gpu" else min(run_of(wildcards).config.block_size, 16)
+    """Cores of a job that runs a block of chains: one for each chain and device that shares its data, at most 16; 4
+    beside a GPU."""
+    run = run_of(wildcards).config
+    return 4 if ATLAS.settings.device == "gpu" else min(run.block_size * run.data_shards, 16)

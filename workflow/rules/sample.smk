@@ -7,13 +7,14 @@ rule sample:
         split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
         start=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/warmstart/block{{block}}.npz",
     output:
-        directory(f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/trace.zarr"),
+        trace=directory(f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/trace.zarr"),
+        timing=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/timing.json",
     log:
         f"{RESULTS}/logs/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
     conda:
-        "../../envs/python.yaml"
+        JAX_ENVIRONMENT
     threads: chain_threads
     resources:
         mem_mb=8000,

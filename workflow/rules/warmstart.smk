@@ -12,7 +12,7 @@ rule warmstart:
     benchmark:
         f"{RESULTS}/benchmarks/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
     conda:
-        "../../envs/python.yaml"
+        JAX_ENVIRONMENT
     threads: chain_threads
     resources:
         mem_mb=4000,
@@ -20,7 +20,7 @@ rule warmstart:
         gpu=gpus,
     params:
         posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        training=lambda w: run_of(w).config.warmstart.model_dump(mode="json"),
+        training=lambda w: run_of(w).config.warmstart and run_of(w).config.warmstart.model_dump(mode="json"),
         members=lambda w: list(run_of(w).config.chain_ids(int(w.block))),
         seed=lambda w: run_of(w).config.seed,
     script:

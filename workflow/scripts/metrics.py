@@ -3,7 +3,7 @@
 from bnn_atlas.logs import logged
 from bnn_atlas.runtime import configure
 
-configure(snakemake.threads, snakemake.config["device"], snakemake.params.posterior["float64"])
+configure(snakemake.threads, "gpu" if snakemake.resources.gpu else "cpu", snakemake.params.posterior["float64"])
 
 from bnn_atlas.steps import ScoreOutputs, score
 
@@ -12,6 +12,7 @@ with logged(snakemake.log[0]):
         snakemake.input.dataset,
         snakemake.input.split,
         snakemake.input.pool,
+        snakemake.input.timings,
         ScoreOutputs(**dict(snakemake.output.items())),
         **dict(snakemake.params.items()),
     )

@@ -3,7 +3,9 @@
 from bnn_atlas.logs import logged
 from bnn_atlas.runtime import configure
 
-configure(snakemake.threads, snakemake.config["device"], snakemake.params.posterior["float64"])
+posterior = snakemake.params.posterior
+device = "gpu" if snakemake.resources.gpu else "cpu"
+configure(snakemake.threads, device, posterior["float64"], posterior["data_shards"])
 
 from bnn_atlas.steps import sample
 
@@ -12,7 +14,7 @@ with logged(snakemake.log[0]):
         snakemake.input.dataset,
         snakemake.input.split,
         snakemake.input.start,
-        snakemake.output[0],
+        snakemake.output.trace,
         root=".",
         **dict(snakemake.params.items()),
     )

@@ -1,8 +1,9 @@
 """Settings of a posterior: network, likelihood, prior and temperature."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from bnn_atlas.config.base import ByKind, Model, Seed
 
@@ -118,6 +119,96 @@ class EpsStandardNormalPrior(Model):
     seed: Seed = 0
 
 
+class _ScaledPrior(Model):
+    """A prior whose width is given as its scale or as its standard deviation."""
+
+    loc: float = 0.0
+    scale: PositiveFloat = 1.0
+    standard_deviation: PositiveFloat | None = None
+    """Sets the scale instead of `scale`, to compare priors of equal variance."""
+
+    @model_validator(mode="after")
+    def _one_width(self) -> Self:
+        if self.standard_deviation is not None and self.scale != 1.0:
+            raise ValueError("give scale or standard_deviation, not both")
+        return self
+
+
+class LogisticPrior(_ScaledPrior):
+    """Logistic(loc, scale) on every parameter; its standard deviation is pi / sqrt(3) scale."""
+
+    kind: Literal["logistic"] = "logistic"
+
+    @property
+    def unit(self) -> float:
+        """The scale, however it is given."""
+        return _unit(self.scale, self.standard_deviation, math.pi / math.sqrt(3))
+
+
+class StudentTPrior(_ScaledPrior):
+    """Student's t on every parameter; its standard deviation is sqrt(nu / (nu - 2)) scale, for nu > 2 only."""
+
+    kind: Literal["student_t"] = "student_t"
+    degrees_of_freedom: PositiveFloat
+    """nu: 1 is the Cauchy distribution; the larger, the nearer to the normal."""
+
+    @property
+    def unit(self) -> float:
+        """The scale, however it is given."""
+        if self.standard_deviation is None:
+            return self.scale
+        return _unit(self.scale, self.standard_deviation, math.sqrt(1 + 2 / (self.degrees_of_freedom - 2)))
+
+    @model_validator(mode="after")
+    def _finite_variance(self) -> Self:
+        if self.standard_deviation is not None and self.degrees_of_freedom <= 2:
+            raise ValueError(
+                f"with {self.degrees_of_freedom} degrees of freedom the variance is infinite: "
+                "give scale instead of standard_deviation"
+            )
+        return self
+
+
+class MixturePrior(Model):
+    """sum_k w_k N(loc_k, scale_k^2) on every parameter."""
+
+    kind: Literal["mixture"] = "mixture"
+    weights: tuple[PositiveFloat, ...]
+    """w_k, which add up to 1."""
+    scales: tuple[PositiveFloat, ...]
+    locs: tuple[float, ...] = ()
+    """Empty for components that are all centred at 0."""
+    standard_deviation: PositiveFloat | None = None
+    """Stretches the whole mixture about 0 to this standard deviation, to compare priors of equal variance."""
+
+    @property
+    def all_locs(self) -> tuple[float, ...]:
+        """One location per component."""
+        return self.locs or (0.0,) * len(self.weights)
+
+    @property
+    def unit(self) -> float:
+        """Factor on locations and scales."""
+        mean = sum(w * m for w, m in zip(self.weights, self.all_locs, strict=True))
+        squares = sum(w * (s * s + m * m) for w, s, m in zip(self.weights, self.scales, self.all_locs, strict=True))
+        return _unit(1.0, self.standard_deviation, math.sqrt(squares - mean * mean))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        lengths = {"weights": len(self.weights), "scales": len(self.scales), "locs": len(self.all_locs)}
+        if not self.weights or len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{count} {name}" for name, count in lengths.items())
+            raise ValueError(f"a mixture needs as many weights, scales and locs as it has components, not {counts}")
+        if abs(sum(self.weights) - 1) > 1e-6:
+            raise ValueError(f"weights must add up to 1, not {sum(self.weights)}")
+        return self
+
+
+def _unit(scale: float, standard_deviation: float | None, ratio: float) -> float:
+    """Scale of a distribution whose standard deviation is `ratio` times its scale."""
+    return scale if standard_deviation is None else standard_deviation / ratio
+
+
 PriorConfig = Annotated[
     StandardNormalPrior
     | NormalPrior
@@ -126,7 +217,10 @@ PriorConfig = Annotated[
     | HePrior
     | GlorotLaplacePrior
     | GlorotUniformPrior
-    | EpsStandardNormalPrior,
+    | EpsStandardNormalPrior
+    | LogisticPrior
+    | StudentTPrior
+    | MixturePrior,
     Field(discriminator="kind"),
     ByKind,
 ]
@@ -141,3 +235,8 @@ class PosteriorConfig(Model):
     temperature: PositiveFloat = 1.0
     """The target is (likelihood x prior)^(1 / temperature)."""
     float64: bool = False
+    gradient_memory_mb: PositiveInt = 4000
+    """Memory that a full-data gradient of one chain may take on one device; it is accumulated over micro-batches if it
+    needs more, which changes its rounding."""
+    data_shards: PositiveInt = 1
+    """Devices that share the rows of each chain, for single chains with large data; changes the rounding too."""

@@ -70,7 +70,8 @@ class RunConfig(PosteriorConfig):
     split: SplitConfig = SplitConfig()
     seed: Seed = 0
     """Seed of initialisation, training and chains."""
-    warmstart: WarmStartConfig
+    warmstart: WarmStartConfig | None = None
+    """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
     method: MethodConfig
     chains: PositiveInt
     chains_per_block: PositiveInt | None = None
@@ -83,7 +84,7 @@ class RunConfig(PosteriorConfig):
                 f"chains ({self.chains}) must be a multiple of chains_per_block ({self.block_size}); "
                 f"for example chains_per_block: {_largest_divisor(self.chains, self.block_size)}"
             )
-        if self.warmstart.patience is not None and self.split.validation == 0:
+        if self.warmstart and self.warmstart.patience is not None and self.split.validation == 0:
             raise ValueError("warmstart.patience needs validation rows: set split.validation above 0 or patience: null")
         return self
 

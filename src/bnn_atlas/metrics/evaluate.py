@@ -9,10 +9,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from bnn_atlas.metrics import calibration, diagnostics, energy, scores, tables
+from bnn_atlas.metrics import calibration, curves, diagnostics, efficiency, scores, statistics, tables
+from bnn_atlas.metrics.convergence import convergence_measurements
+from bnn_atlas.metrics.cost import Cost
+from bnn_atlas.metrics.curves import CURVE_SCHEMA
 from bnn_atlas.metrics.pools import DrawPool, HeldOut, Predict
 from bnn_atlas.metrics.predictive import PredictiveSummary, summarise
-from bnn_atlas.metrics.tables import Row, RunIdentity
+from bnn_atlas.metrics.sampling import sampling_measurements
+from bnn_atlas.metrics.statistics import ChainStatistics, summarise_statistics
+from bnn_atlas.metrics.tables import Measurement, Row, RunIdentity
+from bnn_atlas.metrics.verdict import INDEPENDENT
 
 CHAIN_SCHEMA = pa.schema(
     [
@@ -22,6 +28,8 @@ CHAIN_SCHEMA = pa.schema(
         pa.field("lppd", pa.float64()),
     ]
 )
+NOT_FINITE, NEVER_MOVED = "not finite", "never moved"
+"""Why a chain is excluded."""
 HEADLINES = {
     "regression": ("lppd", "nll", "rmse", "rmse_original_units"),
     "classification": ("lppd", "nll", "accuracy"),
@@ -47,35 +55,42 @@ class ScoreSettings:
     """Exponent of the weights in the published calibration error."""
     pit_bins: int = 10
     ece_bins: int = 15
-
-
-class Measurement(NamedTuple):
-    """A value before it is known whose it is; None takes all chains that are not excluded, or all draws."""
-
-    metric: str
-    value: float
-    standard_error: float | None = None
-    note: str = ""
-    chains: int | None = None
-    draws: int | None = None
+    curve_points: int = 200
+    """Places at which the course of a statistic over the draws is given."""
 
 
 class Scored(NamedTuple):
     """What the metrics rule writes."""
 
     rows: list[Row]
+    rates: list[Row]
+    """What wall time enters: the same draws give other numbers when they are sampled again."""
     parameters: pd.DataFrame
     """One row per scalar parameter (diagnostics.PARAMETER_SCHEMA)."""
     functions: pd.DataFrame
     """One row per function value (diagnostics.FUNCTION_SCHEMA)."""
     chains: pd.DataFrame
     """Running LPPD of each chain alone (CHAIN_SCHEMA)."""
+    samplers: pd.DataFrame
+    """One row per chain (statistics.SAMPLER_SCHEMA)."""
+    curves: pd.DataFrame
+    """Points of the curves that a person looks at (curves.CURVE_SCHEMA)."""
 
 
 def score(
-    pool: DrawPool, predict: Predict, data: HeldOut, identity: RunIdentity, settings: ScoreSettings | None = None
+    pool: DrawPool,
+    predict: Predict,
+    data: HeldOut,
+    identity: RunIdentity,
+    settings: ScoreSettings | None = None,
+    *,
+    cost: Cost | None = None,
+    batch_rows: int | None = None,
 ) -> Scored:
-    """Score a pool of draws on the test rows of a split and diagnose its chains."""
+    """Score a pool of draws on the test rows of a split and diagnose its chains.
+
+    `cost` is what the run took, if known; `batch_rows` the size of a mini-batch where its gradients are of those.
+    """
     settings = settings or ScoreSettings()
     summary = summarise(
         pool,
@@ -86,34 +101,70 @@ def score(
         function_rows=settings.function_rows,
         running_points=settings.running_points,
     )
-    return score_summary(pool, summary, data, identity, settings)
+    return score_summary(pool, summary, data, identity, settings, cost=cost, batch_rows=batch_rows)
 
 
 def score_summary(
-    pool: DrawPool, summary: PredictiveSummary, data: HeldOut, identity: RunIdentity, settings: ScoreSettings
+    pool: DrawPool,
+    summary: PredictiveSummary,
+    data: HeldOut,
+    identity: RunIdentity,
+    settings: ScoreSettings,
+    *,
+    cost: Cost | None = None,
+    batch_rows: int | None = None,
 ) -> Scored:
     """The same from a predictive summary that was made (and perhaps saved) before."""
-    parameters = diagnostics.diagnose_parameters(pool, summary.kept, settings.max_bytes)
-    functions = diagnostics.diagnose_functions(summary)
+    kept, draws = summary.kept, pool.draws
+    parameters = diagnostics.diagnose_parameters(pool, kept, settings.max_bytes)
+    functions = diagnostics.diagnose_functions(summary, settings.max_bytes)
+    stated = summarise_statistics(pool, settings.max_bytes, settings.curve_points)
+    convergence = [
+        *convergence_measurements("weight", parameters, len(kept), draws),
+        *convergence_measurements("function", functions, len(kept), draws),
+    ]
+    # Independent draws from an approximation have no efficiency: they could be had in any number.
+    rated = [] if identity.method in INDEPENDENT else convergence
+    gradients = efficiency.gradient_measurements(rated, stated.chains, cost, batch_rows)
+    sampled = next((row.value for row in gradients if row.metric == "gradients_sampling"), None)
+    steps = cost.sampling.steps if cost else None
     measurements = [
         *prediction_measurements(summary, data.y_test, data.y_scale, settings),
-        *convergence_measurements("weight", parameters, len(summary.kept), pool.draws),
-        *convergence_measurements("function", functions, len(summary.kept), pool.draws),
-        *energy_measurements(pool, summary.kept),
+        *convergence,
+        *sampling_measurements(stated.chains, kept, pool.layout.size, draws, steps),
+        *gradients,
         *exclusion_measurements(summary),
     ]
-    rows = as_rows(identity, measurements, summary)
-    return Scored(rows, parameters, functions, running_frame(summary))
+    return Scored(
+        as_rows(identity, measurements, summary),
+        as_rows(identity, efficiency.time_measurements(rated, sampled, cost), summary),
+        parameters,
+        functions,
+        running_frame(summary),
+        sampler_frame(stated, summary),
+        curve_frame(stated, functions, summary),
+    )
 
 
 def write_scored(
-    scored: Scored, *, table: str | Path, parameters: str | Path, functions: str | Path, chains: str | Path
+    scored: Scored,
+    *,
+    table: str | Path,
+    rates: str | Path,
+    parameters: str | Path,
+    functions: str | Path,
+    chains: str | Path,
+    samplers: str | Path,
+    curves: str | Path,
 ) -> None:
-    """Write the table of scores and the three Parquet files beside it."""
+    """Write the tables of scores and rates and the Parquet files beside them."""
     tables.write_table(table, scored.rows)
+    tables.write_table(rates, scored.rates)
     tables.write_frame(parameters, scored.parameters, diagnostics.PARAMETER_SCHEMA)
     tables.write_frame(functions, scored.functions, diagnostics.FUNCTION_SCHEMA)
     tables.write_frame(chains, scored.chains, CHAIN_SCHEMA)
+    tables.write_frame(samplers, scored.samplers, statistics.SAMPLER_SCHEMA)
+    tables.write_frame(curves, scored.curves, CURVE_SCHEMA)
 
 
 def prediction_measurements(
@@ -126,62 +177,6 @@ def prediction_measurements(
     return [*_density(summary, settings), *specific(summary, y, y_scale, settings)]
 
 
-def convergence_measurements(space: str, frame: pd.DataFrame, chains: int, draws: int) -> list[Measurement]:
-    """Largest or smallest and median R-hat, ESS and variances over all quantities of a space (weight, function)."""
-    plan = (
-        ("rhat", "rhat_{}_max", np.max),
-        ("rhat", "rhat_{}_median", np.median),
-        ("rhat_chainwise_max", "rhat_chainwise_{}_max", np.max),
-        ("rhat_chainwise_median", "rhat_chainwise_{}_median", np.median),
-        ("ess_bulk", "ess_bulk_{}_min", np.min),
-        ("ess_bulk", "ess_bulk_{}_median", np.median),
-        ("ess_tail", "ess_tail_{}_min", np.min),
-        ("ess_tail", "ess_tail_{}_median", np.median),
-        ("within", "variance_within_{}_median", np.median),
-        ("between", "variance_between_{}_median", np.median),
-    )
-    measurements = []
-    for column, metric, reduce in plan:
-        values = frame[column].to_numpy()
-        defined = values[~np.isnan(values)]
-        value = float(reduce(defined)) if len(defined) else float("nan")
-        note = _undefined_note(column, len(values) - len(defined), len(values), chains, draws)
-        measurements.append(Measurement(metric.format(space), value, note=note))
-    return measurements
-
-
-def energy_measurements(pool: DrawPool, kept: np.ndarray) -> list[Measurement]:
-    """Energy error, acceptance and divergent transitions, as far as the traces have these statistics."""
-    measurements = []
-    change = energy.statistic(pool, energy.ENERGY_CHANGE, kept)
-    if change is not None:
-        values = energy.finite(change)
-        measurements += [
-            Measurement("energy_change_mean", energy.mean(values), note=values.note),
-            Measurement(
-                "energy_change_variance_per_dimension",
-                energy.variance_per_dimension(values, pool.layout.size),
-                note=values.note,
-            ),
-            Measurement("energy_change_max_abs", energy.largest(values), note=values.note),
-            Measurement("energy_change_nonfinite", float(values.left_out)),
-        ]
-    squared = energy.statistic(pool, energy.ENERGY_CHANGE_SQUARED, kept)
-    if squared is not None:
-        values = energy.finite(squared)
-        value = energy.mean_square_per_dimension(values, pool.layout.size)
-        measurements.append(Measurement("energy_change_mean_square_per_dimension", value, note=values.note))
-    acceptance = energy.statistic(pool, energy.ACCEPTANCE, kept)
-    if acceptance is not None:
-        values = energy.finite(acceptance)
-        measurements.append(Measurement("acceptance_mean", energy.mean(values), note=values.note))
-    divergent = energy.statistic(pool, energy.DIVERGENT)
-    if divergent is not None:
-        note = "steps of all chains"
-        measurements.append(Measurement("divergences", float(divergent.sum()), note=note, chains=pool.chains))
-    return measurements
-
-
 def exclusion_measurements(summary: PredictiveSummary) -> list[Measurement]:
     """How many chains there are and how many were left out."""
     total = len(summary.divergent)
@@ -189,12 +184,12 @@ def exclusion_measurements(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary: PredictiveSummary) -> list[Row]:
-    """Table rows; every one that a divergent chain is missing from says so."""
+    """Table rows; every one that an excluded chain is missing from says so."""
     excluded, rows = _exclusion_note(summary), []
     for m in measurements:
         chains = len(summary.kept) if m.chains is None else m.chains
         draws = summary.draws if m.draws is None else m.draws
-        note = _join([m.note, excluded if m.metric not in ("chains_excluded", "divergences") else ""])
+        note = _join([m.note, excluded if m.chains != len(summary.divergent) else ""])
         rows.append(Row(*identity, chains, draws, m.metric, m.value, m.standard_error, note))
     return rows
 
@@ -210,6 +205,25 @@ def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
             "lppd": summary.running_lppd.ravel(),
         }
     )
+
+
+def sampler_frame(stated: ChainStatistics, summary: PredictiveSummary) -> pd.DataFrame:
+    """The summaries of the chains, and why a chain is excluded (statistics.SAMPLER_SCHEMA)."""
+    reason = np.where(summary.standing, NEVER_MOVED, np.where(summary.divergent, NOT_FINITE, ""))
+    frame = stated.chains.copy()
+    frame.insert(1, "excluded", reason)
+    return frame
+
+
+def curve_frame(stated: ChainStatistics, functions: pd.DataFrame, summary: PredictiveSummary) -> pd.DataFrame:
+    """All curves (curves.CURVE_SCHEMA); of the step size only where it changes within a chain."""
+    parts = []
+    for name, course in stated.courses.items():
+        if name == statistics.DIVERGENT:
+            parts.append(curves.divergence_rows(course))
+        elif name != statistics.STEP_SIZE or (stated.chains["step_size_max"] > stated.chains["step_size_min"]).any():
+            parts.append(curves.course_rows(name, course, summary.kept))
+    return curves.joined([*parts, *curves.function_rows(functions, summary.function_draws, summary.kept)])
 
 
 def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measurement]:
@@ -287,26 +301,14 @@ def _of(summary: PredictiveSummary, name: str) -> np.ndarray:
 
 def _exclusion_note(summary: PredictiveSummary) -> str:
     count, total = int(summary.divergent.sum()), len(summary.divergent)
-    return f"{count} of {total} chains excluded: not finite, or never moved" if count else ""
+    standing = int(summary.standing.sum())
+    reasons = [f"{n:,} {why}" for n, why in ((count - standing, NOT_FINITE), (standing, NEVER_MOVED)) if n]
+    return f"{count:,} of {total:,} chains excluded: {', '.join(reasons)}" if count else ""
 
 
 def _zero_density_note(log_density: np.ndarray) -> str:
     zero = int(np.isneginf(log_density).sum())
     return f"{zero} of {len(log_density)} rows have density 0" if zero else ""
-
-
-def _undefined_note(column: str, undefined: int, total: int, chains: int, draws: int) -> str:
-    """Why some or all quantities have no diagnostic."""
-    if not undefined:
-        return ""
-    if chains == 0:
-        return "undefined: no chain left"
-    if column in ("rhat", "between") and chains < 2:
-        return "undefined: needs at least 2 chains"
-    needed = {"within": 2, "between": 1}.get(column, 2 * diagnostics.PIECES if "chainwise" in column else 4)
-    if draws < needed:
-        return f"undefined: needs at least {needed} draws"
-    return f"{undefined} of {total} quantities left out: constant or not finite draws"
 
 
 def _levels_note(levels: np.ndarray) -> str:

@@ -41,8 +41,8 @@ class DrawPool(Protocol):
     def read(self, chains: slice, draws: slice, parameters: slice) -> np.ndarray:
         """Array [c, s, p]."""
 
-    def statistic(self, name: str) -> np.ndarray:
-        """Array [chain, draw]."""
+    def statistic(self, name: str, chains: slice) -> np.ndarray:
+        """Array [c, S] of the chains."""
 
 
 class HeldOut(Protocol):

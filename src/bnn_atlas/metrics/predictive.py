@@ -11,6 +11,7 @@ from scipy.special import logsumexp, ndtr
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics.pools import DrawPool, Predict
 from bnn_atlas.metrics.scores import LOG_2PI
+from bnn_atlas.metrics.statistics import standing_chains
 from bnn_atlas.posterior.predictive import Predictive
 
 REGRESSION_BYTES = 96
@@ -32,7 +33,9 @@ class PredictiveSummary(NamedTuple):
 
     draws: int
     divergent: np.ndarray
-    """[C] bool."""
+    """[C] bool: chains that are left out."""
+    standing: np.ndarray
+    """[C] bool: those of them that never moved."""
     log_density_by_chain: np.ndarray
     """[C, n] log of the mean density over the draws of a chain."""
     log_density_by_draw: np.ndarray
@@ -102,20 +105,12 @@ def summarise(
     Raises PredictionError for wrong shapes, labels or unnormalised probabilities.
     """
     _check_data(x, y)
-    excluded = standing_chains(pool)
+    excluded = standing = standing_chains(pool, max_bytes)
     sums = _stream(pool, predict, x, y, excluded, max_bytes, function_rows, running_points)
     if (sums.divergent & ~excluded).any() and not sums.divergent.all():
         excluded = sums.divergent
         sums = _stream(pool, predict, x, y, excluded, max_bytes, function_rows, running_points)
-    return sums.result()
-
-
-def standing_chains(pool: DrawPool) -> np.ndarray:
-    """Chains [C] that never moved, told by a log-likelihood that never changed; none where all stand."""
-    if pool.draws < 2 or "log_likelihood" not in pool.statistics:
-        return np.zeros(pool.chains, dtype=bool)
-    standing = np.ptp(pool.statistic("log_likelihood"), axis=1) == 0
-    return standing & ~standing.all()
+    return sums.result(standing)
 
 
 def running_counts(total: int, points: int) -> np.ndarray:
@@ -236,7 +231,7 @@ class _Sums:
             self.running[np.ix_(chains, point)] = (self.by_chain[chains].mean(axis=1) - np.log(stop))[:, None]
             start = stop
 
-    def result(self) -> PredictiveSummary:
+    def result(self, standing: np.ndarray) -> PredictiveSummary:
         """Means instead of sums, with divergent chains set to NaN."""
         kept = int((~self.divergent).sum())
         by_draw = self.by_draw - np.log(kept) if kept else np.full_like(self.by_draw, np.nan)
@@ -245,6 +240,7 @@ class _Sums:
         return PredictiveSummary(
             self.draws,
             self.divergent,
+            standing,
             self.by_chain - np.log(self.draws),
             by_draw,
             self.grid,

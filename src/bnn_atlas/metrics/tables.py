@@ -67,6 +67,17 @@ class Row(NamedTuple):
     note: str = ""
 
 
+class Measurement(NamedTuple):
+    """A value before it is known whose it is; None takes all chains that are not excluded, or all draws."""
+
+    metric: str
+    value: float
+    standard_error: float | None = None
+    note: str = ""
+    chains: int | None = None
+    draws: int | None = None
+
+
 def write_table(path: str | Path, rows: Sequence[Row]) -> None:
     """Write rows in their order; the same rows give the same bytes.
 

@@ -42,8 +42,13 @@ def functional(module: nn.Module, example: jax.ShapeDtypeStruct) -> Network:
     parameters = (_parameter(name, shape.shape) for name, shape in shapes.items())
     layout = Layout(tuple(sorted(parameters, key=lambda p: (p.layer is None, p.layer or 0))))
 
+    def cut(vector: Array) -> dict[str, Array]:
+        # The gradient of a split joins the pieces; that of slices would add up padded vectors, which is slower.
+        pieces = jax.lax.split(vector, [p.size for p in layout.parameters])
+        return {p.name: piece.reshape(p.shape) for p, piece in zip(layout.parameters, pieces, strict=True)}
+
     def apply(vector: Array, x: Array) -> Array:
-        params = traverse_util.unflatten_dict(layout.unflatten(vector), sep=".")
+        params = traverse_util.unflatten_dict(cut(vector), sep=".")
         return cast(Array, module.apply({"params": params}, x))
 
     def initialise(key: Array) -> Array:

@@ -52,8 +52,9 @@ class FullBatch(NamedTuple):
     x: Array
     """As the network takes it; with micro-batches their number leads."""
     y: Array
-    """[rows], or [micro-batch, rows]."""
+    """[rows], or [micro-batch, rows], and zeros for rows that the arrangement added."""
     weights: Array | None
+    """1 for rows and 0 for added ones; None where none was added."""
     prior: PriorValues
 
 
@@ -72,21 +73,18 @@ class Posterior(NamedTuple):
 
     def arrange(self, data: PosteriorData) -> FullBatch:
         """The rows as `evaluate` takes them; to be done once, outside of loops."""
-        pieces = self.micro_batches
-        if pieces == 1:
-            return FullBatch(self.network.arrange(data.x), data.y, data.weights, data.prior)
-        rows = len(data.y)
-        missing = -rows % pieces
+        if self.micro_batches == 1:
+            return FullBatch(*self._arranged(data.x, data.y, data.weights), data.prior)
+        missing = -len(data.y) % self.micro_batches
         weights = data.weights
         if missing and weights is None:
-            weights = jnp.ones(rows, data.prior.loc.dtype)
+            weights = jnp.ones(len(data.y), data.prior.loc.dtype)
 
         def cut(leaf: Array) -> Array:
             padded = jnp.pad(leaf, ((0, missing), *[(0, 0)] * (leaf.ndim - 1)))
-            return padded.reshape(pieces, -1, *leaf.shape[1:])
+            return padded.reshape(self.micro_batches, -1, *leaf.shape[1:])
 
-        x, y, weights = jax.tree.map(cut, (data.x, data.y, weights))
-        return FullBatch(jax.vmap(self.network.arrange)(x), y, weights, data.prior)
+        return FullBatch(*jax.vmap(self._arranged)(*jax.tree.map(cut, (data.x, data.y, weights))), data.prior)
 
     def evaluate(self, theta: Array, batch: FullBatch) -> Evaluation:
         """Densities and gradient at theta [P], in one pass over all rows."""
@@ -122,6 +120,16 @@ class Posterior(NamedTuple):
     def log_prior(self, theta: Array, values: PriorValues) -> Array:
         """Untempered log-prior of theta [P]."""
         return log_prior(self.family, values, theta)
+
+    def _arranged(self, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
+        """Rows as the network takes them, with a target and the weight 0 for every row that it adds."""
+        arranged = self.network.arrange(x)
+        theta = jax.ShapeDtypeStruct((self.network.layout.size,), arranged.dtype)
+        added = jax.eval_shape(self.network.apply, theta, arranged).shape[1] - len(y)
+        if added:
+            weights = jnp.ones(len(y), arranged.dtype) if weights is None else weights
+            y, weights = jnp.pad(y, (0, added)), jnp.pad(weights, (0, added))
+        return arranged, y, weights
 
     def _likelihood(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
         """Log-likelihood of some rows and its gradient [P]."""

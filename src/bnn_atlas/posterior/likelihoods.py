@@ -116,7 +116,8 @@ def _gaussian_log_likelihood_jvp(
     rows = -0.5 * z * z - log_sigma - _HALF_LOG_2PI
     if weights is not None:
         by_mean, by_noise, rows = by_mean * weights, by_noise * weights, rows * weights
-    by_output = jnp.stack([by_mean, by_noise]) if len(outputs) == 2 else by_mean[None]
+    first = jax.lax.broadcasted_iota(jnp.int32, outputs.shape, 0) == 0
+    by_output = jnp.where(first, by_mean, by_noise)
     by_output, by_noise, rows = jax.lax.optimization_barrier((by_output, by_noise, rows))
     change = jnp.vdot(by_output, tangents[0]) - jnp.vdot(by_output[0], tangents[2])
     if len(extra):

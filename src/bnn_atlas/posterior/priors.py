@@ -1,17 +1,19 @@
 """Prior densities over the flat parameter vector, each independent over its scalars.
 
-Every prior is one of three families with a location and a scale per scalar, so that one function serves all and the
-numbers (not the code) change with the model. The eight priors are those of Sommer et al. 2025.
+Every prior is a family with a location and a scale per scalar, so that one function serves all and the numbers, not the
+code, change with the model. Eight priors are those of Sommer et al. 2025; the mixture of Gaussians and the logistic are
+those that Izmailov et al. 2021 compare at equal variance (section 8.2).
 """
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
+from scipy.special import gammaln
 
 from bnn_atlas.config.posterior import (
     EpsStandardNormalPrior,
@@ -20,21 +22,34 @@ from bnn_atlas.config.posterior import (
     GlorotUniformPrior,
     HePrior,
     LaplacePrior,
+    LogisticPrior,
+    MixturePrior,
     NormalPrior,
     PriorConfig,
     StandardNormalPrior,
+    StudentTPrior,
 )
 from bnn_atlas.models.layout import Layout, Parameter
 
-Family = Literal["normal", "laplace", "walled_uniform"]
+Family = Literal["normal", "laplace", "walled_uniform", "logistic", "student_t", "mixture"]
+
+
+class Components(NamedTuple):
+    """Gaussian components of a mixture in units of the prior's own scale, each [component]."""
+
+    log_weight: Array
+    loc: Array
+    scale: Array
 
 
 class PriorValues(NamedTuple):
-    """Numbers of a prior: location and scale of each scalar [P] and the log of the normalising constant."""
+    """Numbers of a prior: location and scale of each scalar [P], log of the normalising constant, and the shape."""
 
     loc: Array
     scale: Array
     log_normaliser: Array
+    shape: Any = None
+    """Degrees of freedom (Student's t), `Components` (mixture); None for a family of one shape."""
 
 
 class Prior(NamedTuple):
@@ -45,57 +60,108 @@ class Prior(NamedTuple):
 
     def sample(self, key: Array) -> Array:
         """One parameter vector [P] from the prior (for walled uniforms, from inside the walls)."""
-        loc, scale, _ = self.values
-        draw = {
-            "normal": jax.random.normal,
-            "laplace": jax.random.laplace,
-            "walled_uniform": lambda k, shape, dtype: jax.random.uniform(k, shape, dtype, -1.0, 1.0),
-        }[self.family]
-        return loc + scale * draw(key, loc.shape, loc.dtype)
+        loc, scale, _, shape = self.values
+        return loc + scale * _DRAWS[self.family](key, loc, shape)
 
 
-def _normal(z: Array, scale: Array) -> Array:
+def _normal(z: Array, values: PriorValues) -> Array:
     return -0.5 * z * z
 
 
-def _laplace(z: Array, scale: Array) -> Array:
+def _laplace(z: Array, values: PriorValues) -> Array:
     return -jnp.abs(z)
 
 
-def _walled_uniform(z: Array, scale: Array) -> Array:
-    return -math.log(1000.0) * scale * jnp.maximum(jnp.abs(z) - 1.0, 0.0)
+def _walled_uniform(z: Array, values: PriorValues) -> Array:
+    return -math.log(1000.0) * values.scale * jnp.maximum(jnp.abs(z) - 1.0, 0.0)
 
 
-_SHAPES: dict[Family, Callable[[Array, Array], Array]] = {
+def _logistic(z: Array, values: PriorValues) -> Array:
+    # The density is even, and of |z| no exponential overflows.
+    size = jnp.abs(z)
+    return -size - 2 * jnp.log1p(jnp.exp(-size))
+
+
+def _student_t(z: Array, values: PriorValues) -> Array:
+    return -0.5 * (values.shape + 1) * jnp.log1p(z * z / values.shape)
+
+
+def _mixture(z: Array, values: PriorValues) -> Array:
+    log_weight, loc, scale = (leaf[:, None] for leaf in values.shape)
+    return jax.nn.logsumexp(log_weight - jnp.log(scale) - 0.5 * ((z - loc) / scale) ** 2, axis=0)
+
+
+def _draw_mixture(key: Array, like: Array, components: Components) -> Array:
+    choice, noise = jax.random.split(key)
+    chosen = jax.random.categorical(choice, components.log_weight, shape=like.shape)
+    return components.loc[chosen] + components.scale[chosen] * jax.random.normal(noise, like.shape, like.dtype)
+
+
+_SHAPES: dict[Family, Callable[[Array, PriorValues], Array]] = {
     "normal": _normal,
     "laplace": _laplace,
     "walled_uniform": _walled_uniform,
+    "logistic": _logistic,
+    "student_t": _student_t,
+    "mixture": _mixture,
 }
-_LOG_UNITS: dict[Family, float] = {
-    "normal": 0.5 * math.log(2 * math.pi),
-    "laplace": math.log(2),
-    "walled_uniform": math.log(2),
+_DRAWS: dict[Family, Callable[[Array, Array, Any], Array]] = {
+    "normal": lambda key, like, _: jax.random.normal(key, like.shape, like.dtype),
+    "laplace": lambda key, like, _: jax.random.laplace(key, like.shape, like.dtype),
+    "walled_uniform": lambda key, like, _: jax.random.uniform(key, like.shape, like.dtype, -1.0, 1.0),
+    "logistic": lambda key, like, _: jax.random.logistic(key, like.shape, like.dtype),
+    "student_t": lambda key, like, freedom: jax.random.t(key, freedom, like.shape, like.dtype),
+    "mixture": _draw_mixture,
 }
 
 
 def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
     """sum_m log p(theta_m) for theta [P].
 
-    Normal and Laplace are the usual densities; a walled uniform is 1/(2a) inside [-a, a] and falls outside as
-    exp(-log(1000) (|theta| - a)), which is unnormalised there, as published.
+    With z = (theta - loc) / scale and up to the constant, the log density of a scalar is
+
+        normal -z^2 / 2;   Laplace -|z|;   logistic -|z| - 2 log(1 + exp(-|z|));
+        Student's t with nu degrees of freedom -(nu + 1) / 2 log(1 + z^2 / nu);
+        mixture log sum_k w_k N(z | m_k, s_k^2).
+
+    A walled uniform is 1/(2a) inside [-a, a] and falls outside as exp(-log(1000) (|theta| - a)), which is
+    unnormalised there, as published.
     """
     z = (theta - values.loc) / values.scale
-    return jnp.sum(_SHAPES[family](z, values.scale)) - values.log_normaliser
+    return jnp.sum(_SHAPES[family](z, values)) - values.log_normaliser
 
 
 def build_prior(config: PriorConfig, layout: Layout, dtype: jnp.dtype = jnp.float32) -> Prior:
     """Prior of the settings for a model's layout."""
-    family, loc, scale = _numbers(config, layout)
-    log_normaliser = np.sum(np.log(scale)) + layout.size * _LOG_UNITS[family]
-    return Prior(family, PriorValues(*(jnp.asarray(value, dtype) for value in (loc, scale, log_normaliser))))
+    family, loc, scale, shape = _numbers(config, layout)
+    log_normaliser = np.sum(np.log(scale)) + layout.size * _log_unit(family, shape)
+    values = jax.tree.map(lambda value: jnp.asarray(value, dtype), (loc, scale, log_normaliser, shape))
+    return Prior(family, PriorValues(*values))
 
 
-def _numbers(config: PriorConfig, layout: Layout) -> tuple[Family, np.ndarray, np.ndarray]:
+def _log_unit(family: Family, shape: Any) -> float:
+    """Log of the integral over z of the unnormalised density of one scalar."""
+    match family:
+        case "normal" | "mixture":
+            return 0.5 * math.log(2 * math.pi)
+        case "laplace" | "walled_uniform":
+            return math.log(2)
+        case "logistic":
+            return 0.0
+        case "student_t":
+            return float(0.5 * math.log(math.pi * shape) + gammaln(shape / 2) - gammaln((shape + 1) / 2))
+
+
+class _Numbers(NamedTuple):
+    """What a prior is made from, in double precision."""
+
+    family: Family
+    loc: np.ndarray
+    scale: np.ndarray
+    shape: Any = None
+
+
+def _numbers(config: PriorConfig, layout: Layout) -> _Numbers:
     zeros = np.zeros(layout.size)
 
     def scales(weight: Callable[[Parameter], float], other: float) -> np.ndarray:
@@ -106,20 +172,28 @@ def _numbers(config: PriorConfig, layout: Layout) -> tuple[Family, np.ndarray, n
 
     match config:
         case StandardNormalPrior():
-            return "normal", zeros, zeros + 1
+            return _Numbers("normal", zeros, zeros + 1)
         case NormalPrior():
-            return "normal", zeros + config.loc, zeros + config.scale
+            return _Numbers("normal", zeros + config.loc, zeros + config.scale)
         case LaplacePrior():
-            return "laplace", zeros + config.loc, zeros + config.scale
+            return _Numbers("laplace", zeros + config.loc, zeros + config.scale)
         case GlorotPrior():
-            return "normal", zeros, scales(lambda p: config.factor / math.sqrt(fan_average(p)), 1.0)
+            return _Numbers("normal", zeros, scales(lambda p: config.factor / math.sqrt(fan_average(p)), 1.0))
         case HePrior():
-            return "normal", zeros, scales(lambda p: math.sqrt(2 / p.fan_in), 1.0)
+            return _Numbers("normal", zeros, scales(lambda p: math.sqrt(2 / p.fan_in), 1.0))
         case GlorotLaplacePrior():
-            return "laplace", zeros, scales(lambda p: 1 / math.sqrt(2 * fan_average(p)), math.sqrt(0.5))
+            return _Numbers("laplace", zeros, scales(lambda p: 1 / math.sqrt(2 * fan_average(p)), math.sqrt(0.5)))
         case GlorotUniformPrior():
-            return "walled_uniform", zeros, scales(lambda p: math.sqrt(3 / fan_average(p)), math.sqrt(3))
+            return _Numbers("walled_uniform", zeros, scales(lambda p: math.sqrt(3 / fan_average(p)), math.sqrt(3)))
         case EpsStandardNormalPrior():
             rng = np.random.default_rng(config.seed)
             loc, raw = rng.normal(0, math.sqrt(config.var_eps), (2, layout.size)) + np.array([[0.0], [1.0]])
-            return "normal", loc, config.scale * np.logaddexp(0, raw)
+            return _Numbers("normal", loc, config.scale * np.logaddexp(0, raw))
+        case LogisticPrior():
+            return _Numbers("logistic", zeros + config.loc, zeros + config.unit)
+        case StudentTPrior():
+            return _Numbers("student_t", zeros + config.loc, zeros + config.unit, np.float64(config.degrees_of_freedom))
+        case MixturePrior():
+            weights = np.array(config.weights) / math.fsum(config.weights)
+            components = Components(*np.array([np.log(weights), config.all_locs, config.scales]))
+            return _Numbers("mixture", zeros, zeros + config.unit, components)

@@ -24,6 +24,8 @@ class Progress(NamedTuple):
 
     phase: int
     done: int
+    seconds: tuple[float, ...] = ()
+    """Wall time that each phase has taken so far, compilation left out, in all attempts together."""
 
 
 class CheckpointStore:
@@ -68,7 +70,8 @@ class CheckpointStore:
     @staticmethod
     def _read(path: Path, like: Any) -> tuple[Progress, Any]:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as stored:
-            progress = Progress(*json.loads(stored["progress"].tobytes()))
+            phase, done, seconds = json.loads(stored["progress"].tobytes())
+            progress = Progress(phase, done, tuple(seconds))
             paths, structure = jax.tree.flatten_with_path(like)
             arrays = [stored[keystr(key)] for key, _ in paths]
         for (key, leaf), array in zip(paths, arrays, strict=True):

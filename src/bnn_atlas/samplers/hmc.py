@@ -7,20 +7,13 @@ with the trajectory jittered and rejected proposals counted again.
 from typing import NamedTuple
 
 import jax
-from blackjax.adaptation.step_size import DualAveragingAdaptationState, dual_averaging_adaptation
 from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods import HMCConfig
-from bnn_atlas.posterior.density import Evaluate, Evaluation, Target
-from bnn_atlas.samplers.base import Phase, Sampler, Statistic
-
-
-class HMCState(NamedTuple):
-    """Position [P] with densities and gradient there."""
-
-    position: Array
-    evaluation: Evaluation
+from bnn_atlas.posterior.density import Evaluate, Evaluation, LogDensity, Target
+from bnn_atlas.samplers.base import Sampler, Statistic
+from bnn_atlas.samplers.warmup import Adaptation, ChainState, WarmUp, adapted_sampler
 
 
 class HMCInfo(NamedTuple):
@@ -30,17 +23,36 @@ class HMCInfo(NamedTuple):
     acceptance: Array
     accepted: Array
     divergent: Array
-    leapfrog_steps: Array
+    gradients: Array
 
 
-def init(key: Array, position: Array, evaluate: Evaluate) -> HMCState:
-    """State at `position`."""
-    return HMCState(position, evaluate(position))
+def leapfrog(
+    position: Array,
+    momentum: Array,
+    evaluation: Evaluation,
+    evaluate: Evaluate,
+    step_size: Array,
+    inverse_mass: Array | None = None,
+) -> tuple[Array, Array, Evaluation]:
+    """One step of x' = v p, p' = g, with v the inverse mass [P] and g the gradient of the log density.
+
+    p <- p + eps/2 g(x),  x <- x + eps v p,  p <- p + eps/2 g(x)
+    """
+    momentum = momentum + 0.5 * step_size * evaluation.gradient
+    velocity = momentum if inverse_mass is None else inverse_mass * momentum
+    position = position + step_size * velocity
+    evaluation = evaluate(position)
+    return position, momentum + 0.5 * step_size * evaluation.gradient, evaluation
+
+
+def gain(new: LogDensity, old: LogDensity, temperature: float) -> Array:
+    """Change of the tempered log density; the differences of both parts are formed apart, to keep float32 accurate."""
+    return ((new.log_likelihood - old.log_likelihood) + (new.log_prior - old.log_prior)) / temperature
 
 
 def step(
     key: Array,
-    state: HMCState,
+    state: ChainState,
     evaluate: Evaluate,
     *,
     step_size: Array,
@@ -48,13 +60,15 @@ def step(
     jitter: float,
     max_steps: int,
     temperature: float,
-) -> tuple[HMCState, HMCInfo]:
-    """One transition with unit mass.
+    inverse_mass: Array | None = None,
+    metropolis: Array | bool = True,
+) -> tuple[ChainState, HMCInfo]:
+    """One transition with diagonal mass 1/v, or unit mass.
 
-    p ~ N(0, I); ceil(tau u / eps) leapfrog steps (at most `max_steps`) with u ~ U(1 - jitter, 1 + jitter); accepted
-    with probability min(1, exp(-dE)), dE = |p'|^2/2 - |p|^2/2 - (dl + dpi) / T, where the differences of the
-    log-likelihood l and of the log-prior pi are formed apart, so that float32 keeps its accuracy. A proposal that is
-    not finite is rejected and counted as divergent.
+    p ~ N(0, 1/v); ceil(tau u / eps) leapfrog steps (at most `max_steps`) with u ~ U(1 - jitter, 1 + jitter); accepted
+    with probability min(1, exp(-dE)), dE = p'.(v p')/2 - p.(v p)/2 - (dl + dpi) / T, with l the log-likelihood and pi
+    the log-prior. A proposal that is not finite is rejected and counted as divergent. Without the Metropolis test every
+    other proposal is taken.
 
     Args:
         key: random key of this transition.
@@ -65,89 +79,69 @@ def step(
         jitter: half-width of u.
         max_steps: longest trajectory, in leapfrog steps.
         temperature: T.
+        inverse_mass: v [P]; None for ones.
+        metropolis: whether the proposal is tested.
     """
     momentum_key, length_key, accept_key = jax.random.split(key, 3)
     start = jax.random.normal(momentum_key, state.position.shape, state.position.dtype)
+    if inverse_mass is not None:
+        start = start / jnp.sqrt(inverse_mass)
     factor = jax.random.uniform(length_key, (), start.dtype, 1 - jitter, 1 + jitter)
     steps = jnp.minimum(jnp.ceil(trajectory_length * factor / step_size), max_steps).astype(jnp.int32)
 
-    def leapfrog(_: Array, carry: tuple[Array, Array, Evaluation]) -> tuple[Array, Array, Evaluation]:
-        position, momentum, evaluation = carry
-        momentum = momentum + 0.5 * step_size * evaluation.gradient
-        position = position + step_size * momentum
-        evaluation = evaluate(position)
-        return position, momentum + 0.5 * step_size * evaluation.gradient, evaluation
+    def advance(_: Array, carry: tuple[Array, Array, Evaluation]) -> tuple[Array, Array, Evaluation]:
+        return leapfrog(*carry, evaluate, step_size, inverse_mass)
 
-    position, momentum, evaluation = jax.lax.fori_loop(0, steps, leapfrog, (state.position, start, state.evaluation))
-    new, old = evaluation.density, state.evaluation.density
-    gain = ((new.log_likelihood - old.log_likelihood) + (new.log_prior - old.log_prior)) / temperature
-    energy_change = 0.5 * jnp.dot(momentum - start, momentum + start) - gain
+    position, momentum, evaluation = jax.lax.fori_loop(0, steps, advance, (state.position, start, state.evaluation))
+    velocity_sum = momentum + start if inverse_mass is None else inverse_mass * (momentum + start)
+    kinetic = 0.5 * jnp.dot(momentum - start, velocity_sum)
+    energy_change = kinetic - gain(evaluation.density, state.evaluation.density, temperature)
     finite = jnp.isfinite(energy_change)
     acceptance = jnp.where(finite, jnp.minimum(1.0, jnp.exp(-energy_change)), 0.0)
-    accepted = jax.random.uniform(accept_key, (), start.dtype) < acceptance
-    proposed = HMCState(position, evaluation)
-    state = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), proposed, state)
+    passed = jax.random.uniform(accept_key, (), start.dtype) < acceptance
+    accepted = jnp.where(metropolis, passed, finite)
+    state = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), ChainState(position, evaluation), state)
     return state, HMCInfo(jnp.where(finite, energy_change, jnp.inf), acceptance, accepted, ~finite, steps)
 
 
-class TunedState(NamedTuple):
-    """A chain, its step size, and the dual averaging that tunes it in burn-in."""
-
-    chain: HMCState
-    step_size: Array
-    averaging: DualAveragingAdaptationState
-
-
 def build_hmc(config: HMCConfig, temperature: float) -> Sampler:
-    """Sampler of the settings."""
-    averaging_init, averaging_update, averaging_final = dual_averaging_adaptation(config.target_acceptance)
+    """Sampler of the settings.
 
-    def start(key: Array, position: Array, target: Target) -> TunedState:
-        step_size = jnp.asarray(config.step_size, position.dtype)
-        averaging = jax.tree.map(lambda leaf: jnp.asarray(leaf, position.dtype), averaging_init(step_size))
-        return TunedState(init(key, position, target.evaluate), step_size, averaging)
+    With a diagonal mass the inverse mass is the posterior variances over their mean, so that step size and trajectory
+    length keep their meaning: the root mean square velocity is 1 with and without it.
+    """
+    diagonal = config.mass == "diagonal"
+    warm_up = WarmUp(config.burn_in, config.target_acceptance, step_size=config.adapt_step_size, variances=diagonal)
 
     def transition(
-        key: Array, index: Array, state: TunedState, target: Target, adapt: int
-    ) -> tuple[TunedState, dict[str, Array]]:
-        chain, info = step(
+        key: Array, index: Array, state: ChainState, adaptation: Adaptation, target: Target, warming: Array
+    ) -> tuple[ChainState, dict[str, Array]]:
+        state, info = step(
             key,
-            state.chain,
+            state,
             target.evaluate,
-            step_size=state.step_size,
+            step_size=adaptation.step_size,
             trajectory_length=config.trajectory_length,
             jitter=config.jitter,
             max_steps=config.max_leapfrog_steps,
             temperature=temperature,
+            inverse_mass=adaptation.variances / adaptation.variances.mean() if diagonal else None,
+            metropolis=True if config.burn_in_metropolis else ~jnp.asarray(warming, bool),
         )
-        averaging = averaging_update(state.averaging, info.acceptance)
-        last = index == config.burn_in - 1
-        tuned = jnp.where(last, averaging_final(averaging), jnp.exp(averaging.log_step_size))
-        tuned_state = TunedState(chain, tuned.astype(state.step_size.dtype), _as(averaging, state.averaging))
-        new = jax.tree.map(lambda a, b: jnp.where(adapt, a, b), tuned_state, state._replace(chain=chain))
-        return new, {**info._asdict(), "step_size": state.step_size}
+        return state, info._asdict()
 
-    phases = (
-        Phase("burn-in", config.burn_in, transition, int(config.adapt_step_size)),
-        Phase("sampling", config.steps, transition, 0, keep=True, thinning=config.thinning),
-    )
-    return Sampler(
-        init=start,
-        phases=tuple(phase for phase in phases if phase.steps),
+    return adapted_sampler(
+        transition,
+        warm_up,
+        step_size=config.step_size,
+        steps=config.steps,
+        thinning=config.thinning,
         statistics={
             "energy_change": Statistic("last"),
             "acceptance": Statistic("mean"),
             "accepted": Statistic("mean"),
             "divergent": Statistic("sum", "int32"),
-            "leapfrog_steps": Statistic("sum", "int32"),
-            "step_size": Statistic("last"),
+            "gradients": Statistic("sum", "int32"),
         },
-        position=lambda state: state.chain.position,
-        density=lambda state: state.chain.evaluation.density,
-        gradients_per_step=None if config.adapt_step_size else config.trajectory_length / config.step_size,
+        gradients_per_step=None if config.adapt_step_size else config.leapfrog_steps,
     )
-
-
-def _as(new: DualAveragingAdaptationState, old: DualAveragingAdaptationState) -> DualAveragingAdaptationState:
-    """`new` in the types of `old`, so that a loop can carry it."""
-    return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, old)

@@ -7,15 +7,16 @@ used for sampling; a step that is not finite shrinks the step size without a las
 
 import logging
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods import MCLMCConfig
-from bnn_atlas.metrics.diagnostics import ess_mean
+from bnn_atlas.config.methods import MCLMCConfig, TunedMCLMCConfig
+from bnn_atlas.metrics.mixing import ess_mean
 from bnn_atlas.posterior.density import Target
 from bnn_atlas.samplers import mclmc
 from bnn_atlas.samplers.base import Phase, Sampler, Statistic
@@ -47,6 +48,12 @@ class Tuning(NamedTuple):
     mean: Array
     spread: Array
     weight: Array
+    largest: Array | None = None
+    """Bound on the step size, for rules that have one."""
+
+
+TuneStepSize = Callable[[Tuning, mclmc.MCLMCInfo, Array], Tuning]
+"""(tuning, what the last step was like, its number in the tuning) -> tuning with the next step size."""
 
 
 class PhaseSettings(NamedTuple):
@@ -66,24 +73,37 @@ class MILEState(NamedTuple):
 
 def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampler:
     """Sampler of the settings for a posterior over `dimension` scalars."""
-    shares = np.array(config.phases)
-    first, second = (round(config.warmup * share) for share in shares[:2])
-    third = config.warmup - first - second
+    first, second, _ = config.phase_steps
+
+    def tune(tuning: Tuning, info: mclmc.MCLMCInfo, step: Array) -> Tuning:
+        return tune_step_size(config, tuning, info, desired_variance(config, step, first + second), dimension)
+
+    def begin(position: Array) -> Tuning:
+        return first_tuning(position, config.step_size_init, max(math.sqrt(dimension), 15.0))
+
+    return build_tuned(config, dimension, temperature, begin, tune)
+
+
+def first_tuning(position: Array, step_size: float, length: float) -> Tuning:
+    """Tuning that has seen nothing yet."""
+    zero, zeros = jnp.zeros((), position.dtype), jnp.zeros_like(position)
+    return Tuning(zero + step_size, zero + length, zeros + 1, zero, zero, zeros, zeros, zero)
+
+
+def build_tuned(
+    config: TunedMCLMCConfig,
+    dimension: int,
+    temperature: float,
+    begin: Callable[[Array], Tuning],
+    tune: TuneStepSize,
+) -> Sampler:
+    """Sampler whose phases tune the step size by `tune`, and the preconditioner and L; `begin` is the first tuning."""
+    first, second, third = config.phase_steps
     retune = second // 3 if config.diagonal_preconditioning else 0
+    energy_limit = None if config.energy_guard is None else config.energy_guard * math.sqrt(dimension)
 
     def init(key: Array, position: Array, target: Target) -> MILEState:
-        zero, zeros = jnp.zeros((), position.dtype), jnp.zeros_like(position)
-        tuning = Tuning(
-            zero + config.step_size_init,
-            zero + max(math.sqrt(dimension), 15.0),
-            zeros + 1,
-            zero,
-            zero,
-            zeros,
-            zeros,
-            zero,
-        )
-        return MILEState(mclmc.init(key, position, target.evaluate), tuning)
+        return MILEState(mclmc.init(key, position, target.evaluate), begin(position))
 
     def step(
         key: Array, index: Array, state: MILEState, target: Target, settings: PhaseSettings
@@ -97,6 +117,7 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
             length=tuning.length,
             scale=tuning.scale,
             temperature=temperature,
+            energy_limit=energy_limit,
         )
         statistics = {
             "energy_change": info.energy_change,
@@ -104,9 +125,9 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
             "divergent": info.divergent,
             "step_size": tuning.step_size,
             "length": tuning.length,
+            **({} if info.guarded is None else {"guarded": info.guarded}),
         }
-        variance = desired_variance(config, settings.offset + index, first + second)
-        tuned = tune_step_size(config, tuning, info, variance, dimension)
+        tuned = tune(tuning, info, settings.offset + index)
         tuning = jax.tree.map(lambda new, old: new if new is old else jnp.where(settings.tune, new, old), tuned, tuning)
         tuning = accumulate_moments(tuning, chain.position, settings.moments * tuning.step_size)
         return MILEState(chain, tuning), statistics
@@ -120,7 +141,7 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
         if math.isnan(time):
             return state
         length = 0.4 * float(state.tuning.step_size) * time
-        return state._replace(tuning=state.tuning._replace(length=jnp.asarray(length, draws.dtype)))
+        return state._replace(tuning=state.tuning._replace(length=draws.dtype.type(length)))
 
     probe_thinning = -(-third // MAX_ESS_DRAWS)
     select = None
@@ -151,6 +172,7 @@ def build_mile(config: MCLMCConfig, dimension: int, temperature: float) -> Sampl
             "divergent": Statistic("sum", "int32"),
             "step_size": Statistic("last"),
             "length": Statistic("last"),
+            **({} if energy_limit is None else {"guarded": Statistic("sum", "int32")}),
         },
         position=lambda state: state.chain.position,
         density=lambda state: state.chain.evaluation.density,
@@ -216,13 +238,14 @@ def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
     """
     variances = np.asarray(tuning.spread) / np.asarray(tuning.weight)
     if not precondition:
-        return tuning._replace(length=jnp.asarray(np.sqrt(variances.sum())))
-    nothing = jnp.zeros_like(tuning.numerator)
+        return tuning._replace(length=np.sqrt(variances.sum()))
+    nothing: Any = np.zeros_like(tuning.numerator)
     return tuning._replace(
-        scale=jnp.asarray(np.sqrt(variances)),
-        length=jnp.asarray(math.sqrt(variances.size), variances.dtype),
+        scale=np.sqrt(variances),
+        length=variances.dtype.type(math.sqrt(variances.size)),
         numerator=nothing,
         denominator=nothing,
+        largest=None if tuning.largest is None else np.full_like(nothing, np.inf),
     )
 
 

@@ -11,6 +11,7 @@ import logging
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from jax import numpy as jnp
 
 from bnn_atlas.files import atomic
 from bnn_atlas.keys import Role, role_key, step_key
-from bnn_atlas.placement import EVERYWHERE, Placement
+from bnn_atlas.placement import EVERYWHERE, Mapped, Placement
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, data_specs
 from bnn_atlas.samplers.base import Phase, Sampler, State, Step
 from bnn_atlas.samplers.checkpoint import CheckpointStore, Progress
@@ -88,12 +89,13 @@ def run_block(sampler: Sampler, posterior: Posterior, data: PosteriorData, block
         work = _work_folder(block)
         with _stop_signal() as stop:
             _Run(sampler, posterior, data, block, checkpoint_every, work).run(stop)
+        (work / "timing.json").replace(block.destination.with_name("timing.json"))
         (work / "trace.zarr").replace(block.destination)
         shutil.rmtree(work)
 
 
 class _Span(NamedTuple):
-    """Units begin .. begin + units of a phase, each of `unit` steps."""
+    """So many units of a phase from step `begin` on, each of `unit` steps."""
 
     seed: Array | np.int32
     phase: Array | np.int32
@@ -122,7 +124,8 @@ class _Run:
         self.data = self.place.share(data, self._specs)
         self.chain_ids = self.place.put(np.asarray(block.chain_ids, np.int32))
         self._bind = binder(posterior)
-        self._compiled: dict[Any, Callable[[Any, Any], Any]] = {}
+        self._compiled: dict[Any, Mapped] = {}
+        self.seconds = [0.0] * len(sampler.phases)
 
     def run(self, stop: "Stop") -> None:
         """Go from the last checkpoint (or the start) to the end of the last phase."""
@@ -139,24 +142,30 @@ class _Run:
                 states = self._phase(number, done, states, stop, report)
         finally:
             report.close()
+        self._write_timing()
 
     def _begin(self) -> tuple[State, Progress]:
         """States on the devices and where they stand."""
 
-        def start(data: PosteriorData, chained: tuple[Array, Array]) -> State:
-            chain, position = chained
-            return self.sampler.init(role_key(self.block.seed, Role.START, chain), position, self._bind(data))
+        def start(shared: tuple[PosteriorData, np.int32], chained: tuple[Array, Array]) -> State:
+            (data, seed), (chain, position) = shared, chained
+            return self.sampler.init(role_key(seed, Role.START, chain), position, self._bind(data))
 
-        initialise = self.place.map(start, self._specs)
+        initialise = self.place.map(start, (self._specs, EVERYWHERE))
+        shared = self.data, np.int32(self.block.seed)
         starts = jnp.asarray(self.block.starts, self.data.prior.loc.dtype)
         chained = (self.chain_ids, self.place.put(starts))
-        shapes = jax.eval_shape(initialise, self.data, chained)
+        shapes = jax.eval_shape(initialise, shared, chained)
         like = jax.tree.map(lambda s: jax.ShapeDtypeStruct((self.place.chains, *s.shape[1:]), s.dtype), shapes)
         if found := self.checkpoints.load(like):
             progress, states = found
+            self.seconds = list(progress.seconds)
             log.info("going on from %s of phase '%s'", f"{progress.done:,}", self.sampler.phases[progress.phase].name)
             return self.place.put(states), progress
-        states = initialise(self.data, chained)
+        with ThreadPoolExecutor(1, thread_name_prefix="compiler") as compiler:
+            compiling = compiler.submit(self._compile, 0, 0, self.place.shapes(shapes))
+            states = initialise(shared, chained)
+            compiling.result()
         density = self.place.get(self.sampler.density(states))
         for chain, likelihood, prior in zip(self.block.chain_ids, *density, strict=True):
             if not np.isfinite(likelihood + prior):
@@ -171,12 +180,15 @@ class _Run:
         phase = self.sampler.phases[number]
         size = self._rows(phase)
         sink = self._sink(number, size) if phase.keep else None
-        segment = self._segments(phase.step, phase.select)
+        clock = _Clock(self.seconds[number])
+        segment = self._segments(phase)
 
         def write(begin: int, count: int, results: tuple[State, Array, dict[str, Array]]) -> None:
+            after = self.place.get(results[0])
+            self.seconds[number] = clock.read()
             if sink:
                 sink(begin // size, *self.place.get(jax.tree.map(lambda leaf: leaf[:, :count], results[1:])))
-            self.checkpoints.save(Progress(number, begin + count), self.place.get(results[0]))
+            self._save(number, begin + count, after)
             # Both checkpoints are in this phase or at its start, so nothing needs the draws of the one before it.
             shutil.rmtree(self._scratch(number - 1), ignore_errors=True)
             report.advance(phase.name, count * phase.thinning)
@@ -184,9 +196,11 @@ class _Run:
         with ThreadPoolExecutor(1, thread_name_prefix="trace-writer") as writer:
             pending: Future[None] | None = None
             for begin in range(done, phase.draws, size):
+                if begin == done:
+                    self._compile(number, begin, states)
+                    clock.start()
                 count = min(size, phase.draws - begin)
-                span = _Span(*map(np.int32, (self.block.seed, number, begin, count, phase.thinning)))
-                results = segment((self.data, span, phase.settings), (self.chain_ids, states))
+                results = segment(*self._arguments(number, begin, states))
                 states = results[0]
                 if pending:
                     pending.result()
@@ -200,9 +214,39 @@ class _Run:
             raise Interrupted(128 + stop.requested)
         return self._finish(number, states) if number < len(self.sampler.phases) - 1 else states
 
-    def _segments(self, step: Step, select: np.ndarray | None) -> Callable[[Any, Any], Any]:
-        """Compiled segment of a step function, one for all phases that have it and keep the same scalars."""
-        key = (step, None if select is None else select.tobytes())
+    def _arguments(self, number: int, begin: int, states: State) -> tuple[Any, Any]:
+        """What the segment of a phase that begins after `begin` units takes."""
+        phase = self.sampler.phases[number]
+        count = min(self._rows(phase), phase.draws - begin)
+        units, unit = (count, phase.thinning) if phase.keep else (1, count * phase.thinning)
+        span = _Span(*map(np.int32, (self.block.seed, number, begin * phase.thinning, units, unit)))
+        return (self.data, span, phase.settings), (self.chain_ids, states)
+
+    def _compile(self, number: int, begin: int, states: State) -> None:
+        """Compile the segment of a phase, where that is not done."""
+        self._segments(self.sampler.phases[number]).compile(*self._arguments(number, begin, states))
+
+    def _write_timing(self) -> None:
+        """What each phase took, for effective sample sizes per second."""
+        device = jax.devices()[0]
+        timing = {
+            "phases": [
+                {"name": phase.name, "steps": phase.steps, "seconds": round(seconds, 3)}
+                for phase, seconds in zip(self.sampler.phases, self.seconds, strict=True)
+            ],
+            "device": f"{device.platform} {device.device_kind}",
+            "devices": self.place.devices,
+            "chains": self.place.chains,
+            "gradients_per_step": self.sampler.gradients_per_step,
+        }
+        with atomic(self.work / "timing.json") as temporary:
+            temporary.write_text(json.dumps(timing, indent=2) + "\n", encoding="utf-8")
+
+    def _segments(self, phase: Phase) -> Mapped:
+        """Segment of a phase, one for all phases with the same step, kind of settings and scalars to keep."""
+        step, select = phase.step, phase.select
+        kind = str(jax.eval_shape(lambda settings: settings, phase.settings))
+        key = (step, kind, None if select is None else select.tobytes())
         if key not in self._compiled:
             self._compiled[key] = self.place.map(
                 partial(self._segment, step, select), (self._specs, EVERYWHERE, EVERYWHERE)
@@ -233,7 +277,7 @@ class _Run:
 
         def one_unit(row: Array, carry: tuple[State, Array, dict[str, Array]]) -> tuple[State, Array, dict[str, Array]]:
             state, draws, kept = carry
-            first = (span.begin + row) * span.unit
+            first = span.begin + row * span.unit
             totals = {name: jnp.zeros((), s.dtype) for name, s in statistics.items()}
             state, totals = jax.lax.fori_loop(first, first + span.unit, one_step, (state, totals))
             position, density = self.sampler.position(state), self.sampler.density(state)
@@ -284,8 +328,11 @@ class _Run:
             with ThreadPoolExecutor(self.place.devices) as pool:
                 ended = list(pool.map(finish, range(self.place.chains)))
             states = self.place.put(jax.tree.map(lambda *leaves: np.stack(leaves), *ended))
-        self.checkpoints.save(Progress(number + 1, 0), self.place.get(states))
+        self._save(number + 1, 0, self.place.get(states))
         return states
+
+    def _save(self, phase: int, done: int, states: State) -> None:
+        self.checkpoints.save(Progress(phase, done, tuple(self.seconds)), states)
 
     def _rows(self, phase: Phase) -> int:
         """Units per segment of a phase."""
@@ -310,6 +357,20 @@ class _Run:
         phases = self.sampler.phases
         before = sum(phase.draws * phase.thinning for phase in phases[: progress.phase])
         return before + progress.done * phases[progress.phase].thinning
+
+
+class _Clock:
+    """Seconds since its start, added to those before it."""
+
+    def __init__(self, before: float) -> None:
+        self._before = before
+        self._begun = 0.0
+
+    def start(self) -> None:
+        self._begun = time.monotonic()
+
+    def read(self) -> float:
+        return self._before + time.monotonic() - self._begun
 
 
 class Stop:

@@ -54,6 +54,20 @@ class _Search(NamedTuple):
     member: Member
 
 
+def initialise(posterior: Posterior, members: np.ndarray, seed: int, dtype: jnp.dtype) -> np.ndarray:
+    """Parameters [member, P] that the members with the given numbers start from; what the likelihood adds is 0."""
+
+    def one(number: Array) -> Array:
+        return _start(posterior, role_key(seed, Role.INITIALISE, number), dtype)
+
+    return np.stack([np.asarray(one(number)) for number in members])
+
+
+def _start(posterior: Posterior, key: Array, dtype: jnp.dtype) -> Array:
+    theta = posterior.network.initialise(key).astype(dtype)
+    return jnp.concatenate([theta, jnp.zeros(posterior.layout.size - theta.size, dtype)])
+
+
 def train_ensemble(posterior: Posterior, config: WarmStartConfig, rows: Rows, members: np.ndarray, seed: int) -> Member:
     """Train the members with the given numbers; arrays of the result have a leading axis [member].
 

@@ -1,0 +1,6 @@
+"""One page per run on which a person sees whether to trust it."""
+
+from bnn_atlas.figures.diagnostics.page import diagnostics_page
+from bnn_atlas.figures.diagnostics.run import RunFiles
+
+__all__ = ["RunFiles", "diagnostics_page"]

@@ -1,0 +1,157 @@
+"""What the sampler reported with every draw: a summary of each chain, and its course in a bounded number of points.
+
+Statistics are read a few whole chains at a time, so memory does not grow with chains x draws. Statistics that a method
+does not report leave their columns empty.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from bnn_atlas.metrics.curves import Course, bin_edges
+from bnn_atlas.metrics.pools import DrawPool
+
+ENERGY_CHANGE = "energy_change"
+"""Energy change of the last step before a draw was kept."""
+ENERGY_CHANGE_SQUARED = "energy_change_squared"
+"""Its square, averaged over all steps since the draw before."""
+ACCEPTANCE = "acceptance"
+"""Acceptance probability, averaged over the steps since the draw before."""
+DIVERGENT = "divergent"
+"""Number of divergent steps since the draw before."""
+GUARDED = "guarded"
+"""Number of steps since the draw before that the energy guard undid."""
+STEP_SIZE = "step_size"
+"""Step size of the last step before a draw was kept."""
+GRADIENTS = "gradients"
+"""Gradient evaluations since the draw before."""
+LOG_DENSITIES = ("log_likelihood", "log_prior")
+"""Untempered; their sum is the log posterior up to a constant."""
+
+WORKING_COPIES = 6
+"""Float64 copies of a statistic alive at once while it is summarised."""
+KNOWN = (ENERGY_CHANGE, ENERGY_CHANGE_SQUARED, ACCEPTANCE, DIVERGENT, GUARDED, STEP_SIZE, GRADIENTS)
+COURSES = ("log_posterior", ENERGY_CHANGE, ACCEPTANCE, DIVERGENT, STEP_SIZE)
+
+_NUMBERS = (
+    "log_posterior_mean",
+    "log_posterior_sd",
+    "acceptance_mean",
+    "divergences",
+    "guarded",
+    "energy_change_mean",
+    "energy_change_sd",
+    "energy_change_max_abs",
+    "energy_change_nonfinite",
+    "energy_change_mean_square",
+    "energy_change_mean_square_nonfinite",
+    "step_size_min",
+    "step_size_median",
+    "step_size_max",
+    "gradients",
+)
+SAMPLER_SCHEMA = pa.schema(
+    [
+        pa.field("chain", pa.int64()),
+        pa.field("excluded", pa.string()),
+        *(pa.field(name, pa.float64()) for name in _NUMBERS),
+    ]
+)
+"""One row per chain; `excluded` says why a chain is left out, and is empty if it is not."""
+
+
+class ChainStatistics(NamedTuple):
+    """Summaries of C chains."""
+
+    chains: pd.DataFrame
+    """SAMPLER_SCHEMA without `excluded`, in chain order."""
+    courses: dict[str, Course]
+    """Name in COURSES -> its course over the draws, if the sampler reports it."""
+
+
+def summarise_statistics(pool: DrawPool, max_bytes: int, points: int) -> ChainStatistics:
+    """Read every known statistic once: its summary for each chain, and its course at up to `points` places."""
+    edges = bin_edges(pool.draws, points)
+    columns = {name: np.full(pool.chains, np.nan) for name in _NUMBERS}
+    courses: dict[str, Course] = {}
+    for name in ("log_posterior", *KNOWN):
+        sources = LOG_DENSITIES if name == "log_posterior" else (name,)
+        if not set(sources) <= set(pool.statistics):
+            continue
+        if name in COURSES:
+            courses[name] = Course.empty(pool.chains, edges)
+        for chains, values in by_chains(pool, sources, max_bytes):
+            for column, numbers in _summary(name, values).items():
+                columns[column][chains] = numbers
+            if name in COURSES:
+                courses[name].fill(chains, values)
+    frame = pd.DataFrame({"chain": np.arange(pool.chains), **columns})
+    return ChainStatistics(frame, courses)
+
+
+def by_chains(pool: DrawPool, names: tuple[str, ...], max_bytes: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """The sum of statistics as float64 [c, S], a group of whole chains at a time."""
+    size = max(1, max_bytes // (WORKING_COPIES * 8 * pool.draws))
+    for start in range(0, pool.chains, size):
+        chains = slice(start, min(start + size, pool.chains))
+        total = np.zeros((chains.stop - chains.start, pool.draws))
+        for name in names:
+            total += pool.statistic(name, chains)
+        yield chains, total
+
+
+def standing_chains(pool: DrawPool, max_bytes: int) -> np.ndarray:
+    """Chains [C] that never moved, told by a log-likelihood that never changed; none where all stand."""
+    standing = np.zeros(pool.chains, dtype=bool)
+    if pool.draws < 2 or LOG_DENSITIES[0] not in pool.statistics:
+        return standing
+    for chains, values in by_chains(pool, LOG_DENSITIES[:1], max_bytes):
+        standing[chains] = np.ptp(values, axis=1) == 0
+    return standing & ~standing.all()
+
+
+def _summary(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of a group of chains from the statistic's values [c, S]; values that are not finite are left out."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=1)
+    mean, deviation = _moments(values, finite, count)
+    if name == "log_posterior":
+        return {"log_posterior_mean": mean, "log_posterior_sd": deviation}
+    if name == ENERGY_CHANGE:
+        largest = np.max(np.abs(values), axis=1, where=finite, initial=-np.inf)
+        return {
+            "energy_change_mean": mean,
+            "energy_change_sd": deviation,
+            "energy_change_max_abs": np.where(count > 0, largest, np.nan),
+            "energy_change_nonfinite": values.shape[1] - count,
+        }
+    if name == ENERGY_CHANGE_SQUARED:
+        missing = values.shape[1] - count
+        return {"energy_change_mean_square": mean, "energy_change_mean_square_nonfinite": missing}
+    if name == ACCEPTANCE:
+        return {"acceptance_mean": mean}
+    if name == STEP_SIZE:
+        low = np.min(values, axis=1, where=finite, initial=np.inf)
+        high = np.max(values, axis=1, where=finite, initial=-np.inf)
+        middle = np.array(
+            [np.median(row[good]) if good.any() else np.nan for row, good in zip(values, finite, strict=True)]
+        )
+        some = count > 0
+        return {
+            "step_size_min": np.where(some, low, np.nan),
+            "step_size_median": middle,
+            "step_size_max": np.where(some, high, np.nan),
+        }
+    return {"divergences" if name == DIVERGENT else name: values.sum(axis=1)}
+
+
+def _moments(values: np.ndarray, finite: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (ddof = 1) of the finite values of each row; NaN where there are too few."""
+    nothing = np.full(len(values), np.nan)
+    mean = np.divide(np.sum(values, axis=1, where=finite), count, out=nothing.copy(), where=count > 0)
+    squares = np.sum((np.where(finite, values, 0.0) - mean[:, None]) ** 2, axis=1, where=finite)
+    variance = np.divide(squares, count - 1, out=nothing, where=count > 1)
+    return mean, np.sqrt(variance)

@@ -1,0 +1,57 @@
+"""How many pieces a full-data gradient is cut into, so that its memory stays within a budget."""
+
+import math
+
+import jax
+from jax import numpy as jnp
+
+from bnn_atlas.posterior.density import Posterior, PosteriorData
+
+OVERHEAD = 2.0
+"""Memory of a gradient over that of what its forward pass keeps: the backward pass needs as much again."""
+
+
+class BudgetError(ValueError):
+    """A budget that not even the gradient of one row fits."""
+
+
+def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> int:
+    """Smallest number of micro-batches whose gradient needs at most `budget` bytes on one device.
+
+    The memory of n rows is taken as 2 n r with r the bytes that differentiation keeps per row. They are counted from
+    the shapes of the residuals, so that the number (which the rounding of a gradient depends on) is the same on every
+    machine. The data themselves, the parameters and the state of a sampler come on top.
+
+    Raises:
+        BudgetError: one row needs more.
+    """
+    rows = -(-len(data.y) // posterior.shards)
+    per_row = OVERHEAD * residual_bytes(posterior, data)
+    fitting = int(budget // per_row)
+    if fitting < 1:
+        raise BudgetError(
+            f"the gradient of one row needs {per_row / 1e6:.3g} MB, more than gradient_memory_mb allows "
+            f"({budget / 1e6:.3g} MB): raise it"
+        )
+    return math.ceil(rows / fitting)
+
+
+def residual_bytes(posterior: Posterior, data: PosteriorData) -> float:
+    """Bytes per row that the backward pass of the log-likelihood reads.
+
+    Two sizes of batch tell what grows with the rows from what does not (parameters).
+    """
+
+    def total(rows: int) -> int:
+        def residuals(theta: jax.Array, x: jax.Array, y: jax.Array) -> object:
+            return jax.vjp(lambda t: posterior.log_likelihood(t, posterior.network.arrange(x), y), theta)[1]
+
+        shapes = jax.eval_shape(
+            residuals,
+            jax.ShapeDtypeStruct((posterior.layout.size,), data.prior.loc.dtype),
+            *(jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype) for leaf in (data.x, data.y)),
+        )
+        return sum(math.prod(leaf.shape) * jnp.dtype(leaf.dtype).itemsize for leaf in jax.tree.leaves(shapes))
+
+    few, many = 256, 512
+    return (total(many) - total(few)) / (many - few)

@@ -1,0 +1,273 @@
+"""Stochastic-gradient Langevin and Hamiltonian dynamics, with a constant, decaying or cyclical step size.
+
+SGLD (Welling and Teh 2011), SGHMC (Chen et al. 2014) in the form and with the schedules of Izmailov et al. 2021, and
+preconditioned SGLD (Li et al. 2016). There is no Metropolis test: draws are biased by the step size and by the noise of
+the mini-batches. The momentum goes on from mini-batch to mini-batch and through the phases; it is never drawn anew.
+
+The temperature enters through the tempered gradient alone. At step size h and temperature T this is the same chain as
+one with untempered gradients, step size h / T and noise of T times the variance.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.sgmcmc import (
+    PSGLDConfig,
+    RMSpropConfig,
+    SGHMCCLRConfig,
+    SGHMCCLRPrecConfig,
+    SGHMCConfig,
+    SGLDConfig,
+)
+from bnn_atlas.posterior.density import Evaluation, LogDensity, Target
+from bnn_atlas.samplers import minibatch
+from bnn_atlas.samplers.base import Phase, Sampler, Statistic
+from bnn_atlas.samplers.schedules import Schedule, build_schedule
+
+AnySGMCMCConfig = SGLDConfig | PSGLDConfig | SGHMCConfig | SGHMCCLRConfig | SGHMCCLRPrecConfig
+
+
+class Dynamics(NamedTuple):
+    """Position [P]; momentum [P], None where a step keeps none of it; and what the mass is made from, None for one."""
+
+    position: Array
+    momentum: Array | None
+    averages: Any
+
+
+class SGMCMCInfo(NamedTuple):
+    """What a step saw: the norm of its gradient, infinite where the step was undone, and its log-likelihood."""
+
+    gradient_norm: Array
+    log_likelihood_estimate: Array
+    divergent: Array
+
+
+class Preconditioner(NamedTuple):
+    """A diagonal mass made from the gradients that the chain has seen."""
+
+    init: Callable[[Array], Any]
+    """Position [P] -> averages at the start."""
+    update: Callable[[Any, Array], Any]
+    """(averages, gradient [P]) -> averages."""
+    mass: Callable[[Any], Array]
+    """Averages -> M [P]."""
+    noise: Callable[[Array, Array, float], Array]
+    """(M [P], step size h, friction 1 - beta) -> variance of the momentum's noise [P]."""
+
+
+def step(
+    key: Array,
+    state: Dynamics,
+    evaluation: Evaluation,
+    *,
+    step_size: Array,
+    momentum_decay: float,
+    preconditioner: Preconditioner | None = None,
+    adapt: Array | int = 1,
+) -> tuple[Dynamics, SGMCMCInfo]:
+    """One step of size h with momentum decay beta, mass M and z ~ N(0, I).
+
+        m <- beta m + sqrt(h) g + sqrt(2 (1 - beta) M) z
+        theta <- theta + sqrt(h) m / M
+
+    beta = 0 is SGLD, theta <- theta + h g / M + sqrt(2 h / M) z. For small h and a constant M the stationary density of
+    theta is the target's. A step whose gradient or log density is not finite gives back `state` with momentum 0.
+
+    Args:
+        key: random key of this step.
+        state: current state.
+        evaluation: log density and tempered gradient g at the position, of a mini-batch or of all rows.
+        step_size: h.
+        momentum_decay: beta.
+        preconditioner: makes M; None for the identity.
+        adapt: 1 where this step's gradient enters M (before M is used), 0 where M stays.
+    """
+    gradient = evaluation.gradient
+    norm = jnp.sqrt(jnp.dot(gradient, gradient))
+    finite = jnp.isfinite(norm + evaluation.density.log_likelihood + evaluation.density.log_prior)
+    averages, mass = None, jnp.ones((), gradient.dtype)
+    variance = 2 * (1 - momentum_decay) * mass
+    if preconditioner is not None:
+        seen = preconditioner.update(state.averages, gradient)
+        averages = jax.tree.map(lambda new, old: jnp.where(adapt & finite, new, old), seen, state.averages)
+        mass = preconditioner.mass(averages)
+        variance = preconditioner.noise(mass, step_size, 1 - momentum_decay)
+    root = jnp.sqrt(step_size)
+    momentum = root * gradient + jnp.sqrt(variance) * jax.random.normal(key, gradient.shape, gradient.dtype)
+    if state.momentum is not None:
+        momentum = momentum_decay * state.momentum + momentum
+    position = jnp.where(finite, state.position + root * momentum / mass, state.position)
+    kept = None if state.momentum is None else jnp.where(finite, momentum, 0.0)
+    info = SGMCMCInfo(jnp.where(finite, norm, jnp.inf), evaluation.density.log_likelihood, ~finite)
+    return Dynamics(position, kept, averages), info
+
+
+def rmsprop(config: RMSpropConfig, rows: int) -> Preconditioner:
+    """M = epsilon + sqrt(e) with e <- d e + (1 - d) g^2, e = 0 at the start.
+
+    g is the gradient of the log posterior as in Izmailov et al. 2021, or with `per_row` that divided by `rows` as in Li
+    et al. 2016, Preconditioned Stochastic Gradient Langevin Dynamics, algorithm 1, whose step size is 2 rows h. The
+    term for the divergence of 1 / M is left out, as in both papers' experiments.
+    """
+    scale = 1 / rows if config.per_row else 1.0
+    return Preconditioner(
+        init=jnp.zeros_like,
+        update=lambda e, gradient: config.decay * e + (1 - config.decay) * (scale * gradient) ** 2,
+        mass=lambda e: config.epsilon + jnp.sqrt(e),
+        noise=lambda mass, step_size, friction: 2 * friction * mass,
+    )
+
+
+class SGMCMCState(NamedTuple):
+    """A chain, the order of its rows, and the last point that it can go back to."""
+
+    dynamics: Dynamics
+    shuffle: minibatch.Shuffle | None
+    """None where every step takes all rows."""
+    safe: Array
+    """Position [P] at the last draw whose density on all rows was finite."""
+    density: LogDensity
+    """On all rows, at `safe`."""
+
+
+class PhaseSettings(NamedTuple):
+    """Steps before a phase, and whether (1 or 0) it adapts the mass."""
+
+    offset: int
+    adapt: int
+
+
+class Lengths(NamedTuple):
+    """Steps of burn-in, of sampling, and from one draw to the next."""
+
+    burn_in: int
+    sampling: int
+    thinning: int
+
+
+def build_sgmcmc(config: AnySGMCMCConfig, rows: int) -> Sampler:
+    """Sampler of the settings for a posterior of so many rows.
+
+    Raises:
+        ValueError: the rows do not fill a mini-batch.
+    """
+    epoch = minibatch.batches_per_epoch(rows, config.batch_size) if config.batch_size else 1
+    burn_in = config.burn_in_epochs * epoch
+    preconditioner, adapt = None, True
+    if isinstance(config, PSGLDConfig | SGHMCCLRPrecConfig):
+        preconditioner, adapt = rmsprop(config.preconditioner, rows), config.preconditioner.adapt_after_burn_in
+    return build_stochastic(
+        Lengths(burn_in, config.epochs * epoch - burn_in, config.ensemble_every * epoch),
+        config.batch_size,
+        build_schedule(config.schedule, config.step_size, burn_in, epoch),
+        0.0 if isinstance(config, SGLDConfig | PSGLDConfig) else config.momentum_decay,
+        preconditioner,
+        adapt,
+    )
+
+
+def build_stochastic(
+    lengths: Lengths,
+    batch_size: int | None,
+    schedule: Schedule,
+    momentum_decay: float,
+    preconditioner: Preconditioner | None,
+    adapt_after_burn_in: bool,
+) -> Sampler:
+    """Sampler from its parts.
+
+    Every `lengths.thinning` steps, in burn-in as well, the log density on all rows is evaluated at the position, which
+    costs a third of a pass over the data, for the trace. A chain whose density is not finite there, or whose gradient
+    is not finite at any step, goes back to where it was when the density was last evaluated, with momentum 0, and is
+    counted as divergent; so no such position becomes a draw.
+    """
+
+    def init(key: Array, position: Array, target: Target) -> SGMCMCState:
+        dynamics = Dynamics(
+            position,
+            jnp.zeros_like(position) if momentum_decay else None,
+            preconditioner.init(position) if preconditioner else None,
+        )
+        shuffle = minibatch.start(target.rows, target.posterior.shards) if batch_size else None
+        return SGMCMCState(dynamics, shuffle, position, target.evaluate(position).density)
+
+    def transition(
+        key: Array, index: Array, state: SGMCMCState, target: Target, settings: PhaseSettings
+    ) -> tuple[SGMCMCState, dict[str, Array]]:
+        noise_key, shuffle_key = jax.random.split(key)
+        shuffle, position = state.shuffle, state.dynamics.position
+        if batch_size is None or shuffle is None:
+            evaluation = target.evaluate(position)
+        else:
+            shuffle, rows = minibatch.next_rows(shuffle_key, index, shuffle, batch_size)
+            evaluation = target.estimate(position, rows)
+        step_size = jnp.asarray(schedule(settings.offset + index), position.dtype)
+        dynamics, info = step(
+            noise_key,
+            state.dynamics,
+            evaluation,
+            step_size=step_size,
+            momentum_decay=momentum_decay,
+            preconditioner=preconditioner,
+            adapt=settings.adapt,
+        )
+        dynamics = dynamics._replace(position=jnp.where(info.divergent, state.safe, dynamics.position))
+
+        def settle(dynamics: Dynamics) -> tuple[Dynamics, Array, LogDensity, Array]:
+            density = target.evaluate(dynamics.position).density
+            finite = jnp.isfinite(density.log_likelihood + density.log_prior)
+            here = (dynamics, dynamics.position, density)
+            back = (_at_rest(dynamics, state.safe), state.safe, state.density)
+            return (*jax.tree.map(lambda new, old: jnp.where(finite, new, old), here, back), ~finite)
+
+        def go_on(dynamics: Dynamics) -> tuple[Dynamics, Array, LogDensity, Array]:
+            return dynamics, state.safe, state.density, jnp.zeros((), bool)
+
+        # Depends on the step alone, which is the same for all chains, so that chains computed at once skip it together.
+        due = (index + 1) % lengths.thinning == 0
+        dynamics, safe, density, undone = jax.lax.cond(due, settle, go_on, dynamics)
+        statistics = {
+            "step_size": step_size,
+            "noise_scale": jnp.sqrt(2 * (1 - momentum_decay) * step_size),
+            **info._asdict(),
+            "divergent": info.divergent | undone,
+        }
+        return SGMCMCState(dynamics, shuffle, safe, density), statistics
+
+    unit = math.gcd(lengths.burn_in, lengths.thinning)
+    phases = (
+        Phase("burn-in", lengths.burn_in, transition, PhaseSettings(0, 1), thinning=unit),
+        Phase(
+            "sampling",
+            lengths.sampling,
+            transition,
+            PhaseSettings(lengths.burn_in, int(adapt_after_burn_in)),
+            keep=True,
+            thinning=lengths.thinning,
+        ),
+    )
+    return Sampler(
+        init=init,
+        phases=tuple(phase for phase in phases if phase.steps),
+        statistics={
+            "step_size": Statistic("last"),
+            "noise_scale": Statistic("last"),
+            "gradient_norm": Statistic("mean"),
+            "log_likelihood_estimate": Statistic("mean"),
+            "divergent": Statistic("sum", "int32"),
+        },
+        position=lambda state: state.dynamics.position,
+        density=lambda state: state.density,
+        gradients_per_step=1.0,
+    )
+
+
+def _at_rest(dynamics: Dynamics, position: Array) -> Dynamics:
+    """The same with another position and momentum 0."""
+    return dynamics._replace(position=position, momentum=jax.tree.map(jnp.zeros_like, dynamics.momentum))

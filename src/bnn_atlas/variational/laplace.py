@@ -1,0 +1,167 @@
+"""The Laplace approximation with the generalised Gauss-Newton curvature, as a method of the runner.
+
+MacKay 1992 (A Practical Bayesian Framework for Backpropagation Networks); structures as in Daxberger et al. 2021
+(Laplace Redux). The parameters of the noise are those of the likelihood: `sigma` is a standard deviation everywhere, a
+learned log sigma is one more parameter with Fisher information 2 per row, and the noise is never added a second time.
+"""
+
+import logging
+import math
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.variational import LaplaceConfig
+from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
+from bnn_atlas.samplers.base import Phase, Sampler, Statistic
+from bnn_atlas.training import lbfgs
+from bnn_atlas.variational import draws
+from bnn_atlas.variational.structure import Form, apply_root, chosen, factorise, gather, separable
+
+log = logging.getLogger(__name__)
+
+LOG_CONCAVE = ("normal", "logistic")
+"""Families of priors whose log density is curved downwards everywhere."""
+
+
+class LaplaceState(NamedTuple):
+    """A fit and the last draw from it."""
+
+    search: lbfgs.LBFGSState
+    """At the maximum after the first phase."""
+    draw: draws.Draw
+    prior_sd: Array
+    """Inverse root [P] of the prior's precision, -d^2 log p / d theta^2, at the maximum."""
+    form: Form
+    """Curvature until the phase "curvature" ends, then a root of the inverse precision."""
+    log_evidence: Array
+    newton_decrement: Array
+
+
+def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> Sampler:
+    """Go to a maximum of the log posterior, take the curvature there, then draw.
+
+        theta ~ N(theta_MAP, T H^-1),    H = sum_i J_i^T Lambda_i J_i + diag(-d^2 log p(theta) / d theta^2)
+
+    The temperature T moves no maximum and multiplies the covariance. `last_layer` draws only the last layer's scalars
+    (and a learned log sigma), from the conditional of the full approximation with all others at the maximum.
+
+    Statistics, all of the fit: `gradient_norm`, the length of the gradient of the untempered log posterior at the
+    maximum; `newton_decrement` = sqrt(g^T H^-1 g), about how many posterior standard deviations (at T = 1) the maximum
+    is away; `log_evidence`, Laplace's estimate of log of the integral of (likelihood x prior)^(1 / T) (over the scalars
+    that are drawn); `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it.
+
+    Raises:
+        ValueError: the prior's curvature is not positive everywhere; a matrix is too large; or the structure does not
+            suit the network or the prior.
+    """
+    layout, temperature = posterior.layout, posterior.temperature
+    select = chosen(posterior, config.structure)
+    _check_prior(config, posterior, data)
+
+    def init(key: Array, position: Array, target: Target) -> LaplaceState:
+        zero = jnp.zeros((), position.dtype)
+        shapes = jax.eval_shape(lambda theta: gather(posterior, target.data, theta, config.structure), position)
+        return LaplaceState(
+            lbfgs.start(position, target),
+            draws.at(position, target),
+            jnp.zeros_like(position),
+            jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes),
+            zero,
+            zero,
+        )
+
+    def climb(
+        key: Array, index: Array, state: LaplaceState, target: Target, settings: Any
+    ) -> tuple[LaplaceState, dict[str, Array]]:
+        state = state._replace(search=lbfgs.step(state.search, target, config.map_tolerance))
+        return state, statistics(state, jnp.bool_(False))
+
+    def curve(
+        key: Array, index: Array, state: LaplaceState, target: Target, settings: Any
+    ) -> tuple[LaplaceState, dict[str, Array]]:
+        centre = state.search.position
+        slope = jax.grad(lambda theta: posterior.log_prior(theta, target.data.prior))
+        precision = -jax.jvp(slope, (centre,), (jnp.ones_like(centre),))[1]
+        state = state._replace(
+            draw=draws.at(centre, target),
+            prior_sd=precision**-0.5,
+            form=gather(posterior, target.data, centre, config.structure),
+        )
+        return state, statistics(state, jnp.bool_(False))
+
+    def invert(state: LaplaceState, kept: np.ndarray | None) -> LaplaceState:
+        dtype = state.prior_sd.dtype
+        root, log_determinant = factorise(state.form, np.asarray(state.prior_sd)[select], layout)
+        joint = (float(state.draw.density.log_likelihood) + float(state.draw.density.log_prior)) / temperature
+        volume = 0.5 * len(select) * math.log(2 * math.pi * temperature) - 0.5 * log_determinant
+        root = jax.tree.map(lambda leaf: np.asarray(leaf, dtype), root)
+        back = jax.linear_transpose(lambda z: apply_root(root, z, layout), jnp.zeros(len(select), dtype))
+        decrement = float(jnp.linalg.norm(back(jnp.asarray(state.search.gradient[select]))[0]))
+        if not decrement <= 1:
+            log.warning(
+                "a Laplace approximation is %.3g posterior standard deviations away from a maximum (gradient norm "
+                "%.3g): raise map_steps, or use float64: true",
+                decrement,
+                np.linalg.norm(state.search.gradient),
+            )
+        return state._replace(
+            form=root,
+            log_evidence=jnp.asarray(joint + volume, dtype),
+            newton_decrement=jnp.asarray(decrement, dtype),
+        )
+
+    def sample(
+        key: Array, index: Array, state: LaplaceState, target: Target, settings: Any
+    ) -> tuple[LaplaceState, dict[str, Array]]:
+        noise = jax.random.normal(key, (len(select),), state.prior_sd.dtype)
+        change = math.sqrt(temperature) * apply_root(state.form, noise, layout)
+        draw, divergent = draws.take(state.search.position.at[select].add(change), target, state.draw)
+        state = state._replace(draw=draw)
+        return state, statistics(state, divergent)
+
+    def statistics(state: LaplaceState, divergent: Array) -> dict[str, Array]:
+        return {
+            "gradient_norm": jnp.linalg.norm(state.search.gradient),
+            "newton_decrement": state.newton_decrement,
+            "log_evidence": state.log_evidence,
+            "divergent": divergent,
+        }
+
+    phases = (
+        Phase("to the maximum", config.map_steps, climb),
+        Phase("curvature", 1, curve, finish=invert),
+        Phase("sampling", config.steps, sample, keep=True, thinning=config.thinning),
+    )
+    return Sampler(
+        init=init,
+        phases=tuple(phase for phase in phases if phase.steps),
+        statistics={
+            "gradient_norm": Statistic("last"),
+            "newton_decrement": Statistic("last"),
+            "log_evidence": Statistic("last"),
+            "divergent": Statistic("sum", "int32"),
+        },
+        position=lambda state: state.draw.position,
+        density=lambda state: state.draw.density,
+        gradients_per_step=None,
+    )
+
+
+def _check_prior(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> None:
+    """Refuse priors that the approximation has no precision for."""
+    allowed = ("normal",) if config.structure == "kronecker" else LOG_CONCAVE
+    if posterior.family not in allowed:
+        raise ValueError(
+            f"method laplace with structure {config.structure} cannot use a prior of the family {posterior.family}: "
+            f"allowed are the families {', '.join(allowed)} (normal: all Gaussian kinds), whose curvature is positive "
+            "everywhere"
+        )
+    if config.structure == "kronecker" and not separable(posterior.layout, np.asarray(data.prior.scale)):
+        raise ValueError(
+            "structure kronecker needs prior standard deviations that are a product of one number per row and one per "
+            "column of each layer, which this prior does not have: choose full, last_layer or diagonal"
+        )

@@ -1,0 +1,110 @@
+"""The verdict at the edges of its limits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.metrics.tables import Row
+from bnn_atlas.metrics.verdict import Check, Limits, Status, checks, overall, sentence
+
+FINE, LOOK, DISTRUST, UNKNOWN = Status.FINE, Status.LOOK, Status.DISTRUST, Status.UNKNOWN
+GOOD = {"chains_excluded": 0.0, "rhat_function_max": 1.02, "rhat_weight_max": 1.03, "ess_bulk_function_min": 900.0,
+        "ess_tail_function_min": 800.0}  # fmt: skip
+
+
+def found(values, method="hmc", chains=10, **notes) -> dict[str, Check]:
+    rows = [
+        Row("study", "run", "demo", 0, "data", "mlp", method, chains, 100, metric, value, None, notes.get(metric, ""))
+        for metric, value in (GOOD | values).items()
+    ]
+    return {check.name: check for check in checks(pd.DataFrame(rows))}
+
+
+def test_limits_belong_to_the_better_side():
+    rising, falling = Limits(1.0, 2.0), Limits(2.0, 1.0, falling=True)
+    after, before = np.nextafter(1.0, 9), np.nextafter(2.0, -9)
+    assert [rising.status(v) for v in (0.5, 1.0, after, 2.0, np.nextafter(2.0, 9), np.inf)] == [
+        FINE, FINE, LOOK, LOOK, DISTRUST, DISTRUST
+    ]  # fmt: skip
+    assert [falling.status(v) for v in (3.0, 2.0, before, 1.0, np.nextafter(1.0, -9), -np.inf)] == [
+        FINE, FINE, LOOK, LOOK, DISTRUST, DISTRUST
+    ]  # fmt: skip
+    assert rising.status(float("nan")) is falling.status(float("nan")) is UNKNOWN
+
+
+@pytest.mark.parametrize(("name", "metric", "statuses"), [
+    ("convergence", "rhat_function_max", {1.05: FINE, 1.051: LOOK, 1.1: LOOK, 1.101: DISTRUST, np.inf: DISTRUST}),
+    ("effective draws", "ess_bulk_function_min", {400.0: FINE, 399.9: LOOK, 100.0: LOOK, 99.9: DISTRUST}),
+    ("effective draws", "ess_tail_function_min", {400.0: FINE, 399.9: LOOK, 99.9: DISTRUST}),
+    ("acceptance", "acceptance_chain_min", {0.4: FINE, 0.39: LOOK, 0.1: LOOK, 0.09: DISTRUST}),
+    ("excluded chains", "chains_excluded", {0.0: FINE, 1.0: LOOK, 2.0: DISTRUST, 10.0: DISTRUST}),
+])  # fmt: skip
+def test_each_check_at_its_limits(name, metric, statuses):
+    for value, status in statuses.items():
+        assert found({metric: value})[name].status is status, f"{metric} = {value}"
+
+
+def test_the_words_are_those_a_person_reads():
+    assert (
+        found({})["convergence"].text
+        == "R-hat of function values at most 1.02 (fine up to 1.05, do not trust above 1.1)"
+    )
+    bad = found({"chains_excluded": 3.0}, chains_excluded="3 of 10 chains excluded: 2 not finite, 1 never moved")
+    assert bad["excluded chains"].text.startswith("3 of 10 chains excluded: 2 not finite, 1 never moved (any: look")
+    high = found({"rhat_weight_max": 4.0})["convergence"]
+    assert "of weights 4.00, not judged" in high.text
+    assert high.status is FINE, "weights are not judged"
+
+
+def test_divergences_are_judged_by_their_share_where_it_is_known():
+    def status(**values):
+        return found({"divergences": 5.0, "divergences_chains": 2.0} | values)["divergences"]
+
+    assert found({"divergences": 0.0, "divergences_chains": 0.0})["divergences"].status is FINE
+    assert status(divergence_share=0.01).status is LOOK
+    assert status(divergence_share=0.010001).status is DISTRUST
+    assert status().status is LOOK
+    assert "5 steps (0.5% of all) diverged, in 2 of 10 chains" in status(divergence_share=0.005).text
+    assert "divergences" not in found({})
+
+
+def test_energy_of_an_unadjusted_sampler():
+    def check(variance, bias):
+        values = {"energy_change_mean_square_per_dimension": variance, "covariance_bias_bound": bias}
+        return found(values, method="mclmc")["energy error"]
+
+    assert check(5e-4, 0.0516).status is FINE
+    assert "right to 5.2%" in check(5e-4, 0.0516).text
+    assert check(5.1e-4, 0.052).status is LOOK
+    assert check(0.5, np.nan).status is LOOK
+    assert "no bound on the bias is known" in check(0.5, np.nan).text
+    assert check(0.51, np.nan).status is DISTRUST
+    assert "energy error" not in found({"energy_change_mean_square_per_dimension": 3.0}), "a Metropolis test removes it"
+
+
+def test_one_draw_or_one_chain_cannot_be_judged():
+    nothing = {"rhat_function_max": np.nan, "ess_bulk_function_min": np.nan, "ess_tail_function_min": np.nan}
+    note = "undefined: needs at least 4 draws; 1 of 10 chains excluded: 1 not finite"
+    result = found(nothing, rhat_function_max=note)
+    assert result["convergence"] == Check(
+        "convergence", UNKNOWN, "R-hat of function values undefined: needs at least 4 draws"
+    )
+    assert "effective draws" not in result
+    assert overall(list(result.values())) is UNKNOWN
+
+
+def test_independent_draws_say_nothing_about_the_approximation():
+    for method in ("mean_field", "laplace", "implicit"):
+        result = found({}, method=method)
+        assert list(result) == ["excluded chains", "approximation"]
+        assert overall(list(result.values())) is UNKNOWN
+
+
+def test_the_verdict_is_the_worst_of_all_checks():
+    def line(*statuses):
+        return sentence([Check(f"check {i}", status, "") for i, status in enumerate(statuses)])
+
+    assert line(FINE, FINE) == "Nothing here speaks against this run."
+    assert line(FINE, LOOK, LOOK) == "Look closer before you trust this run: check 1, check 2."
+    assert line(LOOK, UNKNOWN) == "This run cannot be judged: check 1."
+    assert line(LOOK, UNKNOWN, DISTRUST) == "Do not trust this run: check 2."

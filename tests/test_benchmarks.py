@@ -1,0 +1,158 @@
+"""Every benchmark at its smallest setting, as a program; and the tables made from what they write."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import report  # noqa: E402
+from compile import covered  # noqa: E402
+from gpu_chains import End, stretches  # noqa: E402
+
+MACHINE = {"processor": "P", "cores": 2, "versions": "v"}
+
+
+def run(script: str, *arguments: str | Path) -> str:
+    """Standard output of a benchmark; its standard error goes to that of the test."""
+    command = [sys.executable, BENCHMARKS / script, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    return done.stdout
+
+
+def test_chains(tmp_path: Path) -> None:
+    output = tmp_path / "chains.csv"
+    arguments = ["--work", "4", "50", "2", "--depth", "1", "--rounds", "1", "--seconds", "0.01"]
+    arguments += ["--call-flop", "1e5", "--output", output]
+    only = ["--only", "atlas mclmc chains", "blackjax mclmc pmap of map", "numpyro hmc vectorized"]
+    run("chains.py", *arguments, *only, "--cache", tmp_path / "cache")
+    table = pd.read_csv(output)
+    assert sorted(table.package) == ["atlas", "blackjax", "numpyro"]
+    assert (table.gradients_per_second > 0).all()
+    assert run("chains.py", *arguments, *only).startswith("0 works"), "what is there is not measured again"
+
+
+def test_compile(tmp_path: Path) -> None:
+    network = "784-256-256-10 classification"
+    run("compile.py", "--rounds", "1", "--networks", network, "--methods", "hmc", "--output", tmp_path / "compile.csv")
+    table = pd.read_csv(tmp_path / "compile.csv").set_index("job")
+    assert table.programs["first"] == table.compiled["first"] > 0, "the first job finds an empty cache"
+    assert table.programs["same"] == table.programs["first"]
+    assert table.compiled["same"] < table.compiled["first"]
+
+
+def test_traces(tmp_path: Path) -> None:
+    small = ["--steps", "20", "--segments", "1", "--shape", "4", "20", "--block", "2"]
+    run("traces.py", "--rounds", "1", *small, "--folder", tmp_path, "--output", tmp_path)
+    writing = pd.read_csv(tmp_path / "trace_writing.csv")
+    assert sorted(zip(writing.thinning, writing.trace, strict=True)) == [
+        (1, "not written"),
+        (1, "written"),
+        (10, "not written"),
+        (10, "written"),
+    ]
+    reading = pd.read_csv(tmp_path / "trace_reading.csv")
+    assert (reading.megabytes == round(4 * 20 * 272 * 4 / 1e6, 1)).all(), "plain reads are of as many bytes"
+    assert not list(tmp_path.glob("tmp*"))
+
+
+def test_memory(tmp_path: Path) -> None:
+    output = tmp_path / "memory.csv"
+    run("memory.py", "--rows", "4000", "--micro-batches", "1", "--budgets", "4", "--output", output)
+    table = pd.read_csv(output)
+    assert table.measured_mb[0] >= table.temporary_mb[0] > 5
+    assert table.micro_batches[1] > 1
+    assert table.temporary_mb[1] <= table.budget_mb[1]
+
+
+def test_gpu_chains(tmp_path: Path) -> None:
+    small = ["--chains", "2", "--rounds", "1", "--seconds", "0.01", "--call-flop", "1e7"]
+    part = ["--run-chains", "2", "--run-part", "200", "40"]
+    run("gpu_chains.py", "--device", "cpu", *small, *part, "--folder", tmp_path, "--output", tmp_path)
+    assert pd.read_csv(tmp_path / "gpu_values.csv").difference.between(0, 1e-3).all()
+    assert (pd.read_csv(tmp_path / "gpu_rates.csv").gradients_per_second > 0).all()
+    stretches = pd.read_csv(tmp_path / "gpu_run.csv").set_index("stretch").seconds
+    assert stretches["sampling"] > 0
+
+
+def test_ratios_are_those_within_rounds() -> None:
+    rates = {
+        ("atlas", "gradient", "chains"): (500, 600, 700),
+        ("atlas", "hmc", "chains"): (450, 570, 630),
+        ("blackjax", "hmc", "vmap"): (100, 100, 100),
+        ("numpyro", "hmc", "vectorized"): (90, 114, 126),
+        ("blackjax", "hmc", "pmap of vmap"): (300, 285, 315),
+    }
+    table = pd.DataFrame(
+        {
+            **{"width": 16, "depth": 4, "rows": 1202, "chains": 10, "share": 0.3, "gflops": 1.0},
+            **{"package": package, "method": method, "arrangement": arrangement},
+            **{"repeat": repeat, "gradients_per_second": rate, **MACHINE},
+        }
+        for (package, method, arrangement), found in rates.items()
+        for repeat, rate in enumerate(found)
+    )
+    (line,) = report.summary(table)
+    assert line[4:] == ("0.90", "5.00", "2.00", "BlackJAX, pmap of vmap")
+    assert report.chains(table).startswith("P, 2 cores; v; 3 rounds.")
+    assert [line[-1] for line in report.contestants(table)] == ["1.00", "1.00", "5.70", "5.00", "2.00"]
+
+
+def test_what_the_writer_costs() -> None:
+    seconds = {"written": (1.03, 2.02, 1.0), "not written": (1.0, 2.0, 1.1)}
+    table = pd.DataFrame(
+        {"thinning": 10, "repeat": repeat, "trace": trace, "seconds": value, "megabytes_per_second": 1.0, **MACHINE}
+        for trace, values in seconds.items()
+        for repeat, value in enumerate(values)
+    )
+    assert "| every 10th draw | 1.03 | 1.10 | +1.0% | 1.0 |" in report.trace_writing(table)
+
+
+def test_tables_have_their_places_in_the_readme(tmp_path: Path) -> None:
+    text = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    for name in report.TABLES:
+        assert text.count(f"<!-- {name} -->\n") == text.count(f"<!-- end of {name} -->") == 1, name
+    assert report.fill(text, tmp_path) == text, "nothing has been measured"
+    assert report.fill(text, BENCHMARKS / "results") == text, "run python benchmarks/report.py"
+    (tmp_path / "memory.csv").write_text(
+        "rows,budget_mb,micro_batches,temporary_mb,measured_mb,data_mb,seconds,processor,cores,versions\n"
+        "60000,64,8,50.1,60,190,0.5,P,1,v\n60000,,1,400,410,190,1.5,P,1,v\n"
+    )
+    filled = report.fill(text, tmp_path)
+    assert "| 64 | 8 | 50.1 | 60.0 | 0.50 |\n|  | 1 | 400.0 | 410.0 | 1.50 |\n\n<!-- end of memory -->" in filled
+    assert report.fill(filled, tmp_path) == filled
+    with pytest.raises(ValueError, match="no place for the table 'memory'"):
+        report.fill("", tmp_path)
+
+
+def test_spans_that_overlap_count_once() -> None:
+    assert covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 1.6)]) == 4.0
+
+
+def test_a_run_is_estimated_from_a_part() -> None:
+    class Phase(NamedTuple):
+        name: str
+        steps: int
+        keep: bool = False
+
+    part, whole = ([Phase("tuning", 30 * n), Phase("probe", 20 * n, True), Phase("sampling", 20)] for n in (1, 10))
+    # 3 s of compilation, 0.1 s a step, 1 s of ending on the host after the first two phases.
+    ends = [("tuning", 4.0), ("tuning", 5.0), ("tuning", 6.0), ("probe", 8.0), ("probe", 9.0)]
+    ends += [("sampling", 11.0), ("sampling", 12.0)]
+    found = {name: seconds for name, _, seconds in stretches([End(name, 10, when) for name, when in ends], part, whole)}
+    assert found == pytest.approx(
+        {
+            "start and compilation": 3.0,
+            "tuning": 30.0,
+            "ending of 'tuning'": 1.0,
+            "probe": 20.0,
+            "ending of 'probe'": 10.0,
+            "sampling": 2.0,
+        }
+    )

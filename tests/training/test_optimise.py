@@ -1,0 +1,99 @@
+"""Maximum-a-posteriori estimates: the mode, the update rules and the meaning of the learning rate."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from bnn_atlas.config.posterior import NormalPrior
+from bnn_atlas.config.variational import AdamConfig, MAPConfig, SGDConfig
+from bnn_atlas.training.optimise import build_deep_ensemble, build_map, scale_by_adam
+
+from ..variational.fitting import Case, Fit, drive, line
+
+PRIOR = NormalPrior(loc=0.2, scale=0.4)
+
+
+def fit(case: Case, **settings) -> Fit:
+    return drive(build_map(MAPConfig(**settings), case.posterior, case.data), case)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.2])
+@pytest.mark.parametrize("batch_size", [None, 10])
+@pytest.mark.parametrize("optimiser", [SGDConfig(learning_rate=1e-3), AdamConfig(learning_rate=0.01)])
+def test_reaches_the_mode_at_any_temperature(optimiser, batch_size, temperature):
+    regression = line(PRIOR, temperature, dtype=jnp.float32)
+    found = fit(regression.case, epochs=500, batch_size=batch_size, optimiser=optimiser)
+    assert found.draws.shape == (1, 4)
+    assert found.draws.dtype == np.float32
+    # With mini-batches the cosine schedule averages their noise away.
+    np.testing.assert_allclose(found.draws[0], regression.mean, atol=0.004 if batch_size else 2e-5)
+    density = regression.case.target.evaluate(jnp.asarray(regression.mean, jnp.float32)).density
+    assert found.statistics["log_likelihood"] == pytest.approx(float(density.log_likelihood), abs=0.05)
+    assert found.statistics["log_prior"] == pytest.approx(float(density.log_prior), abs=0.05)
+    slope = regression.case.target.evaluate(jnp.asarray(found.draws[0])).gradient * temperature
+    np.testing.assert_allclose(found.statistics["gradient_norm"], np.linalg.norm(slope), rtol=1e-3)
+    assert found.statistics["skipped_updates"] == found.statistics["divergent"] == 0
+
+
+def test_the_learning_rate_multiplies_the_gradient_of_the_full_log_posterior():
+    """Two epochs of the full data: m <- 0.5 m + g, theta <- theta + rate m, whatever the temperature."""
+    for schedule, rates in (("constant", (1e-3, 1e-3)), ("cosine", (1e-3, 0.5e-3))):
+        for temperature in (1.0, 0.1):
+            regression = line(PRIOR, temperature, dtype=jnp.float32)
+            optimiser = SGDConfig(learning_rate=1e-3, momentum=0.5, schedule=schedule)
+            found = fit(regression.case, epochs=2, batch_size=None, optimiser=optimiser)
+
+            def slope(theta, regression=regression):
+                return regression.precision @ (regression.mean - theta)
+
+            first = slope(np.zeros(4))
+            theta = rates[0] * first
+            theta = theta + rates[1] * (0.5 * first + slope(theta))
+            np.testing.assert_allclose(found.draws[0], theta, rtol=1e-4)
+
+
+def test_a_mini_batch_stands_for_all_rows():
+    """One epoch of three batches moves about as far as three steps on the full data."""
+    regression = line(PRIOR, dtype=jnp.float32)
+    settings = {"optimiser": SGDConfig(learning_rate=1e-6, momentum=0.0, schedule="constant")}
+    batches = fit(regression.case, epochs=1, batch_size=10, **settings).draws[0]
+    full = fit(regression.case, epochs=3, batch_size=None, **settings).draws[0]
+    np.testing.assert_allclose(batches, full, rtol=0, atol=1e-3 * np.abs(full).max())
+
+
+def test_updates_that_are_not_finite_are_skipped_and_counted():
+    regression = line(PRIOR, dtype=jnp.float32)
+    found = fit(regression.case, epochs=300, batch_size=None, optimiser=SGDConfig(learning_rate=1.0))
+    assert np.isfinite(found.draws).all()
+    assert found.statistics["skipped_updates"][0] > 200
+
+
+def test_batches_that_do_not_fit_are_refused():
+    case = line(PRIOR, dtype=jnp.float32).case
+    with pytest.raises(ValueError, match=r"batch_size \(31\) must be between 1 and the number of rows \(30\)"):
+        build_map(MAPConfig(batch_size=31), case.posterior, case.data)
+
+
+def test_a_deep_ensemble_is_its_warm_starts():
+    case = line(PRIOR, dtype=jnp.float32).case
+    start = np.array([0.1, -0.2, 0.3, 0.4], np.float32)
+    found = drive(build_deep_ensemble(), case, start)
+    np.testing.assert_array_equal(found.draws, start[None])
+    density = case.target.evaluate(jnp.asarray(start)).density
+    assert found.statistics["log_likelihood"] == pytest.approx(float(density.log_likelihood), rel=1e-6)
+    assert found.statistics["log_prior"] == pytest.approx(float(density.log_prior), rel=1e-6)
+    assert jax.tree.structure(found.state).num_leaves == 3
+
+
+def test_adam_is_the_one_of_optax():
+    """With a gradient that changes its size and its sign."""
+    ours, theirs = scale_by_adam(), optax.scale_by_adam()
+    states = [each.init(jnp.zeros(3)) for each in (ours, theirs)]
+    for step in range(5):
+        gradient = jnp.array([1.0, 1e-6, -100.0]) * (-0.7) ** step
+        (found, states[0]), (expected, states[1]) = (
+            each.update(gradient, state) for each, state in zip((ours, theirs), states, strict=True)
+        )
+        np.testing.assert_allclose(found, expected, rtol=2e-5)
