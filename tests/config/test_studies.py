@@ -206,9 +206,8 @@ def test_merge_keeps_the_overlay_and_every_untouched_value(base: dict[str, Any],
 
 def test_posterior_settings_are_those_of_the_run(tmp_path: Path) -> None:
     config = only(load(tmp_path, temperature=2.0, float64=True)).config
-    assert config.posterior.model_dump() == {
-        name: config.model_dump()[name] for name in ("model", "likelihood", "prior", "temperature", "float64")
-    }
+    names = ("model", "likelihood", "prior", "temperature", "float64", "gradient_memory_mb", "data_shards")
+    assert config.posterior.model_dump() == {name: config.model_dump()[name] for name in names}
 
 
 def test_settings_are_immutable(tmp_path: Path) -> None:

@@ -104,18 +104,17 @@ def test_a_proposal_that_is_not_finite_is_rejected_and_counted(value):
     assert 5 < sum(divergent) < 35
 
 
-@pytest.mark.parametrize("mass", ["unit", "diagonal"])
-def test_warm_up_tunes_acceptance_and_length(tmp_path, mass):
+def test_warm_up_tunes_acceptance_and_length(tmp_path):
     """Acceptance falls off steeply at the limit of stability, where dual averaging stays well above its target."""
     exact = linear(chains=4, features=12)
-    config = AdjustedMCLMCConfig(warmup=300, steps=400, step_size=0.05, target_acceptance=0.7, mass=mass)
+    config = AdjustedMCLMCConfig(warmup=300, steps=400, step_size=0.05, target_acceptance=0.7, mass="unit")
     sampler = ours_module.build_adjusted_mclmc(config, 12, 1.0)
     trace = run(sampler, exact.problem, tmp_path / "t.zarr", checkpoint_every=1000)
     assert trace.statistic("divergent").sum() == 0
     assert 0.65 < trace.statistic("acceptance").mean() < 0.95
     draws, sd = trace.read().reshape(-1, 12).astype(float), np.sqrt(np.diag(exact.covariance))
     length, step_size = trace.statistic("length"), trace.statistic("step_size")
-    np.testing.assert_allclose(length, 1.3 * np.sqrt(12 if mass == "diagonal" else (sd**2).sum()), rtol=0.15)
+    np.testing.assert_allclose(length, 1.3 * np.sqrt((sd**2).sum()), rtol=0.15)
     np.testing.assert_allclose(trace.statistic("gradients").mean(1), 2 * (length / step_size)[:, 0], rtol=0.15)
     assert np.abs((draws.mean(0) - exact.mean) / sd).max() < 0.3
     np.testing.assert_allclose(draws.std(0) / sd, 1, atol=0.2)

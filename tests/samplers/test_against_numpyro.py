@@ -10,6 +10,7 @@ from numpyro.infer import MCMC, NUTS
 
 from bnn_atlas.config.methods import AdjustedMCLMCConfig, HMCConfig, MCLMCConfig, NUTSConfig
 from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig, StandardNormalPrior
+from bnn_atlas.config.sgmcmc import SGHMCConfig
 from bnn_atlas.metrics.mixing import ess_bulk
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 
@@ -33,6 +34,9 @@ METHODS = {
             energy_variance_end=0.002,
         ),
         bias=0.05,
+    ),
+    "sghmc": Method(
+        SGHMCConfig(epochs=62_000, burn_in_epochs=2000, ensemble_every=20, batch_size=16, step_size=3e-4), bias=0.05
     ),
 }
 
@@ -70,8 +74,8 @@ def reference() -> np.ndarray:
 
     sampler = MCMC(
         NUTS(model),
-        num_warmup=300,
-        num_samples=500,
+        num_warmup=200,
+        num_samples=400,
         num_chains=CHAINS,
         chain_method="vectorized",
         progress_bar=False,

@@ -111,6 +111,12 @@ def test_statistics_are_those_of_the_kept_states(sampler, problem, quiet):
     assert {"energy_change", "divergent", "step_size"} <= set(quiet.statistics)
 
 
+def test_length_of_preconditioned_trajectories(problem, tmp_path):
+    """1.3 standard deviations in each of the four scaled coordinates."""
+    trace = run(BUILDERS["adjusted_mclmc"](4), problem, tmp_path / "trace.zarr", checkpoint_every=EVERY)
+    np.testing.assert_allclose(trace.statistic("length"), 1.3 * 2, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", BUILDERS)
 def test_double_precision_stays_double(name):
     """Every number of a chain comes out of a step as it went in, with the kernels of BlackJAX in between."""

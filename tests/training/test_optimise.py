@@ -19,9 +19,14 @@ def fit(case: Case, **settings) -> Fit:
     return drive(build_map(MAPConfig(**settings), case.posterior, case.data), case)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.2])
-@pytest.mark.parametrize("batch_size", [None, 10])
-@pytest.mark.parametrize("optimiser", [SGDConfig(learning_rate=1e-3), AdamConfig(learning_rate=0.01)])
+@pytest.mark.parametrize(
+    ("optimiser", "batch_size", "temperature"),
+    [
+        (SGDConfig(learning_rate=1e-3), None, 0.2),
+        (SGDConfig(learning_rate=1e-3), 10, 1.0),
+        (AdamConfig(learning_rate=0.01), 10, 0.2),
+    ],
+)
 def test_reaches_the_mode_at_any_temperature(optimiser, batch_size, temperature):
     regression = line(PRIOR, temperature, dtype=jnp.float32)
     found = fit(regression.case, epochs=500, batch_size=batch_size, optimiser=optimiser)
@@ -39,19 +44,14 @@ def test_reaches_the_mode_at_any_temperature(optimiser, batch_size, temperature)
 
 def test_the_learning_rate_multiplies_the_gradient_of_the_full_log_posterior():
     """Two epochs of the full data: m <- 0.5 m + g, theta <- theta + rate m, whatever the temperature."""
-    for schedule, rates in (("constant", (1e-3, 1e-3)), ("cosine", (1e-3, 0.5e-3))):
-        for temperature in (1.0, 0.1):
-            regression = line(PRIOR, temperature, dtype=jnp.float32)
-            optimiser = SGDConfig(learning_rate=1e-3, momentum=0.5, schedule=schedule)
-            found = fit(regression.case, epochs=2, batch_size=None, optimiser=optimiser)
-
-            def slope(theta, regression=regression):
-                return regression.precision @ (regression.mean - theta)
-
-            first = slope(np.zeros(4))
-            theta = rates[0] * first
-            theta = theta + rates[1] * (0.5 * first + slope(theta))
-            np.testing.assert_allclose(found.draws[0], theta, rtol=1e-4)
+    for schedule, second, temperature in (("constant", 1e-3, 0.1), ("cosine", 0.5e-3, 1.0)):
+        regression = line(PRIOR, temperature, dtype=jnp.float32)
+        optimiser = SGDConfig(learning_rate=1e-3, momentum=0.5, schedule=schedule)
+        found = fit(regression.case, epochs=2, batch_size=None, optimiser=optimiser)
+        first = regression.precision @ regression.mean
+        theta = 1e-3 * first
+        theta = theta + second * (0.5 * first + regression.precision @ (regression.mean - theta))
+        np.testing.assert_allclose(found.draws[0], theta, rtol=1e-4)
 
 
 def test_a_mini_batch_stands_for_all_rows():

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from bnn_atlas.config.posterior import (
     EpsStandardNormalPrior,
@@ -16,6 +17,7 @@ from bnn_atlas.config.posterior import (
     NormalPrior,
 )
 from bnn_atlas.config.variational import LaplaceConfig
+from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.variational import structure
 from bnn_atlas.variational.curvature import gauss_newton
 from bnn_atlas.variational.laplace import build_laplace
@@ -29,6 +31,9 @@ PRIORS = {
     "by scalar": EpsStandardNormalPrior(scale=0.5, var_eps=0.3),
     "by layer": GlorotPrior(factor=0.3),
 }
+
+SHAPES = ((600, 300), (200, 100), (6, 3))
+"""Rows and columns of random matrices."""
 
 
 @pytest.fixture(autouse=True)
@@ -196,6 +201,32 @@ def test_an_indefinite_curvature_loses_its_negative_part(caplog):
     np.testing.assert_allclose(root.matrix @ root.matrix.T, expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(log_determinant, np.log1p(np.maximum(values, 0)).sum(), rtol=1e-6)
     assert "indefinite" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["dense", "indefinite", "kronecker"])
+def test_the_bits_of_a_root_do_not_depend_on_threads(kind):
+    """LAPACK's own do at these sizes."""
+    layout = Layout(
+        (
+            Parameter("layer0.weight", (100, 3), "weight", 0, 3, 100),
+            Parameter("layer1.weight", (300, 100), "weight", 1, 100, 300),
+        )
+    )
+    rng = np.random.default_rng(0)
+    wide, middle, narrow = (jacobian.T @ jacobian for jacobian in map(rng.normal, [0] * 3, [1] * 3, SHAPES))
+    form = {
+        "dense": structure.Dense(wide),
+        "indefinite": structure.Dense(wide - 500 * np.eye(300)),
+        "kronecker": structure.Kronecker(
+            (structure.LayerFactors(narrow, middle, 0), structure.LayerFactors(middle, wide, 0)), np.zeros(0)
+        ),
+    }[kind]
+    sd = np.ones(layout.size if kind == "kronecker" else 300)
+    roots = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            roots.append(factorise(form, sd, layout))
+    jax.tree.map(np.testing.assert_array_equal, *roots)
 
 
 def test_a_draw_that_is_not_finite_is_not_kept():

@@ -75,6 +75,7 @@ def test_interruptions_change_no_bit(method, problem, quiet, tmp_path, monkeypat
     assert_same(open_trace(destination), quiet)
 
 
+@pytest.mark.parametrize("method", ["mean_field"], indirect=True)
 def test_company_devices_and_segments_change_no_bit(method, problem, quiet, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "Placement", lambda chains, shards: Placement(chains, jax.local_devices()[:1]))
     trace = run(method[0], problem, tmp_path / "trace.zarr", chain_ids=np.array([2, 0]), checkpoint_every=10_000)

@@ -1,7 +1,6 @@
-"""Standard normal numbers for a step's noise, several times as fast as those of `jax.random.normal` on a CPU."""
+"""Standard normal numbers for the noise of a step, several times as fast as `jax.random.normal` on a CPU."""
 
 import math
-from functools import partial
 
 import jax
 import numpy as np
@@ -9,6 +8,57 @@ from jax import Array
 from jax import numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
 
-_LOG2 = math.log(2)
-_ROOT_HALF_BITS = np.float32(math.sqrt(0.5)).view(np.int32)
-_ONE_BITS = np.float32(1).view(np.int32)
+# log(1 + f) / f by powers of f for f in [sqrt(1/2) - 1, sqrt(2) - 1], to 2e-7.
+_LOG = (0.99999994, -0.50000346, 0.33335608, -0.2497156, 0.19884238, -0.17212431, 0.16338132, -0.10378683)
+# sin(pi x) / x by powers of x^2 for x in [-1/2, 1/2], to 2e-7.
+_SIN = (3.1415927, -5.1677103, 2.5500777, -0.59829217, 0.077659406)
+_ONE, _ROOT_HALF = (int(np.float32(number).view(np.int32)) for number in (1.0, math.sqrt(0.5)))
+
+
+def standard_normal(key: Array, shape: tuple[int, ...], dtype: jnp.dtype = jnp.float32) -> Array:
+    """Independent N(0, 1) of a shape.
+
+    Float32 by Box and Muller (1958) from 64 random bits each, so that they reach to 6.6: with U uniform on (0, 1) and V
+    on [-1/2, 1/2),
+
+        z = sqrt(-2 log U) sin(pi V).
+
+    Float64 by `jax.random.normal`.
+    """
+    if dtype != jnp.float32:
+        return jax.random.normal(key, shape, dtype)
+    size = math.prod(shape)
+    return jax.lax.platform_dependent(key, cpu=lambda key: _apart(key, size), default=lambda key: _normal(key, size)).reshape(shape)
+
+
+def _apart(key: Array, size: int) -> Array:
+    """As `_normal`, kept out of the loops that take the numbers: a CPU computes it in vectors only on its own."""
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(_normal, static_argnums=1)(key, size)
+
+
+def _normal(key: Array, size: int) -> Array:
+    first, second = jax.random.bits(key, (2, size), jnp.uint32)
+    uniform = ((first >> 1).astype(jnp.int32).astype(jnp.float32) + 0.5) * 2.0**-31
+    turn = jax.lax.bitcast_convert_type(second, jnp.int32).astype(jnp.float32) * 2.0**-32
+    return jnp.sqrt(-2 * _log(uniform)) * _sine(turn)
+
+
+def _log(x: Array) -> Array:
+    """Natural logarithm of x > 0 from its exponent and the polynomial for its mantissa."""
+    bits = jax.lax.bitcast_convert_type(x, jnp.int32) + (_ONE - _ROOT_HALF)
+    exponent = ((bits >> 23) - 127).astype(x.dtype)
+    mantissa = jax.lax.bitcast_convert_type((bits & 0x7FFFFF) + _ROOT_HALF, x.dtype) - 1
+    return exponent * math.log(2) + mantissa * _polynomial(mantissa, _LOG)
+
+
+def _sine(x: Array) -> Array:
+    """The sine of pi x for x in [-1/2, 1/2]."""
+    return x * _polynomial(x * x, _SIN)
+
+
+def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
+    value = jnp.full_like(x, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = value * x + coefficient
+    return value

@@ -224,7 +224,8 @@ class _Run:
 
     def _compile(self, number: int, begin: int, states: State) -> None:
         """Compile the segment of a phase, where that is not done."""
-        self._segments(self.sampler.phases[number]).compile(*self._arguments(number, begin, states))
+        with jax.enable_x64(self.data.prior.loc.dtype == np.float64):  # which a thread does not inherit
+            self._segments(self.sampler.phases[number]).compile(*self._arguments(number, begin, states))
 
     def _write_timing(self) -> None:
         """What each phase took, for effective sample sizes per second."""

@@ -1,0 +1,213 @@
+"""Time per step of the stochastic-gradient samplers against optax's SGD, on the same network, rows and mini-batches.
+
+All loops run in turn on one core, each compiled whole: the choice of the rows, their gradient, and what the method makes
+of it. Times are of the processor, all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with momentum. `noise` draws the random numbers of a
+step alone, `normal` as many by `jax.random.normal`.
+"""
+
+import argparse
+import csv
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from machine import matmul_gflops, processor
+
+from bnn_atlas.runtime import configure
+
+configure(1)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from bnn_atlas.config.posterior import (
+    CategoricalLikelihood,
+    HeteroscedasticLikelihood,
+    LikelihoodConfig,
+    MLPConfig,
+    NormalPrior,
+)
+from bnn_atlas.config.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig, SGLDConfig
+from bnn_atlas.keys import Role, role_key, step_key
+from bnn_atlas.posterior.density import PosteriorData, Target, binder, build_posterior, posterior_data
+from bnn_atlas.samplers import minibatch
+from bnn_atlas.samplers.noise import standard_normal
+from bnn_atlas.samplers.sgmcmc import build_sgmcmc
+
+RATE = 1e-7
+DECAY = 0.9
+BASES = {"sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec": "sgd momentum"}
+"""What each sampler is compared with."""
+
+
+class Work(NamedTuple):
+    """A network with its rows; `steps` of one call."""
+
+    name: str
+    model: MLPConfig
+    likelihood: LikelihoodConfig
+    features: int
+    classes: int
+    rows: int
+    batch: int
+    steps: int
+
+
+WORKS = (
+    Work("16x4 MLP", MLPConfig(hidden=(16,) * 4), HeteroscedasticLikelihood(), 5, 0, 1202, 80, 6000),
+    Work("256x2 MLP", MLPConfig(hidden=(256, 256)), CategoricalLikelihood(), 784, 10, 60000, 80, 300),
+)
+
+Loop = Callable[[PosteriorData, jax.Array], Any]
+"""(data, start [P]) -> anything, `steps` steps later."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=9, help="rounds (default 9)")
+    parser.add_argument("--works", nargs="+", choices=[work.name for work in WORKS], help="default: all")
+    parser.add_argument("--output", type=Path, help="a CSV file for all measurements")
+    options = parser.parse_args()
+    rows = [row for work in WORKS if work.name in (options.works or work.name) for row in measure(work, options.repeats)]
+    if options.output:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        with options.output.open("w", newline="", encoding="utf-8") as handle:
+            writer = csv.DictWriter(handle, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def measure(work: Work, repeats: int) -> list[dict[str, object]]:
+    """Microseconds per step of all loops, `repeats` times in turn."""
+    loops, parameters = build(work)
+    rows: list[dict[str, object]] = []
+    for repeat in range(repeats):
+        products = matmul_gflops()
+        for name, loop in loops.items():
+            rows.append(
+                {
+                    "repeat": repeat,
+                    "network": work.name,
+                    "rows": work.rows,
+                    "batch": work.batch,
+                    "parameters": parameters,
+                    "loop": name,
+                    "microseconds": round(loop(), 3),
+                    "matmul_gflops": round(products, 1),
+                    "processor": processor(),
+                    "versions": ", ".join(f"{package} {version(package)}" for package in ("bnn-atlas", "jax", "optax")),
+                }
+            )
+    times = {name: np.array([row["microseconds"] for row in rows if row["loop"] == name]) for name in loops}
+    print(f"{work.name}, {parameters:,} parameters, {work.rows:,} rows in batches of {work.batch}")
+    for name, values in times.items():
+        base = times[BASES.get(name, "sgd")]
+        print(f"  {name:15} {np.median(values):9.2f} us   {np.median(values / base):6.3f} times {BASES.get(name, 'sgd')}")
+    return rows
+
+
+def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
+    """Loops by name, compiled; a call measures microseconds per step."""
+    generator = np.random.default_rng(0)
+    posterior, prior = build_posterior(
+        work.model,
+        work.likelihood,
+        NormalPrior(scale=0.3),
+        temperature=1.0,
+        features=work.features,
+        classes=work.classes,
+    )
+    x = generator.normal(size=(work.rows, work.features))
+    y = generator.integers(work.classes, size=work.rows) if work.classes else generator.normal(size=work.rows)
+    data = posterior_data(x, y, prior)
+    start = posterior.network.initialise(jax.random.key(0))
+    bind, key = binder(posterior), role_key(0, Role.SAMPLE, 0)
+    lengths = {"epochs": 20, "burn_in_epochs": 0, "batch_size": work.batch, "step_size": RATE}
+    samplers = {
+        "sgld": SGLDConfig(**lengths),
+        "psgld": PSGLDConfig(**lengths),
+        "sghmc": SGHMCConfig(**lengths, momentum_decay=DECAY),
+        "sghmc_clr_prec": SGHMCCLRPrecConfig(**{**lengths, "ensemble_every": 10}, momentum_decay=DECAY),
+    }
+    loops: dict[str, Loop] = {
+        "sgd": descent(optax.sgd(RATE), bind, key, work),
+        "sgd momentum": descent(optax.sgd(RATE, momentum=DECAY), bind, key, work),
+        **{name: chain(config, bind, key, work) for name, config in samplers.items()},
+        "noise": noise(standard_normal, key, work),
+        "normal": noise(jax.random.normal, key, work),
+    }
+
+    def timer(loop: Loop) -> Callable[[], float]:
+        compiled = jax.jit(loop)
+        jax.block_until_ready(compiled(data, start))
+
+        def timed() -> float:
+            begun = time.process_time()
+            jax.block_until_ready(compiled(data, start))
+            return (time.process_time() - begun) / work.steps * 1e6
+
+        return timed
+
+    return {name: timer(loop) for name, loop in loops.items()}, posterior.layout.size
+
+
+def descent(
+    optimiser: optax.GradientTransformation, bind: Callable[[PosteriorData], Target], key: jax.Array, work: Work
+) -> Loop:
+    """Optax on the negative log posterior."""
+
+    def loop(data: PosteriorData, theta: jax.Array) -> jax.Array:
+        target = bind(data)
+
+        def step(index: jax.Array, carry: Any) -> Any:
+            theta, state, shuffle = carry
+            shuffle, rows = minibatch.next_rows(step_key(key, 0, index), index, shuffle, work.batch)
+            updates, state = optimiser.update(-target.estimate(theta, rows).gradient, state, theta)
+            return optax.apply_updates(theta, updates), state, shuffle
+
+        return jax.lax.fori_loop(0, work.steps, step, (theta, optimiser.init(theta), minibatch.start(target.rows)))[0]
+
+    return loop
+
+
+def chain(config: Any, bind: Callable[[PosteriorData], Target], key: jax.Array, work: Work) -> Loop:
+    """The sampling phase with the sums of its statistics, as in the runner."""
+    sampler = build_sgmcmc(config, work.rows)
+    (phase,) = sampler.phases
+
+    def loop(data: PosteriorData, theta: jax.Array) -> Any:
+        target = bind(data)
+
+        def step(index: jax.Array, carry: Any) -> Any:
+            state, totals = carry
+            state, values = phase.step(step_key(key, 0, index), index, state, target, phase.settings)
+            for name, total in totals.items():
+                value = values[name].astype(total.dtype)
+                last = sampler.statistics[name].reduction == "last"
+                totals = {**totals, name: value if last else total + value}
+            return state, totals
+
+        totals = {name: jnp.zeros((), statistic.dtype) for name, statistic in sampler.statistics.items()}
+        return jax.lax.fori_loop(0, work.steps, step, (sampler.init(key, theta, target), totals))
+
+    return loop
+
+
+def noise(normal: Callable[..., jax.Array], key: jax.Array, work: Work) -> Loop:
+    """As many normal numbers as parameters, added to them."""
+
+    def loop(data: PosteriorData, theta: jax.Array) -> jax.Array:
+        def step(index: jax.Array, theta: jax.Array) -> jax.Array:
+            return theta + RATE * normal(step_key(key, 0, index), theta.shape, theta.dtype)
+
+        return jax.lax.fori_loop(0, work.steps, step, theta)
+
+    return loop
+
+
+if __name__ == "__main__":
+    main()
