@@ -1,8 +1,8 @@
 """Time per step of the stochastic-gradient samplers against optax's SGD, on the same network, rows and mini-batches.
 
 All loops run in turn on one core, each compiled whole: the choice of the rows, their gradient, and what the method makes
-of it. Times are of the processor, all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with momentum. `noise` draws the random numbers of a
-step alone, `normal` as many by `jax.random.normal`.
+of it. Times are of the processor, all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with
+momentum. `noise` draws the random numbers of a step alone, `normal` as many by `jax.random.normal`.
 """
 
 import argparse
@@ -72,7 +72,9 @@ def main() -> None:
     parser.add_argument("--works", nargs="+", choices=[work.name for work in WORKS], help="default: all")
     parser.add_argument("--output", type=Path, help="a CSV file for all measurements")
     options = parser.parse_args()
-    rows = [row for work in WORKS if work.name in (options.works or work.name) for row in measure(work, options.repeats)]
+    rows = [
+        row for work in WORKS if work.name in (options.works or work.name) for row in measure(work, options.repeats)
+    ]
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         with options.output.open("w", newline="", encoding="utf-8") as handle:
@@ -106,7 +108,9 @@ def measure(work: Work, repeats: int) -> list[dict[str, object]]:
     print(f"{work.name}, {parameters:,} parameters, {work.rows:,} rows in batches of {work.batch}")
     for name, values in times.items():
         base = times[BASES.get(name, "sgd")]
-        print(f"  {name:15} {np.median(values):9.2f} us   {np.median(values / base):6.3f} times {BASES.get(name, 'sgd')}")
+        print(
+            f"  {name:15} {np.median(values):9.2f} us   {np.median(values / base):6.3f} times {BASES.get(name, 'sgd')}"
+        )
     return rows
 
 

@@ -97,7 +97,10 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         run_edit(likelihood={"sigma": 2.0}),
         ("runs.one.likelihood.kind = None", "allowed are 'gaussian', 'learned_noise', 'heteroscedastic'"),
     ),
-    "method without kind": (run_edit(method={"steps": 10}), ("runs.one.method.kind = None", "'mclmc'", "'sghmc'", "'laplace'")),
+    "method without kind": (
+        run_edit(method={"steps": 10}),
+        ("runs.one.method.kind = None", "'mclmc'", "'sghmc'", "'laplace'"),
+    ),
     "thinning that leaves a rest": (
         nested("method", steps=105),
         ("runs.one.method: steps (105) must be a multiple of thinning (10)",),

@@ -1,9 +1,11 @@
 """The runner: resuming, invariance of bits, faults."""
 
+import json
 import logging
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import jax
@@ -149,6 +151,19 @@ def abandon(sampler, problem, destination, monkeypatch, saves=4):
         with pytest.raises(KeyboardInterrupt):
             run(sampler[0], problem, destination, checkpoint_every=sampler[1])
     return destination.with_name("trace.zarr.partial")
+
+
+def test_timing_counts_every_phase_and_attempt(sampler, problem, tmp_path, monkeypatch):
+    destination, begun = tmp_path / "trace.zarr", time.monotonic()
+    abandon(sampler, problem, destination, monkeypatch)
+    time.sleep(1.0)  # between the attempts, and so not to be counted
+    run(sampler[0], problem, destination, checkpoint_every=sampler[1])
+    timing = json.loads(destination.with_name("timing.json").read_text())
+    phases = [(phase.name, phase.steps) for phase in sampler[0].phases]
+    assert [(entry["name"], entry["steps"]) for entry in timing["phases"]] == phases
+    assert all(entry["seconds"] > 0 for entry in timing["phases"])
+    assert sum(entry["seconds"] for entry in timing["phases"]) < time.monotonic() - begun - 1.0
+    assert (timing["chains"], timing["gradients_per_step"]) == (5, sampler[0].gradients_per_step)
 
 
 def test_other_settings_start_afresh(sampler, problem, quiet, tmp_path, monkeypatch, caplog):

@@ -36,7 +36,7 @@ def methods(problem: Problem) -> dict[str, tuple[Sampler, int]]:
             build_mean_field(MeanFieldConfig(epochs=6, batch_size=13, optimiser=ADAM, steps=20), *target),
             17,
         ),
-        "laplace": (build_laplace(LaplaceConfig(map_steps=14, steps=12), *target), 9),
+        "laplace": (build_laplace(LaplaceConfig(structure="kronecker", map_steps=14, steps=12), *target), 9),
     }
 
 

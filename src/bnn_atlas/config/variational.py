@@ -62,12 +62,12 @@ class MeanFieldConfig(ChainConfig):
     """
 
     kind: Literal["mean_field"] = "mean_field"
-    epochs: PositiveInt = 300
+    epochs: PositiveInt = 1000
     batch_size: PositiveInt | None = 80
     """Rows per mini-batch; null for the full data."""
     samples: PositiveInt = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
-    optimiser: OptimiserConfig = AdamConfig(learning_rate=1e-4)
+    optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
     mean_init: Literal["warm_start", "prior"] = "warm_start"
     """Where the mean starts: at the chain's warm start, or at the location of the prior."""
     sigma_init: PositiveFloat = 0.01
@@ -79,7 +79,9 @@ class MeanFieldConfig(ChainConfig):
 class LaplaceConfig(ChainConfig):
     """Laplace approximation: a normal at a maximum of the log posterior, with the generalised Gauss-Newton curvature.
 
-    Needs a prior whose curvature is positive everywhere: normal (all Gaussian kinds) or logistic.
+    Needs a prior whose curvature is positive everywhere: normal (all Gaussian kinds) or logistic. It suits likelihoods
+    whose noise the network does not set (`gaussian`, `learned_noise`, `categorical`): the maximum of a heteroscedastic
+    posterior is where the noise vanishes at rows that are fitted exactly, with little of the mass around it.
     """
 
     kind: Literal["laplace"] = "laplace"

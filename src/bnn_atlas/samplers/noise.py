@@ -28,13 +28,14 @@ def standard_normal(key: Array, shape: tuple[int, ...], dtype: jnp.dtype = jnp.f
     if dtype != jnp.float32:
         return jax.random.normal(key, shape, dtype)
     size = math.prod(shape)
-    return jax.lax.platform_dependent(key, cpu=lambda key: _apart(key, size), default=lambda key: _normal(key, size)).reshape(shape)
+    return jax.lax.platform_dependent(
+        key, cpu=lambda key: _apart(key, size), default=lambda key: _normal(key, size)
+    ).reshape(shape)
 
 
 def _apart(key: Array, size: int) -> Array:
     """As `_normal`, kept out of the loops that take the numbers: a CPU computes it in vectors only on its own."""
-    with set_xla_metadata(inlineable="false"):
-        return jax.jit(_normal, static_argnums=1)(key, size)
+    return set_xla_metadata(jax.jit(_normal, static_argnums=1)(key, size), inlineable="false")
 
 
 def _normal(key: Array, size: int) -> Array:

@@ -59,7 +59,7 @@ class LayerFactors(NamedTuple):
 
 
 class Kronecker(NamedTuple):
-    """By layer, and for the likelihood's own parameters."""
+    """By layer, and [e] for the likelihood's own parameters, None where there are none."""
 
     layers: tuple[LayerFactors, ...]
     extra: Any
@@ -107,7 +107,7 @@ def gather(
                 LayerFactors(f.inputs, f.outputs, jnp.zeros((len(f.outputs), len(f.inputs)), theta.dtype))
                 for f in found.layers
             )
-            return Kronecker(layers, found.extra)
+            return Kronecker(layers, found.extra if len(found.extra) else None)
 
 
 def factorise(form: Form, prior_sd: np.ndarray, layout: Layout) -> Root:
@@ -142,7 +142,9 @@ def _factorise(form: Form, sd: np.ndarray, layout: Layout) -> Root:
                 precision = 1 + along_outputs[:, None] * along_inputs
                 total += np.log(precision).sum() - 2 * np.log(scale).sum()
                 roots.append(LayerFactors(columns[:, None] * inputs, rows[:, None] * outputs, precision**-0.5))
-            own = np.asarray(extra, np.float64) + sd[layout.size - len(extra) :] ** -2
+            if extra is None:
+                return Root(Kronecker(tuple(roots), None), total)
+            own = np.asarray(extra, np.float64) + sd[_network(layout).size :] ** -2
             return Root(Kronecker(tuple(roots), own**-0.5), total + np.log(own).sum())
 
 
@@ -166,8 +168,8 @@ def apply_root(form: Form, noise: Array, layout: Layout) -> Array:
                 if bias in arrays:
                     moved[bias] = w[:, -1]
             flat = layout.flatten(moved)
-            own = layout.size - len(extra)
-            return jnp.concatenate([flat[:own], extra * noise[own:]])
+            own = _network(layout).size
+            return flat if extra is None else jnp.concatenate([flat[:own], extra * noise[own:]])
 
 
 def separable(layout: Layout, prior_sd: np.ndarray) -> bool:
