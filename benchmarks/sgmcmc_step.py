@@ -1,8 +1,8 @@
 """Time per step of the stochastic-gradient samplers against optax's SGD, on the same network, rows and mini-batches.
 
-All loops run in turn on one core, each compiled whole: the choice of the rows, their gradient, and what the method makes
+All loops run in turn on one core, each compiled whole: the choice of the rows, their gradient and what the method makes
 of it. Times are of the processor, all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with
-momentum. `noise` draws the random numbers of a step alone, `normal` as many by `jax.random.normal`.
+momentum. `noise` draws the random numbers of a step alone.
 """
 
 import argparse
@@ -35,7 +35,6 @@ from bnn_atlas.config.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig
 from bnn_atlas.keys import Role, role_key, step_key
 from bnn_atlas.posterior.density import PosteriorData, Target, binder, build_posterior, posterior_data
 from bnn_atlas.samplers import minibatch
-from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.sgmcmc import build_sgmcmc
 
 RATE = 1e-7
@@ -62,8 +61,12 @@ WORKS = (
     Work("256x2 MLP", MLPConfig(hidden=(256, 256)), CategoricalLikelihood(), 784, 10, 60000, 80, 300),
 )
 
-Loop = Callable[[PosteriorData, jax.Array], Any]
-"""(data, start [P]) -> anything, `steps` steps later."""
+
+class Loop(NamedTuple):
+    """`steps` steps of a method: the state before the first, and (data, state) -> state or anything made from it."""
+
+    start: Any
+    run: Callable[[PosteriorData, Any], Any]
 
 
 def main() -> None:
@@ -130,28 +133,27 @@ def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
     data = posterior_data(x, y, prior)
     start = posterior.network.initialise(jax.random.key(0))
     bind, key = binder(posterior), role_key(0, Role.SAMPLE, 0)
-    lengths = {"epochs": 20, "burn_in_epochs": 0, "batch_size": work.batch, "step_size": RATE}
+    lengths = {"epochs": 20, "burn_in_epochs": 0, "ensemble_every": 10, "batch_size": work.batch, "step_size": RATE}
     samplers = {
         "sgld": SGLDConfig(**lengths),
         "psgld": PSGLDConfig(**lengths),
         "sghmc": SGHMCConfig(**lengths, momentum_decay=DECAY),
-        "sghmc_clr_prec": SGHMCCLRPrecConfig(**{**lengths, "ensemble_every": 10}, momentum_decay=DECAY),
+        "sghmc_clr_prec": SGHMCCLRPrecConfig(**lengths, momentum_decay=DECAY),
     }
     loops: dict[str, Loop] = {
-        "sgd": descent(optax.sgd(RATE), bind, key, work),
-        "sgd momentum": descent(optax.sgd(RATE, momentum=DECAY), bind, key, work),
-        **{name: chain(config, bind, key, work) for name, config in samplers.items()},
-        "noise": noise(standard_normal, key, work),
-        "normal": noise(jax.random.normal, key, work),
+        "sgd": descent(optax.sgd(RATE), start, bind, key, work),
+        "sgd momentum": descent(optax.sgd(RATE, momentum=DECAY), start, bind, key, work),
+        **{name: chain(config, start, data, bind, key, work) for name, config in samplers.items()},
+        "noise": noise(jax.random.normal, start, key, work),
     }
 
     def timer(loop: Loop) -> Callable[[], float]:
-        compiled = jax.jit(loop)
-        jax.block_until_ready(compiled(data, start))
+        compiled = jax.jit(loop.run)
+        jax.block_until_ready(compiled(data, loop.start))
 
         def timed() -> float:
             begun = time.process_time()
-            jax.block_until_ready(compiled(data, start))
+            jax.block_until_ready(compiled(data, loop.start))
             return (time.process_time() - begun) / work.steps * 1e6
 
         return timed
@@ -160,11 +162,15 @@ def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
 
 
 def descent(
-    optimiser: optax.GradientTransformation, bind: Callable[[PosteriorData], Target], key: jax.Array, work: Work
+    optimiser: optax.GradientTransformation,
+    start: jax.Array,
+    bind: Callable[[PosteriorData], Target],
+    key: jax.Array,
+    work: Work,
 ) -> Loop:
     """Optax on the negative log posterior."""
 
-    def loop(data: PosteriorData, theta: jax.Array) -> jax.Array:
+    def run(data: PosteriorData, carry: Any) -> Any:
         target = bind(data)
 
         def step(index: jax.Array, carry: Any) -> Any:
@@ -173,17 +179,24 @@ def descent(
             updates, state = optimiser.update(-target.estimate(theta, rows).gradient, state, theta)
             return optax.apply_updates(theta, updates), state, shuffle
 
-        return jax.lax.fori_loop(0, work.steps, step, (theta, optimiser.init(theta), minibatch.start(target.rows)))[0]
+        return jax.lax.fori_loop(0, work.steps, step, carry)
 
-    return loop
+    return Loop((start, optimiser.init(start), minibatch.start(work.rows)), run)
 
 
-def chain(config: Any, bind: Callable[[PosteriorData], Target], key: jax.Array, work: Work) -> Loop:
+def chain(
+    config: Any,
+    start: jax.Array,
+    data: PosteriorData,
+    bind: Callable[[PosteriorData], Target],
+    key: jax.Array,
+    work: Work,
+) -> Loop:
     """The sampling phase with the sums of its statistics, as in the runner."""
     sampler = build_sgmcmc(config, work.rows)
     (phase,) = sampler.phases
 
-    def loop(data: PosteriorData, theta: jax.Array) -> Any:
+    def run(data: PosteriorData, state: Any) -> Any:
         target = bind(data)
 
         def step(index: jax.Array, carry: Any) -> Any:
@@ -196,21 +209,21 @@ def chain(config: Any, bind: Callable[[PosteriorData], Target], key: jax.Array, 
             return state, totals
 
         totals = {name: jnp.zeros((), statistic.dtype) for name, statistic in sampler.statistics.items()}
-        return jax.lax.fori_loop(0, work.steps, step, (sampler.init(key, theta, target), totals))
+        return jax.lax.fori_loop(0, work.steps, step, (state, totals))
 
-    return loop
+    return Loop(sampler.init(key, start, bind(data)), run)
 
 
-def noise(normal: Callable[..., jax.Array], key: jax.Array, work: Work) -> Loop:
+def noise(normal: Callable[..., jax.Array], start: jax.Array, key: jax.Array, work: Work) -> Loop:
     """As many normal numbers as parameters, added to them."""
 
-    def loop(data: PosteriorData, theta: jax.Array) -> jax.Array:
+    def run(data: PosteriorData, theta: jax.Array) -> jax.Array:
         def step(index: jax.Array, theta: jax.Array) -> jax.Array:
             return theta + RATE * normal(step_key(key, 0, index), theta.shape, theta.dtype)
 
         return jax.lax.fori_loop(0, work.steps, step, theta)
 
-    return loop
+    return Loop(start, run)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ METHODS = {
 FITS = {
     "laplace": LaplaceConfig(map_steps=50, steps=2000),
     "mean field": MeanFieldConfig(
-        epochs=4000, batch_size=24, samples=4, optimiser=AdamConfig(learning_rate=0.03), sigma_init=0.3, steps=2000
+        epochs=2000, batch_size=24, samples=4, optimiser=AdamConfig(learning_rate=0.03), sigma_init=0.3, steps=2000
     ),
 }
 """Fitted normals: the one has the covariance of a Gaussian posterior, the other the diagonal of its precision."""

@@ -2,13 +2,11 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from bnn_atlas.config.posterior import (
     GaussianLikelihood,
     HeteroscedasticLikelihood,
-    LearnedNoiseLikelihood,
     MLPConfig,
     NormalPrior,
     StandardNormalPrior,
@@ -65,12 +63,3 @@ def linear(chains: int = 4, temperature: float = 1.0, features: int = 4) -> Gaus
     covariance = temperature * np.linalg.inv(precision)
     starts = np.random.default_rng(2).multivariate_normal(mean, covariance, size=chains)
     return Gaussian(Problem(posterior, posterior_data(x, y, prior), starts.astype(np.float32)), mean, covariance)
-
-
-def learned_noise_line() -> tuple[Posterior, PosteriorData, np.ndarray, np.ndarray]:
-    """Two-feature linear regression with bias and learned noise."""
-    posterior, prior = build_posterior(
-        MLPConfig(hidden=()), LearnedNoiseLikelihood(), StandardNormalPrior(), temperature=1.0, features=2
-    )
-    x, y = regression(rows=30, features=2)
-    return posterior, posterior_data(x, y, prior), jnp.asarray(x), jnp.asarray(y)

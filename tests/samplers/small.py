@@ -4,20 +4,19 @@ from bnn_atlas.config.methods import AdjustedMCLMCConfig, BlackJAXMCLMCConfig, H
 from bnn_atlas.config.sgmcmc import AdaptiveSGHMCConfig, CyclicalSchedule, SGHMCCLRPrecConfig, SGLDConfig
 from bnn_atlas.config.variational import LaplaceConfig, MAPConfig, MeanFieldConfig
 
-EPOCHS = {"epochs": 12, "burn_in_epochs": 4, "ensemble_every": 2, "batch_size": 10, "step_size": 1e-4}
+EPOCHS = {"epochs": 8, "burn_in_epochs": 4, "ensemble_every": 2, "batch_size": 10, "step_size": 1e-4}
+THIRDS = {"warmup": 30, "phases": (1 / 3, 1 / 3, 1 / 3), "steps": 6, "thinning": 2}
 
 SMALL = {
-    "hmc": HMCConfig(
-        burn_in=25, steps=20, step_size=0.05, trajectory_length=0.2, adapt_step_size=True, mass="diagonal"
-    ),
-    "nuts": NUTSConfig(warmup=25, steps=20, step_size=0.05, max_doublings=4),
-    "adjusted mclmc": AdjustedMCLMCConfig(warmup=25, steps=20, step_size=0.05),
-    "mclmc": MCLMCConfig(warmup=100, steps=20, thinning=2, diagonal_preconditioning=True, energy_guard=0.3),
-    "mclmc, tuned by blackjax": BlackJAXMCLMCConfig(warmup=100, steps=20, thinning=2),
+    "hmc": HMCConfig(burn_in=20, steps=5, step_size=0.05, trajectory_length=0.1, adapt_step_size=True, mass="diagonal"),
+    "nuts": NUTSConfig(warmup=20, steps=5, step_size=0.1, max_doublings=2),
+    "adjusted mclmc": AdjustedMCLMCConfig(warmup=20, steps=5, step_size=0.1, first_steps=2, max_integration_steps=3),
+    "mclmc": MCLMCConfig(**THIRDS, diagonal_preconditioning=True, energy_guard=0.3),
+    "mclmc, tuned by blackjax": BlackJAXMCLMCConfig(**THIRDS),
     "sgld": SGLDConfig(**EPOCHS),
     "sghmc, cyclical, preconditioned": SGHMCCLRPrecConfig(**EPOCHS, schedule=CyclicalSchedule(cycle_epochs=2)),
-    "adaptive sghmc": AdaptiveSGHMCConfig(burn_in=20, steps=20, thinning=2, batch_size=10, step_size=1e-3),
-    "mean field": MeanFieldConfig(epochs=5, batch_size=10, samples=2, steps=20),
-    "laplace": LaplaceConfig(map_steps=20, steps=20),
-    "map": MAPConfig(epochs=5, batch_size=10),
+    "adaptive sghmc": AdaptiveSGHMCConfig(burn_in=8, steps=8, thinning=2, batch_size=10, step_size=1e-3),
+    "mean field": MeanFieldConfig(epochs=4, batch_size=10, samples=2, steps=5),
+    "laplace": LaplaceConfig(map_steps=0, steps=5),
+    "map": MAPConfig(epochs=4, batch_size=10),
 }

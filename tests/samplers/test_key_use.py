@@ -14,6 +14,7 @@ from jax.extend.random import define_prng_impl
 
 from bnn_atlas import keys, threefry
 from bnn_atlas.placement import Placement
+from bnn_atlas.posterior.density import Posterior, PosteriorData, Target, binder
 from bnn_atlas.samplers import run as runner
 
 from .harness import build
@@ -55,19 +56,27 @@ class Recorder:
 RECORDER = Recorder()
 
 
+split_bits = jax.jit(threefry._split, static_argnums=1)
+random_bits = jax.jit(threefry._random_bits, static_argnums=(1, 2))
+child = jax.jit(threefry._fold_in)
+
+
 def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     jax.debug.callback(RECORDER.split, key)
-    return threefry._split(key, shape)
+    with jax.disable_jit(False):
+        return split_bits(key, shape)
 
 
 def _random_bits(key: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Array:
     jax.debug.callback(RECORDER.drawn, key)
-    return threefry._random_bits(key, width, shape)
+    with jax.disable_jit(False):
+        return random_bits(key, width, shape)
 
 
 def _fold_in(key: jax.Array, number: Any) -> jax.Array:
     jax.debug.callback(RECORDER.folded, key, jnp.asarray(number))
-    return threefry._fold_in(key, number)
+    with jax.disable_jit(False):
+        return child(key, number)
 
 
 RECORDING: Any = define_prng_impl(
@@ -81,8 +90,26 @@ RECORDING: Any = define_prng_impl(
 )
 
 
+def bind_compiled(posterior: Posterior) -> Any:
+    """As `binder`, with densities that are compiled whatever is around them: they use no keys."""
+    bind = binder(posterior)
+
+    def compiled(function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            with jax.disable_jit(False):
+                return function(*arguments)
+
+        return call
+
+    def bound(data: PosteriorData) -> Target:
+        target = bind(data)
+        return target._replace(evaluate=compiled(target.evaluate), estimate=compiled(target.estimate))
+
+    return bound
+
+
 class OpByOp(Placement):
-    """Runs the chains one after another without compiling."""
+    """Runs the chains one after another, and only their densities compiled."""
 
     def map(self, function: Any, specs: Any = None) -> Any:
         return Loop(function)
@@ -109,6 +136,7 @@ class Loop:
 @pytest.fixture
 def recorder(monkeypatch):
     monkeypatch.setattr(keys, "THREEFRY", RECORDING)
+    monkeypatch.setattr(runner, "binder", bind_compiled)
     monkeypatch.setattr(runner, "Placement", lambda chains, shards: OpByOp(chains, jax.local_devices()[:1]))
     RECORDER.__init__()
     return RECORDER

@@ -6,8 +6,9 @@ import numpy as np
 import optax
 import pytest
 
+from bnn_atlas.config.base import ConfigError, validated
 from bnn_atlas.config.posterior import NormalPrior
-from bnn_atlas.config.variational import AdamConfig, MAPConfig, SGDConfig
+from bnn_atlas.config.variational import AdamConfig, MAPConfig, MeanFieldConfig, SGDConfig
 from bnn_atlas.training.optimise import build_deep_ensemble, build_map, scale_by_adam
 
 from ..variational.fitting import Case, Fit, drive, line
@@ -97,3 +98,12 @@ def test_adam_is_the_one_of_optax():
             each.update(gradient, state) for each, state in zip((ours, theirs), states, strict=True)
         )
         np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+def test_settings_name_what_is_allowed():
+    given = {"optimiser": {"kind": "sgd", "learning_rate": 3e-7}}
+    assert validated(MAPConfig, given, "study").optimiser == SGDConfig(learning_rate=3e-7, momentum=0.9)
+    with pytest.raises(ConfigError, match=r"study: optimiser\.kind = 'rmsprop': allowed are 'sgd', 'adam'"):
+        validated(MAPConfig, {"optimiser": {"kind": "rmsprop"}}, "study")
+    with pytest.raises(ConfigError, match=r"study: optimiser\.learning_rate"):
+        validated(MeanFieldConfig, {"optimiser": {"kind": "sgd"}}, "study")

@@ -14,16 +14,19 @@ from bnn_atlas.config.posterior import (
     GlorotPrior,
     LaplacePrior,
     LogisticPrior,
+    MLPConfig,
     NormalPrior,
 )
 from bnn_atlas.config.variational import LaplaceConfig
 from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.posterior.density import build_posterior, posterior_data
+from bnn_atlas.training import lbfgs
 from bnn_atlas.variational import structure
 from bnn_atlas.variational.curvature import gauss_newton
 from bnn_atlas.variational.laplace import build_laplace
 from bnn_atlas.variational.structure import apply_root, chosen, factorise, separable
 
-from .fitting import LIKELIHOODS, Case, Fit, drive, line, some_theta, tanh_network
+from .fitting import LIKELIHOODS, Case, Fit, drive, line, rows, some_theta, tanh_network
 
 PRIORS = {
     "wide": NormalPrior(loc=0.2, scale=3.0),
@@ -176,7 +179,21 @@ def test_without_steps_the_warm_start_is_the_centre_and_its_distance_is_reported
     np.testing.assert_array_equal(found.state.search.position, start)
     distance = np.sqrt(np.full(4, 0.5) @ regression.precision @ np.full(4, 0.5))
     np.testing.assert_allclose(found.statistics["newton_decrement"][0], distance, rtol=1e-8)
-    assert "posterior standard deviations away from a maximum" in caplog.text
+    assert caplog.text.strip().endswith("raise map_steps")
+
+
+def test_a_search_that_ended_by_itself_is_told_apart(caplog):
+    """A relu network, which has its maxima on kinks."""
+    x, y = rows()
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=(3,)), GaussianLikelihood(sigma=0.3), NormalPrior(), temperature=1.0, features=3
+    )
+    case = Case(posterior, posterior_data(x, y, prior))
+    sampler = build_laplace(LaplaceConfig(map_tolerance=1e-6, steps=1), *case)
+    with caplog.at_level(logging.WARNING):
+        found = drive(sampler, case, some_theta(case))
+    assert found.state.search.stalls == lbfgs.LAST_STALL
+    assert "the search found nothing higher, as on a kink of relu" in caplog.text
 
 
 def test_a_logistic_prior_has_its_own_curvature():

@@ -88,7 +88,7 @@ class LaplaceConfig(ChainConfig):
     structure: Literal["full", "last_layer", "diagonal", "kronecker"] = "full"
     """`full`: all P x P entries; `last_layer`: those of the last layer and of the likelihood's own parameters, all else
     fixed at the maximum; `diagonal`; `kronecker`: one Kronecker product per dense layer (Gaussian priors only)."""
-    map_steps: NonNegativeInt = 1000
+    map_steps: NonNegativeInt = 2000
     """At most so many full-data L-BFGS steps from the warm start to the maximum."""
     map_tolerance: Annotated[float, Field(ge=0)] = 1e-3
     """Length of the gradient of the log posterior at which a chain is at its maximum."""

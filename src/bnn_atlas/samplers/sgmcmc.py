@@ -27,7 +27,6 @@ from bnn_atlas.config.sgmcmc import (
 from bnn_atlas.posterior.density import Evaluation, LogDensity, Target
 from bnn_atlas.samplers import minibatch
 from bnn_atlas.samplers.base import Phase, Sampler, Statistic
-from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.schedules import Schedule, build_schedule
 
 AnySGMCMCConfig = SGLDConfig | PSGLDConfig | SGHMCConfig | SGHMCCLRConfig | SGHMCCLRPrecConfig
@@ -100,7 +99,7 @@ def step(
         mass = preconditioner.mass(averages)
         variance = preconditioner.noise(mass, step_size, 1 - momentum_decay)
     root = jnp.sqrt(step_size)
-    momentum = root * gradient + jnp.sqrt(variance) * standard_normal(key, gradient.shape, gradient.dtype)
+    momentum = root * gradient + jnp.sqrt(variance) * jax.random.normal(key, gradient.shape, gradient.dtype)
     if state.momentum is not None:
         momentum = momentum_decay * state.momentum + momentum
     position = jnp.where(finite, state.position + root * momentum / mass, state.position)

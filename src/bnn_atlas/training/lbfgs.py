@@ -14,6 +14,8 @@ MEMORY = 10
 """Pairs of steps and gradient changes that stand for the inverse Hessian."""
 ROUNDING = 8
 """Values that differ by fewer units in the last place count as equal."""
+LAST_STALL = 2
+"""Steps in a row that lead no higher, after which the search is over; after one the memory is emptied."""
 
 _optimiser = optax.lbfgs(memory_size=MEMORY)
 
@@ -26,7 +28,7 @@ class LBFGSState(NamedTuple):
     gradient: Array
     memory: Any
     stalls: Array
-    """Steps in a row that led no higher: after one the memory is emptied, after two the search is over."""
+    """Steps in a row that led no higher."""
 
 
 def start(position: Array, target: Target) -> LBFGSState:
@@ -41,7 +43,7 @@ def step(state: LBFGSState, target: Target, tolerance: float) -> LBFGSState:
     A step to where the log posterior is lower or not finite is taken back, and so is one to where it is equal within
     rounding but steeper; the next one starts anew along the gradient.
     """
-    active = (jnp.linalg.norm(state.gradient) > tolerance) & (state.stalls < 2)
+    active = (jnp.linalg.norm(state.gradient) > tolerance) & (state.stalls < LAST_STALL)
     return jax.lax.cond(active, lambda state: _climb(state, target), lambda state: state, state)
 
 

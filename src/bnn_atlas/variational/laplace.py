@@ -49,10 +49,11 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
     The temperature T moves no maximum and multiplies the covariance. `last_layer` draws only the last layer's scalars
     (and a learned log sigma), from the conditional of the full approximation with all others at the maximum.
 
-    Statistics, all of the fit: `gradient_norm`, the length of the gradient of the untempered log posterior at the
-    maximum; `newton_decrement` = sqrt(g^T H^-1 g), about how many posterior standard deviations (at T = 1) the maximum
-    is away; `log_evidence`, Laplace's estimate of log of the integral of (likelihood x prior)^(1 / T) (over the scalars
-    that are drawn); `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it.
+    Statistics, all of the fit: `gradient_norm`, the length of the gradient g of the untempered log posterior at the
+    maximum (on the kinks of relu it need not vanish); `newton_decrement` = sqrt(g^T H^-1 g), about how many posterior
+    standard deviations (at T = 1) away it would vanish; `log_evidence`, Laplace's estimate of log of the integral of
+    (likelihood x prior)^(1 / T) over the scalars that are drawn; `divergent`, 1 if the density of a draw was not
+    finite, which repeats the draw before it.
 
     Raises:
         ValueError: the prior's curvature is not positive everywhere; a matrix is too large; or the structure does not
@@ -103,10 +104,13 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
         decrement = float(jnp.linalg.norm(back(jnp.asarray(state.search.gradient[select]))[0]))
         if not decrement <= 1:
             log.warning(
-                "a Laplace approximation is %.3g posterior standard deviations away from a maximum (gradient norm "
-                "%.3g): raise map_steps, or use float64: true",
+                "a Laplace approximation is %.3g posterior standard deviations away from where the gradient vanishes "
+                "(its norm is %.3g): %s",
                 decrement,
                 np.linalg.norm(state.search.gradient),
+                "the search found nothing higher, as on a kink of relu; a smooth activation or float64: true may help"
+                if state.search.stalls >= lbfgs.LAST_STALL
+                else "raise map_steps",
             )
         return state._replace(
             form=root,
