@@ -8,7 +8,10 @@ from snakemake.utils import min_version
 sys.path.insert(0, f"{workflow.basedir}/src")
 from bnn_atlas.checks import require_slurm
 from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.evaluation import OUTSIDE, TEST
 from bnn_atlas.config.settings import load_atlas
+from bnn_atlas.config.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.studies import FIGURES
 from bnn_atlas.figures import r_setup
 from bnn_atlas.relay import relay_sigterm
 
@@ -26,6 +29,7 @@ except ConfigError as error:
     raise SystemExit(f"Configuration error\n{error}")
 config.update(ATLAS.settings.model_dump(mode="json"))
 SCALE = ATLAS.settings.scale
+RUNS = [run for study in ATLAS.studies.values() for run in study.runs.values()]
 RESULTS = f"{ATLAS.settings.results}/{SCALE}"
 MISSING_R = r_setup.available()
 
@@ -33,9 +37,11 @@ MISSING_R = r_setup.available()
 wildcard_constraints:
     dataset="|".join(ATLAS.datasets),
     study="|".join(ATLAS.studies),
-    run="|".join(sorted({re.escape(name) for study in ATLAS.studies.values() for name in study.runs})),
+    run="|".join(sorted({re.escape(run.name) for run in RUNS})),
     split=r"\d+",
     block=r"\d+",
+    set="|".join({TEST, *(name for run in RUNS for name in run.config.evaluate.sets)}),
+    reference="|".join(sorted({re.escape(n) for run in RUNS for n in run.config.evaluate.references})) or "none",
 
 
 localrules:
@@ -57,7 +63,7 @@ include: "workflow/rules/metrics.smk"
 include: "workflow/rules/diagnostics.smk"
 
 
-for study in ATLAS.studies:
+for study in FIGURES.keys() & ATLAS.studies.keys():
 
     include: f"workflow/rules/figures_{study}.smk"
 

@@ -126,7 +126,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=3, help="times that each is measured (default 3; the two largest fewer)"
     )
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a measurement, about (default 0.5)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a measurement, about (default 1)")
     parser.add_argument(
         "--work",
         nargs=3,
@@ -137,7 +137,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--only", nargs="+", default=[], help="contestants whose name has one of these words")
     parser.add_argument("--depth", type=int, default=4, help="hidden layers (default 4)")
-    parser.add_argument("--call-flop", type=float, default=CALL_FLOP, help="of a call of a loop (default 2e10)")
+    parser.add_argument("--call-flop", type=float, default=CALL_FLOP, help="of a call of a loop (default 2e11)")
     parser.add_argument("--prepare", action="store_true", help="compile everything into --cache and measure nothing")
     parser.add_argument("--again", action="store_true", help="measure also what the output has already")
     parser.add_argument("--cache", type=Path, default=CACHE, help="compiled programs (default results/benchmark-cache)")

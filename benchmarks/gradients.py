@@ -88,7 +88,7 @@ def build(gradients: int, folder: Path) -> dict[str, Callable[[], float]]:
         HeteroscedasticLikelihood(head="softplus"),
         StandardNormalPrior(),
         temperature=1.0,
-        features=FEATURES,
+        shape=(FEATURES,),
     )
     data = posterior_data(generator.normal(size=(ROWS, FEATURES)), generator.normal(size=ROWS), prior)
     keys = jax.random.split(jax.random.key(0), CHAINS)

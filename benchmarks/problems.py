@@ -64,7 +64,7 @@ def _build(
         likelihood,
         StandardNormalPrior(),
         temperature=1.0,
-        features=x.shape[1],
+        shape=x.shape[1:],
         classes=classes,
         micro_batches=micro_batches,
         shards=shards,

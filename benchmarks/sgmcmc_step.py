@@ -7,6 +7,7 @@ momentum. `noise` draws the random numbers of a step alone.
 
 import argparse
 import csv
+import os
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -17,6 +18,8 @@ from machine import matmul_gflops, processor
 
 from bnn_atlas.runtime import configure
 
+# One core for all threads, or those that wait for work would be counted.
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 configure(1)
 
 import jax
@@ -35,6 +38,7 @@ from bnn_atlas.config.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig
 from bnn_atlas.keys import Role, role_key, step_key
 from bnn_atlas.posterior.density import PosteriorData, Target, binder, build_posterior, posterior_data
 from bnn_atlas.samplers import minibatch
+from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.sgmcmc import build_sgmcmc
 
 RATE = 1e-7
@@ -125,7 +129,7 @@ def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
         work.likelihood,
         NormalPrior(scale=0.3),
         temperature=1.0,
-        features=work.features,
+        shape=(work.features,),
         classes=work.classes,
     )
     x = generator.normal(size=(work.rows, work.features))
@@ -144,7 +148,7 @@ def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
         "sgd": descent(optax.sgd(RATE), start, bind, key, work),
         "sgd momentum": descent(optax.sgd(RATE, momentum=DECAY), start, bind, key, work),
         **{name: chain(config, start, data, bind, key, work) for name, config in samplers.items()},
-        "noise": noise(jax.random.normal, start, key, work),
+        "noise": noise(start, key, work),
     }
 
     def timer(loop: Loop) -> Callable[[], float]:
@@ -214,12 +218,12 @@ def chain(
     return Loop(sampler.init(key, start, bind(data)), run)
 
 
-def noise(normal: Callable[..., jax.Array], start: jax.Array, key: jax.Array, work: Work) -> Loop:
+def noise(start: jax.Array, key: jax.Array, work: Work) -> Loop:
     """As many normal numbers as parameters, added to them."""
 
     def run(data: PosteriorData, theta: jax.Array) -> jax.Array:
         def step(index: jax.Array, theta: jax.Array) -> jax.Array:
-            return theta + RATE * normal(step_key(key, 0, index), theta.shape, theta.dtype)
+            return theta + RATE * standard_normal(step_key(key, 0, index), theta)
 
         return jax.lax.fori_loop(0, work.steps, step, theta)
 

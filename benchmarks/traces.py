@@ -5,7 +5,8 @@ replaced by nothing, in turn. Every tenth draw is kept, as in the papers' settin
 
 reading: 1,000 chains x 1,000 draws x 946 parameters (3.8 GB, blocks of 100 chains), written into --folder; one layer of
 the pooled trace, and as many bytes of the same files in plain reads, in turn, from the page cache and after the system
-was asked to forget these files (which it does for this machine's memory; a host below it may still hold them).
+was asked to forget these files (which it does for this machine's memory; a host below it may still hold them). Also how
+far the resident memory rises while the layer is read.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import numpy as np
 import pandas as pd
 import report
 from machine import cores, processor
+from memory import resident
 from work import STEP_SIZE, Work
 
 HERE = Path(__file__).parent
@@ -48,6 +50,8 @@ def main() -> None:
     gradients = 4 * WORK.chains * options.steps * (options.segments + 1) * options.rounds * 2
     print(f"writing: about {gradients / 25_000 / 60:.0f} minutes on two cores; reading: about a minute on a local disk")
     options.output.mkdir(parents=True, exist_ok=True)
+    if options.folder:
+        options.folder.mkdir(parents=True, exist_ok=True)
     if options.only != "reading":
         finish(options.output / "trace_writing.csv", writing(options), report.trace_writing)
     if options.only != "writing":
@@ -171,9 +175,12 @@ def reading(options: argparse.Namespace) -> list[dict[str, Any]]:
                 for name, read in (("layer", layer_of_pool), ("plain", plain)):
                     if cache == "cold":
                         forget(files)
+                    before = resident("VmRSS")
+                    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is counted anew
                     begun = time.perf_counter()
                     count = read()
                     rate = count / (time.perf_counter() - begun)
+                    memory = (resident("VmHWM") - before) / 1e6
                     rows.append(
                         {
                             "chains": chains,
@@ -186,9 +193,13 @@ def reading(options: argparse.Namespace) -> list[dict[str, Any]]:
                             "megabytes": round(count / 1e6, 1),
                             "megabytes_per_second": round(rate / 1e6, 1),
                             "written_megabytes_per_second": round(written / 1e6, 1),
+                            "memory_megabytes": round(memory, 1),
                         }
                     )
-                    print(f"{name}, {cache}: {count / 1e6:.0f} MB at {rate / 1e6:.0f} MB/s", flush=True)
+                    print(
+                        f"{name}, {cache}: {count / 1e6:.0f} MB at {rate / 1e6:.0f} MB/s, memory {memory:+.0f} MB",
+                        flush=True,
+                    )
         return rows
 
 

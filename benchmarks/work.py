@@ -12,8 +12,10 @@ STEP_SIZE = 1e-4
 """Small enough for every proposal to be accepted, whatever the network."""
 DECOHERENCE = 1.0
 """L of MCLMC."""
-CALL_FLOP = 2e10
-"""FLOP of the gradients in one call of a compiled loop, about: a tenth of a second on two cores."""
+CALL_FLOP = 2e11
+"""FLOP of the gradients in one call of a compiled loop, about: a second on two cores."""
+LONG_FLOP, HEAVY_FLOP = 2e10, 1e11
+"""FLOP of a gradient of all chains that takes about a tenth of a second and half a second on two cores."""
 STORED_STEPS = 1000
 """Most steps of one call, and so states that it returns."""
 
@@ -42,19 +44,19 @@ class Work(NamedTuple):
         return f"{width}, {self.rows:,} rows, {self.chains} chain{'s' * (self.chains > 1)}"
 
     def steps(self, gradients: int) -> int:
-        """Steps of one call, of so many gradients each: a multiple of ten, or fewer than ten where each takes long."""
+        """Steps of one call, of so many gradients each: a multiple of ten, or one where each takes long."""
         count = min(int(self.call_flop / (self.flop * self.chains * gradients)), STORED_STEPS)
-        return count // 10 * 10 or max(count, 1)
+        return 1 if self.is_heavy else max(10, count // 10 * 10)
 
     @property
     def is_heavy(self) -> bool:
         """A gradient of all chains takes about half a second or more on two cores."""
-        return self.flop * self.chains > 5 * CALL_FLOP
+        return self.flop * self.chains > HEAVY_FLOP
 
     @property
     def leapfrog_steps(self) -> int:
         """Leapfrog steps of a trajectory of HMC: ten, or two where a gradient takes long."""
-        return 10 if self.flop * self.chains < CALL_FLOP else 2
+        return 10 if self.flop * self.chains < LONG_FLOP else 2
 
     def data(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Rows [n, features] and targets [n]."""

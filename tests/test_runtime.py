@@ -39,6 +39,7 @@ print(json.dumps(found))
     assert cpu["XLA_FLAGS"].split() == [
         "--xla_force_host_platform_device_count=3",
         "--xla_cpu_multi_thread_eigen=false",
+        "--xla_cpu_prefer_vector_width=512",
     ]
     assert (cpu["JAX_PLATFORMS"], cpu["JAX_ENABLE_X64"]) == ("cpu", "0")
     assert (gpu["JAX_PLATFORMS"], gpu["JAX_ENABLE_X64"]) == ("cuda", "1")

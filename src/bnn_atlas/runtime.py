@@ -28,7 +28,10 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
             "device: gpu needs JAX for CUDA, which this environment does not have: run `make setup DEVICE=gpu` "
             "(with --sdm conda, envs/python-gpu.yaml has it), or set device: cpu in config/config.yaml"
         )
-    flags = f"--xla_force_host_platform_device_count={max(threads, shards)} --xla_cpu_multi_thread_eigen=false"
+    flags = (
+        f"--xla_force_host_platform_device_count={max(threads, shards)} --xla_cpu_multi_thread_eigen=false "
+        "--xla_cpu_prefer_vector_width=512"
+    )
     settings = {
         "XLA_FLAGS": flags,
         "JAX_PLATFORMS": "cpu" if device == "cpu" else "cuda",

@@ -1,5 +1,7 @@
 """Every registered data set from the real files (needs BNN_ATLAS_MIRROR)."""
 
+import hashlib
+import json
 import os
 from collections.abc import Callable
 from functools import cache
@@ -8,11 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bnn_atlas.config.datasets import CsvReader, load_registry
+from bnn_atlas.config.datasets import CsvReader, KerasReader, load_registry
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.download import fetch
+from bnn_atlas.data.orders import tfds_order
+from bnn_atlas.data.predictions import Predictions, prepare_predictions
 from bnn_atlas.data.prepare import prepare
+from bnn_atlas.data.readers import keras_imdb
+from bnn_atlas.data.scaling import input_statistics
 
 MIRROR = os.environ.get("BNN_ATLAS_MIRROR", "")  # read before a fixture hides it from the tests
 if not MIRROR:
@@ -21,22 +27,45 @@ if not MIRROR:
     )
 
 REGISTRY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")
-DOWNLOADED = sorted(name for name, entry in REGISTRY.items() if entry.files)
+DOWNLOADED = sorted(name for name, entry in REGISTRY.items() if entry.files and entry.kind == "table")
+NOT_THERE = {"cifar10", "cifar100", "svhn", "kmnist"}
+IMAGES = sorted(name for name, e in REGISTRY.items() if e.files and e.kind == "image" and name not in NOT_THERE)
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Dataset]:
-    """Downloads, verifies and prepares a data set once."""
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Path]]:
+    """Downloads and verifies the files of a data set once."""
     folder = tmp_path_factory.mktemp("raw")
 
     @cache
-    def get(name: str) -> Dataset:
+    def get(name: str) -> list[Path]:
         entry = REGISTRY[name]
-        paths = [
+        return [
             fetch(entry, file.name, folder / name / file.name, mirror=MIRROR, cache=folder / "cache")
             for file in entry.files
         ]
-        return prepare(name, entry, paths)
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def prepared(raw: Callable[[str], list[Path]]) -> Callable[[str], Dataset]:
+    """Prepares a data set once."""
+
+    @cache
+    def get(name: str) -> Dataset:
+        return prepare(name, REGISTRY[name], raw(name))
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def reference(raw: Callable[[str], list[Path]]) -> Callable[[str], Predictions]:
+    """Prepares published predictions once."""
+
+    @cache
+    def get(name: str) -> Predictions:
+        return prepare_predictions(name, REGISTRY[name], raw(name))
 
     return get
 
@@ -65,6 +94,8 @@ FIRST_ROWS = {
     "wine_red": ({"fixed_acidity": 7.4, "alcohol": 9.4}, 5),
     "boston": ({"crim": 0.00632, "lstat": 4.98}, 24),
     "ionosphere": ({"attribute_1": 1, "attribute_3": 0.99539, "attribute_34": -0.453}, 1),
+    "airfoil_mile": ({"frequency": 800, "displacement_thickness": 0.00266337}, 126.201),
+    "synthetic_regression_1x": ({"x": -3.0}, -2.85098575409663),
     "adult": ({"age": 39, "workclass=State-gov": 1, "workclass=Private": 0, "native_country=United-States": 1}, 0),
 }
 
@@ -119,3 +150,141 @@ def test_publishers_bike_file_is_accepted_too(prepared: Callable[[str], Dataset]
     assert verify(tmp_path / "hour.csv", file).sha256 == file.sha256
     ours = prepare("bikesharing", REGISTRY["bikesharing"], [tmp_path / "hour.csv"])
     np.testing.assert_array_equal(ours.x, prepared("bikesharing").x)
+
+
+@pytest.mark.parametrize("name", ["airfoil", "concrete", "energy", "protein", "yacht", "ionosphere"])
+def test_table_of_the_mile_papers_is_the_publishers(name: str, prepared: Callable[[str], Dataset]) -> None:
+    ours, mile = prepared(name), prepared(f"{name}_mile")
+    assert ours.feature_names == mile.feature_names
+    np.testing.assert_array_equal(ours.x, mile.x)
+    # The workbook of concrete has its targets in binary, the other file in decimal.
+    np.testing.assert_allclose(ours.y, mile.y, rtol=1e-14 if name == "concrete" else 0)
+
+
+# First labels of both parts.
+IMAGE_SETS = {
+    "mnist": ([5, 0, 4, 1, 9, 2, 1, 3], [7, 2, 1, 0, 4, 1, 4, 9]),
+    "fashion_mnist": ([9, 0, 0, 3, 0, 2, 7, 2], [9, 2, 1, 1, 6, 1, 4, 6]),
+    "cifar10_jpeg": ([6, 9, 9, 4, 1, 1, 2, 7], [3, 8, 8, 0, 6, 6, 1, 6]),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images(name: str, prepared: Callable[[str], Dataset]) -> None:
+    entry, dataset = REGISTRY[name], prepared(name)
+    assert dataset.x.shape == (entry.rows, *entry.shape)
+    assert dataset.x.dtype == np.uint8
+    assert (dataset.x.min(), dataset.x.max()) == (0, 255)
+    assert dataset.published_train == entry.published_train
+    division = dataset.published_train or 0
+    if name in IMAGE_SETS:
+        train, test = IMAGE_SETS[name]
+        assert dataset.y[:8].tolist() == train
+        assert dataset.y[division : division + 8].tolist() == test
+    if name not in ("mnist", "cifar10_first4000"):
+        for part in (dataset.y[:division], dataset.y[division:]):
+            assert set(np.bincount(part, minlength=10).tolist()) == {len(part) // 10}
+
+
+def test_pixels_of_mnist(prepared: Callable[[str], Dataset]) -> None:
+    x = prepared("mnist").x[:, :, :, 0]
+    mean, scale = input_statistics(prepared("mnist"), np.arange(60000), "channels")
+    constants = REGISTRY["mnist"].published_scaling
+    assert constants is not None
+    np.testing.assert_allclose([*mean / 255, *scale / 255], [*constants.mean, *constants.scale], atol=5e-5)
+    # The first image, a 5, begins in row 5 with 3 18 18 18 126 136 175 26 166 255 247 127.
+    assert x[0, 5, 12:24].tolist() == [3, 18, 18, 18, 126, 136, 175, 26, 166, 255, 247, 127]
+    assert np.bincount(prepared("mnist").y[:60000]).tolist() == [
+        5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949
+    ]  # fmt: skip
+
+
+MD5 = {
+    "mnist": ["f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+              "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c"],
+    "fashion_mnist": ["8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+                      "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MD5)
+def test_files_have_the_published_md5(name: str, raw: Callable[[str], list[Path]]) -> None:
+    assert [hashlib.md5(path.read_bytes()).hexdigest() for path in raw(name)] == MD5[name]
+
+
+def test_lossy_cifar_has_the_order_of_the_lossless_images(prepared: Callable[[str], Dataset]) -> None:
+    lossless, lossy = prepared("cifar10_first4000"), prepared("cifar10_jpeg")
+    np.testing.assert_array_equal(lossless.y, lossy.y[:4000])
+    squares = ((lossless.x.astype(np.float32) - lossy.x[:4000]) ** 2).mean(axis=(1, 2, 3))
+    assert 25 < 10 * np.log10(255**2 / np.median(squares)) < 35
+    # Any image of another place is much further away.
+    shuffled = ((lossless.x.astype(np.float32) - lossy.x[1:4001]) ** 2).mean(axis=(1, 2, 3))
+    assert squares.max() < np.quantile(shuffled, 0.01)
+
+
+def test_order_of_tensorflow_datasets() -> None:
+    np.testing.assert_array_equal(tfds_order("test", 10000), np.load(Path(MIRROR) / "cifar10" / "tfds_order_test.npy"))
+
+
+def test_reviews(prepared: Callable[[str], Dataset]) -> None:
+    dataset = prepared("imdb")
+    assert (dataset.x.dtype, dataset.x.shape, dataset.vocabulary) == (np.int32, (50000, 100), 20000)
+    assert (dataset.x.min(), dataset.x.max()) == (0, 19999)
+    assert [np.bincount(part).tolist() for part in np.split(dataset.y, 2)] == [[12500, 12500]] * 2
+    ranks = json.loads((Path(MIRROR) / "imdb" / "imdb_word_index.json").read_text())
+    words = {rank + 3: word for word, rank in ranks.items()} | {0: "", 1: "<start>", 2: "<unknown>"}
+    # The first training review of keras.datasets.imdb, which ends like this; the first test review fits into 100.
+    assert " ".join(words[i] for i in dataset.x[0, -8:].tolist()) == "after all that was shared with us all"
+    assert dataset.y[:5].tolist() == [1, 0, 0, 1, 0]
+    first = [words[i] for i in dataset.x[25000].tolist()]
+    assert " ".join(first).split()[:7] == ["<start>", "please", "give", "this", "one", "a", "miss"]
+    assert first[:32] == [""] * 32
+
+
+def test_reviews_are_in_keras_order(prepared: Callable[[str], Dataset]) -> None:
+    path = Path(MIRROR) / "imdb" / "keras_imdb_rebuilt.npz"
+    parts = keras_imdb.read(path, "tokens_npz")
+    with np.load(path) as arrays:
+        orders = {part: arrays[f"{part}_keras_order"] for part in ("train", "test")}
+    state = np.random.RandomState(113)
+    for i, part in enumerate(("train", "test")):
+        order = np.arange(25000)
+        state.shuffle(order)
+        np.testing.assert_array_equal(order, orders[part])
+        tokens, offsets, labels = parts[part]
+        rows = slice(25000 * i, 25000 * (i + 1))
+        np.testing.assert_array_equal(prepared("imdb").y[rows], labels[orders[part]])
+        for row in (0, 1, 24999):
+            review = tokens[offsets[orders[part][row]] : offsets[orders[part][row] + 1]] + 3
+            review = np.concatenate([np.zeros(100, int), [1], np.where(review < 20000, review, 2)])[-100:]
+            np.testing.assert_array_equal(prepared("imdb").x[rows][row], review)
+
+
+def test_published_layout_gives_the_registered_content(raw: Callable[[str], list[Path]], tmp_path: Path) -> None:
+    # The mirror's reviews, written as lists in object arrays like the published imdb.npz.
+    parts = keras_imdb.read(raw("imdb")[0], "tokens_npz")
+    arrays = {}
+    for part, (tokens, offsets, labels) in parts.items():
+        lists = np.empty(len(labels), dtype=object)
+        lists[:] = [piece.tolist() for piece in np.split(tokens, offsets[1:-1])]
+        arrays |= {f"x_{part}": lists, f"y_{part}": labels}
+    np.savez(tmp_path / "imdb.npz", **arrays)
+    entry = REGISTRY["imdb"]
+    reader = verify(tmp_path / "imdb.npz", entry.files[0]).read
+    assert isinstance(reader, KerasReader)
+    assert reader.format == "keras_npz"
+
+
+def test_published_hmc_of_imdb(prepared: Callable[[str], Dataset], reference: Callable[[str], Predictions]) -> None:
+    labels = prepared("imdb").y[25000:]
+    probabilities = reference("hmc_imdb").probabilities
+    assert (probabilities.dtype, probabilities.shape) == (np.float32, (25000, 2))
+    assert (probabilities.argmax(axis=1) == labels).mean() == pytest.approx(0.8756, abs=1e-9)
+
+
+def test_published_hmc_of_cifar(prepared: Callable[[str], Dataset], reference: Callable[[str], Predictions]) -> None:
+    labels = prepared("cifar10_jpeg").y[50000:]
+    probabilities = reference("hmc_cifar10").probabilities
+    assert (probabilities.dtype, probabilities.shape) == (np.float32, (10000, 10))
+    assert (probabilities.argmax(axis=1) == labels).mean() == pytest.approx(0.9144, abs=1e-9)
+    assert -np.log(probabilities[np.arange(10000), labels]).mean() == pytest.approx(0.2773, abs=5e-5)

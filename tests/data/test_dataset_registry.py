@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.datasets import Registry, dataset_entry, load_registry
+from bnn_atlas.config.datasets import DatasetEntry, Registry, dataset_entry, load_registry
 
 REGISTRY = Path(__file__).parents[2] / "config" / "datasets.yaml"
 
@@ -28,6 +28,9 @@ def test_registry_has_the_papers_data_sets() -> None:
     assert set(registry) == {
         "airfoil", "bikesharing", "bikesharing_mile", "concrete", "energy", "protein", "yacht", "boston", "kin8nm",
         "naval", "power_plant", "wine_red", "wine_white", "ionosphere", "adult", "diabetes", "digits",
+        "airfoil_mile", "concrete_mile", "energy_mile", "protein_mile", "yacht_mile", "ionosphere_mile",
+        "synthetic_regression_1x", "digits_images", "mnist", "fashion_mnist", "kmnist", "notmnist", "cifar10",
+        "cifar10_first4000", "cifar10_jpeg", "cifar100", "svhn", "imdb", "cifar10c", "hmc_cifar10", "hmc_imdb",
     }  # fmt: skip
     assert "deprecated" in registry["boston"].note
     assert "season" in registry["bikesharing_mile"].note
@@ -68,6 +71,29 @@ def test_leaking_columns_of_bike_sharing_are_dropped() -> None:
         (lambda d: d["kin8nm"]["files"][0]["read"]["columns"].append("theta1"), ["theta1 twice"]),
         (lambda d: d["digits"].update(bundled="iris"), ["digits.bundled = 'iris'", "'diabetes' or 'digits'"]),
         (lambda d: d["digits"].pop("bundled"), ["digits", "either files or bundled"]),
+        (lambda d: d["airfoil"].update(inputs="five"), ["airfoil.inputs = 'five'", "such as [28, 28, 1]"]),
+        (lambda d: d["airfoil"].update(inputs=[5]), ["airfoil", "inputs: the kind 'table' needs one number"]),
+        (lambda d: d["mnist"].update(inputs=[28, 0, 1]), ["mnist.inputs", "such as [28, 28, 1]"]),
+        (lambda d: d["mnist"].update(inputs=[28, 28]), ["mnist", "needs [height, width, channels]"]),
+        (lambda d: d["mnist"].update(kind="picture"), ["mnist.kind = 'picture'", "'tokens'"]),
+        (lambda d: d["mnist"].update(kind="table", inputs=784), ["mnist", "'idx' does not give data of the kind"]),
+        (lambda d: d["mnist"].update(vocabulary=3), ["mnist", "vocabulary: sequences need"]),
+        (lambda d: d["mnist"].update(published_train=70001), ["of 70000 rows, at most 70000"]),
+        (lambda d: d["mnist"].pop("published_train"), ["mnist", "published_train: files of training and test rows"]),
+        (lambda d: d["mnist"]["published_scaling"].update(mean=[0.1, 0.2]), ["mnist", "one mean and one scale per"]),
+        (lambda d: d["mnist"]["published_scaling"].update(scale=[0]), ["published_scaling.scale.0 = 0", "greater"]),
+        (lambda d: d["mnist"]["files"][0].pop("part"), ["train-images-idx3-ubyte.gz (idx) needs part"]),
+        (lambda d: d["mnist"]["files"][0].update(content_sha256="a" * 64), ["content_sha256 is not for", "'idx'"]),
+        (lambda d: d["mnist"]["files"][0].update(table_sha256="a" * 64), ["table_sha256 is for tables of numbers"]),
+        (lambda d: d["cifar10"]["files"][0].update(part="test"), ["holds both parts: leave part out"]),
+        (lambda d: d["cifar10"]["files"][0]["read"].update(train=["/x"]), ["train.0 = '/x'", "relative path"]),
+        (lambda d: d["cifar10_jpeg"]["files"][1].pop("mirror"), ["url or mirror is needed"]),
+        (lambda d: d["imdb"].update(vocabulary=0), ["imdb", "vocabulary: sequences need"]),
+        (lambda d: d["hmc_imdb"].pop("of"), ["hmc_imdb", "of: predictions and corruptions need"]),
+        (lambda d: d["hmc_imdb"].update(of="mnist"), ["hmc_imdb.of = 'mnist'", "25000 published test rows"]),
+        (lambda d: d["hmc_imdb"].update(of="imbd"), ["hmc_imdb.of = 'imbd'", "25000 published test rows"]),
+        (lambda d: d["hmc_imdb"].update(inputs=3), ["hmc_imdb", "predictions for 2 classes need 2"]),
+        (lambda d: d["hmc_imdb"].update(order="keras"), ["hmc_imdb.order = 'keras'", "'tfds'"]),
         (lambda d: d.update({"Two Words": d["digits"]}), ["Two Words"]),
     ],
 )
@@ -127,3 +153,8 @@ def test_entries_are_frozen() -> None:
 
 def test_registry_has_a_json_schema() -> None:
     assert "DatasetEntry" in Registry.model_json_schema()["$defs"]
+
+
+def test_entries_survive_json() -> None:
+    for entry in load_registry(REGISTRY).values():
+        assert DatasetEntry.model_validate(json.loads(json.dumps(entry.model_dump(mode="json")))) == entry

@@ -8,7 +8,8 @@ from scipy.signal import lfilter
 
 from bnn_atlas.figures.diagnostics import RunFiles
 from bnn_atlas.metrics.cost import Cost, Phase
-from bnn_atlas.metrics.evaluate import ScoreSettings, score, write_scored
+from bnn_atlas.metrics.evaluate import score, write_scored
+from bnn_atlas.metrics.predictive import Limits, summarise
 from bnn_atlas.metrics.tables import RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.predictive import Predictive
@@ -67,12 +68,14 @@ def write_run(
     layout: Layout = LAYOUT,
     predict=linear,
     data: Rows | None = None,
-    settings: ScoreSettings | None = None,
+    limits: Limits | None = None,
 ) -> RunFiles:
     """Score draws [C, S, P] and write the seven files."""
     identity = RunIdentity("study", name, "demo", 0, "line", "mlp 16x16 relu", method)
     pool = MemoryPool(theta, statistics if statistics is not None else reported(theta), layout=layout)
-    scored = score(pool, predict, data or rows(), identity, settings, cost=cost)
+    data = data or rows()
+    summary = summarise(pool, predict, data.x_test, data.y_test, limits)
+    scored = score(pool, summary, data, identity, cost=cost)
     files = RunFiles(*(folder / f"{name}-{field}.parquet" for field in RunFiles._fields))
     write_scored(scored, **files._asdict())
     return files

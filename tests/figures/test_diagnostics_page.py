@@ -18,7 +18,7 @@ from bnn_atlas.figures.diagnostics.page import draw_page
 from bnn_atlas.figures.diagnostics.run import Run
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.evaluate import ScoreSettings
+from bnn_atlas.metrics.predictive import Limits
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.provenance import Provenance
 
@@ -75,7 +75,7 @@ def thousand_chains(folder: Path) -> RunFiles:
     theta[9, 4] = np.nan
     statistics = reported(theta)
     statistics["divergent"][7, 3:6] = 1
-    return write_run(folder, theta, statistics, settings=ScoreSettings(function_rows=3))
+    return write_run(folder, theta, statistics, limits=Limits(function_rows=3))
 
 
 def lost_chains(folder: Path) -> RunFiles:

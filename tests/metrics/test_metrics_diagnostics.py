@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
 from bnn_atlas.metrics import diagnostics, mixing
-from bnn_atlas.metrics.predictive import summarise
+from bnn_atlas.metrics.predictive import Limits, summarise
 from bnn_atlas.models.layout import Layout, Parameter
 
 with warnings.catch_warnings():
@@ -159,6 +159,10 @@ def test_variances_by_hand():
     assert between[0] == pytest.approx(np.var([1, 7], ddof=1))
 
 
+LIMIT = 1000
+"""More than there are parameters."""
+
+
 def two_layer_pool(memory_pool, draws):
     layout = Layout((
         Parameter("layer0.weight", (2, 2), "weight", 0, 2, 2),
@@ -170,13 +174,13 @@ def two_layer_pool(memory_pool, draws):
 
 def test_parameters_are_diagnosed_in_batches_of_bounded_size(memory_pool):
     draws = np.random.default_rng(8).normal(size=(3, 30, 7)).astype(np.float32)
-    whole = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), 2**24)
+    whole = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), 2**24, LIMIT)
     assert whole["name"].tolist()[:2] == ["layer0.weight[0,0]", "layer0.weight[0,1]"]
     assert whole["role"].tolist() == ["weight"] * 4 + ["bias"] * 2 + ["scale"]
     assert whole["layer"].isna().tolist() == [False] * 6 + [True]
     for max_bytes in (1, 2 * 16 * 8 * 90, 5 * 16 * 8 * 90):
         pool = two_layer_pool(memory_pool, draws)
-        assert diagnostics.diagnose_parameters(pool, np.arange(3), max_bytes).equals(whole)
+        assert diagnostics.diagnose_parameters(pool, np.arange(3), max_bytes, LIMIT).equals(whole)
         assert pool.largest <= max(max_bytes, 90 * 4)
     expected = mixing.diagnose(draws)
     np.testing.assert_array_equal(whole["ess_bulk"], expected.ess_bulk)
@@ -184,11 +188,11 @@ def test_parameters_are_diagnosed_in_batches_of_bounded_size(memory_pool):
 
 def test_only_kept_chains_are_diagnosed(memory_pool):
     draws = np.random.default_rng(9).normal(size=(3, 30, 7))
-    clean = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws[[0, 2]]), np.arange(2), 2**24)
+    clean = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws[[0, 2]]), np.arange(2), 2**24, LIMIT)
     draws[1] = np.nan
-    kept = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.array([0, 2]), 2**24)
+    kept = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.array([0, 2]), 2**24, LIMIT)
     assert kept.equals(clean)
-    none = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.array([], dtype=int), 2**24)
+    none = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.array([], dtype=int), 2**24, LIMIT)
     assert len(none) == 7
     assert none["rhat"].isna().all()
 
@@ -196,7 +200,7 @@ def test_only_kept_chains_are_diagnosed(memory_pool):
 def test_function_values_are_diagnosed_by_row_and_class(memory_pool, predict_softmax):
     rng = np.random.default_rng(10)
     theta, x, y = rng.normal(size=(3, 50, 6)), rng.normal(size=(4, 2)), rng.integers(0, 3, size=4)
-    summary = summarise(memory_pool(theta), predict_softmax, x, y, max_bytes=2**20, function_rows=2)
+    summary = summarise(memory_pool(theta), predict_softmax, x, y, Limits(2**20, function_rows=2))
     frame = diagnostics.diagnose_functions(summary, 10_000)
     assert frame["row"].tolist() == [0, 0, 0, 3, 3, 3]
     assert frame["class"].tolist() == [0, 1, 2] * 2
@@ -223,3 +227,14 @@ def test_rhat_of_shifted_chains_is_known(shift):
     between = mean**2 * 4 / 3  # four half chains, two at each mean, ddof 1
     known = np.sqrt(1 + between / (square - mean**2))
     assert mixing.rhat(draws[..., None])[0] == pytest.approx(known, abs=0.005)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+def test_of_many_parameters_every_so_many_is_diagnosed(memory_pool, limit):
+    draws = np.random.default_rng(8).normal(size=(3, 20, 7))
+    whole = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), 2**24, LIMIT)
+    stride = -(-7 // limit)
+    for max_bytes in (1, 20_000, 2**24):
+        some = diagnostics.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), max_bytes, limit)
+        assert some.equals(whole.iloc[::stride].reset_index(drop=True))
+    assert len(some) <= limit

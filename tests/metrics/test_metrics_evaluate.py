@@ -6,9 +6,11 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from bnn_atlas.metrics import evaluate
 from bnn_atlas.metrics.cost import Cost, Phase
 from bnn_atlas.metrics.curves import CURVE_SCHEMA
-from bnn_atlas.metrics.evaluate import ScoreSettings, score, write_scored
+from bnn_atlas.metrics.evaluate import ScoreSettings, write_scored
+from bnn_atlas.metrics.predictive import Limits, summarise
 from bnn_atlas.metrics.statistics import SAMPLER_SCHEMA
 from bnn_atlas.metrics.tables import RunIdentity, read_table
 from bnn_atlas.posterior.predictive import Predictive
@@ -30,6 +32,12 @@ def regression(chains=4, draws=40):
 
 
 COST = Cost((Phase("tuning", 300, 2.0), Phase("sampling", 400, 8.0)), 4, 2.0, ("cpu",), 1)
+
+
+def score(pool, predict, data, run, settings=None, limits=None, **cost):
+    """Predictions of a pool, and their scores."""
+    summary = summarise(pool, predict, data.x_test, data.y_test, limits)
+    return evaluate.score(pool, summary, data, run, settings, **cost)
 
 
 def only(scored, metric):
@@ -68,7 +76,7 @@ def test_regression_run_has_every_metric_with_the_values_of_brute_force(memory_p
 
 def test_cumulative_curves_have_one_row_per_point(memory_pool, predict_linear):
     theta, data = regression()
-    scored = score(memory_pool(theta), predict_linear, data, RUN, ScoreSettings(running_points=10))
+    scored = score(memory_pool(theta), predict_linear, data, RUN, limits=Limits(running_points=10))
     over_chains = [row for row in scored.rows if row.metric == "lppd_cumulative_chains"]
     assert [row.chains for row in over_chains] == [1, 2, 3, 4]
     assert {row.draws for row in over_chains} == {40}
@@ -88,11 +96,9 @@ def test_cumulative_curves_have_one_row_per_point(memory_pool, predict_linear):
 
 def test_memory_limit_does_not_change_a_value(memory_pool, predict_linear):
     theta, data = regression()
-    settings = ScoreSettings(function_rows=2)
-    large = score(memory_pool(theta), predict_linear, data, RUN, settings)
-    small = score(
-        memory_pool(theta, chunk=7), predict_linear, data, RUN, ScoreSettings(function_rows=2, max_bytes=5120)
-    )
+    large = score(memory_pool(theta), predict_linear, data, RUN, limits=Limits(function_rows=2))
+    tight = ScoreSettings(max_bytes=5120), Limits(5120, function_rows=2)
+    small = score(memory_pool(theta, chunk=7), predict_linear, data, RUN, *tight)
     assert [row._replace(value=0, standard_error=None) for row in large.rows] == [
         row._replace(value=0, standard_error=None) for row in small.rows
     ]
@@ -152,7 +158,8 @@ def test_classification_run_has_its_metrics(memory_pool, predict_softmax):
     data = Data(rng.normal(size=(30, 2)), rng.integers(0, 3, size=30), 1.0)
     scored = score(memory_pool(rng.normal(size=(2, 20, 6))), predict_softmax, data, RUN)
     metrics = {row.metric for row in scored.rows}
-    assert {"accuracy", "ece", "nll", "lppd", "rhat_function_max"} <= metrics
+    assert {"accuracy", "ece", "nll", "lppd", "brier", "agreement_ceiling", "rhat_function_max"} <= metrics
+    assert only(scored, "nll").value == pytest.approx(-only(scored, "lppd").value)
     assert not metrics & {"rmse", "nll_moment_matched", "calibration_error"}
 
 

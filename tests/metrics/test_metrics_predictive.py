@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from bnn_atlas.metrics.predictive import PredictionError, PredictiveSummary, load, running_counts, save, summarise
+from bnn_atlas.metrics.predictive import (
+    Limits,
+    PredictionError,
+    PredictiveSummary,
+    load,
+    running_counts,
+    save,
+    summarise,
+)
 from bnn_atlas.posterior.predictive import Predictive
 
 LOTS = 2**24
@@ -49,7 +57,7 @@ def test_streamed_regression_equals_everything_at_once(
 ):
     theta, x, y = regression_case(np.random.default_rng(seed), chains, draws, rows)
     pool = memory_pool(theta, chunk=chunk)
-    summary = summarise(pool, predict_linear, x, y, max_bytes=max_bytes)
+    summary = summarise(pool, predict_linear, x, y, Limits(max_bytes))
     expected, density = brute_regression(theta, x, y)
     for name, value in expected.items():
         np.testing.assert_allclose(getattr(summary, name), value, rtol=1e-10, atol=1e-12, err_msg=name)
@@ -66,7 +74,7 @@ def test_streamed_regression_equals_everything_at_once(
 def test_streamed_classification_equals_everything_at_once(memory_pool, predict_softmax, seed, draws, max_bytes):
     rng = np.random.default_rng(seed)
     theta, x, y = rng.normal(size=(3, draws, 6)), rng.normal(size=(5, 2)), rng.integers(0, 3, size=5)
-    summary = summarise(memory_pool(theta), predict_softmax, x, y, max_bytes=max_bytes, function_rows=5)
+    summary = summarise(memory_pool(theta), predict_softmax, x, y, Limits(max_bytes, function_rows=5))
     log_probs = np.stack([predict_softmax(chain, x).log_probs for chain in theta])
     density = log_probs[:, :, np.arange(5), y]
     np.testing.assert_allclose(summary.log_density_by_chain, logsumexp(density, axis=1) - np.log(draws), atol=1e-12)
@@ -77,9 +85,41 @@ def test_streamed_classification_equals_everything_at_once(memory_pool, predict_
     assert summary.task == "classification"
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6), draws=st.integers(1, 9), batches=st.integers(1, 12), max_bytes=st.integers(1, 20_000),
+    chunk=st.integers(1, 9),
+)  # fmt: skip
+def test_probabilities_are_kept_in_batches_of_draws(
+    memory_pool, predict_softmax, seed, draws, batches, max_bytes, chunk
+):
+    rng = np.random.default_rng(seed)
+    theta, x = rng.normal(size=(3, draws, 6)), rng.normal(size=(5, 2))
+    limits = Limits(max_bytes, draw_batches=batches)
+    summary = summarise(memory_pool(theta, chunk=chunk), predict_softmax, x, None, limits)
+    expected = np.exp(np.stack([predict_softmax(chain, x).log_probs for chain in theta]))
+    stops = summary.batch_stops
+    assert len(stops) == max(1, min(batches, draws, max_bytes // (3 * 5 * 3 * 8)))
+    assert stops[-1] == draws
+    for batch, (start, stop) in enumerate(zip([0, *stops], stops, strict=False)):
+        mean = expected[:, start:stop].mean(axis=1)
+        np.testing.assert_allclose(summary.probabilities_by_batch[:, batch], mean, atol=1e-12)
+    np.testing.assert_allclose(summary.probabilities, expected.mean(axis=1), atol=1e-12)
+
+
+def test_rows_without_targets_are_predicted_and_not_scored(memory_pool, predict_linear):
+    theta, x, y = regression_case(np.random.default_rng(3), 2, 5, 4)
+    without = summarise(memory_pool(theta), predict_linear, x, None)
+    scored = summarise(memory_pool(theta), predict_linear, x, y)
+    np.testing.assert_array_equal(without.mean, scored.mean)
+    for name in ("log_density_by_chain", "log_density_by_draw", "running_lppd", "pit"):
+        assert getattr(without, name) is None
+        assert getattr(scored, name) is not None
+
+
 def test_batches_do_not_matter_and_predict_sees_one_shape_within_the_budget(memory_pool, predict_linear):
     theta, x, y = regression_case(np.random.default_rng(1), 5, 37, 11)
-    whole = summarise(memory_pool(theta), predict_linear, x, y, max_bytes=LOTS)
+    whole = summarise(memory_pool(theta), predict_linear, x, y, Limits(LOTS))
     for max_bytes, chunk in ((1, 1), (5_000, 7), (20_000, 37), (60_000, 10), (LOTS, 4)):
         pool, shapes = memory_pool(theta, chunk=chunk), set()
 
@@ -87,7 +127,7 @@ def test_batches_do_not_matter_and_predict_sees_one_shape_within_the_budget(memo
             shapes.add(batch.shape)
             return predict_linear(batch, rows)
 
-        assert_same(whole, summarise(pool, predict, x, y, max_bytes=max_bytes, function_rows=11)._replace(
+        assert_same(whole, summarise(pool, predict, x, y, Limits(max_bytes, function_rows=11))._replace(
             function_draws=whole.function_draws, function_rows=whole.function_rows,
             function_classes=whole.function_classes,
         ))  # fmt: skip
@@ -108,19 +148,19 @@ def test_batches_larger_than_the_budget_are_cut(memory_pool, predict_linear):
         shapes.add(batch.shape)
         return predict_linear(batch, rows)
 
-    whole = summarise(memory_pool(theta), predict_linear, x, y, max_bytes=LOTS, function_rows=1)
+    whole = summarise(memory_pool(theta), predict_linear, x, y, Limits(LOTS, function_rows=1))
     for max_bytes in (4_000, 12_000, 60_000):
         shapes.clear()
-        assert_same(whole, summarise(Whole(theta), predict, x, y, max_bytes=max_bytes, function_rows=1))
+        assert_same(whole, summarise(Whole(theta), predict, x, y, Limits(max_bytes, function_rows=1)))
         ((draws, _),) = shapes
         assert draws * 11 * 8 * 5 < max_bytes
 
 
 def test_function_draws_shrink_to_the_budget_and_stay_evenly_spread(memory_pool, predict_linear):
     theta, x, y = regression_case(np.random.default_rng(2), 4, 50, 101)
-    full = summarise(memory_pool(theta), predict_linear, x, y, max_bytes=LOTS, function_rows=5)
+    full = summarise(memory_pool(theta), predict_linear, x, y, Limits(LOTS, function_rows=5))
     assert full.function_rows.tolist() == [0, 25, 50, 75, 100]
-    small = summarise(memory_pool(theta), predict_linear, x, y, max_bytes=3 * 4 * 50 * 8, function_rows=5)
+    small = summarise(memory_pool(theta), predict_linear, x, y, Limits(3 * 4 * 50 * 8, function_rows=5))
     assert small.function_rows.tolist() == [0, 50, 100]
     np.testing.assert_allclose(small.function_draws, full.function_draws[..., ::2], atol=1e-12)
 
@@ -130,10 +170,10 @@ def test_function_draws_shrink_to_the_budget_and_stay_evenly_spread(memory_pool,
 def test_divergent_chain_is_marked_and_left_out_of_every_average(memory_pool, predict_linear, bad, value):
     theta, x, y = regression_case(np.random.default_rng(3), 3, 20, 4)
     others = [c for c in range(3) if c != bad]
-    clean = summarise(memory_pool(theta[others]), predict_linear, x, y, max_bytes=2_000)
+    clean = summarise(memory_pool(theta[others]), predict_linear, x, y, Limits(2_000))
     theta[bad, 17, 0] = value
     with np.errstate(invalid="ignore"):
-        summary = summarise(memory_pool(theta), predict_linear, x, y, max_bytes=2_000)
+        summary = summarise(memory_pool(theta), predict_linear, x, y, Limits(2_000))
     assert summary.divergent.tolist() == [c == bad for c in range(3)]
     assert summary.kept.tolist() == others
     np.testing.assert_allclose(summary.log_density_by_draw, clean.log_density_by_draw, rtol=1e-12)
@@ -150,7 +190,7 @@ def test_scale_that_is_no_scale_makes_the_chain_divergent(memory_pool, scale):
 
     theta = np.zeros((2, 6, 1))
     theta[1, 3] = 6.0
-    summary = summarise(memory_pool(theta), predict, np.ones((2, 1)), np.zeros(2), max_bytes=LOTS)
+    summary = summarise(memory_pool(theta), predict, np.ones((2, 1)), np.zeros(2), Limits(LOTS))
     assert summary.divergent.tolist() == [False, True]
 
 
@@ -160,13 +200,13 @@ def test_infinite_parameter_behind_finite_predictions_is_divergent(memory_pool):
 
     theta = np.zeros((2, 5, 1))
     theta[0, 4] = np.inf
-    summary = summarise(memory_pool(theta), predict, np.ones((3, 1)), np.zeros(3), max_bytes=LOTS)
+    summary = summarise(memory_pool(theta), predict, np.ones((3, 1)), np.zeros(3), Limits(LOTS))
     assert summary.divergent.tolist() == [True, False]
 
 
 def test_all_chains_divergent_gives_nan_and_no_number(memory_pool, predict_linear):
     theta = np.full((2, 4, 2), np.nan)
-    summary = summarise(memory_pool(theta), predict_linear, np.ones((3, 1)), np.zeros(3), max_bytes=LOTS)
+    summary = summarise(memory_pool(theta), predict_linear, np.ones((3, 1)), np.zeros(3), Limits(LOTS))
     assert summary.divergent.all()
     assert np.isnan(summary.log_density_by_draw).all()
     assert np.isnan(summary.log_density_by_chain).all()
@@ -181,7 +221,7 @@ def certain(theta: np.ndarray, x: np.ndarray) -> Predictive:
 
 def test_density_of_zero_is_a_value_and_not_a_divergence(memory_pool):
     theta = np.array([[[0.0], [0.0], [1.0], [1.0]], [[0.0], [0.0], [0.0], [0.0]]])
-    summary = summarise(memory_pool(theta), certain, np.ones((2, 1)), np.array([1, 0]), max_bytes=LOTS)
+    summary = summarise(memory_pool(theta), certain, np.ones((2, 1)), np.array([1, 0]), Limits(LOTS))
     assert not summary.divergent.any()
     np.testing.assert_allclose(summary.log_density_by_chain, [[np.log(0.25), np.log(0.75)], [-np.inf, 0.0]])
     np.testing.assert_allclose(
@@ -197,7 +237,7 @@ def test_square_beyond_float64_is_a_density_of_zero(memory_pool):
         return Predictive(mean=np.zeros((len(theta), len(x))), scale=np.exp(theta) * np.ones(len(x)))
 
     theta = np.array([[[-600.0]], [[0.0]]])
-    summary = summarise(memory_pool(theta), predict, np.ones((1, 1)), np.ones(1), max_bytes=LOTS)
+    summary = summarise(memory_pool(theta), predict, np.ones((1, 1)), np.ones(1), Limits(LOTS))
     assert not summary.divergent.any()
     assert np.isneginf(summary.log_density_by_chain[0]).all()
     np.testing.assert_allclose(summary.log_density_by_draw, norm.logpdf(1.0) - np.log(2))
@@ -206,7 +246,7 @@ def test_square_beyond_float64_is_a_density_of_zero(memory_pool):
 def test_save_and_load_return_the_same_and_the_same_bytes(memory_pool, predict_linear, tmp_path):
     theta, x, y = regression_case(np.random.default_rng(4), 2, 9, 4)
     theta[1, 0, 0] = np.nan
-    summary = summarise(memory_pool(theta.astype(np.float32)), predict_linear, x, y, max_bytes=LOTS)
+    summary = summarise(memory_pool(theta.astype(np.float32)), predict_linear, x, y, Limits(LOTS))
     save(tmp_path / "predictive.npz", summary)
     save(tmp_path / "again.npz", summary)
     assert (tmp_path / "predictive.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
@@ -254,7 +294,7 @@ def test_load_names_what_is_wrong_with_a_file(tmp_path):
 )
 def test_wrong_predictions_and_data_are_refused_in_words(memory_pool, predict, y, message):
     with pytest.raises(PredictionError, match=message):
-        summarise(memory_pool(np.zeros((2, 4, 1))), predict, np.ones((2, 1)), y, max_bytes=LOTS)
+        summarise(memory_pool(np.zeros((2, 4, 1))), predict, np.ones((2, 1)), y, Limits(LOTS))
 
 
 def test_pool_out_of_order_or_short_is_refused(memory_pool, predict_linear):
@@ -269,16 +309,16 @@ def test_pool_out_of_order_or_short_is_refused(memory_pool, predict_linear):
             return list(super().batches(max_bytes=max_bytes))[:-1]
 
     with pytest.raises(PredictionError, match=r"draw 3 of chain 0 after 0"):
-        summarise(Backwards(theta, chunk=3), predict_linear, x, y, max_bytes=LOTS)
+        summarise(Backwards(theta, chunk=3), predict_linear, x, y, Limits(LOTS))
     with pytest.raises(PredictionError, match=r"3 of 6 draws of chain 0"):
-        summarise(Short(theta, chunk=3), predict_linear, x, y, max_bytes=LOTS)
+        summarise(Short(theta, chunk=3), predict_linear, x, y, Limits(LOTS))
 
 
 def test_subset_of_the_parameters_cannot_predict(memory_pool, predict_linear):
     theta, x, y = regression_case(np.random.default_rng(6), 2, 6, 3)
     subset = memory_pool(theta[..., :2], layout=memory_pool(theta).layout)
     with pytest.raises(PredictionError, match="2 of 3 parameters"):
-        summarise(subset, predict_linear, x, y, max_bytes=LOTS)
+        summarise(subset, predict_linear, x, y, Limits(LOTS))
 
 
 def test_running_counts_cover_the_range_without_repeats():
@@ -297,7 +337,7 @@ def test_a_chain_that_never_moved_is_left_out(memory_pool, predict_linear):
     log_likelihood = rng.normal(size=(3, 20))
     log_likelihood[1] = -7.0
     pool = memory_pool(draws, {"log_likelihood": log_likelihood})
-    summary = summarise(pool, predict_linear, x, y, max_bytes=10_000)
-    moving = summarise(memory_pool(draws[[0, 2]]), predict_linear, x, y, max_bytes=10_000)
+    summary = summarise(pool, predict_linear, x, y, Limits(10_000))
+    moving = summarise(memory_pool(draws[[0, 2]]), predict_linear, x, y, Limits(10_000))
     np.testing.assert_array_equal(summary.divergent, [False, True, False])
     np.testing.assert_allclose(summary.log_density_by_draw, moving.log_density_by_draw)

@@ -125,5 +125,5 @@ def test_leading_axes_are_kept() -> None:
 
 
 def test_layers_stand_in_the_networks_order() -> None:
-    layout = build_network(MLPConfig(hidden=(2,) * 11), 3, 1).layout
+    layout = build_network(MLPConfig(hidden=(2,) * 11), (3,), 1).layout
     assert [p.layer for p in layout.parameters] == [layer for layer in range(12) for _ in range(2)]

@@ -32,17 +32,17 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     ],
 )
 def test_parameter_counts(inputs: int, hidden: tuple[int, ...], outputs: int, count: int) -> None:
-    assert build_network(MLPConfig(hidden=hidden), inputs, outputs).layout.size == count
+    assert build_network(MLPConfig(hidden=hidden), (inputs,), outputs).layout.size == count
 
 
 def test_count_without_biases() -> None:
-    assert build_network(MLPConfig(hidden=(1,), activation="identity", bias=False), 1, 1).layout.size == 2
+    assert build_network(MLPConfig(hidden=(1,), activation="identity", bias=False), (1,), 1).layout.size == 2
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_forward_pass_is_the_formula(activation: str, bias: bool) -> None:
-    network = build_network(MLPConfig(hidden=(5, 4), activation=activation, bias=bias), 3, 2)
+    network = build_network(MLPConfig(hidden=(5, 4), activation=activation, bias=bias), (3,), 2)
     assert {p.role for p in network.layout.parameters} == ({"weight", "bias"} if bias else {"weight"})
     rng = np.random.default_rng(3)
     theta = rng.normal(size=network.layout.size)
@@ -61,14 +61,14 @@ def test_forward_pass_is_the_formula(activation: str, bias: bool) -> None:
 
 
 def test_linear_model_has_no_activation() -> None:
-    network = build_network(MLPConfig(hidden=(), activation="relu"), 2, 1)
+    network = build_network(MLPConfig(hidden=(), activation="relu"), (2,), 1)
     theta = np.float32([0.5, -2.0, 1.0])  # bias, then the weights
     assert network.layout.names() == ["layer0.bias[0]", "layer0.weight[0,0]", "layer0.weight[0,1]"]
     np.testing.assert_allclose(network.apply(theta, np.float32([[3.0], [1.0]])), [[-4.5]])
 
 
 def test_fans_of_the_layout_are_the_layers_widths() -> None:
-    network = build_network(MLPConfig(hidden=(7, 4)), 5, 2)
+    network = build_network(MLPConfig(hidden=(7, 4)), (5,), 2)
     fans = {p.name: (p.shape, p.fan_in, p.fan_out) for p in network.layout.parameters if p.role == "weight"}
     assert fans == {
         "layer0.weight": ((7, 5), 5, 7),
@@ -78,7 +78,7 @@ def test_fans_of_the_layout_are_the_layers_widths() -> None:
 
 
 def test_initialisation_is_lecun_normal_with_zero_biases() -> None:
-    network = build_network(MLPConfig(hidden=(40, 20)), 10, 3)
+    network = build_network(MLPConfig(hidden=(40, 20)), (10,), 3)
     keys = jax.vmap(lambda member: role_key(0, Role.INITIALISE, member))(np.arange(200))
     thetas = np.asarray(jax.jit(jax.vmap(network.initialise))(keys), np.float64)
     for p in network.layout.parameters:
@@ -95,7 +95,7 @@ def test_initialisation_is_lecun_normal_with_zero_biases() -> None:
 
 
 def test_initialisation_depends_on_seed_and_member() -> None:
-    network = build_network(MLPConfig(hidden=(4,)), 3, 1)
+    network = build_network(MLPConfig(hidden=(4,)), (3,), 1)
     member = jax.jit(lambda seed, number: network.initialise(role_key(seed, Role.INITIALISE, number)))
     np.testing.assert_array_equal(member(5, 2), member(5, 2))
     assert not np.array_equal(member(5, 2), member(5, 3))

@@ -62,7 +62,7 @@ def build(name: str, temperature: float, dtype: jnp.dtype) -> tuple[Posterior, P
         likelihood,
         prior,
         temperature=temperature,
-        features=FEATURES,
+        shape=(FEATURES,),
         classes=CLASSES,
         dtype=dtype,
     )

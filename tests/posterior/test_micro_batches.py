@@ -31,7 +31,7 @@ def build(likelihood, hidden=(7,), features=5, rows=ROWS, shards=1, temperature=
         likelihood,
         StandardNormalPrior(),
         temperature=temperature,
-        features=features,
+        shape=(features,),
         classes=3,
         shards=shards,
     )

@@ -30,7 +30,7 @@ from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
 from bnn_atlas.posterior.priors import Family, PriorValues, build_prior, log_prior
 
-LAYOUT = Layout((*build_network(MLPConfig(hidden=(6, 3)), 4, 2).layout.parameters, LOG_SIGMA))
+LAYOUT = Layout((*build_network(MLPConfig(hidden=(6, 3)), (4,), 2).layout.parameters, LOG_SIGMA))
 # Widths (fan_in, fan_out) of the layer a weight belongs to; None for biases and the noise level.
 FANS = [(p.fan_in, p.fan_out) if p.role == "weight" else None for p in LAYOUT.parameters for _ in range(p.size)]
 
@@ -132,7 +132,7 @@ def test_each_parameter_of_the_epsilon_prior_has_its_own_gaussian(thetas: np.nda
     for theta in thetas:
         expected = scipy.stats.norm.logpdf(theta, np.float64(values.loc), np.float64(values.scale)).sum()
         assert density(config, theta) == pytest.approx(expected, rel=2e-6, abs=2e-4)
-    wide = build_network(MLPConfig(hidden=(60, 60)), 10, 1).layout
+    wide = build_network(MLPConfig(hidden=(60, 60)), (10,), 1).layout
     loc, scale, _ = (np.asarray(v, np.float64) for v in build_prior(config, wide).values[:3])
     assert scipy.stats.kstest(loc, "norm", (0, 0.5)).pvalue > 1e-3
     raw = np.log(np.expm1(scale / 2.0))  # the inverse of scale = 2 softplus(raw)

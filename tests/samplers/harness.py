@@ -4,9 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas import steps
 from bnn_atlas.config.methods import AdjustedMCLMCConfig, BlackJAXMCLMCConfig, HMCConfig, MCLMCConfig, NUTSConfig
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig, PosteriorConfig
 from bnn_atlas.config.sgmcmc import (
     AdaptiveSGHMCConfig,
     CyclicalSchedule,
@@ -20,6 +18,7 @@ from bnn_atlas.config.sgmcmc import (
 from bnn_atlas.config.variational import AdamConfig, LaplaceConfig, MeanFieldConfig
 from bnn_atlas.metrics.mixing import ess_mean
 from bnn_atlas.samplers.base import Sampler
+from bnn_atlas.steps.methods import build_sampler
 
 from .problems import Problem
 
@@ -106,9 +105,7 @@ FITS = {
 
 def build(config: Any, problem: Problem) -> Sampler:
     """Sampler of the settings for a problem."""
-    temperature = problem.posterior.temperature
-    settings = PosteriorConfig(model=MLPConfig(hidden=()), likelihood=GaussianLikelihood(), temperature=temperature)
-    return steps.build_sampler(config, steps.Problem(problem.posterior, problem.data, None, settings))
+    return build_sampler(config, problem.posterior, problem.data)
 
 
 class Deviations(NamedTuple):
@@ -142,7 +139,7 @@ def assert_moments(draws: np.ndarray, mean: np.ndarray, covariance: np.ndarray, 
     """
     found = deviations(draws, mean, covariance)
     assert found.mean_error.max() < 0.06, f"too few draws: errors of the means are {found.mean_error}"
-    assert found.covariance_error.max() < 0.08, f"too few draws: errors of the covariances are {found.covariance_error}"
+    assert found.covariance_error.max() < 0.1, f"too few draws: errors of the covariances are {found.covariance_error}"
     excess = np.abs(found.mean) - bias - 4 * found.mean_error
     assert excess.max() < 0, f"whitened means {found.mean} +- {found.mean_error}"
     excess = np.abs(found.covariance) - 2 * bias - 4 * found.covariance_error

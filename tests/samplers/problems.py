@@ -33,7 +33,7 @@ def network(chains: int = 4, hidden: tuple[int, ...] = (6,), features: int = 3) 
         HeteroscedasticLikelihood(),
         StandardNormalPrior(),
         temperature=1.0,
-        features=features,
+        shape=(features,),
     )
     starts = 0.3 * np.random.default_rng(1).normal(size=(chains, posterior.layout.size))
     return Problem(posterior, posterior_data(*regression(features=features), prior), starts.astype(np.float32))
@@ -55,7 +55,7 @@ def linear(chains: int = 4, temperature: float = 1.0, features: int = 4) -> Gaus
         GaussianLikelihood(sigma=sigma),
         NormalPrior(loc=loc, scale=scale),
         temperature=temperature,
-        features=features,
+        shape=(features,),
     )
     x, y = regression(rows=25, features=features)
     precision = x.T @ x / sigma**2 + np.eye(features) / scale**2

@@ -48,7 +48,7 @@ def line(rows: int, features: int, temperature: float = 1.0, shards: int = 1, se
         GaussianLikelihood(sigma=SIGMA),
         PRIOR,
         temperature=temperature,
-        features=features,
+        shape=(features,),
         shards=shards,
     )
     return Line(x, y, posterior, posterior_data(x, y, prior, shards))

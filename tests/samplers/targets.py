@@ -36,7 +36,7 @@ class Known(NamedTuple):
 def line(chains: int, temperature: float) -> Known:
     """Linear regression without bias whose posterior is an ill-conditioned Gaussian, correlated in all coordinates."""
     posterior, prior = build_posterior(
-        MLPConfig(hidden=(), bias=False), GaussianLikelihood(sigma=SIGMA), PRIOR, temperature=temperature, features=4
+        MLPConfig(hidden=(), bias=False), GaussianLikelihood(sigma=SIGMA), PRIOR, temperature=temperature, shape=(4,)
     )
     x, y = line_rows()
     precision = x.T @ x / SIGMA**2 + np.eye(4) / PRIOR.scale**2

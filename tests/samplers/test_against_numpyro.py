@@ -48,7 +48,7 @@ def network_problem() -> Problem:
         LearnedNoiseLikelihood(),
         StandardNormalPrior(),
         temperature=1.0,
-        features=1,
+        shape=(1,),
     )
     x, y = regression(rows=20, features=2)
     starts = np.random.default_rng(0).normal(size=(CHAINS, posterior.layout.size)).astype(np.float32)

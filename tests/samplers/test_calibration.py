@@ -54,7 +54,7 @@ def ranks(name: str, temperature: jax.Array) -> jax.Array:
         LearnedNoiseLikelihood(),
         StandardNormalPrior(),
         temperature=temperature,
-        features=1,
+        shape=(1,),
     )
     x = jnp.linspace(-2, 2, ROWS)[:, None]
 

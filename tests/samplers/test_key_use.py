@@ -15,6 +15,7 @@ from jax.extend.random import define_prng_impl
 from bnn_atlas import keys, threefry
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target, binder
+from bnn_atlas.samplers import noise
 from bnn_atlas.samplers import run as runner
 
 from .harness import build
@@ -90,6 +91,15 @@ RECORDING: Any = define_prng_impl(
 )
 
 
+cipher = jax.jit(threefry.threefry2x32)
+
+
+def _normals(key: jax.Array, first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
+    jax.debug.callback(RECORDER.drawn, key)
+    with jax.disable_jit(False):
+        return cipher(key, first, second)
+
+
 def bind_compiled(posterior: Posterior) -> Any:
     """As `binder`, with densities that are compiled whatever is around them: they use no keys."""
     bind = binder(posterior)
@@ -136,6 +146,7 @@ class Loop:
 @pytest.fixture
 def recorder(monkeypatch):
     monkeypatch.setattr(keys, "THREEFRY", RECORDING)
+    monkeypatch.setattr(noise, "threefry2x32", _normals)
     monkeypatch.setattr(runner, "binder", bind_compiled)
     monkeypatch.setattr(runner, "Placement", lambda chains, shards: OpByOp(chains, jax.local_devices()[:1]))
     RECORDER.__init__()

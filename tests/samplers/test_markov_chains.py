@@ -126,7 +126,7 @@ def test_double_precision_stays_double(name):
             GaussianLikelihood(),
             StandardNormalPrior(),
             temperature=TEMPERATURE,
-            features=3,
+            shape=(3,),
             dtype=jnp.float64,
         )
         target = binder(posterior)(posterior_data(*regression(), prior))

@@ -274,7 +274,7 @@ def test_double_precision_run(tmp_path):
             HeteroscedasticLikelihood(),
             StandardNormalPrior(),
             temperature=1.0,
-            features=3,
+            shape=(3,),
             dtype=jnp.float64,
         )
         starts = 0.3 * np.random.default_rng(0).normal(size=(2, posterior.layout.size))

@@ -23,6 +23,7 @@ from bnn_atlas.posterior.density import Evaluation, LogDensity, Posterior, Poste
 from bnn_atlas.samplers import sgmcmc
 from bnn_atlas.samplers.base import Sampler
 from bnn_atlas.samplers.checkpoint import CheckpointStore
+from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.schedules import build_schedule
 from bnn_atlas.samplers.sgmcmc import Dynamics, build_sgmcmc
 from bnn_atlas.traces.store import open_trace
@@ -186,7 +187,7 @@ def one_step(state: Dynamics, gradient, step_size=0.1, momentum_decay=0.9, likel
 
 
 THETA, M, G = (jnp.asarray(v) for v in ([0.3, -1.0, 2.0], [0.5, 0.1, -0.2], [4.0, -3.0, 0.5]))
-Z = jax.random.normal(jax.random.key(3), (3,))
+Z = standard_normal(jax.random.key(3), jnp.zeros(3))
 
 
 def test_step_is_its_formula():

@@ -1,14 +1,13 @@
 """Every sampling method on targets with known moments, tempered both ways, and its predictive of linear regression."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
 
-from bnn_atlas.metrics.predictive import summarise
+from bnn_atlas.metrics.predictive import Limits, summarise
 from bnn_atlas.metrics.scores import mixture_log_density
 from bnn_atlas.posterior.density import Posterior
-from bnn_atlas.steps import Predictor
+from bnn_atlas.steps.predict import Predictor
 from bnn_atlas.traces.pool import open_pool, pool_traces
 
 from .harness import CHAINS, FITS, METHODS, assert_moments, build
@@ -25,7 +24,7 @@ class ColdLine:
         self.known = line(CHAINS, temperature=0.5)
         rng = np.random.default_rng(5)
         self.x, self.y = 1.5 * rng.normal(size=(20, 4)), rng.normal(size=20)
-        self.predict = Predictor(self.known.problem.posterior, jnp.float32)
+        self.predict = Predictor(self.known.problem.posterior, self.known.problem.data, 1e9)
 
     def sample(self, config, folder, monkeypatch):
         """A trace in several segments, for which rows of one shape are traced no more than once."""
@@ -47,7 +46,7 @@ class ColdLine:
         spread = np.einsum("ni,ij,nj->n", self.x, covariance, self.x)
         exact = scipy.stats.norm(self.x @ self.known.mean, np.sqrt(spread + SIGMA**2))
         pool_traces([trace.path], folder / "pool.json")
-        summary = summarise(open_pool(folder / "pool.json"), self.predict, self.x, self.y, max_bytes=2**26)
+        summary = summarise(open_pool(folder / "pool.json"), self.predict, self.x, self.y, Limits(2**26))
         log_density = mixture_log_density(summary.log_density_by_chain)
         np.testing.assert_allclose(log_density, exact.logpdf(self.y), rtol=0.02, atol=0.05 + bias)
         np.testing.assert_allclose(summary.pit.mean(0), exact.cdf(self.y), atol=0.02 + bias / 2)

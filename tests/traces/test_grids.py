@@ -154,6 +154,8 @@ def test_names_and_limits_that_are_not_there(trace):
 @pytest.mark.parametrize("limits", [(-3.0, 3.0), None])
 def test_memory_does_not_grow_with_the_draws(tmp_path, monkeypatch, limits):
     monkeypatch.setattr("bnn_atlas.traces.limits.QUANTILE_DRAWS", 10_000)
+    # How many files are in reading at the same time, each with a buffer of fixed size, is a matter of chance.
+    monkeypatch.setattr("bnn_atlas.traces.shard.READERS", 1)
     layout = Layout((Parameter("layer0.weight", (8, 4), "weight", 0, 4, 8),))
     peaks = []
     for draws in (400, 4000):

@@ -59,7 +59,7 @@ def wide(tmp_path_factory):
     layout = Layout((Parameter("layer0.weight", (100, 3), "weight", 0, 3, 100),))
     values = make_draws(5, 5, 300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard, "CHUNK_BYTES", 2 * 2 * 128 * 4)
+        patch.setattr(shard, "CHUNK_BYTES", 2 * 2 * 32 * 4)
         write_trace(path, values, {}, segment=2, layout=layout)
     trace = open_trace(path)
     assert (trace.chains_per_chunk, trace.draws_per_chunk) == (2, 2)
@@ -77,15 +77,39 @@ def test_reading_a_part_equals_indexing_the_whole(wide, chains, draws, parameter
     np.testing.assert_array_equal(trace.read(chains, draws, parameters), values[np.ix_(*keys)], strict=True)
 
 
-def test_reading_one_layer_touches_only_its_chunks(wide, monkeypatch):
+@pytest.mark.parametrize(
+    ("parameters", "read_bytes", "chunks"),
+    [
+        (slice(130, 140), shard.READ_BYTES, [1]),
+        (slice(130, 170), shard.READ_BYTES, [2]),
+        ([299, 0, 40], shard.READ_BYTES, [2, 1]),
+        (slice(130, 290), 2 * (2 * 2 * 32 * 4 + 4), [2, 2, 2]),
+        (slice(130, 170), 1, [1, 1]),
+    ],
+)
+def test_only_the_chunks_asked_for_are_read_and_adjoining_ones_together(
+    wide, monkeypatch, parameters, read_bytes, chunks
+):
     trace, values = wide
     taken = []
-    take = shard._take
+    read = shard._read
+    monkeypatch.setattr(shard, "READ_BYTES", read_bytes)
     monkeypatch.setattr(
-        shard, "_take", lambda path, handle, offset, raw: taken.append(raw.size) or take(path, handle, offset, raw)
+        shard, "_read", lambda path, handle, offset, raw: taken.append(raw.size) or read(path, handle, offset, raw)
     )
-    np.testing.assert_array_equal(trace.read(slice(0, 2), slice(0, 2), slice(130, 140)), values[:2, :2, 130:140])
-    assert len(taken) == 2, "the index and one chunk"
+    np.testing.assert_array_equal(trace.read(slice(0, 2), slice(0, 2), parameters), values[:2, :2][:, :, parameters])
+    index, *sizes = taken
+    assert index == 3 * 10 * 16 + 4
+    assert sizes == [number * (2 * 2 * 32 * 4 + 4) for number in chunks]
+
+
+def test_the_first_damaged_file_is_named_however_many_are_read_at_once(make_trace):
+    trace, *_ = make_trace(draws=30)
+    for segment in (6, 2):
+        file = trace.path / "draws" / f"c.0.{segment}.0"
+        file.write_bytes(b"\0" * file.stat().st_size)
+    with pytest.raises(TraceError, match=r"c\.0\.2\.0: the checksum"):
+        trace.read()
 
 
 @pytest.mark.parametrize("where", [{"chains": [5]}, {"draws": [-1]}, {"parameters": [300]}, {"chains": [0.5]}])
@@ -411,10 +435,10 @@ def test_inner_chunks_cover_the_segment_with_little_to_spare(chains, draws, segm
     assert form.chunk_bytes <= max(shard.CHUNK_BYTES, segment * column * 8) + 4
 
 
-def test_the_papers_segment_has_chunks_of_about_a_mebibyte():
+def test_the_papers_segment_has_chunks_of_about_a_quarter_of_a_mebibyte():
     form = choose_form(1000, 1000, 100, 946, np.dtype("f4"))
-    assert form.chunk[1:] == (100, 128)
-    assert form.columns == 8
+    assert form.chunk[1:] == (100, 32)
+    assert form.columns == 30
     assert 0.5 * shard.CHUNK_BYTES < form.chunk_bytes <= shard.CHUNK_BYTES
 
 

@@ -31,13 +31,13 @@ STOPPING = WarmStartConfig(learning_rate=0.05, weight_decay=0.0, max_epochs=60, 
 def posterior_of(likelihood: LikelihoodConfig, classes: int = 0) -> Posterior:
     model = MLPConfig(hidden=(6,), activation="tanh")
     return build_posterior(
-        model, likelihood, StandardNormalPrior(), temperature=1.0, features=FEATURES, classes=classes
+        model, likelihood, StandardNormalPrior(), temperature=1.0, shape=(FEATURES,), classes=classes
     )[0]
 
 
 GAUSSIAN = posterior_of(GaussianLikelihood())
 LINEAR = build_posterior(
-    MLPConfig(hidden=()), GaussianLikelihood(), StandardNormalPrior(), temperature=1.0, features=FEATURES
+    MLPConfig(hidden=()), GaussianLikelihood(), StandardNormalPrior(), temperature=1.0, shape=(FEATURES,)
 )[0]
 
 

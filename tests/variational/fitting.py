@@ -63,7 +63,7 @@ def line(prior: PriorConfig, temperature: float = 1.0, dtype: Any = jnp.float64,
     x, y = rows()
     model = MLPConfig(hidden=(), bias=bias)
     posterior, built = build_posterior(
-        model, GaussianLikelihood(sigma=SIGMA), prior, temperature=temperature, features=3, dtype=dtype
+        model, GaussianLikelihood(sigma=SIGMA), prior, temperature=temperature, shape=(3,), dtype=dtype
     )
     layout = posterior.layout
     design = np.zeros((len(x), layout.size))
@@ -96,7 +96,7 @@ def tanh_network(
         likelihood,
         prior or NormalPrior(scale=0.7),
         temperature=temperature,
-        features=2,
+        shape=(2,),
         classes=classes,
         dtype=dtype,
         shards=shards,

@@ -125,7 +125,7 @@ def test_of_a_linear_model_it_is_the_hessian(likelihood):
         likelihood,
         NormalPrior(),
         temperature=1.0,
-        features=3,
+        shape=(3,),
         classes=classes,
         dtype=jnp.float64,
     )

@@ -186,7 +186,7 @@ def test_a_search_that_ended_by_itself_is_told_apart(caplog):
     """A relu network, which has its maxima on kinks."""
     x, y = rows()
     posterior, prior = build_posterior(
-        MLPConfig(hidden=(3,)), GaussianLikelihood(sigma=0.3), NormalPrior(), temperature=1.0, features=3
+        MLPConfig(hidden=(3,)), GaussianLikelihood(sigma=0.3), NormalPrior(), temperature=1.0, shape=(3,)
     )
     case = Case(posterior, posterior_data(x, y, prior))
     sampler = build_laplace(LaplaceConfig(map_tolerance=1e-6, steps=1), *case)

@@ -39,6 +39,47 @@ def per_split(runs, file):
     ]
 
 
+def tables_of(study):
+    """Tables of all runs of a study: on the test rows, on further sets, and against references."""
+    files = []
+    for run in ATLAS.studies[study].runs.values():
+        evaluate = run.config.evaluate
+        names = ["metrics", *(f"sets/{name}" for name in evaluate.sets), *(f"against/{r}" for r in evaluate.references)]
+        files += [path for name in names for path in per_split([run], f"metrics/{name}.parquet")]
+    return files
+
+
+def other_data(wildcards):
+    """What a set is taken from, if not from the run's data: another prepared data set, or published corruptions."""
+    if wildcards.set.startswith(OUTSIDE):
+        return f"{RESULTS}/data/{wildcards.set.removeprefix(OUTSIDE)}/prepared.npz"
+    if wildcards.set.startswith(PUBLISHED_SHIFTS):
+        (file,) = ATLAS.datasets[PUBLISHED_SHIFTS].files
+        return f"{RESULTS}/data/{PUBLISHED_SHIFTS}/raw/{file.name}"
+    return []
+
+
+def reference_predictions(wildcards):
+    """Published predictions, or those of another run for its test rows."""
+    if wildcards.reference in ATLAS.datasets:
+        return f"{RESULTS}/data/{wildcards.reference}/prepared.npz"
+    return f"{RESULTS}/{wildcards.study}/{wildcards.reference}/split{wildcards.split}/predictive/test.npz"
+
+
+def identity(wildcards):
+    """First columns of a run's rows in the tables."""
+    run = run_of(wildcards).config
+    return {
+        "study": wildcards.study,
+        "run": wildcards.run,
+        "scale": SCALE,
+        "split": int(wildcards.split),
+        "dataset": run.dataset,
+        "model": run.model.label,
+        "method": run.method.kind,
+    }
+
+
 def figure_of(wildcards):
     """Settings of the figure that the wildcards name."""
     return ATLAS.studies[wildcards.study].config.figures[wildcards.figure]

@@ -1,4 +1,32 @@
-# Scores and diagnostics, and their tables.
+# Predictions, scores and diagnostics, and their tables.
+
+
+rule predict:
+    input:
+        dataset=prepared,
+        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
+        traces=block_traces,
+        other=other_data,
+    output:
+        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/{{set}}.npz",
+    log:
+        f"{RESULTS}/logs/predict/{{study}}/{{run}}/split{{split}}/{{set}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/predict/{{study}}/{{run}}/split{{split}}/{{set}}.tsv"
+    conda:
+        JAX_ENVIRONMENT
+    threads: 4
+    resources:
+        mem_mb=4000,
+        runtime=120,
+        gpu=gpus,
+    params:
+        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
+        shift=lambda w: None if w.set == TEST or w.set.startswith(OUTSIDE) else w.set,
+        limit=lambda w: run_of(w).config.split.first_test,
+    script:
+        "../scripts/predict.py"
 
 
 rule metrics:
@@ -7,6 +35,7 @@ rule metrics:
         split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
         pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
         traces=block_traces,
+        predictions=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/test.npz",
         timings=lambda w: [f"{trace.removesuffix('trace.zarr')}timing.json" for trace in block_traces(w)],
     output:
         table=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/metrics.parquet",
@@ -21,31 +50,72 @@ rule metrics:
     benchmark:
         f"{RESULTS}/benchmarks/metrics/{{study}}/{{run}}/split{{split}}.tsv"
     conda:
-        JAX_ENVIRONMENT
-    threads: 4
+        "../../envs/python.yaml"
+    threads: 1
     resources:
         mem_mb=4000,
         runtime=120,
-        gpu=gpus,
     params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
         batch_rows=lambda w: getattr(run_of(w).config.method, "batch_size", None),
-        identity=lambda w: {
-            "study": w.study,
-            "run": w.run,
-            "scale": SCALE,
-            "split": int(w.split),
-            "dataset": run_of(w).config.dataset,
-            "model": run_of(w).config.model.label,
-            "method": run_of(w).config.method.kind,
-        },
+        identity=identity,
     script:
         "../scripts/metrics.py"
 
 
+rule score_set:
+    input:
+        dataset=prepared,
+        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        predictions=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/{{set}}.npz",
+        test=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/test.npz",
+    output:
+        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/sets/{{set}}.parquet",
+    log:
+        f"{RESULTS}/logs/score_set/{{study}}/{{run}}/split{{split}}/{{set}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/score_set/{{study}}/{{run}}/split{{split}}/{{set}}.tsv"
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        name="{set}",
+        identity=identity,
+    script:
+        "../scripts/score_set.py"
+
+
+rule score_against:
+    input:
+        dataset=prepared,
+        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        test=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/test.npz",
+        reference=reference_predictions,
+    output:
+        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/against/{{reference}}.parquet",
+    log:
+        f"{RESULTS}/logs/score_against/{{study}}/{{run}}/split{{split}}/{{reference}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/score_against/{{study}}/{{run}}/split{{split}}/{{reference}}.tsv"
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        name="{reference}",
+        published=lambda w: w.reference in ATLAS.datasets,
+        identity=identity,
+    script:
+        "../scripts/score_against.py"
+
+
 rule table:
     input:
-        lambda w: per_split(ATLAS.studies[w.study].runs.values(), "metrics/metrics.parquet"),
+        lambda w: tables_of(w.study),
     output:
         f"{RESULTS}/tables/{{study}}.parquet",
     log:

@@ -7,7 +7,7 @@ posterior = snakemake.params.posterior
 device = "gpu" if snakemake.resources.gpu else "cpu"
 configure(snakemake.threads, device, posterior["float64"], posterior["data_shards"])
 
-from bnn_atlas.steps import sample
+from bnn_atlas.steps.sample import sample
 
 with logged(snakemake.log[0]):
     sample(

@@ -3,9 +3,20 @@
 import difflib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, PositiveInt, RootModel, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    RootModel,
+    StringConstraints,
+    model_validator,
+)
 
 from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
 
@@ -18,11 +29,22 @@ def _inside(path: str) -> str:
     return path
 
 
+def _row_shape(value: Any) -> Any:
+    """A row's shape: one positive number, or a list of them."""
+    sizes = value if isinstance(value, list | tuple) else [value]
+    if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+        raise ValueError("a positive integer (tables), or a list of them such as [28, 28, 1], is allowed")
+    return tuple(sizes) if isinstance(value, list | tuple) else value
+
+
 DatasetName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 RelativePath = Annotated[str, AfterValidator(_inside)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
+RowShape = Annotated[int | tuple[int, ...], BeforeValidator(_row_shape)]
+Part = Literal["train", "test"]
+Kind = Literal["table", "image", "tokens", "predictions", "corruptions"]
 
 
 class TableReader(Model):
@@ -88,43 +110,146 @@ class WorkbookReader(TableReader):
     """Name of the sheet; null takes the first one."""
 
 
-Reader = Annotated[WhitespaceReader | CsvReader | WorkbookReader, Field(discriminator="format")]
+class IdxReader(Model):
+    """MNIST's format, gzipped: uint8 images [n, height, width] or labels [n], told apart by the magic number."""
+
+    format: Literal["idx"]
+
+
+class CifarReader(Model):
+    """CIFAR's binary version, a tar of records: label bytes, then 32 x 32 pixels of red, of green and of blue."""
+
+    format: Literal["cifar_binary"]
+    train: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
+    """Members with the training images, in order."""
+    test: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
+    labels: Annotated[int, Field(ge=1, le=2)] = 1
+    """Label bytes of a record; the last one is used (CIFAR-100: coarse, fine)."""
+
+
+class PngRowsReader(Model):
+    """One RGB image in which every row of pixels is a picture, its own rows one after another; no labels."""
+
+    format: Literal["png_rows"]
+
+
+class ImageTarReader(Model):
+    """Tar of <train or test>/<class>/<number>.jpg, in any folder; a number is the rank within its class.
+
+    Labels must come from files of their own, which also say how the classes are interleaved.
+    """
+
+    format: Literal["image_tar"]
+
+
+class LabelsReader(Model):
+    """Labels [n] of any integer type as .npy."""
+
+    format: Literal["npy_labels"]
+    first: PositiveInt | None = None
+    """Only so many are used."""
+
+
+class SvhnReader(Model):
+    """SVHN's MATLAB file: X [32, 32, 3, n] uint8 and y [n, 1] from 1 to 10, of which 10 is the digit 0."""
+
+    format: Literal["svhn_mat"]
+
+
+class KerasReader(Model):
+    """Sequences of word numbers as in `keras.datasets.imdb`, from which token rows are made with Keras' conventions.
+
+    `keras_npz` is the published imdb.npz (lists in object arrays), `tokens_npz` has flat arrays `{train,test}_tokens`,
+    `_offsets` and `_labels`. Rows have the length that is registered as `inputs`, ids end at `vocabulary`.
+    """
+
+    format: Literal["keras_npz", "tokens_npz"]
+    seed: NonNegativeInt = 113
+    """One RandomState shuffles the training rows, then the test rows."""
+    start: NonNegativeInt = 1
+    """Token in front of a review."""
+    unknown: NonNegativeInt = 2
+    """Token for a word beyond the vocabulary."""
+    offset: NonNegativeInt = 3
+    """Added to the file's word numbers."""
+
+
+class ProbabilitiesReader(Model):
+    """One row of probabilities per line, separated by blanks."""
+
+    format: Literal["probabilities"]
+
+
+class CorruptionsReader(Model):
+    """CIFAR-10-C's tar, one array of images for each corruption (`bnn_atlas.data.cifar10c`)."""
+
+    format: Literal["cifar10c"]
+
+
+Tables = WhitespaceReader | CsvReader | WorkbookReader
+Images = IdxReader | CifarReader | PngRowsReader | ImageTarReader | LabelsReader | SvhnReader
+Reader = Annotated[
+    Tables | Images | KerasReader | ProbabilitiesReader | CorruptionsReader, Field(discriminator="format")
+]
+
+KINDS: dict[str, tuple[type[Model], ...]] = {
+    "table": (TableReader,),
+    "image": (IdxReader, CifarReader, PngRowsReader, ImageTarReader, LabelsReader, SvhnReader),
+    "tokens": (KerasReader,),
+    "predictions": (ProbabilitiesReader,),
+    "corruptions": (CorruptionsReader,),
+}
+"""Kind of data set -> readers of its files."""
+BOTH_PARTS = (CifarReader, ImageTarReader, KerasReader)
+"""Readers of files that hold training and test rows."""
+CONTENT = (ImageTarReader, LabelsReader, KerasReader)
+"""Readers of files that may be packed in several ways and have a content hash."""
 
 
 class Copy(Model):
     """One place from which a file can be had, what proves that it is the right one, and how it is read.
 
     A file is accepted if its bytes have the SHA-256 `sha256`, or if the numbers in it have the hash `table_sha256`
-    (`bnn_atlas.data.tables.table_hash`), which line ends and re-saving do not change. One of the two is enough.
+    (`bnn_atlas.data.tables.table_hash`), which line ends and re-saving do not change. Images and sequences that are
+    packed in several ways have `content_sha256` instead (`bnn_atlas.data.readers.content_hash`). One is enough.
     """
 
-    url: Url
+    url: Url | None = None
+    """Null where the file is on a mirror only."""
     member: RelativePath | None = None
     """Path inside the zip at `url`; null where `url` is the file itself."""
     mirror: RelativePath | None = None
     """Path of the file itself below a mirror's root."""
     sha256: Sha256 | None = None
     table_sha256: Sha256 | None = None
+    content_sha256: Sha256 | None = None
     read: Reader
 
     @model_validator(mode="after")
     def _verifiable(self) -> Self:
-        if self.sha256 is None and self.table_sha256 is None:
-            raise ValueError("sha256 or table_sha256 is needed, so that the file can be verified")
-        if self.table_sha256 is not None and set(self.read.text) & set(self.read.kept):
+        if self.url is None and self.mirror is None:
+            raise ValueError("url or mirror is needed, so that the file can be had")
+        if not self.checksum:
+            raise ValueError("sha256 or table_sha256 or content_sha256 is needed, so that the file can be verified")
+        text = not isinstance(self.read, TableReader) or set(self.read.text) & set(self.read.kept)
+        if self.table_sha256 is not None and text:
             raise ValueError("table_sha256 is for tables of numbers; give sha256 where text columns are used")
+        if self.content_sha256 is not None and not isinstance(self.read, CONTENT):
+            raise ValueError(f"content_sha256 is not for the format '{self.read.format}'; give sha256")
         return self
 
     @property
     def checksum(self) -> str:
         """The hash that names this copy."""
-        return self.sha256 or self.table_sha256 or ""
+        return self.sha256 or self.table_sha256 or self.content_sha256 or ""
 
 
 class FileEntry(Copy):
     """A raw file under the name it has here, with further copies that hold the same table."""
 
     name: FileName
+    part: Part | None = None
+    """Whose rows an image file holds; null for tables and for files that hold both."""
     alternatives: tuple[Copy, ...] = ()
 
     @property
@@ -133,21 +258,40 @@ class FileEntry(Copy):
         return (self, *self.alternatives)
 
 
+class PublishedScaling(Model):
+    """Constants that a paper scaled images with: (pixel / 255 - mean) / scale, one of each per channel."""
+
+    mean: Annotated[tuple[float, ...], Field(min_length=1)]
+    scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
+
+
 class DatasetEntry(Model):
-    """One data set: what is predicted, from which files, and what shape the prepared table must have."""
+    """One data set: what is predicted, from which files, and what shape the prepared array must have."""
 
     task: Literal["regression", "classification"]
+    kind: Kind = "table"
     target: str
     classes: tuple[str, ...] = ()
     """Classification: the labels in the file; the label's place in this list is its number."""
     files: tuple[FileEntry, ...] = ()
-    """Files whose rows are joined in this order."""
+    """Files whose rows are joined in this order, training rows before test rows."""
     bundled: Literal["diabetes", "digits"] | None = None
     """A data set that comes with scikit-learn, instead of files."""
     rows: PositiveInt
-    """Rows of the prepared table."""
-    inputs: PositiveInt
-    """Input columns of the prepared table, text columns counted one-hot."""
+    """Rows of the prepared array."""
+    inputs: RowShape
+    """A row's shape: input columns of a table (text columns counted one-hot), [height, width, channels] of an image,
+    [length] of a sequence, number of classes of predictions."""
+    published_train: NonNegativeInt | None = None
+    """The first so many rows are the publisher's training rows, the others the publisher's test rows; null where there
+    is no published division."""
+    published_scaling: PublishedScaling | None = None
+    vocabulary: NonNegativeInt = 0
+    """Sequences: number of token ids."""
+    of: DatasetName | None = None
+    """Predictions and corruptions: the data set of whose published test rows they are."""
+    order: Literal["file", "tfds"] | None = None
+    """Predictions: the order in which the file has them (`bnn_atlas.data.orders`)."""
     licence: str
     note: str = ""
 
@@ -160,15 +304,70 @@ class DatasetEntry(Model):
         names = [file.name for file in self.files]
         if len(set(names)) != len(names):
             raise ValueError(f"files: two have the same name; names are {', '.join(names)}")
-        readers = [copy.read for file in self.files for copy in file.copies]
+        self._check_columns([copy.read for file in self.files for copy in file.copies])
+        self._check_rows()
+        self._check_parts()
+        return self
+
+    def _check_columns(self, readers: list[Any]) -> None:
+        """Readers fit the kind, and those of tables agree with each other and with the target."""
+        wrong = [reader.format for reader in readers if not isinstance(reader, KINDS[self.kind])]
+        if wrong:
+            raise ValueError(f"files: the format '{wrong[0]}' does not give data of the kind '{self.kind}'")
+        if self.kind != "table" or not readers:
+            return
         if len({(frozenset(r.kept), frozenset(r.text) & frozenset(r.kept)) for r in readers}) > 1:
             raise ValueError("files: all files and alternatives must have the same used columns, and text in the same")
-        if readers and self.target not in readers[0].kept:
+        if self.target not in readers[0].kept:
             raise ValueError(f"target '{self.target}' is not a used column; those are {', '.join(readers[0].kept)}")
-        if readers and (self.target in readers[0].text) != (self.task == "classification"):
+        if (self.target in readers[0].text) != (self.task == "classification"):
             must = "must" if self.task == "classification" else "must not"
             raise ValueError(f"target '{self.target}' of a {self.task} {must} be listed under read.text")
-        return self
+
+    def _check_rows(self) -> None:
+        """A row's shape and what goes with it fit the kind."""
+        sizes = {"table": 0, "image": 3, "tokens": 1, "predictions": 0, "corruptions": 3}[self.kind]
+        if sizes != (len(self.inputs) if isinstance(self.inputs, tuple) else 0):
+            form = {0: "one number", 1: "[length]", 3: "[height, width, channels]"}[sizes]
+            raise ValueError(f"inputs: the kind '{self.kind}' needs {form}")
+        if self.kind != "table" and self.task != "classification":
+            raise ValueError(f"task: the kind '{self.kind}' is for classification")
+        if (self.kind == "tokens") != (self.vocabulary > 0):
+            raise ValueError("vocabulary: sequences need the number of token ids, other kinds have none")
+        constants = self.published_scaling
+        if constants and (self.kind != "image" or {len(constants.mean), len(constants.scale)} != {self.shape[-1]}):
+            raise ValueError("published_scaling: images have one mean and one scale per channel, other kinds none")
+        if (self.kind in ("predictions", "corruptions")) != (self.of is not None):
+            raise ValueError("of: predictions and corruptions need the data set that they are for, other kinds do not")
+        if (self.kind == "predictions") != (self.order is not None):
+            raise ValueError("order: predictions need it, other kinds have none")
+        if self.kind == "predictions" and self.inputs != len(self.classes):
+            raise ValueError(f"inputs: predictions for {len(self.classes)} classes need {len(self.classes)}")
+        if self.published_train is not None and self.published_train > self.rows:
+            raise ValueError(f"published_train: of {self.rows} rows, at most {self.rows} can be training rows")
+
+    def _check_parts(self) -> None:
+        """Files of images and sequences say whose rows they hold, and there is a published division."""
+        if self.kind not in ("image", "tokens") or not self.files:
+            if any(file.part is not None for file in self.files):
+                raise ValueError(f"files: part is not for the kind '{self.kind}'")
+            return
+        if self.published_train is None:
+            raise ValueError("published_train: files of training and test rows need it (0 without training rows)")
+        for file in self.files:
+            if (file.part is None) != isinstance(file.read, BOTH_PARTS):
+                has = "holds both parts: leave part out" if file.part else "needs part: train or test"
+                raise ValueError(f"files: {file.name} ({file.read.format}) {has}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A row's shape."""
+        return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
+
+    @property
+    def published_test(self) -> int:
+        """Number of the publisher's test rows; 0 where there is no published division."""
+        return 0 if self.published_train is None else self.rows - self.published_train
 
     def file(self, name: str) -> FileEntry:
         """The file with this name; ConfigError lists the names there are."""
@@ -183,6 +382,19 @@ class Registry(RootModel[dict[DatasetName, DatasetEntry]]):
     """config/datasets.yaml: name -> data set."""
 
     model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="after")
+    def _predictions_of_registered_sets(self) -> Self:
+        for name, entry in self.root.items():
+            if entry.of is None:
+                continue
+            of = self.root.get(entry.of)
+            if of is None or of.published_test != entry.rows or of.classes != entry.classes:
+                raise ValueError(
+                    f"{name}.of = '{entry.of}': a data set with the same classes and {entry.rows} published test rows "
+                    "is needed"
+                )
+        return self
 
 
 def load_registry(path: str | Path) -> dict[str, DatasetEntry]:

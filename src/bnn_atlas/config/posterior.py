@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, field_validator, model_validator
 
 from bnn_atlas.config.base import ByKind, Model, Seed
 
@@ -21,6 +21,107 @@ class MLPConfig(Model):
     def label(self) -> str:
         """Short name for tables, such as `mlp 16x16 relu`."""
         return " ".join([self.kind, "x".join(map(str, self.hidden)) or "linear", self.activation])
+
+
+class LeNetConfig(Model):
+    """LeNet of Izmailov et al. 2021: three 5x5 convolutions, each with pooling, and two dense layers.
+
+    For images of at least 15x15 pixels.
+    """
+
+    kind: Literal["lenet"] = "lenet"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables."""
+        return self.kind
+
+
+class LeNettiConfig(Model):
+    """The small convolutional network of the sampling study: one 3x3 filter and three dense layers of 8 units."""
+
+    kind: Literal["lenetti"] = "lenetti"
+    activation: Literal["sigmoid", "tanh", "relu", "silu"] = "sigmoid"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenetti sigmoid`."""
+        return f"{self.kind} {self.activation}"
+
+
+class ResNetFRNConfig(Model):
+    """A residual network for small images (He et al. 2016) with filter response norm."""
+
+    kind: Literal["resnet_frn"] = "resnet_frn"
+    depth: PositiveInt = 20
+    """6 n + 2 for n blocks in each of the three stacks."""
+    activation: Literal["silu", "relu"] = "silu"
+
+    @field_validator("depth")
+    @classmethod
+    def _whole_blocks(cls, depth: int) -> int:
+        return _depth(depth, 2)
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `resnet20 frn silu`."""
+        return f"resnet{self.depth} frn {self.activation}"
+
+
+class WideResNetFRNConfig(Model):
+    """A wide residual network (Zagoruyko and Komodakis 2016) with filter response norm."""
+
+    kind: Literal["wide_resnet_frn"] = "wide_resnet_frn"
+    depth: PositiveInt
+    """6 n + 4 for n blocks in each of the three stacks."""
+    widen: PositiveInt
+    """Factor on the widths 16, 32 and 64 of the stacks."""
+    activation: Literal["relu", "silu"] = "relu"
+
+    @field_validator("depth")
+    @classmethod
+    def _whole_blocks(cls, depth: int) -> int:
+        return _depth(depth, 4)
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `wrn-16-4 frn relu`."""
+        return f"wrn-{self.depth}-{self.widen} frn {self.activation}"
+
+
+def _depth(depth: int, other: int) -> int:
+    """The depth, if beside `other` layers it has the same number of two-layer blocks in three stacks."""
+    if depth < 6 + other or (depth - other) % 6:
+        raise ValueError(f"6 n + {other} with n at least 1 is allowed: {6 + other}, {12 + other}, {18 + other}, ...")
+    return depth
+
+
+class CNNLSTMConfig(Model):
+    """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021)."""
+
+    kind: Literal["cnn_lstm"] = "cnn_lstm"
+    embedding: PositiveInt = 128
+    """Numbers per word."""
+    filters: PositiveInt = 64
+    kernel: PositiveInt = 5
+    """Words under a filter."""
+    pool: PositiveInt = 4
+    """Positions of which the largest response is kept."""
+    cells: PositiveInt = 128
+    """Width of the LSTM's state."""
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `cnn_lstm 128-64-128`."""
+        return f"{self.kind} {self.embedding}-{self.filters}-{self.cells}"
+
+
+ModelConfig = Annotated[
+    MLPConfig | LeNetConfig | LeNettiConfig | ResNetFRNConfig | WideResNetFRNConfig | CNNLSTMConfig,
+    Field(discriminator="kind"),
+    BeforeValidator(lambda data: {"kind": "mlp", **data} if isinstance(data, dict) else data),
+]
+"""A section without a `kind` is a fully connected network."""
 
 
 class GaussianLikelihood(Model):
@@ -229,7 +330,7 @@ PriorConfig = Annotated[
 class PosteriorConfig(Model):
     """What defines a posterior apart from its data."""
 
-    model: MLPConfig
+    model: ModelConfig
     likelihood: LikelihoodConfig
     prior: PriorConfig = StandardNormalPrior()
     temperature: PositiveFloat = 1.0

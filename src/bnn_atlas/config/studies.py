@@ -11,10 +11,14 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from bnn_atlas.config.base import ConfigError, Model, Seed, read_yaml, validated
 from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.evaluation import EvaluationConfig
 from bnn_atlas.config.methods import MethodConfig
 from bnn_atlas.config.posterior import NormalPrior, PosteriorConfig, StandardNormalPrior
+from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.training import WarmStartConfig
-from bnn_atlas.data.splits import standard_split_count
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.scaling import SCALINGS, Scaling
+from bnn_atlas.data.splits import published_rows, standard_split_count
 
 Scale = Literal["demo", "laptop", "paper"]
 NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
@@ -43,23 +47,46 @@ FIGURES: dict[str, dict[str, FigureNeeds]] = {
 
 
 class SplitConfig(Model):
-    """How rows are divided into training, validation and test rows."""
+    """How rows are divided into training, validation and test rows, and how inputs are scaled."""
 
-    kind: Literal["random", "standard", "train_test_split"] = "random"
+    kind: Literal["random", "standard", "train_test_split", "published"] = "random"
     """`random`: seeded permutation; `standard`: the 20 splits of Hernandez-Lobato and Gal; `train_test_split`: as
-    scikit-learn's function with `random_state = seed + split`."""
+    scikit-learn's function with `random_state = seed + split`; `published`: the publisher's test rows."""
     test: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """Share of test rows (`standard` has 0.1 built in)."""
+    """Share of test rows (`standard` has 0.1 built in, `published` has the publisher's)."""
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of the other rows that early stopping watches."""
+    """Share of the other rows that early stopping watches; the last ones."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """Seed of the split; it is not the seed of the chains."""
     count: PositiveInt = 1
     """Number of splits, each a repetition of the run."""
     limit: PositiveInt | None = None
     """Use only so many rows, chosen by the seed."""
+    order: Literal["file", "tfds"] = "file"
+    """`published`: rows in order of the publisher's file, or of TensorFlow Datasets (`bnn_atlas.data.orders`)."""
+    first: PositiveInt | None = None
+    """`published`: only so many training rows, the first of that order."""
+    first_test: PositiveInt | None = None
+    """`published`: only so many test rows, the first of that order."""
+    scaling: Scaling | None = None
+    """Statistics of the inputs: `columns` (tables), `channels`, `published`, `unit` or `none` (images); null takes the
+    first one for the kind of data (`bnn_atlas.data.scaling`)."""
     validation_in_likelihood: bool = True
     """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
+
+    @model_validator(mode="after")
+    def _published_only(self) -> Self:
+        if self.kind == "published":
+            if self.limit is not None:
+                raise ValueError("limit is not for kind 'published'; use first and first_test")
+            if self.count != 1:
+                raise ValueError(f"count = {self.count}: of kind 'published' there is one split")
+            return self
+        given = [key for key in ("first", "first_test") if getattr(self, key) is not None]
+        given += ["order"] if self.order != "file" else []
+        if given:
+            raise ValueError(f"{', '.join(given)}: only for kind 'published', not '{self.kind}'")
+        return self
 
 
 class RunConfig(PosteriorConfig):
@@ -68,6 +95,7 @@ class RunConfig(PosteriorConfig):
     description: str
     dataset: str
     split: SplitConfig = SplitConfig()
+    evaluate: EvaluationConfig = EvaluationConfig()
     seed: Seed = 0
     """Seed of initialisation, training and chains."""
     warmstart: WarmStartConfig | None = None
@@ -132,7 +160,7 @@ class SubsetConfig(Model):
     """Chosen parameters and draws of a pooled trace."""
 
     layers: tuple[int, ...] | None = None
-    roles: tuple[Literal["weight", "bias", "scale"], ...] | None = None
+    roles: tuple[Literal["weight", "bias", "gain", "threshold", "scale"], ...] | None = None
     pattern: str | None = None
     """Pattern over scalar names with `*` and `?`, such as `layer*.weight[0,*]`."""
     parameters: tuple[str, ...] | None = None
@@ -223,12 +251,15 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
         for entry in config.runs:
             for run in _expand(path.stem, entry, data["runs"][entry], each, where):
                 _check_data(run, datasets, f"{where}: runs.{entry}")
+                _check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
                 if run.name in runs:
                     raise ConfigError(
                         f"{where}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry"
                     )
                 runs[run.name] = run
         studies[each] = Study(path.stem, config, runs)
+        for run in runs.values():
+            _check_references(run, studies[each], datasets, f"{where}: runs.{run.entry}.evaluate.references")
         for figure in config.figures:
             _check_figure(studies[each], figure, f"{where}: figures.{figure}")
     return studies[scale]
@@ -241,7 +272,10 @@ def _check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
         raise ConfigError(
             f"{where}.dataset = '{name}': no such data set; config/datasets.yaml has {', '.join(sorted(datasets))}"
         )
-    task = datasets[name].task
+    entry = datasets[name]
+    if entry.of is not None:
+        raise ConfigError(f"{where}.dataset = '{name}': these are published {entry.kind} for '{entry.of}', no data set")
+    task = entry.task
     if likelihood not in LIKELIHOODS[task]:
         allowed = ", ".join(f"'{kind}'" for kind in LIKELIHOODS[task])
         raise ConfigError(
@@ -252,6 +286,61 @@ def _check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
             f"{where}.split.count = {split.count}: of the data set '{name}', at most {standard_split_count(name)} "
             "standard splits are allowed"
         )
+    if split.kind == "published":
+        if entry.published_train is None:
+            raise ConfigError(f"{where}.split.kind = 'published': the data set '{name}' has no published division")
+        try:
+            published_rows(entry.published_train, split.first, "first", "training")
+            published_rows(entry.published_test, split.first_test, "first_test", "test")
+        except DataError as error:
+            raise ConfigError(f"{where}: the data set '{name}': {error}") from None
+    scalings = [s for s in SCALINGS[entry.kind] if s != "published" or entry.published_scaling is not None]
+    if split.scaling is not None and split.scaling not in scalings:
+        raise ConfigError(
+            f"{where}.split.scaling = '{split.scaling}': for the data set '{name}' ({entry.kind}), allowed are "
+            f"{', '.join(scalings)}"
+        )
+
+
+def _check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse shifts of what is no image, and out-of-distribution sets that do not fit."""
+    entry, evaluate = datasets[run.config.dataset], run.config.evaluate
+    if evaluate.shifts and entry.kind != "image":
+        raise ConfigError(f"{where}.shifts: '{run.config.dataset}' has rows of the kind '{entry.kind}', not images")
+    for shift in evaluate.shifts:
+        if shift.published and run.config.dataset != datasets[PUBLISHED_SHIFTS].of:
+            raise ConfigError(
+                f"{where}.shifts: '{shift.name}' is for '{datasets[PUBLISHED_SHIFTS].of}', not '{run.config.dataset}'"
+            )
+    for name in evaluate.out_of_distribution:
+        if name not in datasets or datasets[name].kind != entry.kind or datasets[name].shape != entry.shape:
+            fitting = [n for n, other in datasets.items() if (other.kind, other.shape) == (entry.kind, entry.shape)]
+            others = ", ".join(n for n in fitting if n != run.config.dataset) or "none"
+            raise ConfigError(
+                f"{where}.out_of_distribution: '{name}' is no data set with rows like those of '{run.config.dataset}'; "
+                f"there are {others}"
+            )
+
+
+def _check_references(run: Run, study: Study, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse references that there are not, or that are not for this run's test rows."""
+    published = [n for n, e in datasets.items() if e.kind == "predictions" and e.of == run.config.dataset]
+    same = [
+        other.name
+        for other in study.runs.values()
+        if (other.config.dataset, other.config.split) == (run.config.dataset, run.config.split)
+    ]
+    for name in run.config.evaluate.references:
+        if run.config.likelihood.kind != "categorical":
+            raise ConfigError(f"{where} = '{name}': agreement is for classification")
+        if name in published and run.config.split.kind != "published":
+            raise ConfigError(f"{where} = '{name}': published predictions need split.kind 'published'")
+        if name == run.name or name not in (*published, *same):
+            allowed = ", ".join(n for n in (*published, *same) if n != run.name) or "none"
+            raise ConfigError(
+                f"{where} = '{name}': no predictions for the same test rows; published ones and runs with the same "
+                f"data set and split are {allowed}"
+            )
 
 
 def _check_figure(study: Study, figure: str, where: str) -> None:

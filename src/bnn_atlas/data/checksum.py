@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pooch
 
-from bnn_atlas.config.datasets import Copy, FileEntry
+from bnn_atlas.config.datasets import CONTENT, Copy, FileEntry, TableReader
 from bnn_atlas.data.errors import ChecksumError, DataError
+from bnn_atlas.data.readers import content_hash
 from bnn_atlas.data.tables import read_table, table_hash
 
 
 def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy:
-    """The registered copy that a local file is, told by its bytes or else by its numbers.
+    """The registered copy that a local file is, told by its bytes or else by its content.
 
     `origin` is where the file came from, for the message. Raises ChecksumError that names the file, the origin,
     what was expected and what was found, and what to do.
@@ -20,17 +21,19 @@ def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy
         if copy.sha256 is not None and found == f"sha256 {copy.sha256}":
             return copy
     for copy in file.copies:
-        if copy.table_sha256 is None:
-            continue
-        try:
-            hashed = table_hash(read_table(path, copy.read))
-        except DataError as error:
-            found += f"; its table cannot be read: {error}"
-            continue
-        if hashed == copy.table_sha256:
-            return copy
-        found += f"; table_sha256 {hashed}"
-    hashes = [(key, getattr(copy, key)) for copy in file.copies for key in ("sha256", "table_sha256")]
+        for key, wanted in (("table_sha256", copy.table_sha256), ("content_sha256", copy.content_sha256)):
+            if wanted is None:
+                continue
+            try:
+                hashed = _content(Path(path), copy)
+            except DataError as error:
+                found += f"; its {'table' if copy.table_sha256 else 'content'} cannot be read: {error}"
+                continue
+            if hashed == wanted:
+                return copy
+            found += f"; {key} {hashed}"
+    keys = ("sha256", "table_sha256", "content_sha256")
+    hashes = [(key, getattr(copy, key)) for copy in file.copies for key in keys]
     expected = " or ".join(dict.fromkeys(f"{key} {value}" for key, value in hashes if value is not None))
     size = Path(path).stat().st_size
     raise ChecksumError(
@@ -38,3 +41,12 @@ def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy
         f"Expected {expected}; found {found}. Delete that copy and download again; if the publisher has changed the "
         "file on purpose, compare both and update config/datasets.yaml"
     )
+
+
+def _content(path: Path, copy: Copy) -> str:
+    """Hash of the numbers or of the packed items of a file."""
+    if isinstance(copy.read, TableReader):
+        return table_hash(read_table(path, copy.read))
+    if isinstance(copy.read, CONTENT):
+        return content_hash(path, copy.read)
+    raise DataError(f"{path}: the format '{copy.read.format}' has no content hash")

@@ -88,6 +88,11 @@ def download(
         logger.info("%s: downloaded from %s", file.name, place)
         _keep(target, cached)
         return target
+    if not failures:
+        raise DownloadError(
+            f"{file.name} has no public address of its own: set {MIRROR} to a folder or base URL that has "
+            f"{', '.join(copy.mirror for copy in file.copies if copy.mirror)}, or put the file at {cached}"
+        )
     raise DownloadError(
         f"{file.name} could not be downloaded:\n  " + "\n  ".join(failures) + "\nCheck the connection and try again, "
         f"set {MIRROR} to a folder or base URL that has it, or put the file at {cached}"
@@ -134,7 +139,8 @@ def _places(file: FileEntry, mirror: str | None) -> Iterator[tuple[str, str | No
             if copy.mirror is not None:
                 yield f"{base.rstrip('/')}/{copy.mirror}" if remote else str(folder / copy.mirror), None
     for copy in file.copies:
-        yield copy.url, copy.member
+        if copy.url is not None:
+            yield copy.url, copy.member
 
 
 def _obtain(place: str, member: str | None, out: Path, name: str, attempts: int, wait: float, timeout: float) -> None:

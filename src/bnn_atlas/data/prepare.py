@@ -1,43 +1,68 @@
-"""From raw files to one table of numbers."""
+"""From raw files to one array of rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.datasets import DatasetEntry, TableReader
+from bnn_atlas.data.arrays import join_rows
 from bnn_atlas.data.checksum import verify
-from bnn_atlas.data.dataset import Dataset
+from bnn_atlas.data.dataset import Dataset, check, save
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.predictions import prepare_predictions, save_predictions
 from bnn_atlas.data.tables import Table, read_table
 
 
-def prepare(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path] = ()) -> Dataset:
-    """The data set `name` as a table of numbers in original units.
+def prepare_file(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path], destination: str | Path) -> None:
+    """Prepare a data set, or published predictions, and write it; nothing is written if anything is wrong."""
+    if entry.kind == "predictions":
+        save_predictions(destination, prepare_predictions(name, entry, raw_paths))
+    else:
+        save(destination, prepare(name, entry, raw_paths))
 
-    `raw_paths` are the downloaded files in the order of `entry.files`; their rows are joined in that order. Columns
-    keep the file's order; a text column becomes one column of 0 and 1 per word, `column=word`, in its place, words
-    sorted. Class labels become their place in `entry.classes`.
+
+def prepare(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path] = ()) -> Dataset:
+    """The data set `name` in original units.
+
+    `raw_paths` are the downloaded files in the order of `entry.files`; their rows are joined in that order, for
+    images and sequences (`bnn_atlas.data.arrays`) those of the training part before those of the test part.
+    Tables: columns keep the file's order; a text column becomes one column of 0 and 1 per word, `column=word`, in its
+    place, words sorted. Class labels become their place in `entry.classes`.
 
     Raises DataError for a file that is not the registered one, cannot be read, or gives another shape than the
-    registered `rows` x `inputs`.
+    registered `rows` x `inputs`, and for labels or tokens that are not registered.
     """
+    if entry.of is not None:
+        raise DataError(f"{name}: published {entry.kind} for '{entry.of}', no data set")
+    if entry.bundled is None and len(raw_paths) != len(entry.files):
+        expected = ", ".join(file.name for file in entry.files)
+        raise DataError(f"{name}: needs {len(entry.files)} raw files ({expected}), got {len(raw_paths)}")
     if entry.bundled is not None:
         dataset = _bundled(entry)
+    elif entry.kind == "table":
+        dataset = _from_tables(name, entry, raw_paths)
     else:
-        if len(raw_paths) != len(entry.files):
-            expected = ", ".join(file.name for file in entry.files)
-            raise DataError(f"{name}: needs {len(entry.files)} raw files ({expected}), got {len(raw_paths)}")
-        tables = [read_table(path, verify(path, file).read) for path, file in zip(raw_paths, entry.files, strict=True)]
-        dataset = _dataset(name, entry, _joined(tables))
-    if dataset.x.shape != (entry.rows, entry.inputs):
-        files = ", ".join(map(str, raw_paths)) or f"scikit-learn's '{entry.bundled}'"
+        dataset = join_rows(name, entry, raw_paths)
+    files = ", ".join(map(str, raw_paths)) or f"scikit-learn's '{entry.bundled}'"
+    if dataset.x.shape != (entry.rows, *entry.shape):
         found = " x ".join(map(str, dataset.x.shape))
+        registered = " x ".join(map(str, entry.shape))
         raise DataError(
-            f"{name}: {files} gives {found} rows x inputs; {entry.rows} x {entry.inputs} are registered in "
+            f"{name}: {files} gives {found} rows x inputs; {entry.rows} x {registered} are registered in "
             "config/datasets.yaml. Delete the raw files and download again, or correct the entry"
         )
+    check(dataset, f"{name}: {files}")
     return dataset
+
+
+def _from_tables(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]) -> Dataset:
+    tables = []
+    for path, file in zip(raw_paths, entry.files, strict=True):
+        reader = verify(path, file).read
+        assert isinstance(reader, TableReader)
+        tables.append(read_table(path, reader))
+    return _dataset(name, entry, _joined(tables))
 
 
 def _joined(tables: Sequence[Table]) -> Table:
@@ -64,7 +89,7 @@ def _dataset(name: str, entry: DatasetEntry, table: Table) -> Dataset:
             names.append(f"{column}={word}")
             columns.append((table.words[column] == word).astype(np.float64))
     x, y = np.column_stack(columns), _target(name, entry, table)
-    return Dataset(x, y, tuple(names), entry.target, entry.task, entry.classes)
+    return Dataset(x, y, tuple(names), entry.target, entry.task, entry.classes, published_train=entry.published_train)
 
 
 def _target(name: str, entry: DatasetEntry, table: Table) -> np.ndarray:
@@ -88,11 +113,18 @@ def _bundled(entry: DatasetEntry) -> Dataset:
 
     data = load_diabetes(scaled=False) if entry.bundled == "diabetes" else load_digits()
     classification = entry.task == "classification"
-    return Dataset(
+    dataset = Dataset(
         x=np.asarray(data.data, dtype=np.float64),
         y=np.asarray(data.target, dtype=np.int64 if classification else np.float64),
         feature_names=tuple(map(str, data.feature_names)),
         target_name=entry.target,
         task=entry.task,
         classes=entry.classes,
+        published_train=entry.published_train,
     )
+    if entry.kind == "table":
+        return dataset
+    # Pixels are 0 to 16 in the file; the full range of uint8 makes `pixel / 255` and corruptions mean what they do
+    # for other images. No two levels fall together.
+    pixels = np.rint(data.images * (255 / 16)).astype(np.uint8)[..., None]
+    return dataset._replace(x=pixels, feature_names=(), kind="image")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.datasets import CsvReader, Reader, TableReader, WorkbookReader
+from bnn_atlas.config.datasets import CsvReader, TableReader, Tables, WorkbookReader
 from bnn_atlas.data.errors import DataError
 
 Row = tuple[int, Sequence[Any]]
@@ -27,7 +27,7 @@ class Table(NamedTuple):
     """All of them, as in the file."""
 
 
-def read_table(path: str | Path, reader: Reader) -> Table:
+def read_table(path: str | Path, reader: Tables) -> Table:
     """Read the used columns of a file.
 
     Raises DataError that names the file, the row and the column of a cell that is not a finite number, of a row
@@ -69,7 +69,7 @@ def table_hash(table: Table) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _rows(source: Path, reader: Reader) -> list[Row]:
+def _rows(source: Path, reader: Tables) -> list[Row]:
     """All rows that are not blank, the header included."""
     if isinstance(reader, WorkbookReader):
         # Imported here, since the two workbook libraries double the start-up time of jobs that read none.

@@ -23,14 +23,21 @@ _PLAN = (
 )
 
 
-def convergence_measurements(space: str, frame: pd.DataFrame, chains: int, draws: int) -> list[Measurement]:
-    """Extremes, medians and shares of the diagnostics over all quantities of a space (weight, function)."""
+def convergence_measurements(
+    space: str, frame: pd.DataFrame, chains: int, draws: int, of: int | None = None
+) -> list[Measurement]:
+    """Extremes, medians and shares of the diagnostics over the quantities of a space (weight, function).
+
+    `of` says how many quantities there are, where not all are in `frame`.
+    """
+    some = f"{len(frame):,} of {of:,} quantities, evenly spread" if of and of > len(frame) else ""
     measurements = []
     for column, metric, reduce in _PLAN:
         values = frame[column].to_numpy()
         defined = values[~np.isnan(values)]
         value = float(reduce(defined)) if len(defined) else float("nan")
-        note = _undefined_note(column, len(values) - len(defined), len(values), chains, draws)
+        undefined = _undefined_note(column, len(values) - len(defined), len(values), chains, draws)
+        note = "; ".join(part for part in (some, undefined) if part)
         measurements.append(Measurement(metric.format(space), value, note=note))
     values = frame["rhat"].to_numpy()
     defined = values[~np.isnan(values)]

@@ -21,23 +21,27 @@ PARAMETER_SCHEMA = pa.schema(
 FUNCTION_SCHEMA = pa.schema([pa.field("row", pa.int64()), pa.field("class", pa.int64()), *_VALUES])
 
 
-def diagnose_parameters(pool: DrawPool, kept: np.ndarray, max_bytes: int) -> pd.DataFrame:
-    """Diagnostics of every scalar parameter over the chains `kept` (PARAMETER_SCHEMA).
+def diagnose_parameters(pool: DrawPool, kept: np.ndarray, max_bytes: int, limit: int) -> pd.DataFrame:
+    """Diagnostics of the scalar parameters over the chains `kept` (PARAMETER_SCHEMA).
 
+    Of more than `limit` parameters, every second, third, ... one, so that no more than that are diagnosed.
     Parameters are read in batches; all draws of at least one parameter must fit in `max_bytes`.
     """
     layout, total = pool.layout, pool.layout.size
+    stride = -(-total // limit)
     size = max(1, max_bytes // max(1, WORKING_COPIES * 8 * pool.chains * pool.draws))
     size = size // CHUNK * CHUNK or size
+    span = max(1, min(size, size * WORKING_COPIES // stride)) * stride
     parts = []
-    for start in range(0, total if len(kept) else 0, size):
-        draws = pool.read(slice(0, pool.chains), slice(0, pool.draws), slice(start, min(start + size, total)))
-        parts.append(diagnose(draws[kept]))
-    frame = pd.DataFrame(_joined(parts, total))
-    sizes = [p.size for p in layout.parameters]
-    frame.insert(0, "name", layout.names())
-    frame.insert(1, "layer", pd.Series([p.layer for p in layout.parameters], dtype="Int64").repeat(sizes).array)
-    frame.insert(2, "role", np.repeat([p.role for p in layout.parameters], sizes))
+    for start in range(0, total if len(kept) else 0, span):
+        draws = pool.read(slice(0, pool.chains), slice(0, pool.draws), slice(start, min(start + span, total)))
+        parts.append(diagnose(draws[kept, :, ::stride]))
+    chosen = np.arange(0, total, stride)
+    frame = pd.DataFrame(_joined(parts, len(chosen)))
+    arrays = np.repeat(np.arange(len(layout.parameters)), [p.size for p in layout.parameters])[chosen]
+    frame.insert(0, "name", [layout.name(index) for index in chosen.tolist()])
+    frame.insert(1, "layer", pd.Series([p.layer for p in layout.parameters], dtype="Int64")[arrays].array)
+    frame.insert(2, "role", np.array([p.role for p in layout.parameters], dtype=object)[arrays])
     return frame
 
 

@@ -10,11 +10,13 @@ import pandas as pd
 import pyarrow as pa
 
 from bnn_atlas.metrics import calibration, curves, diagnostics, efficiency, scores, statistics, tables
+from bnn_atlas.metrics.agreement import ceiling_scores
+from bnn_atlas.metrics.classification import classification_scores
 from bnn_atlas.metrics.convergence import convergence_measurements
 from bnn_atlas.metrics.cost import Cost
 from bnn_atlas.metrics.curves import CURVE_SCHEMA
-from bnn_atlas.metrics.pools import DrawPool, HeldOut, Predict
-from bnn_atlas.metrics.predictive import PredictiveSummary, summarise
+from bnn_atlas.metrics.pools import DrawPool, HeldOut
+from bnn_atlas.metrics.predictive import PredictionError, PredictiveSummary
 from bnn_atlas.metrics.sampling import sampling_measurements
 from bnn_atlas.metrics.statistics import ChainStatistics, summarise_statistics
 from bnn_atlas.metrics.tables import Measurement, Row, RunIdentity
@@ -42,13 +44,11 @@ class ScoreSettings:
 
     max_bytes: int = 256 * 2**20
     """Working memory."""
-    function_rows: int = 64
-    """Test rows whose function values are diagnosed."""
+    parameters: int = 20_000
+    """Scalar parameters that are diagnosed at most, spread evenly."""
     orderings: int = 5
     """Random orders of the chains for the cumulative LPPD; 5 in the paper."""
     ordering_seed: int = 0
-    running_points: int = 50
-    """Numbers of draws at which running LPPDs are given."""
     coverage_levels: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95)
     """Nominal levels of central intervals; MILE's."""
     kappa: float = 1.0
@@ -79,7 +79,7 @@ class Scored(NamedTuple):
 
 def score(
     pool: DrawPool,
-    predict: Predict,
+    summary: PredictiveSummary,
     data: HeldOut,
     identity: RunIdentity,
     settings: ScoreSettings | None = None,
@@ -87,40 +87,17 @@ def score(
     cost: Cost | None = None,
     batch_rows: int | None = None,
 ) -> Scored:
-    """Score a pool of draws on the test rows of a split and diagnose its chains.
+    """Score the predictions of a pool of draws for the test rows of a split, and diagnose its chains.
 
     `cost` is what the run took, if known; `batch_rows` the size of a mini-batch where its gradients are of those.
     """
     settings = settings or ScoreSettings()
-    summary = summarise(
-        pool,
-        predict,
-        data.x_test,
-        data.y_test,
-        max_bytes=settings.max_bytes,
-        function_rows=settings.function_rows,
-        running_points=settings.running_points,
-    )
-    return score_summary(pool, summary, data, identity, settings, cost=cost, batch_rows=batch_rows)
-
-
-def score_summary(
-    pool: DrawPool,
-    summary: PredictiveSummary,
-    data: HeldOut,
-    identity: RunIdentity,
-    settings: ScoreSettings,
-    *,
-    cost: Cost | None = None,
-    batch_rows: int | None = None,
-) -> Scored:
-    """The same from a predictive summary that was made (and perhaps saved) before."""
     kept, draws = summary.kept, pool.draws
-    parameters = diagnostics.diagnose_parameters(pool, kept, settings.max_bytes)
+    parameters = diagnostics.diagnose_parameters(pool, kept, settings.max_bytes, settings.parameters)
     functions = diagnostics.diagnose_functions(summary, settings.max_bytes)
     stated = summarise_statistics(pool, settings.max_bytes, settings.curve_points)
     convergence = [
-        *convergence_measurements("weight", parameters, len(kept), draws),
+        *convergence_measurements("weight", parameters, len(kept), draws, of=pool.layout.size),
         *convergence_measurements("function", functions, len(kept), draws),
     ]
     # Independent draws from an approximation have no efficiency: they could be had in any number.
@@ -196,13 +173,14 @@ def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary:
 
 def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
     """LPPD of each chain alone after its first draws (CHAIN_SCHEMA); NaN for divergent chains."""
-    chains, points = summary.running_lppd.shape
+    running = _known(summary.running_lppd)
+    chains, points = running.shape
     return pd.DataFrame(
         {
             "chain": np.repeat(np.arange(chains), points),
             "divergent": np.repeat(summary.divergent, points),
             "draws": np.tile(summary.running_draws, chains),
-            "lppd": summary.running_lppd.ravel(),
+            "lppd": running.ravel(),
         }
     )
 
@@ -228,7 +206,7 @@ def curve_frame(stated: ChainStatistics, functions: pd.DataFrame, summary: Predi
 
 def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measurement]:
     """LPPD: of all chains, of single chains, cumulative over chains and over draws."""
-    by_chain = summary.log_density_by_chain[summary.kept]
+    by_chain = _of(summary, "log_density_by_chain")
     mixture = scores.mixture_log_density(by_chain)
     value, error = float(mixture.mean()), scores.error_of_mean(mixture)
     note = _zero_density_note(mixture)
@@ -236,7 +214,7 @@ def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measur
     over_chains = scores.lppd_over_chains(
         by_chain, scores.chain_counts(len(by_chain)), settings.orderings, settings.ordering_seed
     )
-    over_draws = scores.lppd_over_draws(summary.log_density_by_draw, summary.running_draws)
+    over_draws = scores.lppd_over_draws(_known(summary.log_density_by_draw), summary.running_draws)
     orders = f"standard error is the sd over {settings.orderings} random orders of the same chains"
     return [
         Measurement("lppd", value, error, note),
@@ -284,19 +262,23 @@ def _regression(
 def _classification(
     summary: PredictiveSummary, y: np.ndarray, y_scale: float, settings: ScoreSettings
 ) -> list[Measurement]:
-    """Accuracy and calibration error of the averaged probabilities."""
+    """Scores of the averaged probabilities, and how far single chains agree with the others."""
     probabilities = _of(summary, "probabilities")
-    hits = scores.hits(probabilities, y).astype(np.float64)
-    ece = calibration.expected_calibration_error(probabilities.mean(axis=0), y, settings.ece_bins)
-    return [
-        Measurement("accuracy", float(hits.mean()), scores.error_of_mean(hits)),
-        Measurement("ece", ece, note=f"{settings.ece_bins} equally wide bins"),
-    ]
+    found = classification_scores(probabilities.mean(axis=0), y, settings.ece_bins)
+    if len(probabilities) > 1:
+        found += ceiling_scores(probabilities)
+    return [Measurement(*score) for score in found if score.name != "nll"]
 
 
 def _of(summary: PredictiveSummary, name: str) -> np.ndarray:
     """A field of the summary for the chains that are not divergent."""
     return getattr(summary, name)[summary.kept]
+
+
+def _known(array: np.ndarray | None) -> np.ndarray:
+    if array is None:
+        raise PredictionError("these predictions were made without targets, so they have no densities to score")
+    return array
 
 
 def _exclusion_note(summary: PredictiveSummary) -> str:

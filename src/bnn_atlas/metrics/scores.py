@@ -94,11 +94,6 @@ def moment_matched_log_density(
     return -0.5 * (LOG_2PI + np.log(variance) + (y - centre) ** 2 / variance)
 
 
-def hits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Whether label [n] is the most probable class of the averaged probabilities [C, n, k]; ties go to the first."""
-    return probabilities.mean(axis=0).argmax(axis=1) == labels
-
-
 def error_of_mean(values: np.ndarray) -> float | None:
     """Standard error of the mean of independent values, sd / sqrt(n); None for fewer than two or infinite values."""
     if len(values) < 2 or not np.isfinite(values).all():

@@ -1,8 +1,8 @@
 """A network as plain functions of one flat parameter vector."""
 
-import re
+import math
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 from flax import linen as nn
@@ -10,12 +10,29 @@ from flax import traverse_util
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import MLPConfig
+from bnn_atlas.config.posterior import (
+    CNNLSTMConfig,
+    LeNetConfig,
+    LeNettiConfig,
+    MLPConfig,
+    ModelConfig,
+    ResNetFRNConfig,
+    WideResNetFRNConfig,
+)
+from bnn_atlas.models.cnn_lstm import CNNLSTM
 from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.models.lenet import LeNet, LeNetti
 from bnn_atlas.models.mlp import MLP
+from bnn_atlas.models.resnet_frn import ResNetFRN, WideResNetFRN
 
 CACHE_LINE = 16
 """Single-precision numbers per cache line."""
+PIECE = 16
+"""Images that a convolutional network computes at once on a CPU: their activations stay in its caches."""
+
+
+class ShapeError(ValueError):
+    """A model that does not take rows of this shape."""
 
 
 class Network(NamedTuple):
@@ -28,19 +45,86 @@ class Network(NamedTuple):
     """(parameters [layout.size], arranged x) -> outputs [outputs, rows]."""
     initialise: Callable[[Array], Array]
     """key -> parameters [layout.size], by the layers' own initialisers."""
+    piece: int | None = None
+    """Rows that are computed at once, so many that a CPU's caches hold them; None for all."""
 
 
-def build_network(config: MLPConfig, inputs: int, outputs: int) -> Network:
-    """Network of a model's settings for `inputs` features and `outputs` outputs."""
-    module = MLP(config.hidden, outputs, config.activation, config.bias)
-    return functional(module, jax.ShapeDtypeStruct((inputs, 1), jnp.float32))
+def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, vocabulary: int = 0) -> Network:
+    """Network of a model's settings for rows of this shape.
+
+    Args:
+        config: the model.
+        shape: of one row: (features,), (height, width, channels), or (length,) of tokens.
+        outputs: width of the last layer.
+        vocabulary: number of token ids; 0 for rows of numbers.
+
+    Raises:
+        ShapeError: the model is not for rows of this kind or size.
+    """
+    _check(config, shape, vocabulary)
+    match config:
+        case MLPConfig():
+            module = MLP(config.hidden, outputs, config.activation, config.bias)
+            return functional(module, jax.ShapeDtypeStruct((math.prod(shape), 1), jnp.float32), feature_major)
+        case LeNetConfig():
+            return _of_images(LeNet(outputs), shape)
+        case LeNettiConfig():
+            return _of_images(LeNetti(outputs, config.activation), shape)
+        case ResNetFRNConfig():
+            return _of_images(ResNetFRN(outputs, config.depth, config.activation), shape)
+        case WideResNetFRNConfig():
+            return _of_images(WideResNetFRN(outputs, config.depth, config.widen, config.activation), shape)
+        case CNNLSTMConfig():
+            sizes = config.model_dump(exclude={"kind"})
+            tokens = jax.ShapeDtypeStruct((*shape, 1), jnp.int32)
+            return functional(CNNLSTM(outputs, vocabulary, **sizes), tokens, token_major)
 
 
-def functional(module: nn.Module, example: jax.ShapeDtypeStruct) -> Network:
-    """Flat-vector form of a stateless Flax module with `weight` and `bias` parameters in modules named `layer<i>`."""
-    shapes = traverse_util.flatten_dict(jax.eval_shape(module.init, jax.random.key(0), example)["params"], sep=".")
-    parameters = (_parameter(name, shape.shape) for name, shape in shapes.items())
-    layout = Layout(tuple(sorted(parameters, key=lambda p: (p.layer is None, p.layer or 0))))
+def _of_images(module: nn.Module, shape: tuple[int, ...]) -> Network:
+    height, width, channels = shape
+    example = jax.ShapeDtypeStruct((channels, height, width, 1), jnp.result_type(float))
+    return functional(module, example, image_major, PIECE if jax.default_backend() == "cpu" else None)
+
+
+def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None:
+    """Refuse rows that the model is not for."""
+    tokens, image = vocabulary > 0, vocabulary == 0 and len(shape) == 3
+    match config:
+        case MLPConfig():
+            allowed, fits = "tables (features,) and images (height, width, channels)", not tokens
+        case LeNetConfig():
+            allowed, fits = "images (height, width, channels) of at least 15x15", image and min(shape[:2]) >= 15
+        case LeNettiConfig():
+            allowed, fits = "images (height, width, channels)", image
+        case ResNetFRNConfig() | WideResNetFRNConfig():
+            allowed, fits = "images (height, width, channels) of at least 4x4", image and min(shape[:2]) >= 4
+        case CNNLSTMConfig():
+            shortest = config.kernel + config.pool - 1
+            allowed = f"tokens (length,) with a vocabulary and at least {shortest} of them (kernel + pool - 1)"
+            fits = tokens and len(shape) == 1 and shape[0] >= shortest
+    if not fits or not shape or min(shape) < 1:
+        kind = f"tokens of a vocabulary of {vocabulary}" if tokens else "numbers"
+        raise ShapeError(f"model '{config.kind}' is for {allowed}, but a row of the data has {kind} of shape {shape}")
+
+
+def functional(
+    module: nn.Module,
+    example: jax.ShapeDtypeStruct,
+    arrange: Callable[[Array], Array],
+    piece: int | None = None,
+) -> Network:
+    """Flat-vector form of a stateless Flax module.
+
+    Layers (modules with parameters of their own) stand in the order in which they are called first, and are numbered in
+    it; within a layer parameters stand by name. Roles and fans follow from the parameters' names, see `_parameter`.
+
+    Args:
+        module: returns outputs [outputs, rows].
+        example: an arranged x with any number of rows.
+        arrange: as in `Network`; the rows come last.
+        piece: as in `Network`.
+    """
+    layout = _layout(module, example)
 
     def cut(vector: Array) -> dict[str, Array]:
         # The gradient of a split joins the pieces; that of slices would add up padded vectors, which is slower.
@@ -49,22 +133,71 @@ def functional(module: nn.Module, example: jax.ShapeDtypeStruct) -> Network:
 
     def apply(vector: Array, x: Array) -> Array:
         params = traverse_util.unflatten_dict(cut(vector), sep=".")
-        return cast(Array, module.apply({"params": params}, x))
+        return _in_pieces(lambda part: cast(Array, module.apply({"params": params}, part)), x, piece)
 
     def initialise(key: Array) -> Array:
         params = module.init(key, jnp.zeros(example.shape, example.dtype))["params"]
         return layout.flatten(traverse_util.flatten_dict(params, sep="."))
 
-    return Network(layout, feature_major, apply, initialise)
+    return Network(layout, arrange, apply, initialise, piece)
+
+
+def _in_pieces(function: Callable[[Array], Array], x: Array, piece: int | None) -> Array:
+    """function(x) [outputs, rows] for x [..., rows]; of more than `piece` rows, so many at once."""
+    rows = x.shape[-1]
+    if piece is None or rows <= piece:
+        return function(x)
+    count = -(-rows // piece)
+    padded = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -rows % piece)])
+    parts = jax.lax.map(function, jnp.moveaxis(padded.reshape(*x.shape[:-1], count, piece), -2, 0))
+    return jnp.moveaxis(parts, 0, 1).reshape(parts.shape[1], -1)[:, :rows]
 
 
 def feature_major(x: Array) -> Array:
-    """Rows [n, features] as [features, rows and up to 15 columns of zeros]: every feature starts at a cache line."""
-    return jnp.pad(x.T, ((0, 0), (0, -len(x) % CACHE_LINE)))
+    """Rows [n, ...] as [features, rows and up to 15 columns of zeros]: every feature starts at a cache line."""
+    flat = x.reshape(len(x), -1).T
+    return jnp.pad(flat, ((0, 0), (0, -len(x) % CACHE_LINE)))
 
 
-def _parameter(name: str, shape: tuple[int, ...]) -> Parameter:
-    role = name.rpartition(".")[2]
-    layer = re.search(r"layer(\d+)", name)
-    fan_out, fan_in = shape if role == "weight" else (shape[0], shape[0])
-    return Parameter(name, shape, role, int(layer.group(1)) if layer else None, fan_in, fan_out)
+def image_major(x: Array) -> Array:
+    """Images [n, height, width, channels] as [channels, height, width, rows]."""
+    return x.transpose(3, 1, 2, 0)
+
+
+def token_major(x: Array) -> Array:
+    """Tokens [n, length] as [length, rows]."""
+    return x.T
+
+
+def _layout(module: nn.Module, example: jax.ShapeDtypeStruct) -> Layout:
+    called: list[str] = []
+
+    def watch(call: Callable[..., Any], args: Any, kwargs: Any, context: nn.module.InterceptorContext) -> Any:
+        called.append(".".join(context.module.path))
+        return call(*args, **kwargs)
+
+    with nn.intercept_methods(watch):
+        shapes = jax.eval_shape(module.init, jax.random.key(0), example)["params"]
+    flat = traverse_util.flatten_dict(shapes, sep=".")
+    owners = {name.rpartition(".")[0] for name in flat}
+    layers = [path for path in dict.fromkeys(called) if path in owners]
+    parameters = (_parameter(name, leaf.shape, layers.index(name.rpartition(".")[0])) for name, leaf in flat.items())
+    return Layout(tuple(sorted(parameters, key=lambda p: (p.layer, p.name))))
+
+
+def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:
+    """Role and fans of a parameter.
+
+    `weight` is [out, in, *kernel], whose fans count the kernel's positions (an LSTM's four gates all count as out).
+    `table` holds one row per token; an output is one entry, not a sum, so its fan_in is 1. All others go with outputs.
+    """
+    kind = name.rpartition(".")[2]
+    match kind:
+        case "weight":
+            out, into, *kernel = shape
+            area = math.prod(kernel)
+            return Parameter(name, shape, "weight", layer, into * area, out * area)
+        case "table":
+            return Parameter(name, shape, "weight", layer, 1, shape[1])
+        case _:
+            return Parameter(name, shape, kind, layer, shape[0], shape[0])

@@ -16,8 +16,9 @@ from jax import numpy as jnp
 class Parameter:
     """One array of a model.
 
-    `role` is `weight`, `bias` or `scale` (a learned noise level); `layer` counts from 0 at the input and is None
-    for parameters outside the layers. `fan_in` and `fan_out` are the widths that scale Glorot and He priors.
+    `role` is `weight`, `bias`, `gain` and `threshold` (filter response norm) or `scale` (a learned noise level);
+    `layer` counts from 0 at the input and is None for parameters outside the layers. `fan_in` and `fan_out` are the
+    widths that scale Glorot and He priors.
     """
 
     name: str
@@ -68,8 +69,17 @@ class Layout:
         """Flat vector [size] of named arrays; the inverse of `unflatten`."""
         return jnp.concatenate([jnp.ravel(arrays[p.name]) for p in self.parameters])
 
+    def name(self, index: int) -> str:
+        """Readable name of a scalar by its place in the vector, such as `layer0.weight[3,2]`."""
+        for p in self.parameters:
+            if index < p.size:
+                place = ",".join(map(str, np.unravel_index(index, p.shape)))
+                return f"{p.name}[{place}]" if p.shape else p.name
+            index -= p.size
+        raise IndexError(f"no scalar {index + self.size}: this model has {self.size}")
+
     def names(self) -> list[str]:
-        """One readable name per scalar, such as `layer0.weight[3,2]`."""
+        """One readable name per scalar, in the vector's order."""
         names = []
         for p in self.parameters:
             if p.shape:

@@ -18,19 +18,20 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "identity": lambda x: x,
 }
 
-_lecun_normal = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal", in_axis=1, out_axis=0)
+lecun_normal = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal", in_axis=1, out_axis=0)
 
 
 class FeatureMajorDense(nn.Module):
-    """h -> W h + b for h [fan_in, rows]; W [features, fan_in] starts LeCun-normal, b [features] at zero."""
+    """h -> W h + b for h [fan_in, rows]; W [features, fan_in] starts by `initialiser`, b [features] at zero."""
 
     features: int
     use_bias: bool = True
+    initialiser: Callable[..., Array] = lecun_normal
 
     @nn.compact
     def __call__(self, h: Array) -> Array:
         """Outputs [features, rows]."""
-        weight = self.param("weight", _lecun_normal, (self.features, h.shape[0]))
+        weight = self.param("weight", self.initialiser, (self.features, h.shape[0]))
         out = weight @ h
         if self.use_bias:
             out = out + self.param("bias", nn.initializers.zeros_init(), (self.features,))[:, None]

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, MLPConfig, PriorConfig
+from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig, PriorConfig
 from bnn_atlas.models.build import Network, build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
@@ -50,9 +50,9 @@ class FullBatch(NamedTuple):
     """All rows in the network's own arrangement, for gradients of the full data."""
 
     x: Array
-    """As the network takes it; with micro-batches their number leads."""
+    """As the network takes it; in pieces (micro-batches) their number leads."""
     y: Array
-    """[rows], or [micro-batch, rows], and zeros for rows that the arrangement added."""
+    """[rows], or [piece, rows], and zeros for rows that the arrangement added."""
     weights: Array | None
     """1 for rows and 0 for added ones; None where none was added."""
     prior: PriorValues
@@ -73,31 +73,43 @@ class Posterior(NamedTuple):
 
     def arrange(self, data: PosteriorData) -> FullBatch:
         """The rows as `evaluate` takes them; to be done once, outside of loops."""
-        if self.micro_batches == 1:
-            return FullBatch(*self._arranged(data.x, data.y, data.weights), data.prior)
-        missing = -len(data.y) % self.micro_batches
-        weights = data.weights
+        pieces = self._cut(data.x, data.y, data.weights, -(-len(data.y) // self.micro_batches))
+        return FullBatch(*pieces, data.prior)
+
+    def _cut(self, x: Array, y: Array, weights: Array | None, size: int) -> tuple[Array, Array, Array | None]:
+        """Arranged rows, targets and weights in pieces of `size` rows, or of the network's own where that is smaller.
+
+        Whole, without a leading axis, if one piece holds them.
+        """
+        size = min(size, self.network.piece or size)
+        if size >= len(y):
+            return self._arranged(x, y, weights)
+        pieces = -(-len(y) // size)
+        missing = pieces * size - len(y)
         if missing and weights is None:
-            weights = jnp.ones(len(data.y), data.prior.loc.dtype)
+            weights = jnp.ones(len(y), _real(x))
 
         def cut(leaf: Array) -> Array:
             padded = jnp.pad(leaf, ((0, missing), *[(0, 0)] * (leaf.ndim - 1)))
-            return padded.reshape(self.micro_batches, -1, *leaf.shape[1:])
+            return padded.reshape(pieces, -1, *leaf.shape[1:])
 
-        return FullBatch(*jax.vmap(self._arranged)(*jax.tree.map(cut, (data.x, data.y, weights))), data.prior)
+        return jax.vmap(self._arranged)(*jax.tree.map(cut, (x, y, weights)))
 
     def evaluate(self, theta: Array, batch: FullBatch) -> Evaluation:
         """Densities and gradient at theta [P], in one pass over all rows."""
-        if self.micro_batches == 1:
-            likelihood, slope = self._likelihood(theta, batch.x, batch.y, batch.weights)
-        else:
-
-            def add(total: tuple[Array, Array], piece: tuple[Array, Array, Array | None]) -> tuple[Any, None]:
-                return jax.tree.map(jnp.add, total, self._likelihood(theta, *piece)), None
-
-            nothing = (jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
-            (likelihood, slope), _ = jax.lax.scan(add, nothing, (batch.x, batch.y, batch.weights))
+        likelihood, slope = self._sum(theta, batch.x, batch.y, batch.weights)
         return self._with_prior(theta, likelihood, slope, batch.prior)
+
+    def _sum(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
+        """Log-likelihood of rows that `_cut` gives and its gradient [P], one piece after another."""
+        if y.ndim == 1:
+            return self._likelihood(theta, x, y, weights)
+
+        def add(total: tuple[Array, Array], piece: tuple[Array, Array, Array | None]) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, self._likelihood(theta, *piece)), None
+
+        nothing = (jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
+        return jax.lax.scan(add, nothing, (x, y, weights))[0]
 
     def estimate(self, theta: Array, data: PosteriorData, rows: Array) -> Evaluation:
         """Unbiased estimate of `evaluate` from a mini-batch: its log-likelihood times (all rows) / (rows of the batch).
@@ -108,9 +120,17 @@ class Posterior(NamedTuple):
             rows: indices [b] of the mini-batch; where devices share the rows, of this device's share in it.
         """
         weights = None if data.weights is None else data.weights[rows]
-        likelihood, slope = self._likelihood(theta, self.network.arrange(data.x[rows]), data.y[rows], weights)
+        likelihood, slope = self.likelihood_gradient(theta, data.x[rows], data.y[rows], weights)
         factor = len(data.y) / len(rows)
         return self._with_prior(theta, likelihood * factor, slope * factor, data.prior)
+
+    def likelihood_gradient(
+        self, theta: Array, x: Array, y: Array, weights: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Untempered log-likelihood of rows x [n, ...] as they come, and its gradient [P]."""
+        if self.network.piece is None:
+            return self._likelihood(theta, self.network.arrange(x), y, weights)
+        return self._sum(theta, *self._cut(x, y, weights, len(y)))
 
     def log_likelihood(self, theta: Array, x: Array, y: Array, weights: Array | None = None) -> Array:
         """Untempered log-likelihood of rows in the network's arrangement."""
@@ -124,10 +144,11 @@ class Posterior(NamedTuple):
     def _arranged(self, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
         """Rows as the network takes them, with a target and the weight 0 for every row that it adds."""
         arranged = self.network.arrange(x)
-        theta = jax.ShapeDtypeStruct((self.network.layout.size,), arranged.dtype)
+        dtype = _real(arranged)
+        theta = jax.ShapeDtypeStruct((self.network.layout.size,), dtype)
         added = jax.eval_shape(self.network.apply, theta, arranged).shape[1] - len(y)
         if added:
-            weights = jnp.ones(len(y), arranged.dtype) if weights is None else weights
+            weights = jnp.ones(len(y), dtype) if weights is None else weights
             y, weights = jnp.pad(y, (0, added)), jnp.pad(weights, (0, added))
         return arranged, y, weights
 
@@ -162,32 +183,54 @@ class Posterior(NamedTuple):
 
 
 def build_posterior(
-    model: MLPConfig,
+    model: ModelConfig,
     likelihood: LikelihoodConfig,
     prior: PriorConfig,
     *,
     temperature: float,
-    features: int,
+    shape: tuple[int, ...],
     classes: int = 0,
+    vocabulary: int = 0,
     dtype: jnp.dtype = jnp.float32,
     micro_batches: int = 1,
     shards: int = 1,
 ) -> tuple[Posterior, Prior]:
-    """Posterior of the settings for data with `features` columns (and `classes` classes), and its prior."""
-    network = build_network(model, features, outputs_needed(likelihood, classes))
+    """Posterior of the settings for rows of a shape (and so many classes and token ids), and its prior.
+
+    Raises:
+        ShapeError: the model does not take such rows.
+    """
+    network = build_network(model, shape, outputs_needed(likelihood, classes), vocabulary)
     layout = Layout(network.layout.parameters + extra_parameters(likelihood))
     built = build_prior(prior, layout, dtype)
     return Posterior(layout, network, likelihood, built.family, temperature, micro_batches, shards), built
 
 
-def posterior_data(x: np.ndarray, y: np.ndarray, prior: Prior, shards: int = 1) -> PosteriorData:
-    """Rows x [n, ...] and targets y [n] in the precision of the prior, filled up to a multiple of `shards`."""
+def posterior_data(x: np.ndarray, y: np.ndarray, prior: Prior, shards: int = 1, vocabulary: int = 0) -> PosteriorData:
+    """Rows x [n, ...] and targets y [n] in the precision of the prior, filled up to a multiple of `shards`.
+
+    Whole numbers (tokens, classes) stay whole numbers.
+
+    Raises:
+        ValueError: tokens outside [0, vocabulary).
+    """
     dtype = prior.values.loc.dtype
+    if vocabulary and (np.min(x) < 0 or np.max(x) >= vocabulary):
+        raise ValueError(
+            f"tokens from {np.min(x)} to {np.max(x)}, but a vocabulary of {vocabulary} goes from 0 to {vocabulary - 1}"
+        )
     missing = -len(x) % shards
     weights = jnp.asarray(np.repeat([1.0, 0.0], [len(x), missing]), dtype) if missing else None
     x, y = (np.pad(leaf, ((0, missing), *[(0, 0)] * (leaf.ndim - 1))) for leaf in (np.asarray(x), np.asarray(y)))
-    target = jnp.asarray(y, jnp.int32 if np.issubdtype(y.dtype, np.integer) else dtype)
-    return PosteriorData(jnp.asarray(x, dtype), target, weights, prior.values)
+    rows, targets = (
+        jnp.asarray(leaf, jnp.int32 if np.issubdtype(leaf.dtype, np.integer) else dtype) for leaf in (x, y)
+    )
+    return PosteriorData(rows, targets, weights, prior.values)
+
+
+def _real(x: Array) -> Any:
+    """Number type of what is computed from rows: their own, or JAX's default for whole numbers."""
+    return x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.result_type(float)
 
 
 def data_specs(data: PosteriorData) -> Any:

@@ -16,6 +16,10 @@ Step = Callable[[Array, Array, State, Target, Any], tuple[State, dict[str, Array
 """(key, number of the step within the phase, state, target, settings) -> (state, the step's statistics)."""
 
 
+Settle = Callable[[State, Target], tuple[State, dict[str, Array]]]
+"""(state, target) -> (state, what to add to statistics that are sums)."""
+
+
 class Statistic(NamedTuple):
     """How a quantity that every step reports becomes one number per kept draw."""
 
@@ -37,6 +41,8 @@ class Phase(NamedTuple):
     """Every how many steps a state is kept."""
     select: np.ndarray | None = None
     """Indices of the scalars to keep; None keeps all."""
+    settle: Settle | None = None
+    """What happens after every `thinning` steps, before a draw is kept."""
     finish: Callable[[State, np.ndarray | None], State] | None = None
     """On the host, for one chain after the phase: (state, kept draws [draw, scalar] or None) -> state."""
 

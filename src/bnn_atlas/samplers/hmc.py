@@ -13,6 +13,7 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods import HMCConfig
 from bnn_atlas.posterior.density import Evaluate, Evaluation, LogDensity, Target
 from bnn_atlas.samplers.base import Sampler, Statistic
+from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.warmup import Adaptation, ChainState, WarmUp, adapted_sampler
 
 
@@ -83,7 +84,7 @@ def step(
         metropolis: whether the proposal is tested.
     """
     momentum_key, length_key, accept_key = jax.random.split(key, 3)
-    start = jax.random.normal(momentum_key, state.position.shape, state.position.dtype)
+    start = standard_normal(momentum_key, state.position)
     if inverse_mass is not None:
         start = start / jnp.sqrt(inverse_mass)
     factor = jax.random.uniform(length_key, (), start.dtype, 1 - jitter, 1 + jitter)

@@ -22,6 +22,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.posterior.density import Evaluate, Evaluation
+from bnn_atlas.samplers.noise import standard_normal
 
 # McLachlan's two-stage palindrome [b1, 1/2, b2, 1/2, b1] with two gradients per step.
 B1 = 0.1931833275037836
@@ -89,8 +90,8 @@ def step(
         temperature: divides the log density, as in `evaluate`'s gradient.
         energy_limit: largest |dE| of a step that is kept; None for any.
     """
-    noise = _normals(key, state.position)
-    momentum = _refresh(noise[0], state.momentum, step_size / 2, length)
+    before, after = jax.random.split(key)
+    momentum = _refresh(before, state.momentum, step_size / 2, length)
     position, evaluation = state.position, state.evaluation
     kinetic = jnp.zeros((), position.dtype)
     for coefficient in (B1, B2):
@@ -100,7 +101,7 @@ def step(
         evaluation = evaluate(position)
     momentum, change = _kick(momentum, evaluation.gradient, B1 * step_size, scale)
     kinetic = kinetic + change
-    momentum = _refresh(noise[1], momentum, step_size / 2, length)
+    momentum = _refresh(after, momentum, step_size / 2, length)
 
     new, old = evaluation.density, state.evaluation.density
     gain = ((new.log_likelihood - old.log_likelihood) + (new.log_prior - old.log_prior)) / temperature
@@ -118,22 +119,14 @@ def step(
     return state, MCLMCInfo(jnp.where(finite, energy_change, jnp.inf), ~finite, guarded)
 
 
-def _normals(key: Array, like: Array) -> Array:
-    """Two vectors of standard normals.
-
-    Made in a loop, where the compiler does not split them among threads, which costs more than it saves.
-    """
-    return jax.lax.map(lambda each: jax.random.normal(each, like.shape, like.dtype), jax.random.split(key))
-
-
 def _unit_vector(key: Array, like: Array) -> Array:
-    z = jax.random.normal(key, like.shape, like.dtype)
+    z = standard_normal(key, like)
     return z / jnp.linalg.norm(z)
 
 
-def _refresh(noise: Array, momentum: Array, time: Array, length: Array) -> Array:
+def _refresh(key: Array, momentum: Array, time: Array, length: Array) -> Array:
     nu = jnp.sqrt(jnp.expm1(2 * time / length) / momentum.size)
-    refreshed = momentum + nu * noise
+    refreshed = momentum + nu * standard_normal(key, momentum)
     return refreshed / jnp.linalg.norm(refreshed)
 
 

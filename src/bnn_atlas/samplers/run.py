@@ -29,7 +29,7 @@ from bnn_atlas.files import atomic
 from bnn_atlas.keys import Role, role_key, step_key
 from bnn_atlas.placement import EVERYWHERE, Mapped, Placement
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, data_specs
-from bnn_atlas.samplers.base import Phase, Sampler, State, Step
+from bnn_atlas.samplers.base import Phase, Sampler, Settle, State, Step
 from bnn_atlas.samplers.checkpoint import CheckpointStore, Progress
 from bnn_atlas.samplers.progress import ProgressReport
 from bnn_atlas.traces.store import TraceWriter, open_trace
@@ -218,7 +218,7 @@ class _Run:
         """What the segment of a phase that begins after `begin` units takes."""
         phase = self.sampler.phases[number]
         count = min(self._rows(phase), phase.draws - begin)
-        units, unit = (count, phase.thinning) if phase.keep else (1, count * phase.thinning)
+        units, unit = (count, phase.thinning) if phase.keep or phase.settle else (1, count * phase.thinning)
         span = _Span(*map(np.int32, (self.block.seed, number, begin * phase.thinning, units, unit)))
         return (self.data, span, phase.settings), (self.chain_ids, states)
 
@@ -244,19 +244,19 @@ class _Run:
             temporary.write_text(json.dumps(timing, indent=2) + "\n", encoding="utf-8")
 
     def _segments(self, phase: Phase) -> Mapped:
-        """Segment of a phase, one for all phases with the same step, kind of settings and scalars to keep."""
-        step, select = phase.step, phase.select
+        """Segment of a phase, one for all phases with the same functions, kind of settings and scalars to keep."""
         kind = str(jax.eval_shape(lambda settings: settings, phase.settings))
-        key = (step, kind, None if select is None else select.tobytes())
+        key = (phase.step, phase.settle, kind, None if phase.select is None else phase.select.tobytes())
         if key not in self._compiled:
             self._compiled[key] = self.place.map(
-                partial(self._segment, step, select), (self._specs, EVERYWHERE, EVERYWHERE)
+                partial(self._segment, phase.step, phase.settle, phase.select), (self._specs, EVERYWHERE, EVERYWHERE)
             )
         return self._compiled[key]
 
     def _segment(
         self,
         step: Step,
+        settle: Settle | None,
         select: np.ndarray | None,
         shared: tuple[PosteriorData, "_Span", Any],
         chained: tuple[Array, State],
@@ -281,6 +281,9 @@ class _Run:
             first = span.begin + row * span.unit
             totals = {name: jnp.zeros((), s.dtype) for name, s in statistics.items()}
             state, totals = jax.lax.fori_loop(first, first + span.unit, one_step, (state, totals))
+            if settle is not None:
+                state, values = settle(state, target)
+                totals |= {name: totals[name] + value.astype(totals[name].dtype) for name, value in values.items()}
             position, density = self.sampler.position(state), self.sampler.density(state)
             draws = draws.at[row].set(position if select is None else position[select])
             values = {n: t / span.unit if statistics[n].reduction == "mean" else t for n, t in totals.items()}

@@ -8,7 +8,6 @@ The temperature enters through the tempered gradient alone. At step size h and t
 one with untempered gradients, step size h / T and noise of T times the variance.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from bnn_atlas.config.sgmcmc import (
 from bnn_atlas.posterior.density import Evaluation, LogDensity, Target
 from bnn_atlas.samplers import minibatch
 from bnn_atlas.samplers.base import Phase, Sampler, Statistic
+from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.schedules import Schedule, build_schedule
 
 AnySGMCMCConfig = SGLDConfig | PSGLDConfig | SGHMCConfig | SGHMCCLRConfig | SGHMCCLRPrecConfig
@@ -99,7 +99,7 @@ def step(
         mass = preconditioner.mass(averages)
         variance = preconditioner.noise(mass, step_size, 1 - momentum_decay)
     root = jnp.sqrt(step_size)
-    momentum = root * gradient + jnp.sqrt(variance) * jax.random.normal(key, gradient.shape, gradient.dtype)
+    momentum = root * gradient + jnp.sqrt(variance) * standard_normal(key, gradient)
     if state.momentum is not None:
         momentum = momentum_decay * state.momentum + momentum
     position = jnp.where(finite, state.position + root * momentum / mass, state.position)
@@ -182,10 +182,10 @@ def build_stochastic(
 ) -> Sampler:
     """Sampler from its parts.
 
-    Every `lengths.thinning` steps, in burn-in as well, the log density on all rows is evaluated at the position, which
-    costs a third of a pass over the data, for the trace. A chain whose density is not finite there, or whose gradient
-    is not finite at any step, goes back to where it was when the density was last evaluated, with momentum 0, and is
-    counted as divergent; so no such position becomes a draw.
+    A step whose gradient is not finite is undone, with momentum 0. Before every draw, and about as often in burn-in,
+    the log density on all rows is evaluated at the position, for the trace, which costs a third of a pass over the
+    data. A chain whose density is not finite there goes back to where it was when that was last done, with momentum 0;
+    so no such position becomes a draw. Both are counted as divergent.
     """
 
     def init(key: Array, position: Array, target: Target) -> SGMCMCState:
@@ -207,7 +207,8 @@ def build_stochastic(
         else:
             shuffle, rows = minibatch.next_rows(shuffle_key, index, shuffle, batch_size)
             evaluation = target.estimate(position, rows)
-        step_size = jnp.asarray(schedule(settings.offset + index), position.dtype)
+        # Behind a barrier, since the compiler would compute a schedule anew for every parameter.
+        step_size = jax.lax.optimization_barrier(jnp.asarray(schedule(settings.offset + index), position.dtype))
         dynamics, info = step(
             noise_key,
             state.dynamics,
@@ -217,32 +218,30 @@ def build_stochastic(
             preconditioner=preconditioner,
             adapt=settings.adapt,
         )
-        dynamics = dynamics._replace(position=jnp.where(info.divergent, state.safe, dynamics.position))
-
-        def settle(dynamics: Dynamics) -> tuple[Dynamics, Array, LogDensity, Array]:
-            density = target.evaluate(dynamics.position).density
-            finite = jnp.isfinite(density.log_likelihood + density.log_prior)
-            here = (dynamics, dynamics.position, density)
-            back = (_at_rest(dynamics, state.safe), state.safe, state.density)
-            return (*jax.tree.map(lambda new, old: jnp.where(finite, new, old), here, back), ~finite)
-
-        def go_on(dynamics: Dynamics) -> tuple[Dynamics, Array, LogDensity, Array]:
-            return dynamics, state.safe, state.density, jnp.zeros((), bool)
-
-        # Depends on the step alone, which is the same for all chains, so that chains computed at once skip it together.
-        due = (index + 1) % lengths.thinning == 0
-        dynamics, safe, density, undone = jax.lax.cond(due, settle, go_on, dynamics)
         statistics = {
             "step_size": step_size,
             "noise_scale": jnp.sqrt(2 * (1 - momentum_decay) * step_size),
             **info._asdict(),
-            "divergent": info.divergent | undone,
         }
-        return SGMCMCState(dynamics, shuffle, safe, density), statistics
+        return state._replace(dynamics=dynamics, shuffle=shuffle), statistics
 
-    unit = math.gcd(lengths.burn_in, lengths.thinning)
+    def settle(state: SGMCMCState, target: Target) -> tuple[SGMCMCState, dict[str, Array]]:
+        density = target.evaluate(state.dynamics.position).density
+        finite = jnp.isfinite(density.log_likelihood + density.log_prior)
+        here = (state.dynamics, state.dynamics.position, density)
+        back = (_at_rest(state.dynamics, state.safe), state.safe, state.density)
+        dynamics, safe, density = jax.tree.map(lambda new, old: jnp.where(finite, new, old), here, back)
+        return SGMCMCState(dynamics, state.shuffle, safe, density), {"divergent": ~finite}
+
     phases = (
-        Phase("burn-in", lengths.burn_in, transition, PhaseSettings(0, 1), thinning=unit),
+        Phase(
+            "burn-in",
+            lengths.burn_in,
+            transition,
+            PhaseSettings(0, 1),
+            thinning=_divisor(lengths.burn_in, lengths.thinning),
+            settle=settle,
+        ),
         Phase(
             "sampling",
             lengths.sampling,
@@ -250,6 +249,7 @@ def build_stochastic(
             PhaseSettings(lengths.burn_in, int(adapt_after_burn_in)),
             keep=True,
             thinning=lengths.thinning,
+            settle=settle,
         ),
     )
     return Sampler(
@@ -266,6 +266,11 @@ def build_stochastic(
         density=lambda state: state.density,
         gradients_per_step=1.0,
     )
+
+
+def _divisor(number: int, least: int) -> int:
+    """Smallest divisor of `number` that is at least `least`, or the number itself."""
+    return next((d for d in range(least, number) if number % d == 0), max(number, 1))
 
 
 def _at_rest(dynamics: Dynamics, position: Array) -> Dynamics:

@@ -13,7 +13,7 @@ import numpy as np
 from bnn_atlas.files import atomic
 from bnn_atlas.traces.draws import Draws, Index, positions
 from bnn_atlas.traces.header import layout_hash
-from bnn_atlas.traces.shard import TraceError, evenly_spaced
+from bnn_atlas.traces.shard import TraceError, read_shards
 from bnn_atlas.traces.store import Trace, open_trace
 
 FORMAT = "bnn-atlas pool 1"
@@ -55,12 +55,8 @@ class Pool(Draws):
         when = positions(draws, self.draws, "draw")
         columns = positions(parameters, self.size, "parameter")
         out = np.empty((which.size, when.size, columns.size), dtype=self.dtype)
-        for block, places, rows in self._owners(which):
-            place = evenly_spaced(places)
-            if place is not None:
-                block.fill(out[place], rows, when, columns)
-            else:
-                out[places] = block.read(rows, when, columns)
+        owners = self._owners(which)
+        read_shards(p for block, places, rows in owners for p in block.parts(out, places, rows, when, columns))
         return out
 
     def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:

@@ -8,13 +8,15 @@ disk, and its reader takes an empty file for fill values; these functions stream
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from errno import EINVAL
 from io import BufferedReader
+from itertools import product
 from math import prod
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -23,11 +25,15 @@ from bnn_atlas.files import atomic
 
 CHECKSUM_BYTES = 4
 INDEX_ENTRY_BYTES = 16
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18
 GROUP_BYTES = 64 << 20
-COLUMN = 128
+COLUMN = 32
+COLUMNS = 128
+READ_BYTES = 1 << 20
+READERS = 4
 
 Key = slice | np.ndarray
+Places = tuple[np.ndarray, np.ndarray]
 
 
 class TraceError(OSError):
@@ -68,12 +74,12 @@ class ShardForm:
 
 
 def choose_form(chains: int, draws: int, segment: int, size: int, dtype: np.dtype) -> ShardForm:
-    """Inner chunks of at most about 1 MiB, so that reading a few chains or a few parameters reads little else.
+    """Inner chunks of at most about 256 KiB, so that reading a few chains or a few parameters reads little else.
 
-    Parameters come in columns of 128 scalars (a multiple of it for models of more than 16,384, so that there are at
+    Parameters come in columns of 32 scalars (a multiple of it for models of more than 4,096, so that there are at
     most 128 columns); chains in even groups, small enough that all draws of one group stay under 64 MiB.
     """
-    column = min(size, COLUMN * -(-size // COLUMN**2))
+    column = min(size, COLUMN * -(-size // (COLUMN * COLUMNS)))
     by_chunk = CHUNK_BYTES // (segment * column * dtype.itemsize)
     by_group = GROUP_BYTES // (draws * size * dtype.itemsize)
     groups = -(-chains // max(1, min(by_chunk, by_group, chains)))
@@ -115,51 +121,36 @@ def write_chunk(path: Path, values: np.ndarray, shape: tuple[int, ...], dtype: n
 
 def read_chunk(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """One whole chunk; TraceError if the file is missing, has another length or fails its checksum."""
-    raw = np.empty(prod(shape) * dtype.itemsize + CHECKSUM_BYTES, dtype="u1")
-    with _open(path, raw.size) as handle:
-        return _take(path, handle, 0, raw).view(dtype).reshape(shape)
+    size = prod(shape) * dtype.itemsize + CHECKSUM_BYTES
+    with _open(path, size) as handle:
+        return _checked(path, 0, _read(path, handle, 0, np.empty(size, dtype="u1"))).view(dtype).reshape(shape)
 
 
-def read_shard(path: Path, form: ShardForm, out: np.ndarray, axes: Sequence[np.ndarray]) -> None:
-    """Fill `out` with the outer product of the index arrays `axes` (chains, draws, parameters) of one shard.
+class ShardPart(NamedTuple):
+    """What is read from one shard: along each axis of `out` [c, s, p] the places to fill, and those in the shard."""
 
-    Reads and checks only the inner chunks that hold something asked for. TraceError as in `read_chunk`.
+    path: Path
+    form: ShardForm
+    out: np.ndarray
+    chains: Places
+    draws: Places
+    parameters: Places
+
+
+def read_shards(parts: Iterable[ShardPart]) -> None:
+    """Fill what `parts` say, several files at a time: some are waited for while others are checked and copied.
+
+    Reads and checks only the inner chunks that hold something asked for; takes a few MiB beside the arrays to fill.
+    TraceError as in `read_chunk`, for the first file in the order of `parts`.
     """
-    chains, draws, parameters = axes
-    groups = _split(chains, form.chunk[0])
-    columns = _split(parameters, form.chunk[2])
-    every = np.arange(len(draws))
-    raw = np.empty(form.chunk_bytes, dtype="u1")
-    with _open(path, form.file_bytes) as handle:
-        start = form.file_bytes - form.index_bytes
-        index = _take(path, handle, start, np.empty(form.index_bytes, dtype="u1"))
-        entries = index.view("<u8").reshape(form.groups, form.columns, 2)
-        for group, to_chain, from_chain in groups:
-            for column, to_parameter, from_parameter in columns:
-                offset, length = (int(number) for number in entries[group, column])
-                if length != raw.size or offset + length > start:
-                    raise damaged(path, "its index points outside the file")
-                chunk = _take(path, handle, offset, raw).view(form.dtype).reshape(form.chunk)
-                target = outer_key(to_chain, every, to_parameter)
-                out[target] = chunk[outer_key(from_chain, draws, from_parameter)]
-
-
-def outer_key(*axes: np.ndarray) -> tuple[Key, ...]:
-    """Index that selects the outer product of `axes`: slices where all are evenly spaced, else open index arrays."""
-    slices = [evenly_spaced(axis) for axis in axes]
-    if all(part is not None for part in slices):
-        return tuple(part for part in slices if part is not None)
-    return np.ix_(*axes)
-
-
-def evenly_spaced(index: np.ndarray) -> slice | None:
-    """The slice that selects the same as the positions `index`, or None if they do not ascend in even steps."""
-    if index.size < 2:
-        return slice(int(index[0]), int(index[0]) + 1) if index.size else slice(0, 0)
-    step = int(index[1] - index[0])
-    if step < 1 or (np.diff(index) != step).any():
-        return None
-    return slice(int(index[0]), int(index[-1]) + 1, step)
+    jobs = list(parts)
+    if len(jobs) < 2:
+        for job in jobs:
+            _read_shard(job)
+        return
+    with ThreadPoolExecutor(min(READERS, len(jobs))) as threads:
+        for _ in threads.map(_read_shard, jobs):
+            pass
 
 
 def sync_folder(path: Path) -> None:
@@ -192,13 +183,66 @@ def refused(error: OSError, message: str) -> TraceError:
     return trace_error
 
 
-def _split(index: np.ndarray, width: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """Per chunk of `width` that `index` touches: its number, the places in `index`, and the places in the chunk."""
+def _read_shard(part: ShardPart) -> None:
+    path, form = part.path, part.form
+    groups, columns = _split(part.chains, form.chunk[0]), _split(part.parameters, form.chunk[2])
+    to_draw, from_draw = map(_key, part.draws)
+    with _open(path, form.file_bytes) as handle:
+        # The system's own reading ahead would mostly fetch the chunks between those that are asked for.
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(handle.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        start = form.file_bytes - form.index_bytes
+        index = _checked(path, start, _read(path, handle, start, np.empty(form.index_bytes, dtype="u1")))
+        entries = index.view("<u8").reshape(form.groups, form.columns, 2)
+        wanted = entries[np.ix_(list(groups), list(columns))].reshape(-1, 2)
+        if (wanted[:, 1] != form.chunk_bytes).any() or (wanted[:, 0] > start - form.chunk_bytes).any():
+            raise damaged(path, "its index points outside the file")
+        cells = list(product(groups.values(), columns.values()))
+        runs = _runs(wanted[:, 0].astype(np.int64), form.chunk_bytes)
+        buffer = np.empty((max(map(len, runs)), form.chunk_bytes), dtype="u1")
+        for run in runs:
+            first = int(wanted[run[0], 0])
+            _read(path, handle, first, buffer[: len(run)].reshape(-1))
+            for i, cell in enumerate(run):
+                chunk = _checked(path, first + i * form.chunk_bytes, buffer[i]).view(form.dtype).reshape(form.chunk)
+                (to_chain, from_chain), (to_parameter, from_parameter) = cells[cell]
+                values = chunk[_outer(from_chain, from_draw, from_parameter)]
+                part.out[_outer(to_chain, to_draw, to_parameter)] = values
+
+
+def _runs(offsets: np.ndarray, length: int) -> list[np.ndarray]:
+    """Chunks of `length` in the order of their `offsets`, together where they adjoin and can be read at once."""
+    order = np.argsort(offsets, kind="stable")
+    most = max(1, READ_BYTES // length)
+    runs = np.split(order, np.flatnonzero(np.diff(offsets[order]) != length) + 1)
+    return [run[i : i + most] for run in runs for i in range(0, len(run), most)]
+
+
+def _outer(*keys: Key) -> tuple[Key, ...]:
+    """Index that selects the outer product of `keys`: slices where all are, else open index arrays."""
+    if all(isinstance(key, slice) for key in keys):
+        return keys
+    return np.ix_(*(np.arange(key.start, key.stop, key.step) if isinstance(key, slice) else key for key in keys))
+
+
+def _key(index: np.ndarray) -> Key:
+    """The slice that selects the same as the positions `index` if they ascend in even steps, else `index`."""
+    if index.size < 2:
+        return slice(int(index[0]), int(index[0]) + 1) if index.size else slice(0, 0)
+    step = int(index[1] - index[0])
+    if step < 1 or (np.diff(index) != step).any():
+        return index
+    return slice(int(index[0]), int(index[-1]) + 1, step)
+
+
+def _split(places: Places, width: int) -> dict[int, tuple[Key, Key]]:
+    """`places` by the number of the chunk of `width` that they touch: what to fill, and with what of that chunk."""
+    to, index = places
     number = index // width
     order = np.argsort(number, kind="stable")
     chunks, starts = np.unique(number[order], return_index=True)
-    places = np.split(order, starts[1:])
-    return [(int(c), place, index[place] - c * width) for c, place in zip(chunks, places, strict=True)]
+    parts = np.split(order, starts[1:])
+    return {int(c): (_key(to[part]), _key(index[part] - c * width)) for c, part in zip(chunks, parts, strict=True)}
 
 
 def _put(handle: BinaryIO, values: np.ndarray) -> None:
@@ -207,8 +251,8 @@ def _put(handle: BinaryIO, values: np.ndarray) -> None:
     handle.write(google_crc32c.value(raw).to_bytes(CHECKSUM_BYTES, "little"))
 
 
-def _take(path: Path, handle: BufferedReader, offset: int, raw: np.ndarray) -> np.ndarray:
-    """Read `raw.size` bytes at `offset` into `raw` and return them without their checksum, once it is checked."""
+def _read(path: Path, handle: BufferedReader, offset: int, raw: np.ndarray) -> np.ndarray:
+    """Fill `raw` from `offset` on."""
     try:
         handle.seek(offset)
         count = handle.readinto(raw.data)
@@ -217,6 +261,11 @@ def _take(path: Path, handle: BufferedReader, offset: int, raw: np.ndarray) -> n
         raise refused(error, message) from error
     if count != raw.size:
         raise damaged(path, f"it ends {raw.size - count} bytes early")
+    return raw
+
+
+def _checked(path: Path, offset: int, raw: np.ndarray) -> np.ndarray:
+    """The values of a stored chunk, without the checksum that they agree with."""
     values = raw[:-CHECKSUM_BYTES]
     if google_crc32c.value(values).to_bytes(CHECKSUM_BYTES, "little") != raw[-CHECKSUM_BYTES:].tobytes():
         raise damaged(path, f"the checksum of the {values.size} bytes at offset {offset} does not match")

@@ -16,7 +16,7 @@ import numpy as np
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.traces.draws import Draws, Index, positions
 from bnn_atlas.traces.header import Header, create_store, read_header
-from bnn_atlas.traces.shard import TraceError, damaged, evenly_spaced, read_chunk, read_shard, write_chunk, write_shard
+from bnn_atlas.traces.shard import ShardPart, TraceError, damaged, read_chunk, read_shards, write_chunk, write_shard
 
 STALE_SECONDS = 3600.0
 
@@ -196,25 +196,25 @@ class Trace(Draws):
         when = positions(draws, self.draws, "draw")
         columns = positions(parameters, self.size, "parameter")
         out = np.empty((which.size, when.size, columns.size), dtype=self.dtype)
-        self.fill(out, which, when, columns)
+        read_shards(self.parts(out, np.arange(which.size), which, when, columns))
         return out
 
-    def fill(self, out: np.ndarray, which: np.ndarray, when: np.ndarray, columns: np.ndarray) -> None:
-        """`read` into `out` [c, s, p] for positions that are known to be inside."""
-        if not out.size:
-            return
+    def parts(
+        self, out: np.ndarray, places: np.ndarray, which: np.ndarray, when: np.ndarray, columns: np.ndarray
+    ) -> Iterator[ShardPart]:
+        """What fills out[places] [c, s, p] with the chains `which`, for positions that are known to be inside."""
         header = self._header
         number = when // header.segment
-        for segment in np.unique(number):
-            places = np.flatnonzero(number == segment)
-            axes = (which, when[places] - segment * header.segment, columns)
-            place = evenly_spaced(places)
-            if place is not None:
-                read_shard(header.shard_file(segment), header.form, out[:, place], axes)
-            else:
-                part = np.empty((which.size, places.size, columns.size), dtype=self.dtype)
-                read_shard(header.shard_file(segment), header.form, part, axes)
-                out[:, places] = part
+        for segment in np.unique(number) if out.size else ():
+            to_draw = np.flatnonzero(number == segment)
+            yield ShardPart(
+                header.shard_file(segment),
+                header.form,
+                out,
+                (places, which),
+                (to_draw, when[to_draw] - segment * header.segment),
+                (np.arange(columns.size), columns),
+            )
 
     def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
         """One statistic [c, s]; see `Draws.statistic`."""

@@ -68,7 +68,14 @@ def _start(posterior: Posterior, key: Array, dtype: jnp.dtype) -> Array:
     return jnp.concatenate([theta, jnp.zeros(posterior.layout.size - theta.size, dtype)])
 
 
-def train_ensemble(posterior: Posterior, config: WarmStartConfig, rows: Rows, members: np.ndarray, seed: int) -> Member:
+def train_ensemble(
+    posterior: Posterior,
+    config: WarmStartConfig,
+    rows: Rows,
+    members: np.ndarray,
+    seed: int,
+    dtype: jnp.dtype = jnp.float32,
+) -> Member:
     """Train the members with the given numbers; arrays of the result have a leading axis [member].
 
     A member's bits depend on the seed, its number, the rows and the settings alone. Parameters that the likelihood adds
@@ -84,7 +91,7 @@ def train_ensemble(posterior: Posterior, config: WarmStartConfig, rows: Rows, me
             f"warmstart.batch_size ({batch}) exceeds the {len(rows.x)} training rows: lower it or use null"
         )
     place = Placement(len(members))
-    train = place.map(partial(_train_member, posterior, config, batch))
+    train = place.map(partial(_train_member, posterior, config, batch, dtype))
     shared = (place.share(rows), place.share(np.int32(seed)))
     result = place.get(train(shared, place.put(np.asarray(members, np.int32))))
     for member, best in zip(members, result.best_epoch, strict=True):
@@ -97,19 +104,28 @@ def train_ensemble(posterior: Posterior, config: WarmStartConfig, rows: Rows, me
 
 
 def _train_member(
-    posterior: Posterior, config: WarmStartConfig, batch: int, shared: tuple[Rows, Array], number: Array
+    posterior: Posterior,
+    config: WarmStartConfig,
+    batch: int,
+    dtype: jnp.dtype,
+    shared: tuple[Rows, Array],
+    number: Array,
 ) -> Member:
     rows, seed = shared
     size = posterior.network.layout.size
-    dtype = rows.x.dtype
     optimiser = optax.adamw(config.learning_rate, weight_decay=config.weight_decay)
-    extra = jnp.zeros(posterior.layout.size - size, dtype)
+    start = _start(posterior, role_key(seed, Role.INITIALISE, number), dtype)
+    extra = start[size:]
 
     def loss(theta: Array, x: Array, y: Array) -> Array:
         """Mean negative log-likelihood per row."""
         return -posterior.log_likelihood(jnp.concatenate([theta, extra]), posterior.network.arrange(x), y) / len(y)
 
-    gradient = jax.value_and_grad(loss)
+    def gradient(theta: Array, x: Array, y: Array) -> tuple[Array, Array]:
+        """The loss and its gradient."""
+        value, slope = posterior.likelihood_gradient(jnp.concatenate([theta, extra]), x, y)
+        return -value / len(y), -slope[:size] / len(y)
+
     batches = len(rows.x) // batch
     validate = len(rows.x_validation) > 0
     shuffles = role_key(seed, Role.SHUFFLE, number)
@@ -155,7 +171,7 @@ def _train_member(
             return more
         return more & (search.epoch - jnp.maximum(search.member.best_epoch, 0) <= config.patience)
 
-    theta = posterior.network.initialise(role_key(seed, Role.INITIALISE, number)).astype(dtype)
+    theta = start[:size]
     nothing = jnp.full(config.max_epochs, jnp.nan, dtype)
     begin = _Search(
         jnp.int32(0),

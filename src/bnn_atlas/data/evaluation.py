@@ -1,0 +1,61 @@
+"""Rows of the sets that a run's predictions are made for."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from bnn_atlas.config.shift import parse_shift
+from bnn_atlas.data.cifar10c import read_cifar10c
+from bnn_atlas.data.dataset import load
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.scaling import scaled
+from bnn_atlas.data.shift import apply_shift
+from bnn_atlas.data.split_data import SplitData
+
+SEED = 0
+"""Of corruptions that are random; the same for all runs, so that they see the same images."""
+
+
+class Rows(NamedTuple):
+    """Scaled inputs [n, ...] and their targets [n], None where the model has no right answer."""
+
+    x: np.ndarray
+    y: np.ndarray | None
+
+
+def shifted_rows(split: SplitData, shift: str) -> Rows:
+    """The test images of a split after a shift, scaled as the split is; DataError for rows that are no images."""
+    if split.kind != "image":
+        raise DataError(f"shift '{shift}': rows of the kind '{split.kind}' cannot be shifted, only images")
+    images = apply_shift(parse_shift(shift), split.dataset.x[split.split.test], SEED)
+    return Rows(scaled(images, split.kind, split.x_mean, split.x_scale), split.y_test)
+
+
+def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
+    """The test rows of CIFAR-10 in the published CIFAR-10-C, scaled as the split is.
+
+    Raises DataError for a tar that is not it, and for labels that are not those of the test rows.
+    """
+    parsed, first = parse_shift(shift), split.dataset.published_train
+    if parsed.published is None or first is None:
+        raise DataError(f"shift '{shift}': CIFAR-10-C has no such images of this data set")
+    found, places = read_cifar10c(tar, parsed.published, parsed.level), split.split.test - first
+    if not np.array_equal(found.labels[places], split.y_test):
+        raise DataError(f"{tar}: its labels are not those of the test rows; both must be in CIFAR-10's own order")
+    return Rows(scaled(found.images[places], split.kind, split.x_mean, split.x_scale), split.y_test)
+
+
+def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:
+    """Test rows of another prepared data set (all rows where none are published as such), scaled as the split is.
+
+    At most the first `limit`. Raises DataError for rows of another kind or shape.
+    """
+    other = load(dataset)
+    if other.kind != split.kind or other.x.shape[1:] != split.shape:
+        raise DataError(
+            f"{dataset}: {other.kind} rows of shape {list(other.x.shape[1:])} cannot be compared with this run's "
+            f"{split.kind} rows of shape {list(split.shape)}"
+        )
+    x = other.x[other.published_train or 0 :][:limit]
+    return Rows(scaled(x, split.kind, split.x_mean, split.x_scale), None)

@@ -1,0 +1,89 @@
+"""Published predictive probabilities for the test rows of a registered data set."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.data.checksum import verify
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.orders import tfds_order
+from bnn_atlas.files import atomic
+
+TOLERANCE = 1e-4
+"""By how much a row's sum may differ from 1."""
+
+
+class Predictions(NamedTuple):
+    """Probabilities of the classes for each published test row."""
+
+    probabilities: np.ndarray
+    """[n, k] float32; row i is for the i-th published test row, in the order of the data set's own file."""
+    of: str
+    """Name of the data set."""
+    classes: tuple[str, ...]
+
+
+def prepare_predictions(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]) -> Predictions:
+    """Read published predictions and put them into the order of the data set's file.
+
+    Raises DataError that names the file and line of a row that is no distribution over the classes, and for another
+    number of rows than registered.
+    """
+    if entry.kind != "predictions" or entry.of is None:
+        raise DataError(f"{name}: registered as data of the kind '{entry.kind}', not as predictions")
+    if len(raw_paths) != len(entry.files):
+        raise DataError(f"{name}: needs {len(entry.files)} raw files, got {len(raw_paths)}")
+    tables = []
+    for path, file in zip(raw_paths, entry.files, strict=True):
+        verify(path, file)
+        tables.append(read_probabilities(path, len(entry.classes)))
+    values = np.concatenate(tables)
+    if len(values) != entry.rows:
+        raise DataError(f"{name}: {len(values)} rows of probabilities; {entry.rows} are registered")
+    if entry.order == "tfds":
+        values[tfds_order("test", len(values))] = values.copy()
+    return Predictions(values, entry.of, entry.classes)
+
+
+def read_probabilities(path: str | Path, classes: int) -> np.ndarray:
+    """[n, classes] float32, one row per line, separated by blanks; DataError names a line that is no distribution."""
+    rows = []
+    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
+        try:
+            row = [float(cell) for cell in line.split()]
+        except ValueError as error:
+            raise DataError(f"{path}: line {number}: {error}; download the file again") from error
+        if len(row) != classes:
+            raise DataError(f"{path}: line {number} has {len(row)} values; {classes} classes are registered")
+        # A NaN fails both comparisons.
+        if not (abs(sum(row) - 1) <= TOLERANCE and min(row) >= 0):
+            raise DataError(
+                f"{path}: line {number}: probabilities are at least 0 and sum to 1; these sum to {sum(row):.6g}, the "
+                f"smallest is {min(row):.6g}. Download the file again, or turn logits into probabilities"
+            )
+        rows.append(row)
+    return np.array(rows, dtype=np.float32).reshape(-1, classes)
+
+
+def save_predictions(path: str | Path, predictions: Predictions) -> None:
+    """Write predictions as .npz; equal ones give equal bytes."""
+    with atomic(path) as temporary, temporary.open("wb") as handle:
+        np.savez(
+            handle,
+            probabilities=predictions.probabilities,
+            of=np.array(predictions.of),
+            classes=np.array(predictions.classes, dtype=np.str_),
+        )
+
+
+def load_predictions(path: str | Path) -> Predictions:
+    """The inverse of `save_predictions`; DataError names a file that holds none."""
+    try:
+        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
+            return Predictions(arrays["probabilities"], str(arrays["of"]), tuple(map(str, arrays["classes"])))
+    except (KeyError, ValueError, BadZipFile, EOFError) as error:
+        raise DataError(f"{path}: no prepared predictions ({error}); delete it and prepare it again") from error

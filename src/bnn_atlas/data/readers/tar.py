@@ -1,0 +1,42 @@
+"""Members of a tar archive, read in memory: no name inside one ever becomes a path on disk."""
+
+import gzip
+import lzma
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from bnn_atlas.data.errors import DataError
+
+
+def tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each regular file, in the archive's order; compression is recognised.
+
+    Raises DataError for an archive that is truncated or no tar, and for a member with a path outside the archive's
+    folder, a link or a device, by its name: a data set has none, so the file is not what it should be.
+    """
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for member in archive:
+                _refuse_foreign(path, member)
+                if member.isfile():
+                    source = archive.extractfile(member)
+                    assert source is not None
+                    yield member.name, source.read()
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{path}: not an intact tar archive ({reason}): it is truncated or altered; download it again"
+        ) from error
+
+
+def _refuse_foreign(path: Path, member: tarfile.TarInfo) -> None:
+    name = PurePosixPath(member.name)
+    if name.is_absolute() or ".." in name.parts or "\\" in member.name:
+        reason = "a path outside the archive's folder"
+    elif not (member.isfile() or member.isdir()):
+        reason = f"a link to '{member.linkname}'" if member.issym() or member.islnk() else "neither file nor folder"
+    else:
+        return
+    raise DataError(f"{path}: member '{member.name}' is {reason}; do not use this archive, download it again")

@@ -1,0 +1,123 @@
+"""One split of a data set as scaled arrays."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from bnn_atlas.data.dataset import Dataset
+from bnn_atlas.data.scaling import scaled
+
+
+class Split(NamedTuple):
+    """Row numbers (int64) of the three parts; they do not overlap, and `validation` may be empty."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class SplitData:
+    """One split of a data set, scaled with statistics of rows that are not test rows.
+
+    Inputs are (x - x_mean) / x_scale: tables [rows, d] float64, images [rows, height, width, channels] float32,
+    sequences [rows, length] int32 as they are. Regression targets are [rows] float64, (y - y_mean) / y_scale; class
+    numbers are [rows] int64 and stay as they are.
+    Arrays are made when they are first asked for. Training, validation and fit rows share one array, the test rows
+    have their own, so that no row is held twice.
+    """
+
+    dataset: Dataset
+    """The rows in original units."""
+    split: Split
+    validation_in_likelihood: bool
+    x_mean: np.ndarray
+    """[d] for tables, [channels] for images."""
+    x_scale: np.ndarray
+    y_mean: float
+    """0 for classification."""
+    y_scale: float
+    """1 for classification."""
+
+    @property
+    def x_train(self) -> np.ndarray:
+        """Inputs of the training rows."""
+        return self._others[: self._train]
+
+    @property
+    def y_train(self) -> np.ndarray:
+        """Targets of the training rows."""
+        return self._targets(self.split.train)
+
+    @property
+    def x_validation(self) -> np.ndarray:
+        """Inputs of the validation rows."""
+        return self._others[self._train :]
+
+    @property
+    def y_validation(self) -> np.ndarray:
+        """Targets of the validation rows."""
+        return self._targets(self.split.validation)
+
+    @cached_property
+    def x_test(self) -> np.ndarray:
+        """Inputs of the test rows."""
+        return self._scaled(self.split.test)
+
+    @property
+    def y_test(self) -> np.ndarray:
+        """Targets of the test rows."""
+        return self._targets(self.split.test)
+
+    @property
+    def x_fit(self) -> np.ndarray:
+        """Inputs of the rows that the likelihood sees: training then validation rows, or training rows only."""
+        return self._others if self.validation_in_likelihood else self.x_train
+
+    @property
+    def y_fit(self) -> np.ndarray:
+        """Targets of the rows that the likelihood sees."""
+        return self._targets(np.concatenate(self.split[:2])) if self.validation_in_likelihood else self.y_train
+
+    @property
+    def task(self) -> str:
+        """`regression` or `classification`."""
+        return self.dataset.task
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Name of each class number; empty for regression."""
+        return self.dataset.classes
+
+    @property
+    def kind(self) -> str:
+        """`table`, `image` or `tokens`."""
+        return self.dataset.kind
+
+    @property
+    def vocabulary(self) -> int:
+        """Sequences: number of token ids; 0 for other kinds."""
+        return self.dataset.vocabulary
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A row's own shape."""
+        return self.dataset.x.shape[1:]
+
+    @property
+    def _train(self) -> int:
+        return len(self.split.train)
+
+    @cached_property
+    def _others(self) -> np.ndarray:
+        """Inputs of training rows, then validation rows."""
+        return self._scaled(np.concatenate(self.split[:2]))
+
+    def _scaled(self, rows: np.ndarray) -> np.ndarray:
+        return scaled(self.dataset.x[rows], self.kind, self.x_mean, self.x_scale)
+
+    def _targets(self, rows: np.ndarray) -> np.ndarray:
+        y = self.dataset.y[rows]
+        return y if self.task == "classification" else (y - self.y_mean) / self.y_scale

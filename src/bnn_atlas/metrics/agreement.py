@@ -1,0 +1,94 @@
+"""How near two predictive distributions are to each other, such as a method's and that of full-batch HMC.
+
+Izmailov et al. 2021, What Are Bayesian Neural Network Posteriors Really Like?, section 9.1. Probabilities are [n, k],
+row i of both being the same test row, and are checked (`probabilities.as_pair`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bnn_atlas.metrics.predictive import PredictionError
+from bnn_atlas.metrics.probabilities import Score, as_pair, as_probabilities
+from bnn_atlas.metrics.scores import error_of_mean
+
+
+class Comparison(NamedTuple):
+    """Agreement and total variation, each with the standard error of its mean (None for a single value)."""
+
+    agreement: float
+    agreement_error: float | None
+    total_variation: float
+    total_variation_error: float | None
+
+
+def agreement_rows(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """1[argmax_j p_j = argmax_j q_j] of each row [n] float64; ties go to the lowest class number in both."""
+    p, q = as_pair(p, q)
+    return (p.argmax(axis=1) == q.argmax(axis=1)).astype(np.float64)
+
+
+def total_variation_rows(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """(1/2) sum_j |p_j - q_j| of each row [n], from 0 to 1."""
+    p, q = as_pair(p, q)
+    return 0.5 * np.abs(p - q).sum(axis=1)
+
+
+def compare(p: np.ndarray, q: np.ndarray) -> Comparison:
+    """Mean agreement and total variation of two sets of probabilities over rows; 1 and 0 if they are the same."""
+    return _means(agreement_rows(p, q), total_variation_rows(p, q))
+
+
+class Ceiling(NamedTuple):
+    """What a single chain reaches against the others: the most that a method can be asked for."""
+
+    agreement: np.ndarray
+    """[C] of each chain."""
+    total_variation: np.ndarray
+    """[C]."""
+
+    @property
+    def comparison(self) -> Comparison:
+        """Means over chains and their standard errors, as if chains were independent comparisons."""
+        return _means(self.agreement, self.total_variation)
+
+
+def ceiling(chains: np.ndarray) -> Ceiling:
+    """Each chain's averaged probabilities against the mean of those of all other chains, from [C, n, k].
+
+    The column `HMC (reference)` of the paper's table in section 9.1. PredictionError for fewer than two chains.
+    """
+    chains = np.asarray(chains)
+    if chains.ndim != 3 or len(chains) < 2:
+        raise PredictionError(
+            f"probabilities by chain have shape {list(chains.shape)}; expected [chains, rows, classes] with at least "
+            "two chains"
+        )
+    checked = [as_probabilities(chain, f"probabilities of chain {number}") for number, chain in enumerate(chains)]
+    total = np.sum(checked, axis=0)
+    found = [compare(chain, (total - chain) / (len(checked) - 1)) for chain in checked]
+    return Ceiling(np.array([c.agreement for c in found]), np.array([c.total_variation for c in found]))
+
+
+def agreement_scores(p: np.ndarray, q: np.ndarray, reference: str = "") -> list[Score]:
+    """Agreement and total variation, named as in the tables of metrics; `reference` says what q is."""
+    return _named(compare(p, q), "", f"against {reference}" if reference else "")
+
+
+def ceiling_scores(chains: np.ndarray) -> list[Score]:
+    """The chain-to-chain ceiling of both, from probabilities by chain [C, n, k]."""
+    note = f"each of {len(chains)} chains against the others; standard error over chains"
+    return _named(ceiling(chains).comparison, "_ceiling", note)
+
+
+def _means(agreement: np.ndarray, variation: np.ndarray) -> Comparison:
+    return Comparison(
+        float(agreement.mean()), error_of_mean(agreement), float(variation.mean()), error_of_mean(variation)
+    )
+
+
+def _named(found: Comparison, suffix: str, note: str) -> list[Score]:
+    return [
+        Score(f"agreement{suffix}", found.agreement, found.agreement_error, note),
+        Score(f"total_variation{suffix}", found.total_variation, found.total_variation_error, note),
+    ]

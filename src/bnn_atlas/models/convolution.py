@@ -1,0 +1,123 @@
+"""Convolution, pooling and filter response norm on activations [channels, height, width, rows].
+
+On a CPU a convolution is a matrix product of the filters with all patches, which XLA computes at the rate of any other
+product; its own convolution is 5 to 50 times as slow inside of loops (jax-ml/jax issue 12868), and a chain is a loop.
+"""
+
+from collections.abc import Callable
+
+import jax
+from flax import linen as nn
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.models.mlp import lecun_normal
+
+FRN_EPSILON = 1e-6
+
+Zeros = tuple[tuple[int, int], tuple[int, int]]
+"""Zeros before and behind an image, by axis."""
+
+
+class Convolution(nn.Module):
+    """y[o, p] = sum_{c, k} W[o, c, k] x[c, s p + k] + b[o] with zeros around x; W [filters, channels, kernel, kernel].
+
+    `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide, the
+    odd one behind. With `pool` = (window, stride) y is reduced by `max_pool`; that is done before b is added, to fewer
+    numbers, which changes no maximum. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
+    """
+
+    filters: int
+    kernel: int
+    stride: int = 1
+    padding: int | str = "SAME"
+    use_bias: bool = True
+    pool: tuple[int, int] | None = None
+    initialiser: Callable[..., Array] = lecun_normal
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Outputs [filters, height', width', rows] of x [channels, height, width, rows]."""
+        weight = self.param("weight", self.initialiser, (self.filters, x.shape[0], self.kernel, self.kernel))
+        high, wide = (_zeros(size, self.kernel, self.stride, self.padding) for size in x.shape[1:3])
+        convolve = by_patches if jax.default_backend() == "cpu" else by_library
+        out = convolve(weight, x, self.stride, (high, wide))
+        if self.pool is not None:
+            out = max_pool(out, *self.pool)
+        if self.use_bias:
+            out = out + self.param("bias", nn.initializers.zeros_init(), (self.filters,))[:, None, None, None]
+        return out
+
+
+def by_library(weight: Array, x: Array, stride: int, zeros: Zeros) -> Array:
+    """Convolution of x [channels, height, width, rows] with weight [filters, channels, kernel, kernel] by XLA."""
+    layout = ("CHWN", "OIHW", "CHWN")
+    return jax.lax.conv_general_dilated(x, weight, (stride, stride), zeros, dimension_numbers=layout)
+
+
+def by_patches(weight: Array, x: Array, stride: int, zeros: Zeros) -> Array:
+    """The same as one matrix product; with the rows last every slice of a patch is contiguous."""
+    filters, _, kernel, _ = weight.shape
+
+    def multiply(weight: Array, x: Array) -> Array:
+        padded = jnp.pad(x, ((0, 0), *zeros, (0, 0)))
+        views = [column for row in _views(padded, 1, kernel, stride) for column in _views(row, 2, kernel, stride)]
+        patches = jnp.concatenate(views)
+        columns = patches.reshape(len(patches), -1)
+        return (weight.transpose(0, 2, 3, 1).reshape(filters, -1) @ columns).reshape(filters, *patches.shape[1:])
+
+    # Patches are kernel^2 times as large as x: they are made again for the gradient, not kept for it.
+    return jax.checkpoint(multiply)(weight, x)
+
+
+def _zeros(size: int, kernel: int, stride: int, padding: int | str) -> tuple[int, int]:
+    """Zeros before and behind an axis."""
+    if padding == "SAME":
+        zeros = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+        return zeros // 2, zeros - zeros // 2
+    return int(padding), int(padding)
+
+
+def _views(x: Array, axis: int, window: int, stride: int) -> list[Array]:
+    """For each place in a window, what the windows along an axis have there."""
+    last = (x.shape[axis] - window) // stride * stride
+    return [jax.lax.slice_in_dim(x, shift, shift + last + 1, stride, axis) for shift in range(window)]
+
+
+def max_pool(x: Array, window: int, stride: int) -> Array:
+    """Maxima over the windows of window x window positions that lie inside x [channels, height, width, rows].
+
+    Taken along one axis after the other of shifted views: the gradient of `jax.lax.reduce_window` is slow on a CPU. It
+    goes to several equal maxima in parts.
+    """
+
+    def pool(x: Array) -> Array:
+        for axis in (1, 2):
+            first, *others = _views(x, axis, window, stride)
+            x = first
+            for view in others:
+                x = jnp.maximum(x, view)
+        return x
+
+    # Only x is kept for the gradient, and the comparisons are made again.
+    return jax.checkpoint(pool)(x)
+
+
+class FilterResponseNorm(nn.Module):
+    """y = max(gain x / sqrt(nu^2 + 1e-6) + bias, threshold), nu^2 the mean of x^2 over a row's positions (by channel).
+
+    Singh and Krishnan 2020; no statistics over rows, so that the likelihood is a product over them.
+    """
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """The same shape as x [channels, height, width, rows]."""
+
+        def parameter(name: str, init: Callable[..., Array]) -> Array:
+            return self.param(name, init, (x.shape[0],))[:, None, None, None]
+
+        gain = parameter("gain", nn.initializers.ones_init())
+        bias = parameter("bias", nn.initializers.zeros_init())
+        threshold = parameter("threshold", nn.initializers.zeros_init())
+        response = jnp.mean(x * x, axis=(1, 2), keepdims=True)
+        return jnp.maximum(x * (gain * jax.lax.rsqrt(response + FRN_EPSILON)) + bias, threshold)

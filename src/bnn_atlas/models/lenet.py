@@ -1,0 +1,40 @@
+"""LeNet in the form of Izmailov et al. 2021, and the sampling study's LeNetti."""
+
+import jax
+from flax import linen as nn
+from jax import Array
+
+from bnn_atlas.models.convolution import Convolution
+from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense
+
+
+class LeNet(nn.Module):
+    """Three times 5x5 convolution (6, 16, 120 filters), 3x3 maxima with stride 2 and relu; 84 relu units; outputs."""
+
+    outputs: int
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Outputs [outputs, rows] for images x [channels, height, width, rows]."""
+        for index, filters in enumerate((6, 16, 120)):
+            x = jax.nn.relu(Convolution(filters, 5, pool=(3, 2), name=f"conv{index}")(x))
+        x = x.reshape(-1, x.shape[-1])
+        x = jax.nn.relu(FeatureMajorDense(84, name="dense")(x))
+        return FeatureMajorDense(self.outputs, name="output")(x)
+
+
+class LeNetti(nn.Module):
+    """One 3x3 filter with two zeros on every side, three dense layers of 8 units, and the output layer."""
+
+    outputs: int
+    activation: str = "sigmoid"
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Outputs [outputs, rows] for images x [channels, height, width, rows]."""
+        activation = ACTIVATIONS[self.activation]
+        x = activation(Convolution(1, 3, padding=2, name="conv")(x))
+        x = x.reshape(-1, x.shape[-1])
+        for index in range(3):
+            x = activation(FeatureMajorDense(8, name=f"dense{index}")(x))
+        return FeatureMajorDense(self.outputs, name="output")(x)

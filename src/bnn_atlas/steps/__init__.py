@@ -1,0 +1,1 @@
+"""What the rules do, as functions of files and settings; where JAX is used, `runtime.configure` comes first."""

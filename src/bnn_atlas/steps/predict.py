@@ -1,0 +1,83 @@
+"""Predictive distributions of a pool at the rows of one set."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from bnn_atlas.data.evaluation import Rows, corrupted_rows, outside_rows, shifted_rows
+from bnn_atlas.metrics import predictive
+from bnn_atlas.placement import Placement
+from bnn_atlas.posterior.density import Posterior, PosteriorData
+from bnn_atlas.posterior.micro_batches import residual_bytes
+from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.steps.problem import load_problem
+from bnn_atlas.traces.pool import open_pool
+
+
+def predict(
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    destination: str | Path,
+    *,
+    posterior: Mapping[str, Any],
+    shift: str | None = None,
+    other: str | Path | None = None,
+    limit: int | None = None,
+) -> None:
+    """Predict rows with every draw of a pooled trace and write the summary (.npz).
+
+    The rows are the test rows of the split; with `shift` their shifted images, computed or, with `other`, taken from
+    CIFAR-10-C; with `other` alone the first `limit` rows of that prepared data set.
+    """
+    problem = load_problem(dataset, split, posterior)
+    if shift is not None:
+        rows = corrupted_rows(problem.split, shift, other) if other else shifted_rows(problem.split, shift)
+    elif other is not None:
+        rows = outside_rows(problem.split, other, limit)
+    else:
+        rows = Rows(problem.split.x_test, problem.split.y_test)
+    predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
+    summary = predictive.summarise(open_pool(pool), predictor, *rows, classes=len(problem.split.classes))
+    predictive.save(destination, summary)
+
+
+class Predictor:
+    """Predictive distributions of many draws at many rows, computed on all devices of the job.
+
+    Rows are taken in pieces, so that the networks' activations stay within `budget` bytes.
+    """
+
+    def __init__(self, posterior: Posterior, data: PosteriorData, budget: float) -> None:
+        self._posterior, self._dtype = posterior, data.prior.loc.dtype
+        self._budget, self._row_bytes = budget, residual_bytes(posterior, data)
+        self._compiled: dict[int, tuple[Placement, Callable[[Any, Any], Any]]] = {}
+
+    def __call__(self, theta: np.ndarray, x: np.ndarray) -> Predictive:
+        """Predictive of draws theta [b, P] at rows x [n, ...], as host arrays."""
+        if len(theta) not in self._compiled:
+            place = Placement(len(theta))
+            self._compiled[len(theta)] = (place, place.map(self._one))
+        place, mapped = self._compiled[len(theta)]
+        draws = place.put(np.asarray(theta, self._dtype))
+        at_once = len(theta) if place.batched else place.devices
+        piece = int(min(len(x), max(1, self._budget // (self._row_bytes * at_once))))
+        kind = x.dtype if np.issubdtype(x.dtype, np.integer) else self._dtype
+        parts = []
+        for start in range(0, len(x), piece):
+            rows = np.asarray(x[start : start + piece], kind)
+            filled = np.concatenate([rows, np.repeat(rows[:1], piece - len(rows), axis=0)])
+            predicted = place.get(mapped(place.share(filled), draws))
+            parts.append(jax.tree.map(partial(_first, len(rows)), predicted))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+
+    def _one(self, x: jax.Array, theta: jax.Array) -> Predictive:
+        return jax.tree.map(lambda leaf: leaf[0], self._posterior.predict(theta[None], x))
+
+
+def _first(count: int, leaf: np.ndarray) -> np.ndarray:
+    return leaf[:, :count]

@@ -1,0 +1,69 @@
+"""Scores of further sets and against references, from predictive summaries."""
+
+import numpy as np
+import pytest
+
+from bnn_atlas.metrics import sets
+from bnn_atlas.metrics.agreement import compare
+from bnn_atlas.metrics.classification import accuracy
+from bnn_atlas.metrics.ood import auroc
+from bnn_atlas.metrics.predictive import PredictionError, PredictiveSummary
+from bnn_atlas.metrics.tables import RunIdentity
+
+RUN = RunIdentity("hmc_posteriors", "mnist_hmc", "demo", 0, "mnist", "mlp 256 relu", "hmc")
+
+
+def summary(seed: int, rows: int = 30, chains: int = 3, divergent: int = 0) -> PredictiveSummary:
+    rng = np.random.default_rng(seed)
+    batches = rng.dirichlet(np.ones(4), size=(chains, 2, rows))
+    left_out = np.arange(chains) < divergent
+    batches[left_out] = np.nan
+    nothing = np.empty(0, dtype=np.int64)
+    return PredictiveSummary(
+        10, left_out, np.zeros(chains, bool), nothing, np.empty((chains, 10, 0)), nothing, nothing,
+        probabilities_by_batch=batches, batch_stops=np.array([4, 10]),
+    )  # fmt: skip
+
+
+def value(rows, metric):
+    (row,) = (row for row in rows if row.metric == metric)
+    return row
+
+
+def test_average_weighs_batches_by_their_draws_and_leaves_divergent_chains_out():
+    found = summary(0, divergent=1)
+    expected = (0.4 * found.probabilities_by_batch[1:, 0] + 0.6 * found.probabilities_by_batch[1:, 1]).mean(axis=0)
+    np.testing.assert_allclose(sets.average(found), expected)
+
+
+def test_shifted_rows_are_named_after_the_set():
+    found, labels = summary(1), np.random.default_rng(0).integers(0, 4, size=30)
+    rows = sets.shift_rows(RUN, "rotated30", found, labels)
+    row = value(rows, "accuracy")
+    assert row.dataset == "mnist/rotated30"
+    assert row.run == "mnist_hmc"
+    assert (row.chains, row.draws) == (3, 10)
+    assert row.value == accuracy(sets.average(found), labels)
+
+
+def test_outside_rows_are_told_from_test_rows_by_certainty():
+    inside, outside = summary(2), summary(3, rows=20)
+    rows = sets.outside_rows(RUN, "ood-fashion_mnist", outside, inside)
+    expected = auroc(sets.average(inside).max(axis=1), sets.average(outside).max(axis=1))
+    assert value(rows, "auroc_confidence").value == expected
+    assert {row.dataset for row in rows} == {"mnist/ood-fashion_mnist"}
+
+
+def test_reference_rows_name_the_reference_and_the_excluded_chains():
+    found, reference = summary(4, divergent=1), np.random.default_rng(5).dirichlet(np.ones(4), size=30)
+    rows = sets.reference_rows(RUN, "hmc_imdb", found, reference)
+    expected = compare(sets.average(found), reference)
+    assert value(rows, "agreement_hmc_imdb").value == expected.agreement
+    assert value(rows, "total_variation_hmc_imdb").value == expected.total_variation
+    assert "1 of 3 chains excluded" in rows[0].note
+    assert rows[0].dataset == "mnist"
+
+
+def test_nothing_is_scored_without_a_chain():
+    with pytest.raises(PredictionError, match="no chain is left"):
+        sets.average(summary(6, divergent=3))

@@ -1,0 +1,7 @@
+"""Score the predictions for a shifted or an out-of-distribution set."""
+
+from bnn_atlas.logs import logged
+from bnn_atlas.steps.score import score_set
+
+with logged(snakemake.log[0]):
+    score_set(*snakemake.input, snakemake.output[0], **dict(snakemake.params.items()))
