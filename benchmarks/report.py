@@ -42,25 +42,6 @@ def mile_vs_bde(table: pd.DataFrame) -> str:
     return f"{machine(table)}; {work}.\n\n{markdown(head, lines)}"
 
 
-def gradients(table: pd.DataFrame) -> str:
-    """Medians over the rounds."""
-    names = {"bare": "gradients alone", "sampler": "MCLMC inside the runner"}
-    lines = []
-    for loop in table.loop.unique():
-        rows = table[table.loop == loop]
-        lines.append(
-            (
-                names[loop],
-                spread(rows.gradients_per_second),
-                f"{rows.gflops.median():.0f}",
-                f"{rows.matmul_gflops.median():.0f}",
-                f"{rows.share.median():.0%}",
-            )
-        )
-    head = ("", "chain-gradients/s", "GFLOP/s", "products, GFLOP/s", "share")
-    return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n{markdown(head, lines)}"
-
-
 def chains(table: pd.DataFrame) -> str:
     """Three tables: our samplers against everybody, all contestants on the 16-wide network, the best on the others."""
     works = [rows for _, rows in table.groupby(["width", "depth", "rows", "chains"], sort=False)]
@@ -133,6 +114,25 @@ def work_label(rows: pd.DataFrame) -> str:
     return f"{first.width}x{first.depth}, {first.rows:,}, {first.chains}"
 
 
+def sgmcmc_step(table: pd.DataFrame) -> str:
+    """Medians over the rounds; the ratio is to optax in the same round."""
+    lines = []
+    for (network, _), rows in table.groupby(["network", "parameters"], sort=False):
+        times = rows.pivot_table(index="repeat", columns="loop", values="microseconds")
+        first = rows.iloc[0]
+        for loop in rows.loop.unique():
+            base = BASES.get(loop)
+            ratio = "" if base is None else f"{(times[loop] / times[base]).median():.2f} x {base}"
+            work = f"{network}, {first.parameters:,} parameters, batches of {first.batch}"
+            lines.append((work, loop, spread(times[loop]), ratio))
+    head = ("network", "", "microseconds per step", "")
+    return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n{markdown(head, lines)}"
+
+
+BASES = {"sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec": "sgd momentum"}
+"""What each stochastic-gradient sampler is compared with."""
+
+
 def compile_time(table: pd.DataFrame) -> str:
     """Medians over the rounds."""
     lines = []
@@ -184,7 +184,8 @@ def trace_reading(table: pd.DataFrame) -> str:
     head = ("", "the layer, MB/s", "plain reads, MB/s", "ratio")
     work = (
         f"{first.chains:,} chains x {first.draws:,} draws x {first.parameters} parameters, of which the layer has "
-        f"{first.layer_parameters}; written to disk at {first.written_megabytes_per_second:.0f} MB/s"
+        f"{first.layer_parameters}; written to disk at {first.written_megabytes_per_second:.0f} MB/s; memory rose by "
+        f"{first.memory_megabytes:.0f} MB while reading"
     )
     return f"{machine(table)}; {table.repeat.nunique()} rounds; {work}.\n\n{markdown(head, lines)}"
 
@@ -262,8 +263,8 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "mile_vs_bde": (mile_vs_bde, ("mile_vs_bde",)),
-    "gradients": (gradients, ("gradients",)),
     "chains": (chains, ("chains",)),
+    "sgmcmc_step": (sgmcmc_step, ("sgmcmc_step",)),
     "compile": (compile_time, ("compile",)),
     "trace_writing": (trace_writing, ("trace_writing",)),
     "trace_reading": (trace_reading, ("trace_reading",)),

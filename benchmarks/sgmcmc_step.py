@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from machine import matmul_gflops, processor
+from report import BASES
 
 from bnn_atlas.runtime import configure
 
@@ -30,8 +31,10 @@ import optax
 from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     HeteroscedasticLikelihood,
+    LeNetConfig,
     LikelihoodConfig,
     MLPConfig,
+    ModelConfig,
     NormalPrior,
 )
 from bnn_atlas.config.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig, SGLDConfig
@@ -41,19 +44,18 @@ from bnn_atlas.samplers import minibatch
 from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.sgmcmc import build_sgmcmc
 
+RESULT = Path(__file__).parent / "results" / "sgmcmc_step.csv"
 RATE = 1e-7
 DECAY = 0.9
-BASES = {"sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec": "sgd momentum"}
-"""What each sampler is compared with."""
 
 
 class Work(NamedTuple):
     """A network with its rows; `steps` of one call."""
 
     name: str
-    model: MLPConfig
+    model: ModelConfig
     likelihood: LikelihoodConfig
-    features: int
+    shape: tuple[int, ...]
     classes: int
     rows: int
     batch: int
@@ -61,8 +63,9 @@ class Work(NamedTuple):
 
 
 WORKS = (
-    Work("16x4 MLP", MLPConfig(hidden=(16,) * 4), HeteroscedasticLikelihood(), 5, 0, 1202, 80, 6000),
-    Work("256x2 MLP", MLPConfig(hidden=(256, 256)), CategoricalLikelihood(), 784, 10, 60000, 80, 300),
+    Work("16x4 MLP", MLPConfig(hidden=(16,) * 4), HeteroscedasticLikelihood(), (5,), 0, 1202, 80, 6000),
+    Work("256x2 MLP", MLPConfig(hidden=(256, 256)), CategoricalLikelihood(), (784,), 10, 60000, 80, 300),
+    Work("LeNet", LeNetConfig(), CategoricalLikelihood(), (28, 28, 1), 10, 4000, 80, 25),
 )
 
 
@@ -77,12 +80,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9, help="rounds (default 9)")
     parser.add_argument("--works", nargs="+", choices=[work.name for work in WORKS], help="default: all")
-    parser.add_argument("--output", type=Path, help="a CSV file for all measurements")
+    parser.add_argument(
+        "--output", type=Path, default=RESULT, help="default: results/sgmcmc_step.csv; nothing with --works"
+    )
     options = parser.parse_args()
     rows = [
         row for work in WORKS if work.name in (options.works or work.name) for row in measure(work, options.repeats)
     ]
-    if options.output:
+    if options.output and not options.works:
         options.output.parent.mkdir(parents=True, exist_ok=True)
         with options.output.open("w", newline="", encoding="utf-8") as handle:
             writer = csv.DictWriter(handle, rows[0], lineterminator="\n")
@@ -108,6 +113,7 @@ def measure(work: Work, repeats: int) -> list[dict[str, object]]:
                     "microseconds": round(loop(), 3),
                     "matmul_gflops": round(products, 1),
                     "processor": processor(),
+                    "cores": 1,
                     "versions": ", ".join(f"{package} {version(package)}" for package in ("bnn-atlas", "jax", "optax")),
                 }
             )
@@ -129,10 +135,10 @@ def build(work: Work) -> tuple[dict[str, Callable[[], float]], int]:
         work.likelihood,
         NormalPrior(scale=0.3),
         temperature=1.0,
-        shape=(work.features,),
+        shape=work.shape,
         classes=work.classes,
     )
-    x = generator.normal(size=(work.rows, work.features))
+    x = generator.normal(size=(work.rows, *work.shape))
     y = generator.integers(work.classes, size=work.rows) if work.classes else generator.normal(size=work.rows)
     data = posterior_data(x, y, prior)
     start = posterior.network.initialise(jax.random.key(0))

@@ -11,8 +11,10 @@ from pathlib import Path
 def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shards: int = 1) -> None:
     """Set up JAX for one job.
 
-    On a CPU every core is one XLA device that computes with one thread, so that a chain's bits do not depend on the
-    number of cores. Compiled programs are kept in the user's cache folder, apart for each processor type.
+    On a CPU every core of the job is one XLA device, and the devices share a pool of as many threads. XLA splits long
+    sums and products among that pool: with networks of more than some ten thousand parameters, or as many rows, the
+    rounding of a chain depends on `threads`, though never on the cores that the machine has beside them.
+    Compiled programs are kept in the user's cache folder, apart for each processor type.
 
     Args:
         threads: cores of this job.
@@ -34,6 +36,7 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
     )
     settings = {
         "XLA_FLAGS": flags,
+        "NPROC": "1",  # the pool has a thread for each device, and no more for other cores
         "JAX_PLATFORMS": "cpu" if device == "cpu" else "cuda",
         "JAX_ENABLE_X64": "1" if float64 else "0",
     }
