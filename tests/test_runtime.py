@@ -31,7 +31,7 @@ importlib.util.find_spec = lambda name: name == "jax_cuda12_plugin"
 found = []
 for arguments in ((3, "cpu", False), (1, "gpu", True)):
     configure(*arguments)
-    found.append({name: value for name, value in os.environ.items() if name.startswith(("XLA", "JAX"))})
+    found.append({name: value for name, value in os.environ.items() if name.startswith(("XLA", "JAX", "NPROC"))})
 assert "jax" not in sys.modules and "numpy" not in sys.modules
 print(json.dumps(found))
 """
@@ -41,11 +41,28 @@ print(json.dumps(found))
         "--xla_cpu_multi_thread_eigen=false",
         "--xla_cpu_prefer_vector_width=512",
     ]
+    assert cpu["NPROC"] == "1"
     assert (cpu["JAX_PLATFORMS"], cpu["JAX_ENABLE_X64"]) == ("cpu", "0")
     assert (gpu["JAX_PLATFORMS"], gpu["JAX_ENABLE_X64"]) == ("cuda", "1")
     compiled = Path(cpu["JAX_COMPILATION_CACHE_DIR"])
     assert compiled.parent == tmp_path / "xla"
     assert re.fullmatch(r"[A-Za-z0-9-]+", compiled.name), "one folder for each processor type"
+
+
+def test_other_flags_of_the_user_stay(tmp_path: Path) -> None:
+    program = """
+import os
+from bnn_atlas.runtime import configure
+configure(2)
+configure(3)
+print(os.environ["XLA_FLAGS"])
+"""
+    flags = "--xla_dump_to=dumps --xla_cpu_multi_thread_eigen=true"
+    found = child(program, BNN_ATLAS_CACHE=str(tmp_path), XLA_FLAGS=flags).split()
+    assert found[0] == "--xla_dump_to=dumps"
+    assert found[1] == "--xla_force_host_platform_device_count=3"
+    assert len(found) == len({flag.partition("=")[0] for flag in found}) == 4
+    assert "--xla_cpu_multi_thread_eigen=false" in found
 
 
 def test_jax_obeys(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
     On a CPU every core of the job is one XLA device, and the devices share a pool of as many threads. XLA splits long
     sums and products among that pool: with networks of more than some ten thousand parameters, or as many rows, the
     rounding of a chain depends on `threads`, though never on the cores that the machine has beside them.
-    Compiled programs are kept in the user's cache folder, apart for each processor type.
+    Compiled programs are kept in the user's cache folder, apart for each processor type. Other flags in XLA_FLAGS stay.
 
     Args:
         threads: cores of this job.
@@ -34,8 +34,10 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
         f"--xla_force_host_platform_device_count={max(threads, shards)} --xla_cpu_multi_thread_eigen=false "
         "--xla_cpu_prefer_vector_width=512"
     )
+    own = [flag.partition("=")[0] for flag in flags.split()]
+    others = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if flag.partition("=")[0] not in own]
     settings = {
-        "XLA_FLAGS": flags,
+        "XLA_FLAGS": " ".join([*others, flags]),
         "NPROC": "1",  # the pool has a thread for each device, and no more for other cores
         "JAX_PLATFORMS": "cpu" if device == "cpu" else "cuda",
         "JAX_ENABLE_X64": "1" if float64 else "0",

@@ -1,5 +1,6 @@
 """Settings of the Markov-chain methods."""
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
@@ -39,6 +40,14 @@ def test_phases_use_up_the_tuning_steps():
         MCLMCConfig(phases=(0.5, 0.4, 0.2))
     with pytest.raises(ValidationError, match="fewer than 10 steps"):
         BlackJAXMCLMCConfig(warmup=20)
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.2, 0.7])
+@pytest.mark.parametrize("length", [1.0, 2.5, 10.0])
+def test_leapfrog_steps_are_the_mean_over_jittered_trajectories(length, jitter):
+    config = HMCConfig(step_size=1.0, trajectory_length=length, jitter=jitter)
+    grid = length * (1 + jitter * np.linspace(-1, 1, 200_001)[1:-1])
+    assert config.leapfrog_steps == pytest.approx(np.ceil(grid).mean(), rel=1e-3)
 
 
 def test_leapfrog_steps_are_bounded():

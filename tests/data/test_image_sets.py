@@ -220,7 +220,7 @@ def test_predictions(tmp_path: Path, order: str) -> None:
     # The MD5 sums of test0 to test3 start with f6f4, 5a10, ad02 and 8ad8.
     rows = [0, 1, 2, 3] if order == "file" else [1, 3, 2, 0]
     np.testing.assert_array_equal(loaded.probabilities[rows], lines)
-    with pytest.raises(DataError, match="published predictions for .mnist., no data set"):
+    with pytest.raises(DataError, match=r"published predictions for .mnist., no data set"):
         prepare("reference", _predictions(order), paths)
 
 

@@ -108,3 +108,12 @@ def test_the_verdict_is_the_worst_of_all_checks():
     assert line(FINE, LOOK, LOOK) == "Look closer before you trust this run: check 1, check 2."
     assert line(LOOK, UNKNOWN) == "This run cannot be judged: check 1."
     assert line(LOOK, UNKNOWN, DISTRUST) == "Do not trust this run: check 2."
+
+
+@pytest.mark.parametrize("method", ["sgld", "sghmc", "sghmc_clr_prec", "adaptive_sghmc"])
+def test_draws_from_stochastic_gradients_are_never_simply_fine(method):
+    good = found({}, method)
+    assert good["bias"].status is LOOK
+    assert "no Metropolis test" in good["bias"].text
+    assert overall(list(good.values())) is LOOK
+    assert "bias" not in found({}, "hmc")

@@ -281,5 +281,7 @@ def test_double_precision_run(tmp_path):
         wide = Problem(posterior, posterior_data(*regression(), prior), starts)
         trace = run(build_hmc(HMC, 1.0), wide, tmp_path / "trace.zarr", checkpoint_every=7)
         assert trace.read().dtype == np.float64
+        errors = trace.statistic("energy_change")
+        assert (errors != errors.astype(np.float32)).mean() > 0.9, "no statistic is rounded to single precision"
         density = posterior.evaluate(jnp.asarray(trace.read()[1, 3]), posterior.arrange(wide.data)).density
         assert trace.statistic("log_likelihood")[1, 3] == pytest.approx(float(density.log_likelihood), rel=1e-12)

@@ -34,7 +34,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def small_copy(folder: Path) -> Path:
-    """A copy of the repository whose scale `demo` is smaller still."""
+    """A copy of the repository with one study, whose scale `demo` is smaller still."""
     copy_repository(folder)
     path = folder / "config" / "studies" / f"{STUDY}.yaml"
     study = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -44,6 +44,9 @@ def small_copy(folder: Path) -> Path:
         for key, value in changes.items():
             demo[key] = {**demo[key], **value} if isinstance(value, dict) and key in demo else value
     path.write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
+    settings = folder / "config" / "config.yaml"
+    chosen = yaml.safe_load(settings.read_text(encoding="utf-8")) | {"studies": [STUDY]}
+    settings.write_text(yaml.safe_dump(chosen, sort_keys=False), encoding="utf-8")
     return folder
 
 

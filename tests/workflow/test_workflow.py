@@ -4,11 +4,15 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.data.splits import load_split
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import available
+from bnn_atlas.metrics.predictive import load
+from bnn_atlas.metrics.sets import average
 from bnn_atlas.metrics.tables import SCHEMA
 
 from .workspace import STUDY, planned, small_workspace, snakemake
@@ -16,6 +20,7 @@ from .workspace import STUDY, planned, small_workspace, snakemake
 RESULTS = Path("results/demo")
 FIGURES = RESULTS / "figures" / "sampling_perspective"
 R_MISSING = available()
+RUNS = ("first-seed1", "first-seed2", "second", "images", "ensemble")
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +49,86 @@ def test_everything_is_made(finished):
     names = {"cumulative_lppd", "fireball"} | (set() if R_MISSING else {"marginal_densities"})
     assert drawn == {f"{name}.{kind}" for name in names for kind in ("pdf", "png", "csv")}
     pages = {path.name for path in (finished / FIGURES / "diagnostics").iterdir()}
-    assert pages == {
-        f"{run}-split0.{kind}" for run in ("first-seed1", "first-seed2", "second") for kind in ("pdf", "png", "csv")
-    }
+    assert pages == {f"{run}-split0.{kind}" for run in RUNS for kind in ("pdf", "png", "csv")}
     table = pd.read_parquet(finished / RESULTS / "tables" / "sampling_perspective.parquet")
     assert list(table.columns) == SCHEMA.names
-    assert set(table.run) == {"first-seed1", "first-seed2", "second"}
+    assert set(table.run) == set(RUNS)
     lppd = table[table.metric == "lppd"]
-    assert lppd.chains.tolist() == [4, 4, 2]
-    assert lppd.draws.tolist() == [20, 20, 20]
+    assert lppd.chains.tolist() == [4, 4, 2, 3, 3]
+    assert lppd.draws.tolist() == [20, 20, 20, 20, 1]
     assert lppd.value.between(-3, 0).all()
+
+
+def measured(folder: Path, run: str, dataset: str) -> pd.Series:
+    """Values of a run on a set by metric, those that have one value."""
+    table = pd.read_parquet(folder / RESULTS / "tables" / "sampling_perspective.parquet")
+    chosen = table[(table.run == run) & (table.dataset == dataset)].drop_duplicates("metric", keep=False)
+    return chosen.set_index("metric").value
+
+
+def test_a_classification_is_scored_on_a_shift_and_against_another_run(finished):
+    study = finished / RESULTS / "sampling_perspective"
+    folders = {run: study / run / "split0" / "predictive" for run in ("images", "ensemble")}
+    assert {path.name for path in folders["images"].iterdir()} == {"test.npz", "rotated30.npz"}
+    assert {path.name for path in folders["ensemble"].iterdir()} == {"test.npz"}
+    labels = load_split(
+        finished / RESULTS / "data/digits_images/prepared.npz", study / "images/split0/split.npz"
+    ).y_test
+    ours, turned = (average(load(folders["images"] / f"{name}.npz")) for name in ("test", "rotated30"))
+    theirs = average(load(folders["ensemble"] / "test.npz"))
+    test = measured(finished, "images", "digits_images")
+    assert test["agreement_ensemble"] == (ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()
+    assert test["total_variation_ensemble"] == pytest.approx(0.5 * np.abs(ours - theirs).sum(axis=1).mean())
+    shifted = measured(finished, "images", "digits_images/rotated30")
+    for probabilities, scores in (
+        (ours, test),
+        (turned, shifted),
+        (theirs, measured(finished, "ensemble", "digits_images")),
+    ):
+        assert scores["accuracy"] == (probabilities.argmax(axis=1) == labels).mean()
+        assert scores["nll"] == pytest.approx(-np.log(probabilities[np.arange(len(labels)), labels]).mean(), abs=1e-6)
+    assert "agreement_ensemble" not in shifted
+    assert np.abs(ours - turned).max() > 0.1
+
+
+def test_adding_a_set_predicts_and_scores_that_set_only(workspace):
+    """Neither the metrics of the test rows nor their predictions are made again."""
+    edit(workspace / STUDY, "shifts: [rotated30]", "shifts: [rotated30, blur2]")
+    assert planned(workspace) == {"predict": 1, "score_set": 1, "table": 1}
+    name = "sampling_perspective/images/split0/metrics/sets/blur2.parquet"
+    run = snakemake(workspace, "--", str(RESULTS / name))
+    assert run.returncode == 0, run.stdout
+    assert set(pd.read_parquet(workspace / RESULTS / name).dataset) == {"digits_images/blur2"}
+
+
+def test_a_set_that_is_taken_out_leaves_the_table(workspace):
+    edit(workspace / STUDY, "shifts: [rotated30], ", "")
+    assert planned(workspace) == {"table": 1}
+
+
+def test_a_new_reference_needs_no_new_predictions(workspace):
+    edit(
+        workspace / STUDY,
+        "    method: { kind: deep_ensemble }",
+        "    evaluate: { references: [images] }\n    method: { kind: deep_ensemble }",
+    )
+    assert planned(workspace) == {"score_against": 1, "table": 1}
+
+
+def test_a_changed_reference_is_compared_again(workspace):
+    edit(workspace / STUDY, "max_epochs: 30", "max_epochs: 31")
+    assert planned(workspace) == {
+        "warmstart": 1, "sample": 1, "pool": 1, "predict": 1, "metrics": 1, "score_against": 1, "table": 1,
+        "rates_table": 1, "diagnostics_page": 1,
+    }  # fmt: skip
+
+
+def test_a_set_that_does_not_fit_is_one_readable_line(workspace):
+    edit(workspace / STUDY, "shifts: [rotated30]", "shifts: [cifar10c_fog3]")
+    run = snakemake(workspace, "--dry-run")
+    assert run.returncode != 0
+    assert "Traceback" not in run.stdout
+    assert "runs.images.evaluate.shifts: 'cifar10c_fog3' is for 'cifar10', not 'digits_images'" in run.stdout
 
 
 def test_a_second_run_does_nothing(finished):
@@ -99,20 +174,21 @@ def test_editing_the_module_of_a_figure_redraws_it(workspace, module, figure):
 def test_editing_the_style_redraws_the_python_figures(workspace):
     with (workspace / "src/bnn_atlas/figures/style.py").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == {"cumulative_lppd": 1, "diagnostics_page": 3, "fireball": 1}
+    assert planned(workspace) == {"cumulative_lppd": 1, "diagnostics_page": 5, "fireball": 1}
 
 
 def test_editing_a_panel_of_the_diagnostics_redraws_the_pages(workspace):
     with (workspace / "src/bnn_atlas/figures/diagnostics/courses.py").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == {"diagnostics_page": 3}
+    assert planned(workspace) == {"diagnostics_page": 5}
 
 
 def test_editing_one_run_reruns_what_depends_on_it(workspace):
     edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
     jobs = planned(workspace)
     assert jobs == {
-        "sample": 1, "pool": 1, "metrics": 1, "table": 1, "rates_table": 1, "cumulative_lppd": 1, "diagnostics_page": 1,
+        "sample": 1, "pool": 1, "predict": 1, "metrics": 1, "table": 1, "rates_table": 1, "cumulative_lppd": 1,
+        "diagnostics_page": 1,
     }  # fmt: skip
 
 
@@ -152,7 +228,7 @@ def test_adding_a_seed_runs_only_that_run(workspace):
     edit(workspace / STUDY, "seed: [1, 2]", "seed: [1, 2, 3]")
     jobs = planned(workspace)
     assert jobs["sample"] == jobs["warmstart"] == 2
-    assert jobs["metrics"] == jobs["split"] == 1
+    assert jobs["predict"] == jobs["metrics"] == jobs["split"] == 1
     assert "prepare" not in jobs
     assert "fireball" not in jobs
 

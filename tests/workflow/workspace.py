@@ -13,9 +13,14 @@ STUDY = "config/studies/sampling_perspective.yaml"
 
 
 def small_workspace(destination: Path) -> Path:
-    """A copy of the repository whose study is `small_study.yaml` and which has no claims."""
+    """A copy of the repository whose only study is `small_study.yaml` and which has no claims."""
     copy_repository(destination)
+    for study in (destination / STUDY).parent.iterdir():
+        study.unlink()
     shutil.copy2(Path(__file__).parent / "small_study.yaml", destination / STUDY)
+    settings = destination / "config" / "config.yaml"
+    text = re.sub(r"^studies: .*$", f"studies: [{Path(STUDY).stem}]", settings.read_text(encoding="utf-8"), flags=re.M)
+    settings.write_text(text, encoding="utf-8")
     shutil.rmtree(destination / "config" / "claims")
     return destination
 

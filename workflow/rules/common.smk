@@ -59,9 +59,14 @@ def other_data(wildcards):
     return []
 
 
+def is_published(wildcards):
+    """Whether a reference is one of the registry, not a run."""
+    return wildcards.reference not in ATLAS.studies[wildcards.study].runs
+
+
 def reference_predictions(wildcards):
     """Published predictions, or those of another run for its test rows."""
-    if wildcards.reference in ATLAS.datasets:
+    if is_published(wildcards):
         return f"{RESULTS}/data/{wildcards.reference}/prepared.npz"
     return f"{RESULTS}/{wildcards.study}/{wildcards.reference}/split{wildcards.split}/predictive/test.npz"
 
@@ -106,7 +111,7 @@ def figure_settings(study, figure):
         "reductions": {run.entry: list(run.reductions) for run in runs},
         "runs": [run.name for run in runs],
         "own": ATLAS.studies[study].config.figures[figure].model_dump(mode="json"),
-        "of_runs": {run.name: run.config.model_dump(mode="json") for run in runs},
+        "of_runs": {run.name: run.config.model_dump(mode="json", exclude={"evaluate"}) for run in runs},
     }
 
 
@@ -152,7 +157,7 @@ def page_settings(wildcards):
         "reductions": {run.entry: list(run.reductions)},
         "run": run.name,
         "split": int(wildcards.split),
-        "of_run": run.config.model_dump(mode="json"),
+        "of_run": run.config.model_dump(mode="json", exclude={"evaluate"}),
     }
 
 

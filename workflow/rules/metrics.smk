@@ -18,7 +18,7 @@ rule predict:
         JAX_ENVIRONMENT
     threads: 4
     resources:
-        mem_mb=4000,
+        mem_mb=lambda w: int(3000 + run_of(w).config.gradient_memory_mb),
         runtime=120,
         gpu=gpus,
     params:
@@ -107,7 +107,7 @@ rule score_against:
         runtime=20,
     params:
         name="{reference}",
-        published=lambda w: w.reference in ATLAS.datasets,
+        published=is_published,
         identity=identity,
     script:
         "../scripts/score_against.py"

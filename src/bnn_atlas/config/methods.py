@@ -1,5 +1,6 @@
 """Settings of the Markov-chain methods, and the union of all methods."""
 
+import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
@@ -119,8 +120,16 @@ class HMCConfig(ChainConfig):
 
     @property
     def leapfrog_steps(self) -> float:
-        """Mean leapfrog steps of a trajectory at the given step size."""
-        return min(self.trajectory_length / self.step_size, self.max_leapfrog_steps)
+        """Mean leapfrog steps of a trajectory at the given step size: E ceil(a u), u ~ U(1 - jitter, 1 + jitter)."""
+        mean = self.trajectory_length / self.step_size
+        short, long = mean * (1 - self.jitter), mean * (1 + self.jitter)
+
+        def integral(x: float) -> float:
+            """Of ceil from 0 to x."""
+            return math.ceil(x) * x - math.ceil(x) * (math.ceil(x) - 1) / 2
+
+        steps = (integral(long) - integral(short)) / (long - short) if self.jitter else math.ceil(mean)
+        return min(steps, self.max_leapfrog_steps)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

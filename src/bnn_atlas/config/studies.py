@@ -313,7 +313,9 @@ def _check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
                 f"{where}.shifts: '{shift.name}' is for '{datasets[PUBLISHED_SHIFTS].of}', not '{run.config.dataset}'"
             )
     for name in evaluate.out_of_distribution:
-        if name not in datasets or datasets[name].kind != entry.kind or datasets[name].shape != entry.shape:
+        other = datasets.get(name)
+        same = other is not None and (other.kind, other.shape) == (entry.kind, entry.shape)
+        if not same or name == run.config.dataset:
             fitting = [n for n, other in datasets.items() if (other.kind, other.shape) == (entry.kind, entry.shape)]
             others = ", ".join(n for n in fitting if n != run.config.dataset) or "none"
             raise ConfigError(
@@ -335,7 +337,7 @@ def _check_references(run: Run, study: Study, datasets: Mapping[str, DatasetEntr
             raise ConfigError(f"{where} = '{name}': agreement is for classification")
         if name in published and run.config.split.kind != "published":
             raise ConfigError(f"{where} = '{name}': published predictions need split.kind 'published'")
-        if name == run.name or name not in (*published, *same):
+        if name == run.name or (name in datasets and name not in published) or name not in (*published, *same):
             allowed = ", ".join(n for n in (*published, *same) if n != run.name) or "none"
             raise ConfigError(
                 f"{where} = '{name}': no predictions for the same test rows; published ones and runs with the same "

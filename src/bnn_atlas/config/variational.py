@@ -79,7 +79,8 @@ class MeanFieldConfig(ChainConfig):
 class LaplaceConfig(ChainConfig):
     """Laplace approximation: a normal at a maximum of the log posterior, with the generalised Gauss-Newton curvature.
 
-    Needs a prior whose curvature is positive everywhere: normal (all Gaussian kinds) or logistic. It suits likelihoods
+    Where the prior's log density is flat or curved upwards at the maximum (Laplace and Student-t priors, walled
+    uniforms, mixtures), the precision of a normal with its scale stands in for its curvature. It suits likelihoods
     whose noise the network does not set (`gaussian`, `learned_noise`, `categorical`): the maximum of a heteroscedastic
     posterior is where the noise vanishes at rows that are fitted exactly, with little of the mass around it.
     """

@@ -14,7 +14,7 @@ from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import SplitData
 
 SEED = 0
-"""Of corruptions that are random; the same for all runs, so that they see the same images."""
+"""Of corruptions that are random; runs with the same test rows in the same order see the same images."""
 
 
 class Rows(NamedTuple):
@@ -47,7 +47,7 @@ def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
 
 
 def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:
-    """Test rows of another prepared data set (all rows where none are published as such), scaled as the split is.
+    """Test rows of another prepared data set (all its rows where it has none), scaled as the split is.
 
     At most the first `limit`. Raises DataError for rows of another kind or shape.
     """
@@ -57,5 +57,6 @@ def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None
             f"{dataset}: {other.kind} rows of shape {list(other.x.shape[1:])} cannot be compared with this run's "
             f"{split.kind} rows of shape {list(split.shape)}"
         )
-    x = other.x[other.published_train or 0 :][:limit]
+    trained = other.published_train or 0
+    x = other.x[trained if trained < len(other.x) else 0 :][:limit]
     return Rows(scaled(x, split.kind, split.x_mean, split.x_scale), None)

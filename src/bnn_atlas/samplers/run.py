@@ -85,6 +85,7 @@ def run_block(sampler: Sampler, posterior: Posterior, data: PosteriorData, block
                 log.info("%s is complete already", block.destination)
                 shutil.rmtree(_work_path(block), ignore_errors=True)
                 return
+            log.info("%s was made with other settings, data or code: sampling it again", block.destination)
             shutil.rmtree(block.destination)
         work = _work_folder(block)
         with _stop_signal() as stop:
@@ -267,6 +268,7 @@ class _Run:
         target = self._bind(data)
         key = role_key(span.seed, Role.SAMPLE, chain)
         dtype = data.prior.loc.dtype
+        kinds = self._statistics(dtype)
 
         def one_step(index: Array, carry: tuple[State, dict[str, Array]]) -> tuple[State, dict[str, Array]]:
             state, totals = carry
@@ -279,7 +281,7 @@ class _Run:
         def one_unit(row: Array, carry: tuple[State, Array, dict[str, Array]]) -> tuple[State, Array, dict[str, Array]]:
             state, draws, kept = carry
             first = span.begin + row * span.unit
-            totals = {name: jnp.zeros((), s.dtype) for name, s in statistics.items()}
+            totals = {name: jnp.zeros((), kinds[name]) for name in statistics}
             state, totals = jax.lax.fori_loop(first, first + span.unit, one_step, (state, totals))
             if settle is not None:
                 state, values = settle(state, target)
@@ -293,7 +295,7 @@ class _Run:
         # A phase that keeps nothing may have more units than rows; what it writes is dropped or never read.
         rows = max(self._rows(phase) for phase in self.sampler.phases if phase.keep)
         width = len(self.block.starts[0]) if select is None else len(select)
-        buffers = {name: jnp.zeros((rows,), kind) for name, kind in self._statistics(dtype).items()}
+        buffers = {name: jnp.zeros((rows,), kind) for name, kind in kinds.items()}
         return jax.lax.fori_loop(0, span.units, one_unit, (state, jnp.zeros((rows, width), dtype), buffers))
 
     def _sink(self, number: int, size: int) -> Callable[[int, np.ndarray, dict[str, np.ndarray]], None]:

@@ -182,8 +182,8 @@ def build_stochastic(
 ) -> Sampler:
     """Sampler from its parts.
 
-    A step whose gradient is not finite is undone, with momentum 0. Before every draw, and about as often in burn-in,
-    the log density on all rows is evaluated at the position, for the trace, which costs a third of a pass over the
+    A step whose gradient is not finite is undone, with momentum 0. Before every draw, and as often in burn-in, the
+    log density on all rows is evaluated at the position, for the trace, which costs a third of a pass over the
     data. A chain whose density is not finite there goes back to where it was when that was last done, with momentum 0;
     so no such position becomes a draw. Both are counted as divergent.
     """
@@ -218,12 +218,7 @@ def build_stochastic(
             preconditioner=preconditioner,
             adapt=settings.adapt,
         )
-        statistics = {
-            "step_size": step_size,
-            "noise_scale": jnp.sqrt(2 * (1 - momentum_decay) * step_size),
-            **info._asdict(),
-        }
-        return state._replace(dynamics=dynamics, shuffle=shuffle), statistics
+        return state._replace(dynamics=dynamics, shuffle=shuffle), {"step_size": step_size, **info._asdict()}
 
     def settle(state: SGMCMCState, target: Target) -> tuple[SGMCMCState, dict[str, Array]]:
         density = target.evaluate(state.dynamics.position).density
@@ -233,13 +228,15 @@ def build_stochastic(
         dynamics, safe, density = jax.tree.map(lambda new, old: jnp.where(finite, new, old), here, back)
         return SGMCMCState(dynamics, state.shuffle, safe, density), {"divergent": ~finite}
 
+    rest = lengths.burn_in % lengths.thinning
     phases = (
+        Phase("start of burn-in", rest, transition, PhaseSettings(0, 1), thinning=max(rest, 1), settle=settle),
         Phase(
             "burn-in",
-            lengths.burn_in,
+            lengths.burn_in - rest,
             transition,
-            PhaseSettings(0, 1),
-            thinning=_divisor(lengths.burn_in, lengths.thinning),
+            PhaseSettings(rest, 1),
+            thinning=lengths.thinning,
             settle=settle,
         ),
         Phase(
@@ -257,7 +254,6 @@ def build_stochastic(
         phases=tuple(phase for phase in phases if phase.steps),
         statistics={
             "step_size": Statistic("last"),
-            "noise_scale": Statistic("last"),
             "gradient_norm": Statistic("mean"),
             "log_likelihood_estimate": Statistic("mean"),
             "divergent": Statistic("sum", "int32"),
@@ -266,11 +262,6 @@ def build_stochastic(
         density=lambda state: state.density,
         gradients_per_step=1.0,
     )
-
-
-def _divisor(number: int, least: int) -> int:
-    """Smallest divisor of `number` that is at least `least`, or the number itself."""
-    return next((d for d in range(least, number) if number % d == 0), max(number, 1))
 
 
 def _at_rest(dynamics: Dynamics, position: Array) -> Dynamics:

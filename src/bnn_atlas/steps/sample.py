@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def sample(
     provenance = collect(settings, root=root, device=f"{device.platform} {device.device_kind}")
     inputs = {"x": problem.split.x_fit, "y": problem.split.y_fit, "starts": starts}
     digest = fingerprint(
-        {**settings, **inputs, "jax": jax.__version__, "platform": device.platform, "code": _code_digest()}
+        {**settings, **inputs, "packages": _versions(), "platform": device.platform, "code": _code_digest()}
     )
     run_block(
         build_sampler(config, problem.posterior, problem.data),
@@ -50,12 +51,17 @@ def sample(
     )
 
 
+def _versions() -> dict[str, str]:
+    """Packages that draws depend on."""
+    return {name: version(name) for name in ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")}
+
+
 def _code_digest() -> str:
     """SHA-256 of the code that draws depend on."""
     package = Path(bnn_atlas.__file__).parent
     digest = hashlib.sha256()
-    files = ("keys.py", "threefry.py", "placement.py")
-    folders = ("models", "posterior", "samplers", "training", "variational")
+    files = ("keys.py", "threefry.py", "placement.py", "runtime.py", "metrics/mixing.py")
+    folders = ("config", "models", "posterior", "samplers", "training", "variational")
     for name in (*files, *folders):
         for file in sorted((package / name).rglob("*.py")) or [package / name]:
             digest.update(file.read_bytes())

@@ -23,8 +23,8 @@ from bnn_atlas.variational.structure import Form, apply_root, chosen, factorise,
 
 log = logging.getLogger(__name__)
 
-LOG_CONCAVE = ("normal", "logistic")
-"""Families of priors whose log density is curved downwards everywhere."""
+FLAT = 1e-3
+"""Curvature of a prior, in units of 1 / scale^2, below which 1 / scale^2 stands in for it."""
 
 
 class LaplaceState(NamedTuple):
@@ -34,7 +34,8 @@ class LaplaceState(NamedTuple):
     """At the maximum after the first phase."""
     draw: draws.Draw
     prior_sd: Array
-    """Inverse root [P] of the prior's precision, -d^2 log p / d theta^2, at the maximum."""
+    """Inverse root [P] of the prior's precision at the maximum: -d^2 log p / d theta^2, or 1 / scale^2 where that is
+    flat or negative."""
     form: Form
     """Curvature until the phase "curvature" ends, then a root of the inverse precision."""
     log_evidence: Array
@@ -56,8 +57,7 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
     finite, which repeats the draw before it.
 
     Raises:
-        ValueError: the prior's curvature is not positive everywhere; a matrix is too large; or the structure does not
-            suit the network or the prior.
+        ValueError: a matrix is too large, or the structure does not suit the network or the prior.
     """
     layout, temperature = posterior.layout, posterior.temperature
     select = chosen(posterior, config.structure)
@@ -86,7 +86,9 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
     ) -> tuple[LaplaceState, dict[str, Array]]:
         centre = state.search.position
         slope = jax.grad(lambda theta: posterior.log_prior(theta, target.data.prior))
-        precision = -jax.jvp(slope, (centre,), (jnp.ones_like(centre),))[1]
+        curvature = -jax.jvp(slope, (centre,), (jnp.ones_like(centre),))[1]
+        unit = target.data.prior.scale**-2
+        precision = jnp.where(curvature > FLAT * unit, curvature, unit)
         state = state._replace(
             draw=draws.at(centre, target),
             prior_sd=precision**-0.5,
@@ -157,14 +159,14 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
 
 def _check_prior(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> None:
     """Refuse priors that the approximation has no precision for."""
-    allowed = ("normal",) if config.structure == "kronecker" else LOG_CONCAVE
-    if posterior.family not in allowed:
+    if config.structure != "kronecker":
+        return
+    if posterior.family != "normal":
         raise ValueError(
-            f"method laplace with structure {config.structure} cannot use a prior of the family {posterior.family}: "
-            f"allowed are the families {', '.join(allowed)} (normal: all Gaussian kinds), whose curvature is positive "
-            "everywhere"
+            f"structure kronecker needs a Gaussian prior, not one of the family {posterior.family}: choose full, "
+            "last_layer or diagonal"
         )
-    if config.structure == "kronecker" and not separable(posterior.layout, np.asarray(data.prior.scale)):
+    if not separable(posterior.layout, np.asarray(data.prior.scale)):
         raise ValueError(
             "structure kronecker needs prior standard deviations that are a product of one number per row and one per "
             "column of each layer, which this prior does not have: choose full, last_layer or diagonal"

@@ -1,0 +1,217 @@
+"""What a run may be scored on and compared with, and what a person reads when it cannot."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.evaluation import EvaluationConfig
+from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, Shift
+from bnn_atlas.config.studies import Study, load_study
+from tests.config.folders import REGISTRY
+
+PATH = "small.yaml"
+FILE = [{"name": "f", "url": "https://example.org/f", "sha256": "0" * 64}]
+IMAGES: dict[str, Any] = {
+    "task": "classification", "kind": "image", "target": "label", "classes": ["a", "b", "c"], "bundled": "digits",
+    "rows": 30, "inputs": [4, 4, 3], "published_train": 20, "licence": "public",
+}  # fmt: skip
+PUBLISHED: dict[str, Any] = {
+    "task": "classification", "kind": "predictions", "target": "label", "classes": ["a", "b", "c"], "rows": 10,
+    "inputs": 3, "order": "file", "licence": "public", "files": [FILE[0] | {"read": {"format": "probabilities"}}],
+}  # fmt: skip
+ENTRIES: dict[str, dict[str, Any]] = REGISTRY | {
+    "cifar10": IMAGES,
+    "photos": IMAGES,
+    "grey": IMAGES | {"inputs": [4, 4, 1]},
+    "cifar10c": {k: v for k, v in IMAGES.items() if k not in ("bundled", "published_train")}
+    | {"kind": "corruptions", "of": "cifar10", "files": [FILE[0] | {"read": {"format": "cifar10c"}}]},
+    "hmc_cifar10": PUBLISHED | {"of": "cifar10"},
+    "hmc_grey": PUBLISHED | {"of": "grey"},
+}
+DATASETS = {name: DatasetEntry.model_validate(entry) for name, entry in ENTRIES.items()}
+RUN: dict[str, Any] = {
+    "description": "a small run",
+    "dataset": "cifar10",
+    "split": {"kind": "published", "validation": 0},
+    "model": {"kind": "mlp", "hidden": [4]},
+    "likelihood": {"kind": "categorical"},
+    "method": {"kind": "hmc", "step_size": 0.1, "trajectory_length": 1.0},
+    "chains": 2,
+}
+SCALES = ("paper", "laptop", "demo")
+
+
+def load(folder: Path, scale: Any = "paper", **runs: dict[str, Any]) -> Study:
+    """A study whose runs differ from RUN in these keys."""
+    content = {"title": "t", "paper": "p", "runs": {name: RUN | changes for name, changes in runs.items()}}
+    (folder / PATH).write_text(yaml.safe_dump(content), encoding="utf-8")
+    return load_study(folder / PATH, scale, DATASETS)
+
+
+def test_the_sets_of_a_run_in_order() -> None:
+    config = EvaluationConfig.model_validate({"shifts": ["blur2", "rotated0"], "out_of_distribution": ["photos"]})
+    assert config.sets == ("blur2", "rotated0", "ood-photos")
+    assert config.shifts == (Shift("blur", 2), Shift("rotated", 0))
+    assert config.model_dump(mode="json")["shifts"] == ["blur2", "rotated0"]
+    assert EvaluationConfig().sets == ()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"shifts": ["turned30"]}, "no shift 'turned30'; allowed are rotated"),
+        ({"shifts": ["rotated360"]}, "no shift 'rotated360'"),
+        ({"shifts": ["blur6"]}, "severity from 1 to 5"),
+        ({"shifts": ["cifar10c_rain1"]}, "for CIFAR-10 also cifar10c_ before one of brightness"),
+        ({"shifts": [3]}, "no shift 3;"),
+        ({"out_of_distribution": ["../data"]}, "out_of_distribution.0"),
+        ({"shift": ["blur3"]}, "unknown key 'shift' (did you mean 'shifts'?)"),
+    ],
+)
+def test_names_that_there_are_not(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValidationError, ConfigError)) as caught:
+        EvaluationConfig.model_validate(settings)
+    assert message in str(caught.value)
+
+
+# What the run `one` has -> what the message must hold: the key, the value, and what is allowed.
+MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "unknown shift": (
+        {"evaluate": {"shifts": ["rotated30", "turned30"]}},
+        ("runs.one: evaluate.shifts.1 = 'turned30'", "no shift 'turned30'", "rotated<whole degrees from 0 to 359>"),
+    ),
+    "unknown key": (
+        {"evaluate": {"shift": ["rotated30"]}},
+        ("runs.one: evaluate: unknown key 'shift'", "did you mean 'shifts'?", "out_of_distribution, references"),
+    ),
+    "shift of a table": (
+        {"dataset": "words", "split": {}, "evaluate": {"shifts": ["rotated30"]}},
+        ("runs.one.evaluate.shifts: 'words' has rows of the kind 'table', not images",),
+    ),
+    "published shift of another data set": (
+        {"dataset": "photos", "evaluate": {"shifts": ["rotated30", "cifar10c_fog3"]}},
+        ("runs.one.evaluate.shifts: 'cifar10c_fog3' is for 'cifar10', not 'photos'",),
+    ),
+    "unknown outside set": (
+        {"evaluate": {"out_of_distribution": ["photo"]}},
+        ("runs.one.evaluate.out_of_distribution: 'photo' is no data set", "those of 'cifar10'", "there are photos"),
+    ),
+    "outside set of another shape": (
+        {"evaluate": {"out_of_distribution": ["photos", "grey"]}},
+        ("runs.one.evaluate.out_of_distribution: 'grey' is no data set", "there are photos"),
+    ),
+    "outside set that is none": (
+        {"evaluate": {"out_of_distribution": ["cifar10c"]}},
+        ("runs.one.evaluate.out_of_distribution: 'cifar10c' is no data set", "there are photos"),
+    ),
+    "no outside set at all": (
+        {"dataset": "grey", "evaluate": {"out_of_distribution": ["photos"]}},
+        ("runs.one.evaluate.out_of_distribution: 'photos'", "'grey'; there are none"),
+    ),
+    "reference that there is not": (
+        {"evaluate": {"references": ["hmc"]}},
+        ("runs.one.evaluate.references = 'hmc'", "published ones and runs", "are hmc_cifar10"),
+    ),
+    "published predictions for other rows": (
+        {"evaluate": {"references": ["hmc_grey"]}},
+        ("runs.one.evaluate.references = 'hmc_grey'", "are hmc_cifar10"),
+    ),
+    "the run itself": (
+        {"evaluate": {"references": ["one"]}},
+        ("runs.one.evaluate.references = 'one'", "are hmc_cifar10"),
+    ),
+    "published predictions for a random split": (
+        {"split": {"validation": 0}, "evaluate": {"references": ["hmc_cifar10"]}},
+        ("runs.one.evaluate.references = 'hmc_cifar10'", "published predictions need split.kind 'published'"),
+    ),
+    "reference of a regression": (
+        {
+            "dataset": "diabetes",
+            "split": {},
+            "likelihood": {"kind": "gaussian"},
+            "evaluate": {"references": ["hmc_cifar10"]},
+        },
+        ("runs.one.evaluate.references = 'hmc_cifar10': agreement is for classification",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str, tmp_path: Path) -> None:
+    changes, expected = MISTAKES[name]
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, one=changes)
+    message = str(caught.value)
+    assert message.startswith(str(tmp_path / PATH))
+    # A nested key is named with or without the colon behind the run.
+    flat = message.replace("runs.one.evaluate", "runs.one: evaluate")
+    missing = [part for part in expected if part not in message and part not in flat]
+    assert not missing, message
+
+
+def scaled(changes: dict[str, Any]) -> dict[str, Any]:
+    """The same changes at scale demo only."""
+    return {"scales": {"demo": changes}}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(
+    "name",
+    ["published shift of another data set", "outside set of another shape", "reference that there is not"],
+)
+def test_mistakes_in_a_scale_are_found_at_every_scale(name: str, scale: str, tmp_path: Path) -> None:
+    changes, expected = MISTAKES[name]
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, scale, one=scaled(changes))
+    assert f"{PATH} at scale demo: {expected[0]}" in str(caught.value)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_scale_with_other_data_must_drop_what_does_not_fit(scale: str, tmp_path: Path) -> None:
+    evaluate = {"shifts": ["cifar10c_fog3"], "out_of_distribution": ["photos"], "references": ["hmc_cifar10"]}
+    dropped = {"shifts": [], "out_of_distribution": [], "references": []}
+    changes = {"dataset": "grey", "split": {"kind": "random"}}
+    for kept in evaluate:
+        rest = dropped | {kept: evaluate[kept]}
+        with pytest.raises(ConfigError, match=rf"at scale demo: runs\.one\.evaluate\.{kept}"):
+            load(tmp_path, scale, one={"evaluate": evaluate} | scaled(changes | {"evaluate": rest}))
+    study = load(tmp_path, scale, one={"evaluate": evaluate} | scaled(changes | {"evaluate": dropped}))
+    assert bool(study.runs["one"].config.evaluate.sets) == (scale != "demo")
+
+
+@pytest.mark.parametrize("corruption", PUBLISHED_CORRUPTIONS)
+def test_published_corruptions_are_for_cifar10(corruption: str, tmp_path: Path) -> None:
+    study = load(tmp_path, one={"evaluate": {"shifts": [f"cifar10c_{corruption}5"]}})
+    assert study.runs["one"].config.evaluate.sets == (f"cifar10c_{corruption}5",)
+
+
+def test_references_to_runs_with_the_same_test_rows(tmp_path: Path) -> None:
+    first = {"split": RUN["split"] | {"first_test": 5}}
+    with pytest.raises(ConfigError, match=r"'two': no predictions for the same test rows; .* are hmc_cifar10, three"):
+        load(tmp_path, one={"evaluate": {"references": ["two"]}}, two=first, three={})
+    with pytest.raises(ConfigError, match="'two': no predictions for the same test rows"):
+        load(tmp_path, one={"evaluate": {"references": ["two"]}}, two={"dataset": "photos"})
+    study = load(tmp_path, one={"evaluate": {"references": ["two", "hmc_cifar10"]}}, two={})
+    assert study.runs["one"].config.evaluate.references == ("two", "hmc_cifar10")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_reference_must_have_the_same_test_rows_at_every_scale(scale: str, tmp_path: Path) -> None:
+    two = scaled({"split": {"first_test": 5}})
+    with pytest.raises(ConfigError, match=r"at scale demo: runs\.one\.evaluate\.references = 'two': no predictions"):
+        load(tmp_path, scale, one={"evaluate": {"references": ["two"]}}, two=two)
+    load(tmp_path, scale, one={"evaluate": {"references": ["two"]}} | two, two=two)
+
+
+def test_a_grid_is_referred_to_by_the_name_of_its_runs(tmp_path: Path) -> None:
+    grid = {"grid": {"seed": [1, 2]}}
+    with pytest.raises(ConfigError, match=r"'two': .* are hmc_cifar10, two-seed1, two-seed2"):
+        load(tmp_path, one={"evaluate": {"references": ["two"]}}, two=grid)
+    load(tmp_path, one={"evaluate": {"references": ["two-seed1"]}}, two=grid)
+    with pytest.raises(ConfigError, match="references = 'one-seed1': no predictions"):
+        load(tmp_path, one=grid | {"evaluate": {"references": ["one-seed1"]}})

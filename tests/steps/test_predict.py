@@ -1,0 +1,169 @@
+"""Predictions of a linear classifier for every kind of set, against NumPy."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from bnn_atlas.config.shift import parse_shift
+from bnn_atlas.data import evaluation
+from bnn_atlas.data.cifar10c import read_cifar10c
+from bnn_atlas.data.dataset import save
+from bnn_atlas.data.shift import apply_shift
+from bnn_atlas.metrics import predictive
+from bnn_atlas.metrics.predictive import PredictiveSummary
+from bnn_atlas.placement import Placement
+from bnn_atlas.steps import predict as module
+from bnn_atlas.steps.predict import Predictor, predict
+from bnn_atlas.steps.problem import Problem, load_problem
+
+from .making import LAYOUT, POSTERIOR, SHAPE, SIDE, TEST, TRAIN, Run, cifar10c_tar, make_images, make_run
+
+CLOSE: dict[str, float] = {"rtol": 0, "atol": 2e-6}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return make_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def problem(run: Run) -> Problem:
+    return load_problem(run.dataset, run.split, POSTERIOR)
+
+
+@pytest.fixture
+def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
+
+
+def predicted(run: Run, folder: Path, **settings: Any) -> PredictiveSummary:
+    predict(run.dataset, run.split, run.pool, folder / "set.npz", posterior=POSTERIOR, **settings)
+    return predictive.load(folder / "set.npz")
+
+
+def test_the_biases_come_before_the_weights() -> None:
+    """What `Run.probabilities` takes for granted."""
+    assert [(p.name, p.shape) for p in LAYOUT.parameters] == [("layer0.bias", (3,)), ("layer0.weight", (3, 48))]
+
+
+def test_test_rows(run: Run, tmp_path: Path) -> None:
+    summary = predicted(run, tmp_path)
+    expected, labels = run.probabilities(run.images.x[run.rows]), run.images.y[run.rows]
+    np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
+    of_labels = np.log(expected[:, np.arange(TEST), labels])
+    assert summary.log_density_by_chain is not None
+    np.testing.assert_allclose(summary.log_density_by_chain, of_labels, rtol=0, atol=2e-5)
+    assert summary.draws == run.draws.shape[1]
+
+
+def test_test_rows_in_an_order_of_their_own(tmp_path: Path) -> None:
+    run = make_run(tmp_path, TRAIN + np.array([4, 0, 5]))
+    summary = predicted(run, tmp_path)
+    np.testing.assert_allclose(summary.probabilities, run.probabilities(run.images.x[run.rows]), **CLOSE)
+
+
+@pytest.mark.parametrize("shift", ["rotated30", "gaussian_noise3"])
+def test_shifted_rows(run: Run, tmp_path: Path, shift: str) -> None:
+    summary = predicted(run, tmp_path, shift=shift)
+    clean = run.images.x[run.rows]
+    expected = run.probabilities(apply_shift(parse_shift(shift), clean, evaluation.SEED))
+    assert np.abs(expected - run.probabilities(clean)).max() > 0.05
+    np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
+    assert summary.log_density_by_chain is not None, "shifted rows keep their labels"
+
+
+def test_outside_rows_are_scaled_with_the_statistics_of_the_run(run: Run, tmp_path: Path) -> None:
+    dark = make_images(5, 0, 40)
+    save(tmp_path / "dark.npz", dark)
+    summary = predicted(run, tmp_path, other=tmp_path / "dark.npz")
+    outside = dark.x[TRAIN:]
+    expected = run.probabilities(outside)
+    own = run._replace(mean=outside.mean(axis=(0, 1, 2)), scale=outside.std(axis=(0, 1, 2))).probabilities(outside)
+    assert np.abs(expected - own).max() > 0.05
+    np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
+    assert summary.log_density_by_chain is None, "there is no right answer"
+
+
+def test_outside_rows_are_limited(run: Run, tmp_path: Path) -> None:
+    other = make_images(5)
+    save(tmp_path / "other.npz", other)
+    summary = predicted(run, tmp_path, other=tmp_path / "other.npz", limit=2)
+    np.testing.assert_allclose(summary.probabilities, run.probabilities(other.x[TRAIN : TRAIN + 2]), **CLOSE)
+
+
+def test_an_outside_set_without_test_rows_has_all_its_rows_predicted(run: Run, tmp_path: Path) -> None:
+    other = make_images(5, published_train=TRAIN + TEST)
+    save(tmp_path / "other.npz", other)
+    summary = predicted(run, tmp_path, other=tmp_path / "other.npz")
+    np.testing.assert_allclose(summary.probabilities, run.probabilities(other.x), **CLOSE)
+
+
+@pytest.mark.usefixtures("_small_cifar10c")
+@pytest.mark.parametrize("places", [[0, 1, 2, 3, 4, 5], [4, 0, 5]])
+def test_published_corruptions(tmp_path: Path, places: list[int]) -> None:
+    run = make_run(tmp_path, TRAIN + np.array(places))
+    images = cifar10c_tar(tmp_path / "c.tar", run.images.y[TRAIN:])
+    summary = predicted(run, tmp_path, shift="cifar10c_fog2", other=tmp_path / "c.tar")
+    np.testing.assert_allclose(summary.probabilities, run.probabilities(images[1, places]), **CLOSE)
+    assert summary.log_density_by_chain is not None
+
+
+def _predictor(problem: Problem, budget: float) -> Predictor:
+    return Predictor(problem.posterior, problem.data, budget)
+
+
+@pytest.fixture(scope="module")
+def whole(problem: Problem, run: Run) -> np.ndarray:
+    """Log probabilities [b, n, k] of five draws, all rows at once."""
+    return np.asarray(_predictor(problem, 1e12)(run.draws[0, :5], problem.split.x_test).log_probs)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4, 5])
+def test_pieces_of_rows_change_nothing(
+    problem: Problem, run: Run, whole: np.ndarray, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six rows in pieces of one (also below the budget of one row), four with a rest, and five."""
+    predictor, seen = _predictor(problem, 1e12), []
+    predictor._budget = rows * predictor._row_bytes * len(jax.devices())
+    share = Placement.share
+    monkeypatch.setattr(Placement, "share", lambda self, tree: seen.append(len(tree)) or share(self, tree))
+    found = np.asarray(predictor(run.draws[0, :5], problem.split.x_test).log_probs)
+    assert seen == [max(rows, 1)] * -(-TEST // max(rows, 1)), "every piece has one shape, so that it compiles once"
+    np.testing.assert_allclose(found, whole, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"devices": 1}, {"devices": 3}, {"batched": True}])
+def test_devices_change_nothing(
+    problem: Problem, run: Run, whole: np.ndarray, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = jax.devices()[: settings.get("devices", 1)]
+    monkeypatch.setattr(module, "Placement", partial(Placement, devices=devices, batched=settings.get("batched")))
+    found = np.asarray(_predictor(problem, 1e12)(run.draws[0, :5], problem.split.x_test).log_probs)
+    if "batched" in settings:
+        np.testing.assert_allclose(found, whole, rtol=0, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, whole)
+
+
+def test_all_draws_at_once_share_the_budget(problem: Problem, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where chains are batched (GPU), a piece has as many rows as all draws together can afford."""
+    monkeypatch.setattr(module, "Placement", partial(Placement, devices=jax.devices()[:1], batched=True))
+    predictor, seen = _predictor(problem, 1e12), []
+    predictor._budget = 12 * predictor._row_bytes
+    share = Placement.share
+    monkeypatch.setattr(Placement, "share", lambda self, tree: seen.append(len(tree)) or share(self, tree))
+    predictor(run.draws[0, :4], problem.split.x_test)
+    assert seen == [3, 3]
+
+
+def test_a_second_number_of_draws_is_predicted_too(problem: Problem, run: Run, whole: np.ndarray) -> None:
+    predictor = _predictor(problem, 1e12)
+    predictor(run.draws[0, :5], problem.split.x_test)
+    few = np.asarray(predictor(run.draws[0, :2], problem.split.x_test).log_probs)
+    np.testing.assert_array_equal(few, whole[:2])
+    assert few.shape == (2, TEST, 3)
+    assert problem.split.x_test.shape == (TEST, *SHAPE)
