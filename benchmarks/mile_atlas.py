@@ -1,4 +1,4 @@
-"""Our side of mile_vs_bde.py: what the rules warmstart, sample, pool and metrics do, one after another in one process.
+"""Our side of mile_vs_bde.py: what the rules from warmstart to metrics do, one after another in one process.
 
 python mile_atlas.py JOB, in a folder that holds the prepared data.
 """
@@ -14,18 +14,22 @@ from bnn_atlas.runtime import configure
 
 def main(job: dict[str, Any]) -> None:
     configure(job["cores"])
-    from bnn_atlas.steps import ScoreOutputs, sample, score, warm_start
+    from bnn_atlas.steps.predict import predict
+    from bnn_atlas.steps.sample import sample
+    from bnn_atlas.steps.score import ScoreOutputs, score
+    from bnn_atlas.steps.warmstart import warm_start
     from bnn_atlas.traces.pool import pool_traces
 
     data, posterior, seed = (job["dataset"], job["split"]), job["posterior"], job["seed"]
     folder = Path(job["split"]).parent
-    start, trace, pool = folder / "warmstart.npz", folder / "trace.zarr", folder / "pool.json"
+    start, trace, pool, test = (folder / name for name in ("warmstart.npz", "trace.zarr", "pool.json", "test.npz"))
     warm_start(*data, start, posterior=posterior, training=job["warmstart"], members=range(job["chains"]), seed=seed)
     sample(*data, start, trace, posterior=posterior, method=job["method"], seed=seed, root=".")
     pool_traces([trace], pool)
+    predict(*data, pool, test, posterior=posterior)
     tables = [job["table"], *(str(folder / f"{name}.parquet") for name in ScoreOutputs._fields[1:])]
-    files = ([folder / "timing.json"], ScoreOutputs(*tables))
-    score(*data, pool, *files, posterior=posterior, identity=job["identity"], batch_rows=None)
+    files = (test, [folder / "timing.json"], ScoreOutputs(*tables))
+    score(*data, pool, *files, identity=job["identity"], batch_rows=None)
 
 
 if __name__ == "__main__":
