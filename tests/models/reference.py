@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.signal import correlate
 from scipy.special import expit
 
 Arrays = Mapping[str, np.ndarray]
@@ -27,9 +26,8 @@ def conv(p: Arrays, name: str, x: np.ndarray, stride: int = 1, padding: int | No
     weight = p[f"{name}.weight"]
     kernel = weight.shape[-1]
     pads = [same(size, kernel, stride) if padding is None else (padding, padding) for size in x.shape[:2]]
-    padded = np.pad(x, [*pads, (0, 0)])
-    out = [sum(correlate(padded[..., c], w[c], "valid", "direct") for c in range(len(w))) for w in weight]
-    result = np.stack(out, axis=-1)[::stride, ::stride]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, [*pads, (0, 0)]), (kernel, kernel), axis=(0, 1))
+    result = np.einsum("ijcab,ocab->ijo", windows, weight)[::stride, ::stride]
     return result + p[f"{name}.bias"] if f"{name}.bias" in p else result
 
 
