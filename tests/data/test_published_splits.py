@@ -13,7 +13,7 @@ from bnn_atlas.config.studies import SplitConfig, load_study
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.data.splits import SplitData, load_split, make_split, rescale, save_split, split_file
+from bnn_atlas.data.splits import SplitData, load_split, make_split, save_split, split_file
 from tests.config.folders import Edit, run_edit, study_file
 
 REGISTRY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")
@@ -240,8 +240,8 @@ def test_rows_are_held_once(tmp_path: Path, fields: dict[str, Any], in_likelihoo
 @pytest.mark.parametrize("dataset", [_images(), _tokens()], ids=["images", "tokens"])
 def test_other_rows_are_scaled_like_the_splits_own(tmp_path: Path, dataset: Dataset) -> None:
     data = _load(tmp_path, dataset, order="tfds")
-    np.testing.assert_array_equal(rescale(tmp_path / "split.npz", dataset.x[data.split.test]), data.x_test)
-    assert rescale(tmp_path / "split.npz", dataset.x[:2]).dtype == data.x_test.dtype
+    np.testing.assert_array_equal(data.scaled(dataset.x[data.split.test]), data.x_test)
+    assert data.scaled(dataset.x[:2]).dtype == data.x_test.dtype
 
 
 def test_other_tables_are_scaled_like_the_splits_own(tmp_path: Path) -> None:
@@ -250,15 +250,19 @@ def test_other_tables_are_scaled_like_the_splits_own(tmp_path: Path) -> None:
     save(tmp_path / "prepared.npz", dataset)
     save_split(tmp_path / "split.npz", dataset, make_split(len(x), SplitConfig(), 0))
     data = load_split(tmp_path / "prepared.npz", tmp_path / "split.npz")
-    np.testing.assert_array_equal(rescale(tmp_path / "split.npz", x[data.split.test]), data.x_test)
+    np.testing.assert_array_equal(data.scaled(x[data.split.test]), data.x_test)
 
 
 def test_rows_of_another_shape_cannot_be_compared(tmp_path: Path) -> None:
+    data = _load(tmp_path, _images())
+    with pytest.raises(DataError, match=r"rows of the shape \[4, 5, 1\] .* have the shape \[4, 5, 3\]"):
+        data.scaled(_images(1).x)
+
+
+def test_prepared_data_are_no_split(tmp_path: Path) -> None:
     _load(tmp_path, _images())
-    with pytest.raises(DataError, match=r"split\.npz: rows of the shape \[4, 5, 1\] .* have the shape \[4, 5, 3\]"):
-        rescale(tmp_path / "split.npz", _images(1).x)
     with pytest.raises(DataError, match=r"prepared\.npz: not a split \(no .*x_mean"):
-        rescale(tmp_path / "prepared.npz", _images(1).x)
+        load_split(tmp_path / "prepared.npz", tmp_path / "prepared.npz")
 
 
 def test_split_of_images_has_stable_bytes(tmp_path: Path) -> None:

@@ -110,9 +110,9 @@ OTHER[-1] = (OTHER[-1] + 1) % 10
         (_with("labels", _npy(LABELS + 5)), r"labels from \d+ to 1\d; expected 0 to 9"),
         (_with("labels", _npy(LABELS - 10)), r"labels from -\d+ to -\d"),
         (_with("labels", _npy(OTHER)), "differ between severities"),
-        (_with("../escape.npy", b"x"), r"member '\.\./escape\.npy' lies outside the folder CIFAR-10-C"),
-        (_with("CIFAR-10-C/../../escape.npy", b"x"), "lies outside the folder"),
-        (_with("/etc/escape.npy", b"x"), "lies outside the folder"),
+        (_with("../escape.npy", b"x"), r"member '\.\./escape\.npy' is a path outside the archive"),
+        (_with("CIFAR-10-C/../../escape.npy", b"x"), "is a path outside the archive"),
+        (_with("/etc/escape.npy", b"x"), "is a path outside the archive"),
         (_with("CIFAR-100-C/fog.npy", b"x"), "lies outside the folder"),
     ],
 )  # fmt: skip
@@ -131,13 +131,13 @@ def test_labels_may_have_any_whole_type(tmp_path: Path) -> None:
     np.testing.assert_array_equal(_read(_write(tmp_path / "c.tar", members))[1], LABELS[:ROWS])
 
 
-def test_a_member_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_member_that_is_a_link_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.tar"
     with tarfile.open(path, "w") as tar:
         link = tarfile.TarInfo("CIFAR-10-C/fog.npy")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
         tar.addfile(link)
-    with pytest.raises(DataError, match=r"no member CIFAR-10-C/fog\.npy; the tar holds none"):
+    with pytest.raises(DataError, match=r"member 'CIFAR-10-C/fog\.npy' is a link to '/etc/hostname'"):
         _read(path)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, SEVERITIES
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.readers.tar import refuse_foreign
 
 FOLDER = "CIFAR-10-C"
 LABELS = "labels"
@@ -58,8 +59,9 @@ def _members(path: str | Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInf
     """Name without folder and .npy -> regular file in the tar."""
     members = {}
     for member in tar.getmembers():
+        refuse_foreign(path, member)
         place = PurePosixPath(member.name)
-        if place.is_absolute() or ".." in place.parts or place.parts[:1] != (FOLDER,):
+        if place.parts[:1] != (FOLDER,):
             raise DataError(
                 f"{path}: member '{member.name}' lies outside the folder {FOLDER}; this is not the published tar, "
                 "that of the data set cifar10c"

@@ -9,7 +9,6 @@ from bnn_atlas.config.shift import parse_shift
 from bnn_atlas.data.cifar10c import read_cifar10c
 from bnn_atlas.data.dataset import load
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.scaling import scaled
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import SplitData
 
@@ -29,7 +28,7 @@ def shifted_rows(split: SplitData, shift: str) -> Rows:
     if split.kind != "image":
         raise DataError(f"shift '{shift}': rows of the kind '{split.kind}' cannot be shifted, only images")
     images = apply_shift(parse_shift(shift), split.dataset.x[split.split.test], SEED)
-    return Rows(scaled(images, split.kind, split.x_mean, split.x_scale), split.y_test)
+    return Rows(split.scaled(images), split.y_test)
 
 
 def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
@@ -43,7 +42,7 @@ def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
     found, places = read_cifar10c(tar, parsed.published, parsed.level), split.split.test - first
     if not np.array_equal(found.labels[places], split.y_test):
         raise DataError(f"{tar}: its labels are not those of the test rows; both must be in CIFAR-10's own order")
-    return Rows(scaled(found.images[places], split.kind, split.x_mean, split.x_scale), split.y_test)
+    return Rows(split.scaled(found.images[places]), split.y_test)
 
 
 def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:
@@ -59,4 +58,4 @@ def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None
         )
     trained = other.published_train or 0
     x = other.x[trained if trained < len(other.x) else 0 :][:limit]
-    return Rows(scaled(x, split.kind, split.x_mean, split.x_scale), None)
+    return Rows(split.scaled(x), None)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bnn_atlas.data.dataset import Dataset
+from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.scaling import scaled
 
 
@@ -64,7 +65,7 @@ class SplitData:
     @cached_property
     def x_test(self) -> np.ndarray:
         """Inputs of the test rows."""
-        return self._scaled(self.split.test)
+        return self.scaled(self.dataset.x[self.split.test])
 
     @property
     def y_test(self) -> np.ndarray:
@@ -106,6 +107,19 @@ class SplitData:
         """A row's own shape."""
         return self.dataset.x.shape[1:]
 
+    def scaled(self, x: np.ndarray) -> np.ndarray:
+        """Other raw rows [m, *shape] of the same kind, scaled exactly as the split's own rows are.
+
+        Everything that is compared with a run (shifted and out-of-distribution sets) goes through this, so that no set
+        is told apart by its scaling. Raises DataError for rows of another shape.
+        """
+        if x.shape[1:] != self.shape:
+            raise DataError(
+                f"rows of the shape {list(x.shape[1:])} cannot be compared with this split's rows, which have the "
+                f"shape {list(self.shape)}"
+            )
+        return scaled(x, self.kind, self.x_mean, self.x_scale)
+
     @property
     def _train(self) -> int:
         return len(self.split.train)
@@ -113,10 +127,7 @@ class SplitData:
     @cached_property
     def _others(self) -> np.ndarray:
         """Inputs of training rows, then validation rows."""
-        return self._scaled(np.concatenate(self.split[:2]))
-
-    def _scaled(self, rows: np.ndarray) -> np.ndarray:
-        return scaled(self.dataset.x[rows], self.kind, self.x_mean, self.x_scale)
+        return self.scaled(self.dataset.x[np.concatenate(self.split[:2])])
 
     def _targets(self, rows: np.ndarray) -> np.ndarray:
         y = self.dataset.y[rows]

@@ -9,7 +9,7 @@ import numpy as np
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.data.scaling import Scaling, input_statistics, scaled, target_statistics
+from bnn_atlas.data.scaling import Scaling, input_statistics, target_statistics
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.files import atomic
 
@@ -101,8 +101,6 @@ def save_split(
             x_scale=x_scale,
             y_mean=np.float64(y_mean),
             y_scale=np.float64(y_scale),
-            kind=np.array(dataset.kind),
-            shape=np.array(dataset.x.shape[1:]),
             dataset=np.array(fingerprint(dataset)),
         )
 
@@ -126,27 +124,10 @@ def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
     )
 
 
-def rescale(split_path: str | Path, x: np.ndarray) -> np.ndarray:
-    """Other raw rows [m, *shape] of the same kind, scaled exactly as the split's rows are.
-
-    Everything that is compared with a run (shifted and out-of-distribution sets) goes through this, so that no set is
-    told apart by its scaling. Raises DataError for rows of another shape.
-    """
-    stored = _stored(split_path)
-    shape = tuple(stored["shape"].tolist())
-    if x.shape[1:] != shape:
-        raise DataError(
-            f"{split_path}: rows of the shape {list(x.shape[1:])} cannot be compared with this split's rows, which "
-            f"have the shape {list(shape)}"
-        )
-    return scaled(x, str(stored["kind"]), stored["x_mean"], stored["x_scale"])
-
-
 def _stored(path: str | Path) -> dict[str, np.ndarray]:
     """Arrays of a split's file."""
     keys = {
-        "train", "validation", "test", "validation_in_likelihood", "x_mean", "x_scale", "y_mean", "y_scale", "kind",
-        "shape", "dataset",
+        "train", "validation", "test", "validation_in_likelihood", "x_mean", "x_scale", "y_mean", "y_scale", "dataset",
     }  # fmt: skip
     try:
         with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:

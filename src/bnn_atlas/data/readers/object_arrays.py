@@ -47,6 +47,12 @@ STAND_INS: dict[tuple[str, str], Any] = {
 """The only names that a file may use, and the inert ones that they become here: nothing of numpy's is called."""
 
 
+DAMAGE = (
+    pickle.UnpicklingError, ValueError, EOFError, TypeError, AttributeError, LookupError, OverflowError, MemoryError,
+)  # fmt: skip
+"""What the unpickler and numpy's header reader raise for a damaged stream."""
+
+
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """A stand-in; anything else is refused before it is imported."""
@@ -80,6 +86,5 @@ def read_lists(content: bytes, place: str, limit: int = 10**8) -> list[np.ndarra
         return [np.array(item, dtype=np.int64) for item in items]
     except DataError as error:
         raise DataError(f"{place}: refused: {error}; do not use this file, download it again") from error
-    except Exception as error:
-        # Damaged streams raise almost anything in the unpickler.
+    except DAMAGE as error:
         raise DataError(f"{place}: not an intact array of lists ({error}); download it again") from error

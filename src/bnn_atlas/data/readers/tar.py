@@ -13,13 +13,12 @@ from bnn_atlas.data.errors import DataError
 def tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of each regular file, in the archive's order; compression is recognised.
 
-    Raises DataError for an archive that is truncated or no tar, and for a member with a path outside the archive's
-    folder, a link or a device, by its name: a data set has none, so the file is not what it should be.
+    Raises DataError for an archive that is truncated or no tar, and for a member that `refuse_foreign` names.
     """
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:
-                _refuse_foreign(path, member)
+                refuse_foreign(path, member)
                 if member.isfile():
                     source = archive.extractfile(member)
                     assert source is not None
@@ -31,7 +30,8 @@ def tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
         ) from error
 
 
-def _refuse_foreign(path: Path, member: tarfile.TarInfo) -> None:
+def refuse_foreign(path: str | Path, member: tarfile.TarInfo) -> None:
+    """Raise DataError for a member that no data set has: a path outside the archive's folder, a link or a device."""
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts or "\\" in member.name:
         reason = "a path outside the archive's folder"
