@@ -7,12 +7,15 @@ from snakemake.utils import min_version
 
 sys.path.insert(0, f"{workflow.basedir}/src")
 from bnn_atlas.checks import require_slurm
+from bnn_atlas.claims.plan import claimed_study
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.figures import FIGURES
+from bnn_atlas.config.overview import run_rows
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
-from bnn_atlas.config.studies import FIGURES
 from bnn_atlas.figures import r_setup
+from bnn_atlas.figures.sources import figure_sources
 from bnn_atlas.relay import relay_sigterm
 
 min_version("9.0")
@@ -51,6 +54,10 @@ localrules:
     pool,
     table,
     rates_table,
+    summary,
+    runs_table,
+    uci_table,
+    claims,
     diagnostics,
 
 
@@ -61,17 +68,16 @@ include: "workflow/rules/sample.smk"
 include: "workflow/rules/traces.smk"
 include: "workflow/rules/metrics.smk"
 include: "workflow/rules/diagnostics.smk"
-
-
-for study in FIGURES.keys() & ATLAS.studies.keys():
-
-    include: f"workflow/rules/figures_{study}.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/claims.smk"
 
 
 rule all:
     default_target: True
     input:
-        expand(f"{RESULTS}/tables/{{study}}.parquet", study=ATLAS.studies),
+        rules.tables.input,
+        rules.claims.output if ATLAS.claims else [],
         [path for study in ATLAS.studies for path in figures_of(study)],
         [path for study in ATLAS.studies for path in diagnostics_of(study)],
 

@@ -1,5 +1,6 @@
 # The look of the ggplot2 figures: that of src/bnn_atlas/figures/style.py.
 
+column_width <- 3.25
 text_width <- 6.75
 grey_text <- "#5F5F5F"
 okabe_ito <- c(
@@ -9,6 +10,9 @@ okabe_ito <- c(
 
 # The linewidth of ggplot2 for a line so many points wide.
 points_wide <- function(points) points / (ggplot2::.pt * 72 / 96)
+
+# Text broken into lines that fit so many inches at the size of subtitles.
+wrapped <- function(text, inches) paste(strwrap(text, 17 * inches), collapse = "\n")
 
 theme_atlas <- function() {
   ggplot2::theme_classic(base_size = 7.5, base_family = "Atlas Sans") +

@@ -16,6 +16,7 @@ class Role(IntEnum):
     SHUFFLE = 1
     START = 2
     SAMPLE = 3
+    PERMUTE = 4
 
 
 def root_key(seed: int | np.int32 | Array) -> Array:

@@ -4,16 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from bnn_atlas.config.studies import FIGURES, FigureNeeds
+from bnn_atlas.config.figures import FIGURES, FigureRule
 
 
 @pytest.fixture(scope="package", autouse=True)
 def _figures() -> Iterator[None]:
-    needs = {
-        "curve": FigureNeeds(),
-        "cloud": FigureNeeds("grid", one_run=True),
-        "bumps": FigureNeeds("subset", one_run=True),
+    rules = {
+        "curve": FigureRule("small", {"table": "metrics.parquet"}),
+        "cloud": FigureRule("small", {"grid": "grid.npz"}, sections=("grid",), one_run=True),
+        "bumps": FigureRule("small", {"draws": "draws.parquet"}, sections=("subset",), one_run=True),
+        "line": FigureRule("small", {}),
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(FIGURES, "small", needs)
+        patch.setitem(FIGURES, "small", rules)
         yield

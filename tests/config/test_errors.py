@@ -87,11 +87,11 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     "unknown activation": (nested("model", activation="gelu"), ("runs.one.model.activation = 'gelu'", "'silu'")),
     "unknown prior": (
         run_edit(prior={"kind": "cauchy"}),
-        ("runs.one.prior.kind = 'cauchy'", "allowed are 'standard_normal', 'normal', 'laplace'"),
+        ("runs.one.prior.kind = 'cauchy'", "allowed are 'standard_normal', 'normal', 'normal_flat_bias', 'laplace'"),
     ),
     "prior without kind": (
         run_edit(prior={"scale": 2.0}),
-        ("runs.one.prior.kind = None", "allowed are 'standard_normal', 'normal', 'laplace'"),
+        ("runs.one.prior.kind = None", "allowed are 'standard_normal', 'normal', 'normal_flat_bias', 'laplace'"),
     ),
     "likelihood without kind": (
         run_edit(likelihood={"sigma": 2.0}),
@@ -165,11 +165,15 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "figure without a rule": (
         lambda s: s["figures"].update(curves={"runs": ["one"]}),
-        ("figures.curves: no such figure of this study; there are curve, cloud, bumps",),
+        ("figures.curves: no such figure of this study; there are curve, cloud, bumps, line",),
     ),
     "figure of nothing": (
         lambda s: s["figures"]["curve"].update(runs=[]),
-        ("figures.curve.runs = []", "at least 1 item"),
+        ("figures.curve.runs = []", "at least one run is needed"),
+    ),
+    "runs of a figure that shows none": (
+        lambda s: s["figures"].update(line={"runs": ["one"]}),
+        ("figures.line.runs = ['one']: this figure shows no runs; leave them out",),
     ),
     "label of a run that the figure does not show": (
         lambda s: s["figures"]["curve"].update(labels={"on": "First"}),
@@ -310,7 +314,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     ("changes", "expected"),
     [
         ({"runs": ["one", "two"]}, ("claims.error.runs: no run 'two' in study 'small'", "it has one")),
-        ({"relation": "below"}, ("claims.error.relation = 'below'", "'equals', 'at_most' or 'at_least'")),
+        ({"relation": "below"}, ("claims.error.relation = 'below'", "'equals'", "'changes_less_than'")),
         ({"bound": None}, ("claims.error: relation 'at_most' needs bound",)),
         ({"relation": "equals"}, ("claims.error: relation 'equals' needs paper_value and tolerance",)),
         (
@@ -319,6 +323,21 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         ),
         ({"bond": 3.0}, ("claims.error: unknown key 'bond'", "did you mean 'bound'?")),
         ({"bound": "low"}, ("claims.error.bound = 'low'", "valid number")),
+        ({"runs": []}, ("claims.error.runs = []", "at least 1 item")),
+        ({"figure": "cruve"}, ("claims.error.figure: no figure 'cruve' in study 'small'", "it has curve")),
+        ({"tolerance": 0.1}, ("claims.error: relation 'at_most' has no tolerance; give bound",)),
+        ({"than": {"chains": 3}}, ("claims.error: relation 'at_most' has no than", "less_than")),
+        ({"relation": "less_than"}, ("claims.error: relation 'less_than' needs than",)),
+        (
+            {"relation": "greater_than", "than": {"chains": 3}, "bound": -1.0},
+            ("claims.error: relation 'greater_than' needs a bound of 0 or more",),
+        ),
+        ({"relation": "changes_less_than", "than": {"chains": 3}, "bound": None}, ("'changes_less_than' needs bound",)),
+        ({"relation": "less_than", "than": {}}, ("claims.error: than is the same value as the claim's own",)),
+        (
+            {"relation": "less_than", "than": {"runs": ["two"]}},
+            ("claims.error.than.runs: no run 'two' in study 'small'", "it has one"),
+        ),
     ],
 )
 def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any], expected: tuple[str, ...]) -> None:
@@ -327,3 +346,35 @@ def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any
     with pytest.raises(ConfigError) as caught:
         load_claims(path, study)
     assert_mentions(str(caught.value), str(path), *expected)
+
+
+def test_runs_of_a_claim_are_repetitions(tmp_path: Path) -> None:
+    grid = {"seed": [1, 2], "split.seed": [0, 1], "likelihood.sigma": [0.5, 1.0]}
+    study = load_study(study_file(tmp_path, run_edit(grid=grid)), "paper", DATASETS)
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM}}))
+    with pytest.raises(ConfigError) as caught:
+        load_claims(path, study)
+    assert_mentions(str(caught.value), "claims.error.runs", "differ in likelihood.sigma;", "seed and split.seed only")
+    runs = [name for name in study.runs if name.endswith("sigma0.5")]
+    path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": runs}}}))
+    assert load_claims(path, study).claims["error"].runs == tuple(runs)
+
+
+@pytest.mark.parametrize("overlay", [None, {"grid": {"seed": [1]}}])
+def test_claims_may_name_runs_that_a_smaller_scale_leaves_out(tmp_path: Path, overlay: dict[str, Any] | None) -> None:
+    def edit(study: dict[str, Any]) -> None:
+        study["runs"]["two"] = {**study["runs"]["one"], "grid": {"seed": [1, 2]}, "scales": {"demo": overlay}}
+
+    path = tmp_path / "claims.yaml"
+    for name, known in (("two-seed2", True), ("tow-seed2", False)):
+        path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": [name]}}}))
+        study = load_study(study_file(tmp_path, edit), "demo", DATASETS)
+        if known:
+            assert load_claims(path, study).claims["error"].runs == (name,)
+        else:
+            with pytest.raises(ConfigError, match=f"no run '{name}' in study 'small'; it has one, two"):
+                load_claims(path, study)
+    path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": ["two-seed3"]}}}))
+    with pytest.raises(ConfigError, match="no run 'two-seed3'"):
+        load_claims(path, load_study(study_file(tmp_path, edit), "paper", DATASETS))

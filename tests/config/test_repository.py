@@ -62,7 +62,7 @@ def test_config_loads_at_every_scale(scale: str) -> None:
             assert run.scale == scale
             assert run.config.dataset in atlas.datasets
             assert scale != "paper" or not run.reductions
-            assert scale != "demo" or atlas.datasets[run.config.dataset].bundled, "demo needs no network"
+            assert scale != "demo" or not atlas.datasets[run.config.dataset].files, "demo needs no network"
 
 
 def test_default_settings_are_the_demo() -> None:
@@ -82,4 +82,4 @@ def test_airfoil_claims_hold_the_published_numbers_and_the_bounds() -> None:
     bounds = {(c.metric, c.bound) for c in claims.values() if c.relation == "at_most"}
     assert {("rmse", 0.1215), ("nll_moment_matched", -0.9126)} <= published
     assert {("rmse", 0.125), ("nll_moment_matched", -0.9)} <= bounds
-    assert all(c.runs == ("airfoil_mile",) for c in claims.values())
+    assert all(c.runs == ("airfoil_mile",) for c in claims.values() if c.relation == "at_most")

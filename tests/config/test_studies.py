@@ -10,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims import load_claims
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.config.studies import Run, SplitConfig, Study, leaves, load_study, merge
@@ -156,6 +157,47 @@ def test_scale_shortens_a_grid(tmp_path: Path) -> None:
     assert run.reductions == ("grid.seed: [1, 2, 3] -> [1]",)
 
 
+def two_runs(folder: Path, figure: dict[str, Any]) -> Path:
+    """A study with a run that the demo leaves out, and one figure."""
+
+    def edit(study: dict[str, Any]) -> None:
+        study["runs"]["large"] = RUN | {"scales": {"demo": None}}
+        study["figures"]["curve"] = figure
+
+    return study_file(folder, edit)
+
+
+def test_a_run_may_be_left_out_of_a_scale_and_a_figure_show_others_there(tmp_path: Path) -> None:
+    figure = {"runs": ["large"], "labels": {"large": "Large"}, "scales": {"demo": {"runs": ["one"], "labels": {}}}}
+    path = two_runs(tmp_path, figure)
+    paper, demo = (load_study(path, scale, DATASETS) for scale in ("paper", "demo"))
+    assert (list(paper.runs), list(demo.runs)) == (["one", "large"], ["one"])
+    assert (paper.figures["curve"].runs, demo.figures["curve"].runs) == (("large",), ("one",))
+    assert (paper.figures["curve"].labels, demo.figures["curve"].labels) == ({"large": "Large"}, {})
+
+
+def test_a_figure_may_be_left_out_of_a_scale(tmp_path: Path) -> None:
+    path = two_runs(tmp_path, {"runs": ["large"], "scales": {"demo": None}})
+    assert list(load_study(path, "laptop", DATASETS).figures) == ["curve"]
+    assert load_study(path, "demo", DATASETS).figures == {}
+
+
+def test_a_figure_cannot_show_a_run_that_a_scale_leaves_out(tmp_path: Path) -> None:
+    path = two_runs(tmp_path, {"runs": ["large"]})
+    with pytest.raises(
+        ConfigError, match=r"small\.yaml at scale demo: figures\.curve\.runs: no run 'large'; there are one"
+    ):
+        load_study(path, "paper", DATASETS)
+
+
+def test_a_run_knows_its_point_of_the_grid(tmp_path: Path) -> None:
+    study = load(tmp_path, grid={"model.hidden": [[8], [8, 8]], "seed": [1]})
+    assert [run.point for run in study.runs.values()] == [
+        {"model.hidden": [8], "seed": 1},
+        {"model.hidden": [8, 8], "seed": 1},
+    ]
+
+
 def test_runs_of_takes_runs_and_grids_in_the_order_named(tmp_path: Path) -> None:
     path = study_file(tmp_path, run_edit(grid={"seed": [1, 2]}))
     data = yaml.safe_load(path.read_text())
@@ -178,7 +220,7 @@ def test_labels_are_given_by_run_or_grid_and_by_exact_name(tmp_path: Path) -> No
     data["figures"]["curve"] = {"runs": ["one", "one-wide", "one-seed2"], "labels": {"one": "A", "one-seed2": "B"}}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     study = load_study(path, "paper", DATASETS)
-    assert study.labels_of(study.config.figures["curve"]) == {
+    assert study.labels_of(study.figures["curve"]) == {
         "one-seed1": "A",
         "one-seed2": "B",
         "one-wide": "one-wide",

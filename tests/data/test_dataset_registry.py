@@ -31,12 +31,16 @@ def test_registry_has_the_papers_data_sets() -> None:
         "airfoil_mile", "concrete_mile", "energy_mile", "protein_mile", "yacht_mile", "ionosphere_mile",
         "synthetic_regression_1x", "digits_images", "mnist", "fashion_mnist", "kmnist", "notmnist", "cifar10",
         "cifar10_first4000", "cifar10_jpeg", "cifar100", "svhn", "imdb", "cifar10c", "hmc_cifar10", "hmc_imdb",
+        "line_1x", "clusters_1d", "wave_1d",
     }  # fmt: skip
     assert "deprecated" in registry["boston"].note
     assert "season" in registry["bikesharing_mile"].note
     assert "row number" in registry["bikesharing_mile"].note
     assert not registry["diabetes"].files
     assert not registry["digits"].files
+    assert not registry["line_1x"].files
+    assert "do not state the noise; 0.3 is chosen" in registry["line_1x"].note
+    assert "do not give the function" in registry["clusters_1d"].note
 
 
 def test_leaking_columns_of_bike_sharing_are_dropped() -> None:
@@ -70,7 +74,21 @@ def test_leaking_columns_of_bike_sharing_are_dropped() -> None:
         (lambda d: d["naval"]["files"][0]["read"].update(drop=["turbine"]), ["drop names turbine"]),
         (lambda d: d["kin8nm"]["files"][0]["read"]["columns"].append("theta1"), ["theta1 twice"]),
         (lambda d: d["digits"].update(bundled="iris"), ["digits.bundled = 'iris'", "'diabetes' or 'digits'"]),
-        (lambda d: d["digits"].pop("bundled"), ["digits", "either files or bundled"]),
+        (lambda d: d["digits"].pop("bundled"), ["digits", "either files or bundled or generate"]),
+        (lambda d: d["digits"].update(generate=d["line_1x"]["generate"]), ["digits", "either files or bundled or gen"]),
+        (lambda d: d["line_1x"]["generate"].update(kind="sine"), ["line_1x.generate.kind = 'sine'", "'clusters'"]),
+        (lambda d: d["line_1x"]["generate"].update(low=3.0), ["line_1x.generate", "high: 3.0 must be below 3.0"]),
+        (lambda d: d["line_1x"]["generate"].update(noise=-0.1), ["line_1x.generate.noise = -0.1", "greater"]),
+        (lambda d: d["line_1x"]["generate"].pop("noise"), ["line_1x.generate.noise: Field required"]),
+        (lambda d: d["line_1x"]["generate"].update(sloap=2), ["unknown key 'sloap' (did you mean 'slope'?)"]),
+        (lambda d: d["line_1x"].update(inputs=2), ["line_1x", "generate: needs task 'regression'", "inputs 1"]),
+        (lambda d: d["line_1x"].update(published_train=5), ["published_train: the kind 'line' has no published"]),
+        (lambda d: d["clusters_1d"].update(published_train=240), ["published_train from 1 to 239"]),
+        (lambda d: d["clusters_1d"].pop("published_train"), ["published_train from 1 to 239"]),
+        (lambda d: d["clusters_1d"]["generate"].update(test=[2, 1]), ["test: 2.0 must be below 1.0"]),
+        (lambda d: d["wave_1d"]["generate"].update(intervals=[]), ["wave_1d.generate.intervals", "at least 1 item"]),
+        (lambda d: d["wave_1d"]["generate"].update(intervals=[[0, 2], [1, 3]]), ["[0.0, 2.0] and [1.0, 3.0] must be"]),
+        (lambda d: d["wave_1d"]["generate"].update(intervals=[[2, 0]]), ["intervals: 2.0 must be below 0.0"]),
         (lambda d: d["airfoil"].update(inputs="five"), ["airfoil.inputs = 'five'", "such as [28, 28, 1]"]),
         (lambda d: d["airfoil"].update(inputs=[5]), ["airfoil", "inputs: the kind 'table' needs one number"]),
         (lambda d: d["mnist"].update(inputs=[28, 0, 1]), ["mnist.inputs", "such as [28, 28, 1]"]),
@@ -143,6 +161,8 @@ def test_missing_file_lists_the_files() -> None:
         registry["adult"].file("adult.names")
     with pytest.raises(ConfigError, match="bundled"):
         registry["digits"].file("digits.csv")
+    with pytest.raises(ConfigError, match="generated"):
+        registry["wave_1d"].file("wave.csv")
 
 
 def test_entries_are_frozen() -> None:

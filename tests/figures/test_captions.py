@@ -8,7 +8,7 @@ from docutils.core import publish_parts
 CAPTIONS = Path(__file__).parents[2] / "workflow" / "report"
 
 
-@pytest.mark.parametrize("figure", ["cumulative_lppd", "fireball", "marginal_densities", "diagnostics"])
+@pytest.mark.parametrize("figure", sorted(path.stem for path in CAPTIONS.glob("*.rst")))
 def test_captions_are_valid_and_say_the_scale(figure: str) -> None:
     template = jinja2.Template((CAPTIONS / f"{figure}.rst").read_text(), undefined=jinja2.StrictUndefined)
     text = template.render(snakemake=SimpleNamespace(config={"scale": "laptop"}))

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective import cumulative_lppd
-from bnn_atlas.figures.sampling_perspective.lppd import lppd_curves
+from bnn_atlas.figures.sampling_perspective.lppd import cumulative_lppd, lppd_curves
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables import Row, write_table
 from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
 FIRST = {1: (0.6, 0.04), 2: (0.7, 0.03), 4: (0.75, 0.0)}
@@ -36,10 +37,18 @@ def frame(*parts: list[Row]) -> pd.DataFrame:
     return pd.DataFrame([row for part in parts for row in part], columns=Row._fields)
 
 
+def runs(folder: Path, table: pd.DataFrame, **changes: Any) -> list[Shown]:
+    """The runs of a table, whose rows are in one file."""
+    file = folder / "table.parquet"
+    write_table(file, [Row(*row) for row in table.itertuples(index=False)])
+    return [shown(str(run), {"table": file}, **changes) for run in dict.fromkeys(table["run"])]
+
+
 def test_files_appear_with_the_plotted_numbers(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     write_table(tmp_path / "table.parquet", rows("mile"))
     for folder in ("a", "b"):
-        cumulative_lppd(tmp_path / "table.parquet", outputs(folder), provenance, labels={"mile": "MILE"})
+        run = shown("mile", {"table": tmp_path / "table.parquet"}, label="MILE")
+        cumulative_lppd([run], outputs(folder), provenance)
     for first, second in zip(outputs("a"), outputs("b"), strict=True):
         assert first.read_bytes() == second.read_bytes()
     assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
@@ -58,13 +67,18 @@ def test_several_files_are_one_table(outputs: Outputs, provenance: Provenance, t
     files = [tmp_path / f"{run}.parquet" for run in ("mile", "hmc")]
     for file in files:
         write_table(file, rows(file.stem, method=file.stem))
-    cumulative_lppd(files, outputs("a"), provenance)
+    cumulative_lppd([shown(file.stem, {"table": file}) for file in files], outputs("a"), provenance)
     assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["label"])) == ["mile", "hmc"]
 
 
-def test_many_data_sets_and_methods_fit(outputs: Outputs, provenance: Provenance) -> None:
+def test_many_data_sets_and_methods_fit(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     parts = [rows(f"{m}_{d}", d, m) for d in ("a", "b", "c", "d", "e") for m in ("mclmc", "hmc")]
-    cumulative_lppd(frame(*parts), outputs("a"), provenance, classification=["b", "c"])
+    kinds = {"b": "classification", "c": "classification"}
+    several = [
+        run._replace(dataset=run.run[-1], task=kinds.get(run.run[-1], "regression"))
+        for run in runs(tmp_path, frame(*parts))
+    ]
+    cumulative_lppd(several, outputs("a"), provenance)
     assert len(pd.read_csv(outputs("a").csv)) == 5 * 2 * 6
 
 
@@ -90,41 +104,43 @@ def test_splits_are_repetitions_and_counts_that_one_lacks_are_left_out() -> None
     assert set(curves["repetitions"]) == {2}
 
 
-def test_minus_infinity_leaves_a_gap_and_stays_in_the_csv(outputs: Outputs, provenance: Provenance) -> None:
+def test_minus_infinity_leaves_a_gap_and_stays_in_the_csv(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
     table = frame(rows("mile"))
     table.loc[0, ["value", "standard_error"]] = [-np.inf, np.nan]
-    cumulative_lppd(table, outputs("a"), provenance)
+    cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
     saved = pd.read_csv(outputs("a").csv)
     assert saved["mean"][0] == -np.inf
     assert np.isnan(saved["sd"][0])
     assert np.isfinite(saved["mean"][1:]).all()
 
 
-def test_nothing_finite_still_makes_a_figure(outputs: Outputs, provenance: Provenance) -> None:
+def test_nothing_finite_still_makes_a_figure(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     table = frame(rows("mile"))
     table["value"] = -np.inf
-    cumulative_lppd(table, outputs("a"), provenance)
+    cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
     assert (pd.read_csv(outputs("a").csv)["mean"] == -np.inf).all()
 
 
-def test_one_chain_and_one_draw_are_enough(outputs: Outputs, provenance: Provenance) -> None:
+def test_one_chain_and_one_draw_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     table = frame([row._replace(chains=1, draws=1) for row in rows("mile") if 1 in (row.chains, row.draws)])
-    cumulative_lppd(table, outputs("a"), provenance)
+    cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
     assert list(pd.read_csv(outputs("a").csv)["count"]) == [1, 1]
 
 
 def test_bad_tables_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     write_table(tmp_path / "empty.parquet", [])
     with pytest.raises(ValueError, match=r"empty\.parquet: no rows with metric lppd_cumulative_chains"):
-        cumulative_lppd(tmp_path / "empty.parquet", outputs("a"), provenance)
+        cumulative_lppd([shown("mile", {"table": tmp_path / "empty.parquet"})], outputs("a"), provenance)
+    (run,) = runs(tmp_path, frame(rows("mile")))
+    absent = [run._replace(run=name) for name in ("hmc", "mile", "nuts")]
     with pytest.raises(ValueError, match="no cumulative LPPD of hmc, nuts; it has mile"):
-        cumulative_lppd(
-            frame(rows("mile")), outputs("a"), provenance, labels={run: run for run in ("hmc", "mile", "nuts")}
-        )
+        cumulative_lppd(absent, outputs("a"), provenance)
     table = frame(rows("mile"))
     table.loc[1, "value"] = np.nan
     with pytest.raises(
         ValueError, match="lppd_cumulative_chains of run mile, split 0 at 2 chains and 100 draws is NaN"
     ):
-        cumulative_lppd(table, outputs("a"), provenance)
+        cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
     assert not outputs("a").png.exists()

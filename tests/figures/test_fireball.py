@@ -6,10 +6,12 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective import fireball
+from bnn_atlas.figures.sampling_perspective.fireballs import fireball
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
+from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
 BINS = 40
@@ -33,15 +35,21 @@ def grids(pairs: list[tuple[str, str]], draws: int = 4000, seed: int = 0, shift:
     )
 
 
+def runs(folder: Path, *several: BivariateGrids) -> list[Shown]:
+    """Each grid as that of a run."""
+    for k, grid in enumerate(several):
+        grid.save(folder / f"{k}.npz")
+    return [shown(f"run{k}", {"grid": folder / f"{k}.npz"}) for k in range(len(several))]
+
+
 def weights(layers: int) -> list[tuple[str, str]]:
     return [(f"layer{i}.weight[0,0]", f"layer{j}.weight[0,1]") for i in range(layers) for j in range(layers)]
 
 
 def test_one_pair_makes_the_same_panel_twice(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     grid = grids(weights(1))
-    grid.save(tmp_path / "grid.npz")
     for folder in ("a", "b"):
-        fireball(tmp_path / "grid.npz", outputs(folder), provenance)
+        fireball(runs(tmp_path, grid), outputs(folder), provenance)
     for first, second in zip(outputs("a"), outputs("b"), strict=True):
         assert first.read_bytes() == second.read_bytes()
     assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
@@ -54,50 +62,48 @@ def test_one_pair_makes_the_same_panel_twice(outputs: Outputs, provenance: Prove
     np.testing.assert_array_equal(seen, grid.counts[0])
 
 
-def test_every_layer_against_every_layer(outputs: Outputs, provenance: Provenance) -> None:
+def test_every_layer_against_every_layer(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     biases = [
         ("layer0.bias[0]", "layer0.bias[1]"),
         ("layer0.bias[0]", "layer1.bias[0]"),
         ("layer1.bias[0]", "layer0.bias[1]"),
     ]
-    fireball(grids(weights(2) + biases), outputs("a"), provenance, background="white")
+    fireball(runs(tmp_path, grids(weights(2) + biases)), outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     panels = table.groupby(["block", "x_name", "y_name"], sort=False).size()
     assert list(panels.index)[:2] == [("weights", "W1[1,1]", "W1[1,2]"), ("weights", "W2[1,1]", "W1[1,2]")]
     assert len(panels.loc["biases"]) == 3
 
 
-def test_single_pairs_stand_side_by_side(outputs: Outputs, provenance: Provenance) -> None:
+def test_single_pairs_stand_side_by_side(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     chosen = [("layer0.weight[0,0]", "layer0.weight[0,1]"), ("layer2.weight[0,0]", "layer2.weight[0,1]"),
               ("layer1.weight[0,0]", "layer1.weight[0,1]")]  # fmt: skip
-    fireball(grids(weights(3)), outputs("a"), provenance, pairs=chosen)
+    fireball(runs(tmp_path, grids(weights(3))), outputs("a"), provenance, pairs=chosen)
     assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["x_name"])) == ["W1[1,1]", "W3[1,1]", "W2[1,1]"]
 
 
-def test_several_runs_are_named(outputs: Outputs, provenance: Provenance) -> None:
+def test_several_runs_are_named(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     several = [grids(weights(1), seed=seed) for seed in range(3)]
-    fireball(several, outputs("a"), provenance, labels=["one", "two", "three"])
-    assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["block"])) == ["one", "two", "three"]
+    fireball(runs(tmp_path, *several), outputs("a"), provenance)
+    assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["block"])) == ["run0", "run1", "run2"]
 
 
-def test_a_pair_wholly_outside_is_shown_as_such(outputs: Outputs, provenance: Provenance) -> None:
+def test_a_pair_wholly_outside_is_shown_as_such(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     grid = grids(weights(2))
     grid.counts[3] = 0
     grid.outside[3] = grid.draws
     grid.nonfinite[0] = 7
-    fireball(grid, outputs("a"), provenance)
+    fireball(runs(tmp_path, grid), outputs("a"), provenance)
     assert len(pd.read_csv(outputs("a").csv).groupby(["x_name", "y_name"])) == 3
 
 
-def test_bad_grids_are_refused_in_words(outputs: Outputs, provenance: Provenance) -> None:
+def test_bad_grids_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no draw of \(layer0\.weight\[0,0\], layer0\.weight\[0,1\]\) lies inside"):
-        fireball(grids(weights(1), shift=100.0), outputs("a"), provenance)
+        fireball(runs(tmp_path, grids(weights(1), shift=100.0)), outputs("a"), provenance)
     with pytest.raises(ValueError, match=r"no pair \(a, b\); it has \(layer0"):
-        fireball(grids(weights(1)), outputs("a"), provenance, pairs=[("a", "b")])
-    with pytest.raises(ValueError, match="background = 'red'"):
-        fireball(grids(weights(1)), outputs("a"), provenance, background="red")
+        fireball(runs(tmp_path, grids(weights(1))), outputs("a"), provenance, pairs=[("a", "b")])
     with pytest.raises(ValueError, match="no draw of any pair"):
-        fireball(grids([]), outputs("a"), provenance)
+        fireball(runs(tmp_path, grids([])), outputs("a"), provenance)
     with pytest.raises(ValueError, match="no pairs to draw"):
         fireball([], outputs("a"), provenance)
     assert not outputs("a").png.exists()

@@ -8,86 +8,12 @@ import pytest
 
 from bnn_atlas.figures import ggplot
 from bnn_atlas.figures.ggplot import RCODE, RError, RWarning
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import PACKAGES, available
-from bnn_atlas.figures.sampling_perspective import marginal_densities
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 Outputs = Callable[[str], FigureOutputs]
 needs_r = pytest.mark.skipif(available() is not None, reason=str(available()))
-
-
-def draws(chains: int = 3, size: int = 50) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    scalars = [("layer1.bias[0]", 1, "bias"), ("layer0.weight[0,0]", 0, "weight"), ("layer0.weight[0,1]", 0, "weight"),
-               ("log_sigma", None, "scale")]  # fmt: skip
-    parts = [
-        pd.DataFrame(
-            {"chain": c, "draw": np.arange(size), "parameter": name, "layer": layer, "role": role,
-             "value": rng.normal(c - 1, 0.5, size).astype("float32")}
-        ).astype({"layer": "Int32", "parameter": "str", "role": "str"})
-        for c in range(chains) for name, layer, role in scalars
-    ]  # fmt: skip
-    return pd.concat(parts).astype({"parameter": "category", "role": "category"})
-
-
-@needs_r
-def test_densities_are_drawn_the_same_twice(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    draws().to_parquet(tmp_path / "draws.parquet")
-    for folder in ("a", "b"):
-        marginal_densities(
-            tmp_path / "draws.parquet",
-            outputs(folder),
-            provenance,
-            prior_sd={"layer0.weight[0,0]": 1.0},
-            chains_shown=2,
-        )
-    for first, second in zip(outputs("a"), outputs("b"), strict=True):
-        assert first.read_bytes() == second.read_bytes()
-    assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
-    assert b"(D:19700101000000)" in outputs("a").pdf.read_bytes()
-    table = pd.read_csv(outputs("a").csv)
-    assert list(dict.fromkeys(zip(table["layer"], table["label"], strict=True))) == [
-        ("layer 1", "W1[1,1]"), ("layer 1", "W1[1,2]"), ("layer 2", "b2[1]"), ("other", "log sigma")
-    ]  # fmt: skip
-    curves = table.groupby(["label", "curve"])["chain"].agg(lambda chains: list(chains.dropna().unique()))
-    assert curves["W1[1,1]"].to_dict() == {"chain": [0, 1], "pooled": [], "prior": []}
-    assert curves["b2[1]"].to_dict() == {"chain": [0, 1], "pooled": []}
-    prior = table[table["curve"] == "prior"]
-    np.testing.assert_allclose(prior["density"], np.exp(-(prior["x"] ** 2) / 2) / np.sqrt(2 * np.pi), rtol=1e-5)
-    assert not list(Path.cwd().glob("Rplots.pdf"))
-
-
-@needs_r
-def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenance: Provenance) -> None:
-    frame = draws()
-    marginal_densities(frame[frame["parameter"] == "log_sigma"], outputs("a"), provenance, limit=4.0)
-    table = pd.read_csv(outputs("a").csv)
-    chains = table[table["curve"] == "chain"].groupby("x")["density"].mean()
-    pooled = table[table["curve"] == "pooled"].set_index("x")["density"]
-    np.testing.assert_allclose(pooled, chains, atol=2e-4)
-    np.testing.assert_allclose(np.trapezoid(pooled, pooled.index), 1, atol=2e-3)
-    assert (table["x"].min(), table["x"].max()) == (-4, 4)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda frame: frame.drop(columns="role"), "no column role"),
-        (lambda frame: frame.iloc[:0], "there are no draws"),
-        (
-            lambda frame: frame.assign(value=frame["value"].where(frame["draw"] != 3)),
-            "12 draws are not finite, first chain 0",
-        ),
-        (lambda frame: frame[frame["draw"] == 0], "has one draw of"),
-    ],
-)
-def test_bad_draws_are_refused_before_r(
-    change: Callable[[pd.DataFrame], pd.DataFrame], says: str, outputs: Outputs, provenance: Provenance
-) -> None:
-    with pytest.raises(ValueError, match=says):
-        marginal_densities(change(draws()), outputs("a"), provenance)
 
 
 @needs_r
@@ -186,7 +112,7 @@ def test_missing_r_is_one_line_with_the_command(
     assert "apt-get install" in str(missing)
     assert "\n" not in str(missing)
     with pytest.raises(RError, match=r"there is no R on the PATH; the R figures need it: apt-get install .*ggplot2"):
-        marginal_densities(draws(), outputs("a"), provenance)
+        run(tmp_path, SMALL % "", outputs("a"), provenance)
 
 
 @pytest.mark.parametrize(

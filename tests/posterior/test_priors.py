@@ -20,6 +20,7 @@ from bnn_atlas.config.posterior import (
     LogisticPrior,
     MixturePrior,
     MLPConfig,
+    NormalFlatBiasPrior,
     NormalPrior,
     PriorConfig,
     StandardNormalPrior,
@@ -126,6 +127,32 @@ def test_uniform_prior_falls_by_log_1000_per_unit_outside() -> None:
     np.testing.assert_allclose(slope, -math.log(1000), rtol=1e-5)
 
 
+FLAT = NormalFlatBiasPrior(scale=0.3)
+BIASES = LAYOUT.select(roles=["bias"])
+
+
+def test_biases_are_flat_and_all_else_is_normal(thetas: np.ndarray) -> None:
+    others = np.setdiff1d(np.arange(LAYOUT.size), BIASES)
+    assert 0 < len(BIASES) < len(others)
+    for theta in thetas:
+        expected = scipy.stats.norm.logpdf(theta[others], 0, 0.3).sum()
+        assert density(FLAT, theta) == pytest.approx(expected, rel=2e-6, abs=2e-4)
+        theta[BIASES] *= 1e12
+        assert density(FLAT, theta) == pytest.approx(expected, rel=2e-6, abs=2e-4)
+
+
+def test_flat_biases_have_no_slope_and_are_drawn_at_0(thetas: np.ndarray) -> None:
+    prior = build_prior(FLAT, LAYOUT)
+    slope = jax.jit(jax.grad(lambda t: log_prior(prior.family, prior.values, t)))(jnp.asarray(thetas[1], jnp.float32))
+    expected = -thetas[1] / 0.3**2
+    expected[BIASES] = 0
+    np.testing.assert_allclose(slope, expected, rtol=1e-5)
+    draws = np.asarray(jax.vmap(prior.sample)(jax.random.split(jax.random.key(7), 400)), np.float64)
+    assert np.all(draws[:, BIASES] == 0)
+    weights = np.delete(draws, BIASES, axis=1)
+    assert scipy.stats.kstest(weights.ravel() / 0.3, "norm").pvalue > 1e-3
+
+
 def test_each_parameter_of_the_epsilon_prior_has_its_own_gaussian(thetas: np.ndarray) -> None:
     config = EpsStandardNormalPrior(scale=2.0, var_eps=0.25, seed=11)
     values = build_prior(config, LAYOUT).values
@@ -164,7 +191,7 @@ def test_samples_follow_the_density(config: PriorConfig) -> None:
     assert min(each) > 1e-3 / LAYOUT.size
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=name)
+@pytest.mark.parametrize("config", [*CONFIGS, FLAT], ids=name)
 def test_gradients_stay_finite_and_nan_stays_nan(config: PriorConfig) -> None:
     prior = build_prior(config, LAYOUT)
     slope = jax.jit(jax.grad(lambda t: log_prior(prior.family, prior.values, t)))
@@ -277,12 +304,12 @@ def test_impossible_settings_are_refused(settings: dict[str, Any], message: str)
         TypeAdapter(PriorConfig).validate_python(settings)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=name)
+@pytest.mark.parametrize("config", [*CONFIGS, FLAT], ids=name)
 def test_settings_survive_as_plain_values(config: PriorConfig) -> None:
     assert TypeAdapter(PriorConfig).validate_json(config.model_dump_json()) == config
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=name)
+@pytest.mark.parametrize("config", [*CONFIGS, FLAT], ids=name)
 def test_double_precision_reaches_every_number(config: PriorConfig) -> None:
     with jax.enable_x64(True):
         prior = build_prior(config, LAYOUT, jnp.float64)

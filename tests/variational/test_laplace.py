@@ -15,6 +15,7 @@ from bnn_atlas.config.posterior import (
     LaplacePrior,
     LogisticPrior,
     MLPConfig,
+    NormalFlatBiasPrior,
     NormalPrior,
     StudentTPrior,
 )
@@ -27,7 +28,7 @@ from bnn_atlas.variational.curvature import gauss_newton
 from bnn_atlas.variational.laplace import build_laplace
 from bnn_atlas.variational.structure import apply_root, chosen, factorise, separable
 
-from .fitting import LIKELIHOODS, Case, Fit, drive, line, rows, some_theta, tanh_network
+from .fitting import LIKELIHOODS, SIGMA, Case, Fit, drive, line, rows, some_theta, tanh_network
 
 PRIORS = {
     "wide": NormalPrior(loc=0.2, scale=3.0),
@@ -223,6 +224,61 @@ def test_where_a_prior_is_not_curved_downwards_its_scale_stands_in(prior):
     expected = np.where(curvature > 1e-3 * unit, curvature, unit)
     np.testing.assert_allclose(np.asarray(found.state.prior_sd) ** -2, expected, rtol=1e-6)
     assert np.isfinite(covariance(case, found)).all()
+
+
+def flat_line(**changes) -> Case:
+    """A linear model, or with `hidden` a network, whose biases have a flat prior."""
+    x, y = rows()
+    posterior, prior = build_posterior(
+        MLPConfig(**{"hidden": (), **changes}),
+        GaussianLikelihood(sigma=SIGMA),
+        NormalFlatBiasPrior(scale=0.8),
+        temperature=1.0,
+        shape=(3,),
+        dtype=jnp.float64,
+    )
+    return Case(posterior, posterior_data(x, y, prior))
+
+
+@pytest.mark.parametrize("kind", ["full", "last_layer", "diagonal"])
+def test_flat_biases_have_the_precision_of_the_data_alone(kind):
+    case, regression = flat_line(), line(NormalPrior(scale=0.8))
+    (bias,) = case.posterior.layout.select(roles=["bias"])
+    precision = regression.precision.copy()
+    precision[bias, bias] -= 0.8**-2
+    mean = np.linalg.solve(precision, regression.design.T @ rows()[1] / SIGMA**2)
+    config = LaplaceConfig(steps=2, map_tolerance=1e-9, structure=kind)
+    found = drive(build_laplace(config, case.posterior, case.data), case)
+    np.testing.assert_allclose(found.state.search.position, mean, rtol=1e-8, atol=1e-9)
+    expected = np.diag(1 / np.diag(precision)) if kind == "diagonal" else np.linalg.inv(precision)
+    np.testing.assert_allclose(covariance(case, found), expected, rtol=1e-7, atol=1e-10)
+    assert np.isinf(found.state.prior_sd).tolist() == [i == bias for i in range(4)]
+    if kind != "diagonal":
+        # log of the integral over b of N(y | b, S), S with the weights integrated out.
+        x, y = rows()
+        spread = SIGMA**2 * np.eye(len(y)) + 0.8**2 * x @ x.T
+        ones = np.linalg.solve(spread, np.ones(len(y)))
+        residual = y - ones @ y / ones.sum()
+        evidence = -0.5 * (residual @ np.linalg.solve(spread, residual) + np.linalg.slogdet(2 * np.pi * spread)[1])
+        evidence += 0.5 * np.log(2 * np.pi / ones.sum())
+        np.testing.assert_allclose(found.statistics["log_evidence"], evidence, rtol=1e-9)
+
+
+def test_flat_biases_that_the_data_leave_free_are_refused():
+    """Hidden biases of an identity network, which the output's bias makes up for; a relu unit that is off."""
+    identity = flat_line(hidden=(2,), activation="identity")
+    with pytest.raises(ValueError, match="no covariance: the data leave a combination of parameters undetermined"):
+        fit_at(identity, np.asarray(some_theta(identity)))
+    relu = flat_line(hidden=(2,))
+    off = np.array(some_theta(relu))
+    off[relu.posterior.layout.offset("layer0.bias")] = -100.0
+    for kind in ("full", "diagonal"):
+        with pytest.raises(ValueError, match="the prior is flat along it; give the biases a proper prior"):
+            fit_at(relu, off, structure=kind)
+    with pytest.raises(ValueError, match="structure kronecker needs a proper prior, and this one is flat for the bias"):
+        build_laplace(LaplaceConfig(structure="kronecker"), *relu)
+    bare = flat_line(hidden=(2,), bias=False)
+    build_laplace(LaplaceConfig(structure="kronecker"), *bare)
 
 
 def test_an_indefinite_curvature_loses_its_negative_part(caplog):

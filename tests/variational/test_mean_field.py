@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bnn_atlas.config.posterior import EpsStandardNormalPrior, LaplacePrior, NormalPrior
+from bnn_atlas.config.posterior import EpsStandardNormalPrior, LaplacePrior, NormalFlatBiasPrior, NormalPrior
 from bnn_atlas.config.variational import AdamConfig, MeanFieldConfig, SGDConfig
 from bnn_atlas.posterior.density import Evaluation, LogDensity
 from bnn_atlas.variational.mean_field import MeanField, build_mean_field, expected_log_prior, objective
@@ -104,6 +104,33 @@ def test_gradient_against_autodiff_for_given_draws(prior):
         (value, slope), found = jax.jit(
             lambda q: (jax.value_and_grad(elbo)(q), objective(key, q, target.evaluate, target, 2))
         )(q)
+        np.testing.assert_allclose(found.elbo, value, rtol=1e-12)
+        np.testing.assert_allclose(found.gradient.mean, -slope.mean, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.gradient.rho, -slope.rho, rtol=1e-9, atol=1e-9)
+
+
+def test_flat_biases_leave_their_entropy_alone_in_the_divergence():
+    """kl = KL(q || prior) over the weights - H(q) over the biases, exactly, and its gradient."""
+    with jax.enable_x64(True):
+        case = tanh_network(LIKELIHOODS["gaussian"], NormalFlatBiasPrior(scale=0.6))
+        q, key = MeanField(some_theta(case), some_theta(case) - 1), jax.random.key(5)
+        biases = case.posterior.layout.select(roles=["bias"])
+        weights = np.setdiff1d(np.arange(case.size), biases)
+
+        def divergence(q):
+            sigma, mean = q.sigma, q.mean
+            both = jnp.log(0.6 / sigma) + (sigma**2 + mean**2) / (2 * 0.6**2) - 0.5
+            return jnp.sum(both[weights]) - jnp.sum(jnp.log(sigma[biases]) + 0.5 * jnp.log(2 * jnp.pi * jnp.e))
+
+        def elbo(q):
+            theta = q.mean + q.sigma * jax.random.normal(key, (1, case.size))[0]
+            rows = case.posterior.network.arrange(case.data.x)
+            return case.posterior.log_likelihood(theta, rows, case.data.y) - divergence(q)
+
+        (value, slope), found = jax.jit(
+            lambda q: (jax.value_and_grad(elbo)(q), objective(key, q, case.target.evaluate, case.target, 1))
+        )(q)
+        np.testing.assert_allclose(found.kl, divergence(q), rtol=1e-12)
         np.testing.assert_allclose(found.elbo, value, rtol=1e-12)
         np.testing.assert_allclose(found.gradient.mean, -slope.mean, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(found.gradient.rho, -slope.rho, rtol=1e-9, atol=1e-9)

@@ -15,17 +15,7 @@ rule diagnostics_page:
                 *((name, name) for name in ("rates", "parameters", "functions", "chains", "samplers", "curves")),
             ]
         },
-        code=expand(
-            "src/bnn_atlas/{file}.py",
-            file=[
-                "metrics/verdict",
-                "figures/style",
-                *expand(
-                    "figures/diagnostics/{part}",
-                    part=["page", "header", "run", "looks", "courses", "convergence", "predictions"],
-                ),
-            ],
-        ),
+        code=code_of("diagnostics.page"),
     output:
         multiext(f"{RESULTS}/figures/{{study}}/diagnostics/{{run}}-split{{split}}", ".pdf", ".csv"),
         report(
@@ -48,7 +38,7 @@ rule diagnostics_page:
     params:
         settings=page_settings,
     script:
-        "../scripts/figures/diagnostics.py"
+        "../scripts/diagnostics.py"
 
 
 # Apart from the table of scores: what wall time enters differs from one rerun to the next.

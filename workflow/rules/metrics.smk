@@ -29,6 +29,32 @@ rule predict:
         "../scripts/predict.py"
 
 
+rule functions:
+    input:
+        dataset=prepared,
+        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
+        traces=block_traces,
+    output:
+        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/functions/{{figure}}.npz",
+    log:
+        f"{RESULTS}/logs/functions/{{study}}/{{run}}/split{{split}}/{{figure}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/functions/{{study}}/{{run}}/split{{split}}/{{figure}}.tsv"
+    conda:
+        JAX_ENVIRONMENT
+    threads: 4
+    resources:
+        mem_mb=lambda w: int(3000 + run_of(w).config.gradient_memory_mb),
+        runtime=60,
+        gpu=gpus,
+    params:
+        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
+        settings=lambda w: figure_of(w).functions.model_dump(mode="json"),
+    script:
+        "../scripts/functions.py"
+
+
 rule metrics:
     input:
         dataset=prepared,
@@ -60,6 +86,36 @@ rule metrics:
         identity=identity,
     script:
         "../scripts/metrics.py"
+
+
+rule e_values:
+    input:
+        dataset=prepared,
+        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        traces=block_traces,
+        starts=lambda w: expand(
+            f"{RESULTS}/{{study}}/{{run}}/split{{split}}/warmstart/block{{block}}.npz",
+            block=range(run_of(w).config.blocks),
+            **w,
+        ),
+    output:
+        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/e_values.parquet",
+    log:
+        f"{RESULTS}/logs/e_values/{{study}}/{{run}}/split{{split}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/e_values/{{study}}/{{run}}/split{{split}}.tsv"
+    conda:
+        JAX_ENVIRONMENT
+    threads: 4
+    resources:
+        mem_mb=3000,
+        runtime=60,
+        gpu=gpus,
+    params:
+        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
+        alpha=lambda w: run_of(w).config.e_value_level,
+    script:
+        "../scripts/e_values.py"
 
 
 rule score_set:

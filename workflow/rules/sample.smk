@@ -24,5 +24,6 @@ rule sample:
         posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
         method=lambda w: run_of(w).config.method.model_dump(mode="json"),
         seed=lambda w: run_of(w).config.seed,
+        stopping=lambda w: run_of(w).config.model_dump(mode="json")["stopping"],
     script:
         "../scripts/sample.py"

@@ -59,8 +59,6 @@ rule density_grid:
         mem_mb=4000,
         runtime=60,
     params:
-        bins=lambda w: figure_of(w).grid.bins,
-        limit=lambda w: figure_of(w).grid.limit,
-        per_layer=lambda w: figure_of(w).grid.per_layer,
+        grid=lambda w: figure_of(w).grid.model_dump(mode="json"),
     script:
         "../scripts/density_grid.py"

@@ -7,7 +7,7 @@ from bnn_atlas.traces.pool import open_pool
 
 with logged(snakemake.log[0]):
     pool = open_pool(snakemake.input.pool)
-    pairs = layer_pairs(pool.layout, per_layer=snakemake.params.per_layer)
-    limit = snakemake.params.limit
-    limits = None if limit is None else (-limit, limit)
-    bivariate_grids(pool, pairs, limits=limits, bins=snakemake.params.bins).save(snakemake.output[0])
+    settings = snakemake.params.grid
+    pairs = settings["pairs"] or layer_pairs(pool.layout, per_layer=settings["per_layer"])
+    limits = None if settings["limit"] is None else (-settings["limit"], settings["limit"])
+    bivariate_grids(pool, pairs, limits=limits, bins=settings["bins"]).save(snakemake.output[0])

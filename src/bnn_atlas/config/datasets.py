@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
+from bnn_atlas.config.synthetic import ClustersGenerator, GeneratorConfig
 
 
 def _inside(path: str) -> str:
@@ -277,6 +278,8 @@ class DatasetEntry(Model):
     """Files whose rows are joined in this order, training rows before test rows."""
     bundled: Literal["diabetes", "digits"] | None = None
     """A data set that comes with scikit-learn, instead of files."""
+    generate: GeneratorConfig | None = None
+    """How the rows of a synthetic table of one input are made, instead of files."""
     rows: PositiveInt
     """Rows of the prepared array."""
     inputs: RowShape
@@ -297,8 +300,8 @@ class DatasetEntry(Model):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if bool(self.files) == (self.bundled is not None):
-            raise ValueError("give either files or bundled")
+        if [bool(self.files), self.bundled is not None, self.generate is not None].count(True) != 1:
+            raise ValueError("give either files or bundled or generate")
         if (self.task == "classification") != (len(self.classes) >= 2):
             raise ValueError("classes: a classification needs at least two, a regression none")
         names = [file.name for file in self.files]
@@ -307,6 +310,7 @@ class DatasetEntry(Model):
         self._check_columns([copy.read for file in self.files for copy in file.copies])
         self._check_rows()
         self._check_parts()
+        self._check_generator()
         return self
 
     def _check_columns(self, readers: list[Any]) -> None:
@@ -359,6 +363,18 @@ class DatasetEntry(Model):
                 has = "holds both parts: leave part out" if file.part else "needs part: train or test"
                 raise ValueError(f"files: {file.name} ({file.read.format}) {has}")
 
+    def _check_generator(self) -> None:
+        """What is made up is a regression on one input; clusters have training rows and test rows, other kinds not."""
+        if self.generate is None:
+            return
+        if (self.task, self.kind, self.inputs) != ("regression", "table", 1):
+            raise ValueError("generate: needs task 'regression', kind 'table' and inputs 1")
+        clusters = isinstance(self.generate, ClustersGenerator)
+        if clusters and (self.published_train is None or not 0 < self.published_train < self.rows):
+            raise ValueError(f"generate: clusters need published_train from 1 to {self.rows - 1}; test rows follow")
+        if not clusters and self.published_train is not None:
+            raise ValueError(f"published_train: the kind '{self.generate.kind}' has no published division")
+
     @property
     def shape(self) -> tuple[int, ...]:
         """A row's shape."""
@@ -374,7 +390,8 @@ class DatasetEntry(Model):
         for file in self.files:
             if file.name == name:
                 return file
-        known = ", ".join(file.name for file in self.files) or f"no files, it is bundled ('{self.bundled}')"
+        instead = f"bundled ('{self.bundled}')" if self.bundled else "generated"
+        known = ", ".join(file.name for file in self.files) or f"no files, it is {instead}"
         raise ConfigError(f"no file '{name}' in this data set; it has {known}")
 
 

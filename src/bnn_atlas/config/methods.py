@@ -190,6 +190,9 @@ class AdjustedMCLMCConfig(ChainConfig):
         return self
 
 
+NOT_CHAINS = (MeanFieldConfig, LaplaceConfig, MAPConfig, DeepEnsembleConfig)
+"""Methods without a Markov chain: one draw, or independent ones."""
+
 MethodConfig = Annotated[
     MCLMCConfig
     | BlackJAXMCLMCConfig

@@ -132,7 +132,10 @@ class GaussianLikelihood(Model):
 
 
 class LearnedNoiseLikelihood(Model):
-    """y ~ N(f(x), sigma^2); log sigma is one more parameter, starts at 0 and has the prior of the biases."""
+    """y ~ N(f(x), sigma^2); log sigma is one more parameter, starts at 0 and has the prior of the biases.
+
+    Under `normal_flat_bias` it has that of the weights.
+    """
 
     kind: Literal["learned_noise"] = "learned_noise"
 
@@ -169,6 +172,18 @@ class NormalPrior(Model):
 
     kind: Literal["normal"] = "normal"
     loc: float = 0.0
+    scale: PositiveFloat = 1.0
+
+
+class NormalFlatBiasPrior(Model):
+    """N(0, scale^2) on every parameter except the biases, whose log density is 0 everywhere.
+
+    Such a prior is improper, and so is the posterior wherever the data do not hold every bias: a relu unit that is off
+    at all rows leaves its bias free to run away. Whether a posterior can be normalised is for the user to see to.
+    Biases start at 0, as the networks initialise them, and draws from the prior have them at 0.
+    """
+
+    kind: Literal["normal_flat_bias"] = "normal_flat_bias"
     scale: PositiveFloat = 1.0
 
 
@@ -313,6 +328,7 @@ def _unit(scale: float, standard_deviation: float | None, ratio: float) -> float
 PriorConfig = Annotated[
     StandardNormalPrior
     | NormalPrior
+    | NormalFlatBiasPrior
     | LaplacePrior
     | GlorotPrior
     | HePrior

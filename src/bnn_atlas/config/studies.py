@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from bnn_atlas.config.base import ConfigError, Model, Seed, read_yaml, validated
 from bnn_atlas.config.datasets import DatasetEntry
 from bnn_atlas.config.evaluation import EvaluationConfig
-from bnn_atlas.config.methods import MethodConfig
+from bnn_atlas.config.figures import FIGURES, FigureConfig, FigureEntry
+from bnn_atlas.config.methods import NOT_CHAINS, MethodConfig
 from bnn_atlas.config.posterior import NormalPrior, PosteriorConfig, StandardNormalPrior
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.stopping import StoppingConfig
 from bnn_atlas.config.training import WarmStartConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.scaling import SCALINGS, Scaling
@@ -27,23 +29,6 @@ LIKELIHOODS = {
     "classification": ("categorical",),
 }
 """Task of a data set -> kinds of likelihood that fit it."""
-
-
-class FigureNeeds(NamedTuple):
-    """What a figure needs in its study's file."""
-
-    section: Literal["grid", "subset"] | None = None
-    one_run: bool = False
-
-
-FIGURES: dict[str, dict[str, FigureNeeds]] = {
-    "sampling_perspective": {
-        "cumulative_lppd": FigureNeeds(),
-        "fireball": FigureNeeds("grid", one_run=True),
-        "marginal_densities": FigureNeeds("subset", one_run=True),
-    },
-}
-"""Study -> the figures that have a rule in workflow/rules/figures_<study>.smk."""
 
 
 class SplitConfig(Model):
@@ -104,6 +89,8 @@ class RunConfig(PosteriorConfig):
     chains: PositiveInt
     chains_per_block: PositiveInt | None = None
     """Chains that one job runs; null puts all into one job."""
+    stopping: StoppingConfig | None = None
+    """When a block of chains may end before its last draw; null takes all draws."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -114,7 +101,32 @@ class RunConfig(PosteriorConfig):
             )
         if self.warmstart and self.warmstart.patience is not None and self.split.validation == 0:
             raise ValueError("warmstart.patience needs validation rows: set split.validation above 0 or patience: null")
+        if self.warmstart and self.warmstart.permuted is not None and not getattr(self.model, "hidden", ()):
+            raise ValueError(
+                f"warmstart.permuted ({self.warmstart.permuted}) needs hidden units to permute: it is for model.kind "
+                f"'mlp' with at least one hidden layer, not '{self.model.label}'; leave it out or set it to null"
+            )
         return self
+
+    @model_validator(mode="after")
+    def _can_stop(self) -> Self:
+        if self.stopping is None:
+            return self
+        if isinstance(self.method, NOT_CHAINS):
+            raise ValueError(f"stopping is for Markov chains; method.kind '{self.method.kind}' has none: leave it out")
+        if self.warmstart is None:
+            raise ValueError("stopping compares chains with their warm starts: it needs the section warmstart")
+        if self.split.validation == 0 or self.split.validation_in_likelihood:
+            raise ValueError(
+                "stopping needs validation rows that the posterior is not conditioned on: set split.validation above 0 "
+                "and split.validation_in_likelihood: false"
+            )
+        return self
+
+    @property
+    def e_value_level(self) -> float:
+        """Level of the stopping rule; the default one where the run has none and its E-values are only looked at."""
+        return (self.stopping or StoppingConfig()).alpha
 
     @property
     def posterior(self) -> PosteriorConfig:
@@ -152,45 +164,8 @@ class RunEntry(RunConfig):
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Dotted field -> values; the product of all lists gives named runs."""
-    scales: dict[Literal["laptop", "demo"], dict[str, Any]] = Field(default_factory=dict)
-    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid`)."""
-
-
-class SubsetConfig(Model):
-    """Chosen parameters and draws of a pooled trace."""
-
-    layers: tuple[int, ...] | None = None
-    roles: tuple[Literal["weight", "bias", "gain", "threshold", "scale"], ...] | None = None
-    pattern: str | None = None
-    """Pattern over scalar names with `*` and `?`, such as `layer*.weight[0,*]`."""
-    parameters: tuple[str, ...] | None = None
-    """Names of whole arrays (`layer0.weight`) or of scalars (`layer0.weight[3,2]`)."""
-    per_layer: PositiveInt | None = None
-    """At most so many scalars of each layer and role, the first ones."""
-    draws: tuple[NonNegativeInt, PositiveInt] | None = None
-    """First draw and the one after the last; null takes all."""
-    thinning: PositiveInt = 1
-
-
-class GridConfig(Model):
-    """Where bivariate marginal densities are accumulated."""
-
-    bins: Annotated[int, Field(ge=10, le=4000)] = 350
-    limit: PositiveFloat | None = None
-    """Half-width of the square in parameter units; null takes the 0.1 % and 99.9 % quantiles of the draws."""
-    per_layer: PositiveInt = 2
-    """Scalars of each layer's weights and biases that enter pairs."""
-
-
-class FigureConfig(Model):
-    """What one figure shows."""
-
-    runs: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Names of runs or of grids (all their runs)."""
-    labels: dict[str, str] = Field(default_factory=dict)
-    """A name among `runs` -> text in the legend."""
-    subset: SubsetConfig | None = None
-    grid: GridConfig | None = None
+    scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
+    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid`); null: not run there."""
 
 
 class StudyConfig(Model):
@@ -200,7 +175,7 @@ class StudyConfig(Model):
     paper: str
     """Citation."""
     runs: dict[str, RunEntry]
-    figures: dict[str, FigureConfig] = Field(default_factory=dict)
+    figures: dict[str, FigureEntry] = Field(default_factory=dict)
 
 
 class Run(NamedTuple):
@@ -211,6 +186,8 @@ class Run(NamedTuple):
     entry: str
     """The entry of the study's file from which the run was expanded."""
     scale: Scale
+    point: dict[str, Any]
+    """Field of the entry's grid -> value of this run."""
     config: RunConfig
     reductions: tuple[str, ...]
     """What this scale changes against the paper's setting, as `field: paper value -> value here`."""
@@ -222,6 +199,7 @@ class Study(NamedTuple):
     name: str
     config: StudyConfig
     runs: dict[str, Run]
+    figures: dict[str, FigureConfig]
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
         """Runs with these names, or from the entries with these names, in order of the names, each once."""
@@ -249,6 +227,8 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
         where = source if each == "paper" else f"{source} at scale {each}"
         runs: dict[str, Run] = {}
         for entry in config.runs:
+            if not _at(data["runs"][entry], each):
+                continue
             for run in _expand(path.stem, entry, data["runs"][entry], each, where):
                 _check_data(run, datasets, f"{where}: runs.{entry}")
                 _check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
@@ -257,11 +237,13 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
                         f"{where}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry"
                     )
                 runs[run.name] = run
-        studies[each] = Study(path.stem, config, runs)
+        figures = {name: _figure(name, data["figures"][name], each, where) for name in config.figures}
+        studies[each] = Study(path.stem, config, runs, {name: figure for name, figure in figures.items() if figure})
         for run in runs.values():
             _check_references(run, studies[each], datasets, f"{where}: runs.{run.entry}.evaluate.references")
-        for figure in config.figures:
+        for figure in studies[each].figures:
             _check_figure(studies[each], figure, f"{where}: figures.{figure}")
+            _check_functions(studies[each], figure, datasets, f"{where}: figures.{figure}")
     return studies[scale]
 
 
@@ -347,28 +329,62 @@ def _check_references(run: Run, study: Study, datasets: Mapping[str, DatasetEntr
 
 def _check_figure(study: Study, figure: str, where: str) -> None:
     """Refuse a figure that has no rule, or that lacks what its rule needs."""
-    known, config = FIGURES.get(study.name, {}), study.config.figures[figure]
+    known, config = FIGURES.get(study.name, {}), study.figures[figure]
     if figure not in known:
         raise ConfigError(f"{where}: no such figure of this study; there are {', '.join(known) or 'none'}")
+    rule = known[figure]
+    if bool(config.runs) != bool(rule.inputs):
+        wanted = "at least one run is needed" if rule.inputs else "this figure shows no runs; leave them out"
+        raise ConfigError(f"{where}.runs = {list(config.runs)}: {wanted}")
     for name in config.runs:
         if not study.runs_of((name,)):
             names = sorted({run.entry for run in study.runs.values()} | set(study.runs))
             raise ConfigError(f"{where}.runs: no run '{name}'; there are {', '.join(names)}")
     for name, text in config.labels.items():
-        if name not in config.runs:
+        if name not in (*config.runs, *(run.name for run in study.runs_of(config.runs))):
             raise ConfigError(
                 f"{where}.labels.{name} = '{text}': not among the figure's runs; those are {', '.join(config.runs)}"
             )
-    section, one_run = known[figure]
-    if section and getattr(config, section) is None:
-        keys = SubsetConfig.model_fields if section == "subset" else GridConfig.model_fields
-        raise ConfigError(f"{where}.{section}: this figure needs the section; its keys are {', '.join(keys)}")
+    for section in rule.sections:
+        if getattr(config, section) is None:
+            (kind,) = (k for k in get_args(FigureConfig.model_fields[section].annotation) if k is not type(None))
+            raise ConfigError(
+                f"{where}.{section}: this figure needs the section; its keys are {', '.join(kind.model_fields)}"
+            )
     runs = study.runs_of(config.runs)
-    if one_run and len(runs) > 1:
+    if rule.one_run and len(runs) > 1:
         raise ConfigError(
             f"{where}.runs = {list(config.runs)}: this figure shows one run; choose one of "
             f"{', '.join(run.name for run in runs)}"
         )
+
+
+def _check_functions(study: Study, figure: str, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse functions on a line for runs whose data have more than one input."""
+    config = study.figures[figure]
+    if config.functions is None or config.functions.inputs != "line":
+        return
+    for run in study.runs_of(config.runs):
+        if datasets[run.config.dataset].shape != (1,):
+            raise ConfigError(
+                f"{where}.functions.inputs = 'line': a line is for data of one input, and a row of "
+                f"'{run.config.dataset}' (run {run.name}) has the shape {list(datasets[run.config.dataset].shape)}; "
+                "use 'test'"
+            )
+
+
+def _at(data: Any, scale: Scale) -> bool:
+    """Whether an entry takes part at a scale."""
+    scales = data.get("scales") or {}
+    return scale not in scales or scales[scale] is not None
+
+
+def _figure(name: str, data: dict[str, Any], scale: Scale, source: str) -> FigureConfig | None:
+    """A figure at one scale; None where it is not made."""
+    if not _at(data, scale):
+        return None
+    paper = {key: value for key, value in data.items() if key != "scales"}
+    return validated(FigureConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: figures.{name}")
 
 
 def _expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: str) -> list[Run]:
@@ -392,7 +408,7 @@ def _expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: 
         if not re.fullmatch(NAME, name):
             raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
         config = validated(RunConfig, point, where)
-        runs.append(Run(study, name, entry, scale, config, reductions))
+        runs.append(Run(study, name, entry, scale, dict(zip(full.grid, values, strict=True)), config, reductions))
     return runs
 
 

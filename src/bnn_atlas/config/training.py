@@ -2,7 +2,7 @@
 
 from typing import Annotated, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from bnn_atlas.config.base import Model
 
@@ -17,6 +17,9 @@ class WarmStartConfig(Model):
     """Rows per mini-batch; null for the full data. The last incomplete batch of an epoch is left out."""
     patience: PositiveInt | None = 10
     """Epochs without a new best validation loss after which a member stops; null trains for all epochs."""
+    permuted: NonNegativeInt | None = None
+    """Number of the one member that is trained, from whose copies with randomly permuted hidden units all chains start
+    (`bnn_atlas.training.permuted`; fully connected networks only); null gives every chain a member of its own."""
 
 
 class ChainConfig(Model):

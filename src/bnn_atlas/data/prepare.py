@@ -11,6 +11,7 @@ from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset, check, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import prepare_predictions, save_predictions
+from bnn_atlas.data.synthetic import generate
 from bnn_atlas.data.tables import Table, read_table
 
 
@@ -35,16 +36,19 @@ def prepare(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path] = ()
     """
     if entry.of is not None:
         raise DataError(f"{name}: published {entry.kind} for '{entry.of}', no data set")
-    if entry.bundled is None and len(raw_paths) != len(entry.files):
+    if len(raw_paths) != len(entry.files):
         expected = ", ".join(file.name for file in entry.files)
-        raise DataError(f"{name}: needs {len(entry.files)} raw files ({expected}), got {len(raw_paths)}")
+        raise DataError(f"{name}: needs {len(entry.files)} raw files ({expected or 'none'}), got {len(raw_paths)}")
     if entry.bundled is not None:
         dataset = _bundled(entry)
+    elif entry.generate is not None:
+        dataset = _generated(entry)
     elif entry.kind == "table":
         dataset = _from_tables(name, entry, raw_paths)
     else:
         dataset = join_rows(name, entry, raw_paths)
-    files = ", ".join(map(str, raw_paths)) or f"scikit-learn's '{entry.bundled}'"
+    without = f"scikit-learn's '{entry.bundled}'" if entry.bundled else "the generator"
+    files = ", ".join(map(str, raw_paths)) or without
     if dataset.x.shape != (entry.rows, *entry.shape):
         found = " x ".join(map(str, dataset.x.shape))
         registered = " x ".join(map(str, entry.shape))
@@ -128,3 +132,10 @@ def _bundled(entry: DatasetEntry) -> Dataset:
     # for other images. No two levels fall together.
     pixels = np.rint(data.images * (255 / 16)).astype(np.uint8)[..., None]
     return dataset._replace(x=pixels, feature_names=(), kind="image")
+
+
+def _generated(entry: DatasetEntry) -> Dataset:
+    """A synthetic table of one input, `x`."""
+    assert entry.generate is not None
+    x, y = generate(entry.generate, entry.rows, entry.published_train)
+    return Dataset(x, y, ("x",), entry.target, entry.task, (), published_train=entry.published_train)

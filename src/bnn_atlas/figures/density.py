@@ -48,10 +48,10 @@ def resolution(draws: int, inches: float) -> int:
     return int(np.clip(np.sqrt(draws), 40, max(40, inches * style.DPI)))
 
 
-def draw_cells(ax: Axes, cells: Cells, background: str) -> AxesImage:
-    """Show equalised counts in a square panel without a frame."""
+def draw_cells(ax: Axes, cells: Cells) -> AxesImage:
+    """Show equalised counts on black in a square panel without a frame."""
     extent = (cells.x_edges[0], cells.x_edges[-1], cells.y_edges[0], cells.y_edges[-1])
-    ax.set_facecolor(background)
+    ax.set_facecolor("black")
     ax.spines[:].set_visible(False)
     return ax.imshow(
         equalise(cells.counts).T, origin="lower", extent=extent, cmap=style.DENSITY, vmin=0, vmax=1,

@@ -12,6 +12,7 @@ from cycler import cycler
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.transforms import Bbox
 
 from bnn_atlas.figures.metadata import pdf_info, png_text
 from bnn_atlas.files import atomic
@@ -174,10 +175,19 @@ def save(figure: Figure, data: pd.DataFrame, outputs: FigureOutputs, provenance:
     title = outputs.pdf.stem
     if note := scale_note(provenance):
         _add_note(figure, note)
+    _settle(figure)
     with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
         write_csv(csv, data)
         figure.savefig(png, format="png", metadata={"Software": None, **png_text(title, provenance)})
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, **pdf_info(title, provenance)})
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the panels out for good, at rounded places: the last digits of the layout differ from time to time."""
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
+    figure.set_layout_engine("none")
 
 
 def _add_note(figure: Figure, note: str) -> None:

@@ -22,6 +22,8 @@ class PhaseTime(BaseModel):
     """Steps of each chain."""
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Wall time of computing the phase, summed over attempts."""
+    planned: Annotated[int, Field(ge=0)] | None = None
+    """Steps that the phase would have had without the rule that ended it; None where none did."""
 
 
 class BlockTime(BaseModel):
@@ -42,9 +44,11 @@ class Phase(NamedTuple):
 
     name: str
     steps: int
-    """Steps of each chain."""
+    """Steps of each chain; the fewest where a rule ended blocks at different draws."""
     seconds: float
     """Sum over the blocks, as if one machine had run them one after another."""
+    further: int = 0
+    """Steps beyond `steps`, added up over all chains."""
 
 
 class Cost(NamedTuple):
@@ -70,7 +74,7 @@ class Cost(NamedTuple):
         """Gradients of all chains in some phases; None where the number per step is not known."""
         if self.gradients_per_step is None:
             return None
-        return self.gradients_per_step * self.chains * sum(phase.steps for phase in phases)
+        return self.gradients_per_step * sum(self.chains * phase.steps + phase.further for phase in phases)
 
     @property
     def note(self) -> str:
@@ -94,12 +98,17 @@ def read_cost(paths: Sequence[str | Path]) -> Cost | None:
             raise TimingError(
                 f"{file}: its phases are {_plan(block)}, those of {files[0]} {_plan(first)}; sample both blocks again"
             )
-    phases = tuple(
-        Phase(phase.name, phase.steps, sum(block.phases[place].seconds for block in blocks))
-        for place, phase in enumerate(first.phases)
-    )
+    phases = tuple(_together(blocks, place) for place in range(len(first.phases)))
     devices = tuple(dict.fromkeys(block.device for block in blocks))
     return Cost(phases, sum(block.chains for block in blocks), first.gradients_per_step, devices, len(blocks))
+
+
+def _together(blocks: Sequence[BlockTime], place: int) -> Phase:
+    """One phase of all blocks."""
+    parts = [block.phases[place] for block in blocks]
+    fewest = min(part.steps for part in parts)
+    further = sum(block.chains * (part.steps - fewest) for block, part in zip(blocks, parts, strict=True))
+    return Phase(parts[0].name, fewest, sum(part.seconds for part in parts), further)
 
 
 def _read(file: Path) -> BlockTime:
@@ -110,5 +119,6 @@ def _read(file: Path) -> BlockTime:
 
 
 def _plan(block: BlockTime) -> tuple[list[tuple[str, int]], float | None]:
-    """What all blocks of a run have in common: names and steps of the phases, gradients per step."""
-    return [(phase.name, phase.steps) for phase in block.phases], block.gradients_per_step
+    """What all blocks of a run have in common: names and planned steps of the phases, gradients per step."""
+    planned = [(p.name, p.steps if p.planned is None else p.planned) for p in block.phases]
+    return planned, block.gradients_per_step

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import prod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from jax import Array
-from jax import numpy as jnp
+
+if TYPE_CHECKING:
+    from jax import Array
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Layout:
             raise KeyError(f"no parameter '{name}' in this model; it has {', '.join(self._offsets)}")
         return self._offsets[name]
 
-    def unflatten(self, vector: Array) -> dict[str, Array]:
+    def unflatten(self, vector: "Array") -> "dict[str, Array]":
         """Named arrays of a flat vector [..., size]; leading axes are kept."""
         return {
             p.name: vector[..., self.offset(p.name) : self.offset(p.name) + p.size].reshape(
@@ -65,8 +66,11 @@ class Layout:
             for p in self.parameters
         }
 
-    def flatten(self, arrays: Mapping[str, Array]) -> Array:
+    def flatten(self, arrays: "Mapping[str, Array]") -> "Array":
         """Flat vector [size] of named arrays; the inverse of `unflatten`."""
+        # Reading a trace needs the names alone, and not the time that JAX takes to import.
+        from jax import numpy as jnp
+
         return jnp.concatenate([jnp.ravel(arrays[p.name]) for p in self.parameters])
 
     def name(self, index: int) -> str:

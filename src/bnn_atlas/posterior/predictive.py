@@ -1,8 +1,9 @@
 """What a draw of the parameters says about new rows."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from jax import Array
+if TYPE_CHECKING:
+    from jax import Array
 
 
 class Predictive(NamedTuple):
@@ -11,6 +12,6 @@ class Predictive(NamedTuple):
     Regression: N(mean, scale^2) with `mean` and `scale` [b, n]. Classification: `log_probs` [b, n, k], normalised.
     """
 
-    mean: Array | None = None
-    scale: Array | None = None
-    log_probs: Array | None = None
+    mean: "Array | None" = None
+    scale: "Array | None" = None
+    log_probs: "Array | None" = None

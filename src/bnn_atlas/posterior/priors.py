@@ -1,8 +1,9 @@
 """Prior densities over the flat parameter vector, each independent over its scalars.
 
 Every prior is a family with a location and a scale per scalar, so that one function serves all and the numbers, not the
-code, change with the model. Eight priors are those of Sommer et al. 2025; the mixture of Gaussians and the logistic are
-those that Izmailov et al. 2021 compare at equal variance (section 8.2).
+code, change with the model. Eight priors are those of Sommer et al. 2025; flat biases are of the same authors' study of
+priors and overparametrisation (arXiv 2603.22030); the mixture of Gaussians and the logistic are those that Izmailov et
+al. 2021 compare at equal variance (section 8.2). A flat density is a normal of infinite scale without its constant.
 """
 
 import math
@@ -24,6 +25,7 @@ from bnn_atlas.config.posterior import (
     LaplacePrior,
     LogisticPrior,
     MixturePrior,
+    NormalFlatBiasPrior,
     NormalPrior,
     PriorConfig,
     StandardNormalPrior,
@@ -47,6 +49,7 @@ class PriorValues(NamedTuple):
 
     loc: Array
     scale: Array
+    """Infinite where the density is flat (family `normal` only)."""
     log_normaliser: Array
     shape: Any = None
     """Degrees of freedom (Student's t), `Components` (mixture); None for a family of one shape."""
@@ -59,9 +62,9 @@ class Prior(NamedTuple):
     values: PriorValues
 
     def sample(self, key: Array) -> Array:
-        """One parameter vector [P] from the prior (for walled uniforms, from inside the walls)."""
+        """One parameter vector [P] from the prior (for walled uniforms, from inside the walls; flat scalars at loc)."""
         loc, scale, _, shape = self.values
-        return loc + scale * _DRAWS[self.family](key, loc, shape)
+        return loc + jnp.where(jnp.isinf(scale), 0, scale) * _DRAWS[self.family](key, loc, shape)
 
 
 def _normal(z: Array, values: PriorValues) -> Array:
@@ -120,7 +123,7 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
 
     With z = (theta - loc) / scale and up to the constant, the log density of a scalar is
 
-        normal -z^2 / 2;   Laplace -|z|;   logistic -|z| - 2 log(1 + exp(-|z|));
+        normal -z^2 / 2 (0 where the scale is infinite);   Laplace -|z|;   logistic -|z| - 2 log(1 + exp(-|z|));
         Student's t with nu degrees of freedom -(nu + 1) / 2 log(1 + z^2 / nu);
         mixture log sum_k w_k N(z | m_k, s_k^2).
 
@@ -134,7 +137,8 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
 def build_prior(config: PriorConfig, layout: Layout, dtype: jnp.dtype = jnp.float32) -> Prior:
     """Prior of the settings for a model's layout."""
     family, loc, scale, shape = _numbers(config, layout)
-    log_normaliser = np.sum(np.log(scale)) + layout.size * _log_unit(family, shape)
+    proper = scale[np.isfinite(scale)]
+    log_normaliser = np.sum(np.log(proper)) + len(proper) * _log_unit(family, shape)
     values = jax.tree.map(lambda value: jnp.asarray(value, dtype), (loc, scale, log_normaliser, shape))
     return Prior(family, PriorValues(*values))
 
@@ -175,6 +179,9 @@ def _numbers(config: PriorConfig, layout: Layout) -> _Numbers:
             return _Numbers("normal", zeros, zeros + 1)
         case NormalPrior():
             return _Numbers("normal", zeros + config.loc, zeros + config.scale)
+        case NormalFlatBiasPrior():
+            widths = {p.name: math.inf if p.role == "bias" else config.scale for p in layout.parameters}
+            return _Numbers("normal", zeros, layout.per_scalar(widths))
         case LaplacePrior():
             return _Numbers("laplace", zeros + config.loc, zeros + config.scale)
         case GlorotPrior():

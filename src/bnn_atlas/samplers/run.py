@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,9 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, data_s
 from bnn_atlas.samplers.base import Phase, Sampler, Settle, State, Step
 from bnn_atlas.samplers.checkpoint import CheckpointStore, Progress
 from bnn_atlas.samplers.progress import ProgressReport
+from bnn_atlas.samplers.stopping import StoppingRule
+from bnn_atlas.traces.header import amend
+from bnn_atlas.traces.shorten import shorten
 from bnn_atlas.traces.store import TraceWriter, open_trace
 
 log = logging.getLogger(__name__)
@@ -60,11 +63,19 @@ class Block(NamedTuple):
     """Goes into the attributes of the trace."""
 
 
-def run_block(sampler: Sampler, posterior: Posterior, data: PosteriorData, block: Block, checkpoint_every: int) -> None:
+def run_block(
+    sampler: Sampler,
+    posterior: Posterior,
+    data: PosteriorData,
+    block: Block,
+    checkpoint_every: int,
+    stopping: StoppingRule | None = None,
+) -> None:
     """Sample a block of chains into `block.destination`, continuing what an earlier attempt has left.
 
     A second process for the same block waits until the first ends. On SIGTERM or SIGINT the segment that is being
-    computed is finished and written first.
+    computed is finished and written first. Where a stopping rule ends the block, the trace has the draws up to there,
+    whatever segments and attempts they were made in; its attribute `stopping` is the rule's report.
 
     Args:
         sampler: the method.
@@ -72,6 +83,7 @@ def run_block(sampler: Sampler, posterior: Posterior, data: PosteriorData, block
         data: what the target is conditioned on.
         block: chains, starts and destination.
         checkpoint_every: steps per segment.
+        stopping: a new rule that may end the last phase early; None takes all draws.
 
     Raises:
         StartError: a chain starts where the density is not finite.
@@ -89,9 +101,9 @@ def run_block(sampler: Sampler, posterior: Posterior, data: PosteriorData, block
             shutil.rmtree(block.destination)
         work = _work_folder(block)
         with _stop_signal() as stop:
-            _Run(sampler, posterior, data, block, checkpoint_every, work).run(stop)
+            trace = _Run(sampler, posterior, data, block, checkpoint_every, work, stopping).run(stop)
         (work / "timing.json").replace(block.destination.with_name("timing.json"))
-        (work / "trace.zarr").replace(block.destination)
+        trace.replace(block.destination)
         shutil.rmtree(work)
 
 
@@ -116,9 +128,10 @@ class _Run:
         block: Block,
         checkpoint_every: int,
         work: Path,
+        stopping: StoppingRule | None,
     ) -> None:
         self.sampler, self.posterior, self.block, self.work = sampler, posterior, block, work
-        self.checkpoint_every = checkpoint_every
+        self.checkpoint_every, self.stopping = checkpoint_every, stopping
         self.checkpoints = CheckpointStore(work)
         self.place = Placement(len(block.chain_ids), shards=posterior.shards)
         self._specs = data_specs(data)
@@ -128,8 +141,8 @@ class _Run:
         self._compiled: dict[Any, Mapped] = {}
         self.seconds = [0.0] * len(sampler.phases)
 
-    def run(self, stop: "Stop") -> None:
-        """Go from the last checkpoint (or the start) to the end of the last phase."""
+    def run(self, stop: "Stop") -> Path:
+        """Go from the last checkpoint (or the start) to the end of the last phase, and give the trace's path."""
         states, progress = self._begin()
         report = ProgressReport(
             sum(phase.draws * phase.thinning for phase in self.sampler.phases),
@@ -144,6 +157,7 @@ class _Run:
         finally:
             report.close()
         self._write_timing()
+        return self._trace()
 
     def _begin(self) -> tuple[State, Progress]:
         """States on the devices and where they stand."""
@@ -183,12 +197,19 @@ class _Run:
         sink = self._sink(number, size) if phase.keep else None
         clock = _Clock(self.seconds[number])
         segment = self._segments(phase)
+        rule = self.stopping if number == len(self.sampler.phases) - 1 else None
+        if rule and self._replay(rule, done, size) is not None:
+            done = phase.draws
 
         def write(begin: int, count: int, results: tuple[State, Array, dict[str, Array]]) -> None:
             after = self.place.get(results[0])
             self.seconds[number] = clock.read()
             if sink:
-                sink(begin // size, *self.place.get(jax.tree.map(lambda leaf: leaf[:, :count], results[1:])))
+                kept = self.place.get(jax.tree.map(lambda leaf: leaf[:, :count], results[1:]))
+                sink(begin // size, *kept)
+                if rule:
+                    with self._precision():
+                        rule.update(kept[0])
             self._save(number, begin + count, after)
             # Both checkpoints are in this phase or at its start, so nothing needs the draws of the one before it.
             shutil.rmtree(self._scratch(number - 1), ignore_errors=True)
@@ -205,6 +226,8 @@ class _Run:
                 states = results[0]
                 if pending:
                     pending.result()
+                if rule and rule.end is not None:
+                    break  # before the segment that was computed meanwhile
                 pending = writer.submit(write, begin, count, results)
                 if stop.requested:
                     break
@@ -225,17 +248,52 @@ class _Run:
 
     def _compile(self, number: int, begin: int, states: State) -> None:
         """Compile the segment of a phase, where that is not done."""
-        with jax.enable_x64(self.data.prior.loc.dtype == np.float64):  # which a thread does not inherit
+        with self._precision():
             self._segments(self.sampler.phases[number]).compile(*self._arguments(number, begin, states))
 
+    def _precision(self) -> AbstractContextManager[None]:
+        """The precision of the run, which a thread does not inherit."""
+        return jax.enable_x64(self.data.prior.loc.dtype == np.float64)
+
+    def _replay(self, rule: StoppingRule, done: int, size: int) -> int | None:
+        """Show a rule the draws of earlier attempts; where the block ends, if it does among them."""
+        if done:
+            trace = open_trace(self.work / "trace.zarr", incomplete=True)
+            for begin in range(0, done, size):
+                rule.update(trace.read(draws=slice(begin, min(begin + size, done))))
+        return rule.end
+
+    def _trace(self) -> Path:
+        """The finished trace, up to the draw at which the stopping rule ended it."""
+        trace, rule, planned = self.work / "trace.zarr", self.stopping, self.sampler.phases[-1].draws
+        if rule is None:
+            return trace
+        attributes = {"stopping": rule.report(planned)}
+        if rule.end is None or rule.end == planned:
+            missing = list(rule.crossed.values()).count(None)
+            log.info("%d chains did not reach an E-value of %g: all draws were taken", missing, 1 / rule.alpha)
+            amend(trace, attributes)
+            return trace
+        log.info("stopped after %d of %d draws: every E-value has reached %g", rule.end, planned, 1 / rule.alpha)
+        shorten(trace, self.work / "stopped.zarr", rule.end, attributes)
+        return self.work / "stopped.zarr"
+
     def _write_timing(self) -> None:
-        """What each phase took, for effective sample sizes per second."""
+        """What each phase took, for effective sample sizes per second.
+
+        A phase that a rule ended has the steps of the trace, and the seconds until the segment with its last draw was
+        written; `planned` are the steps that it would have had.
+        """
         device = jax.devices()[0]
+        phases: list[dict[str, Any]] = [
+            {"name": phase.name, "steps": phase.steps, "seconds": round(seconds, 3)}
+            for phase, seconds in zip(self.sampler.phases, self.seconds, strict=True)
+        ]
+        if self.stopping and self.stopping.end is not None:
+            last = self.sampler.phases[-1]
+            phases[-1] |= {"steps": self.stopping.end * last.thinning, "planned": last.steps}
         timing = {
-            "phases": [
-                {"name": phase.name, "steps": phase.steps, "seconds": round(seconds, 3)}
-                for phase, seconds in zip(self.sampler.phases, self.seconds, strict=True)
-            ],
+            "phases": phases,
             "device": f"{device.platform} {device.device_kind}",
             "devices": self.place.devices,
             "chains": self.place.chains,

@@ -15,8 +15,12 @@ import bnn_atlas
 from bnn_atlas.config.methods import MethodConfig
 from bnn_atlas.provenance import collect, fingerprint
 from bnn_atlas.samplers.run import Block, run_block
+from bnn_atlas.samplers.stopping import StoppingRule
 from bnn_atlas.steps.methods import build_sampler
-from bnn_atlas.steps.problem import load_problem
+from bnn_atlas.steps.problem import Problem, load_problem
+
+LENGTH_FILES = ("metrics/e_values.py", "metrics/predictive.py", "steps/held_out.py", "steps/predict.py")
+"""Code that the number of draws depends on where a rule may stop the chains."""
 
 
 def sample(
@@ -29,18 +33,31 @@ def sample(
     method: Mapping[str, Any],
     seed: int,
     root: str | Path,
+    stopping: Mapping[str, Any] | None = None,
 ) -> None:
-    """Sample one block of chains from its warm starts into a trace store; goes on from an interrupted attempt."""
+    """Sample one block of chains from its warm starts into a trace store; goes on from an interrupted attempt.
+
+    With `stopping` (a `StoppingConfig` in plain values) the block may end before its last draw.
+    """
     problem = load_problem(dataset, split, posterior)
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     with np.load(start, allow_pickle=False) as stored:
         starts, chains = stored["parameters"], stored["members"]
-    settings = {"posterior": posterior, "method": method, "seed": seed, "chains": chains.tolist()}
+    settings = {"posterior": posterior, "method": method, "seed": seed, "chains": chains.tolist(), "stopping": stopping}
+    rule = None if stopping is None else _rule(stopping, problem, starts, chains)
     device = jax.devices()[0]
     provenance = collect(settings, root=root, device=f"{device.platform} {device.device_kind}")
-    inputs = {"x": problem.split.x_fit, "y": problem.split.y_fit, "starts": starts}
+    inputs = [problem.split.x_fit, problem.split.y_fit, starts]
+    if rule:
+        inputs += [problem.split.x_validation, problem.split.y_validation]
     digest = fingerprint(
-        {**settings, **inputs, "packages": _versions(), "platform": device.platform, "code": _code_digest()}
+        {
+            **settings,
+            "inputs": [_array_digest(array) for array in inputs],
+            "packages": _versions(),
+            "platform": device.platform,
+            "code": _code_digest(*(LENGTH_FILES if rule else ())),
+        }
     )
     run_block(
         build_sampler(config, problem.posterior, problem.data),
@@ -48,7 +65,24 @@ def sample(
         problem.data,
         Block(starts, chains, seed, Path(destination), digest, {"provenance": json.loads(provenance.to_json())}),
         config.checkpoint_every,
+        rule,
     )
+
+
+def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:
+    """The stopping rule of a block."""
+    # Scores take their time to import, and most runs have no rule.
+    from bnn_atlas.config.stopping import StoppingConfig
+    from bnn_atlas.steps.held_out import ValidationDensity
+
+    return StoppingRule(StoppingConfig.model_validate(settings).alpha, ValidationDensity(problem), starts, chains)
+
+
+def _array_digest(array: np.ndarray) -> str:
+    """SHA-256 of the numbers of an array, their type and its shape."""
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _versions() -> dict[str, str]:
@@ -56,13 +90,13 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")}
 
 
-def _code_digest() -> str:
-    """SHA-256 of the code that draws depend on."""
+def _code_digest(*further: str) -> str:
+    """SHA-256 of the code that draws depend on, and of further files."""
     package = Path(bnn_atlas.__file__).parent
     digest = hashlib.sha256()
     files = ("keys.py", "threefry.py", "placement.py", "runtime.py", "metrics/mixing.py")
     folders = ("config", "models", "posterior", "samplers", "training", "variational")
-    for name in (*files, *folders):
+    for name in (*files, *folders, *further):
         for file in sorted((package / name).rglob("*.py")) or [package / name]:
             digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -207,6 +207,21 @@ def read_header(path: Path) -> Header:
     )
 
 
+def amend(path: Path, attributes: Mapping[str, Any]) -> None:
+    """Add attributes (JSON values) to a store, in one atomic step; those of the same names are replaced.
+
+    Raises ValueError for a name that the store sets itself, TraceError as `read_header` does.
+    """
+    if taken := sorted(set(RESERVED) & set(attributes)):
+        raise ValueError(f"a trace sets the attributes {', '.join(taken)} itself; give the caller's other names")
+    read_header(path)
+    content = json.loads((path / "zarr.json").read_bytes())
+    content["attributes"] |= attributes
+    content["attributes"]["digest"] = _digest(content["attributes"])
+    with atomic(path / "zarr.json") as temporary:
+        temporary.write_text(json.dumps(content, indent=1))
+
+
 def layout_hash(layout: Layout) -> str:
     """A short fingerprint of the names, shapes and roles of a layout."""
     return sha256(json.dumps(layout.to_dict(), sort_keys=True).encode()).hexdigest()[:16]

@@ -1,6 +1,7 @@
 """Several blocks' traces read as one, without copying or rewriting a draw."""
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -16,11 +17,20 @@ from bnn_atlas.traces.header import layout_hash
 from bnn_atlas.traces.shard import TraceError, read_shards
 from bnn_atlas.traces.store import Trace, open_trace
 
+log = logging.getLogger(__name__)
+
 FORMAT = "bnn-atlas pool 1"
+STOPPING = "stopping"
+"""Attribute of a trace that a rule may have stopped: the rule's `report`."""
 
 
 class Pool(Draws):
-    """The chains of several blocks in the order of their numbers; draws in the order in which they were stored."""
+    """The chains of several blocks in the order of their numbers; draws in the order in which they were stored.
+
+    Where a rule stopped blocks at different draws, the pool has the draws that all chains have. Its attribute
+    `stopping` then gives the rule's `alpha` and `planned_draws`, whether it `stopped` any block, and by number of the
+    chain the `draws` of its block and the draw at which it `crossed` the rule's bound.
+    """
 
     def __init__(self, path: Path, blocks: list[Trace]) -> None:
         first = blocks[0]
@@ -33,9 +43,9 @@ class Pool(Draws):
         self.attributes = {
             key: value
             for key, value in first.attributes.items()
-            if all(block.attributes.get(key) == value for block in blocks)
-        }
-        self.draw_ids = first.draw_ids
+            if key != STOPPING and all(block.attributes.get(key) == value for block in blocks)
+        } | _stopping(blocks)
+        self.draw_ids = min((block.draw_ids for block in blocks), key=len)
         self.chains_per_chunk = max(block.chains_per_chunk for block in blocks)
         self.draws_per_chunk = max(block.draws_per_chunk for block in blocks)
         ids = np.concatenate([block.chain_ids for block in blocks])
@@ -81,18 +91,27 @@ class Pool(Draws):
 def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
     """Write `destination` (a pool.json): the blocks' paths relative to it, their chains, and what they share.
 
-    The order of `paths` does not matter. Raises TraceError, naming both blocks, if two differ in parameters, number
-    type, draws or statistics or share a chain, and as `open_trace` does for a block that is not whole.
+    The order of `paths` does not matter. Blocks that a rule stopped at different draws are pooled up to the last draw
+    that all of them have. Raises TraceError, naming both blocks, if two differ in parameters, number type, draws or
+    statistics or share a chain, and as `open_trace` does for a block that is not whole.
     """
     target = Path(destination)
     blocks = sorted((open_trace(path) for path in paths), key=lambda block: int(block.chain_ids.min()))
     if not blocks:
         raise TraceError(f"no blocks to pool into {target}: give the path of at least one trace.")
     _check(blocks)
+    draws = min(block.draws for block in blocks)
+    if longer := [block for block in blocks if block.draws > draws]:
+        log.info(
+            "blocks were stopped at %s draws: the pool takes the first %d of every chain and leaves %d draws out",
+            " and ".join(map(str, sorted({block.draws for block in blocks}))),
+            draws,
+            sum(block.chains * (block.draws - draws) for block in longer),
+        )
     folder = target.resolve().parent
     content = {
         "format": FORMAT,
-        **_shared(blocks[0]),
+        **_shared(blocks[0], draws),
         "chains": sum(block.chains for block in blocks),
         "blocks": [
             {
@@ -120,40 +139,56 @@ def open_pool(path: str | Path) -> Pool:
         raise TraceError(f"the pool {source} is damaged: {error!r}. Delete it and pool the blocks again.") from error
     if stated != FORMAT:
         raise TraceError(f"{source} has the format {stated!r}; this version reads {FORMAT!r}.")
-    blocks = []
-    for block_path, chain_ids in entries:
-        block = open_trace(block_path)
-        for what, value in {**_shared(block), "chain_ids": block.chain_ids.tolist()}.items():
+    blocks = [open_trace(block_path) for block_path, _ in entries]
+    if not blocks:
+        raise TraceError(f"the pool {source} lists no blocks. Delete it and pool the blocks again.")
+    draws = min(block.draws for block in blocks)
+    for block, (block_path, chain_ids) in zip(blocks, entries, strict=True):
+        for what, value in {**_shared(block, draws), "chain_ids": block.chain_ids.tolist()}.items():
             expected = chain_ids if what == "chain_ids" else content.get(what)
             if value != expected:
                 raise TraceError(
                     f"{block_path} has changed since {source} was written: {what} was {expected} and is {value}. "
                     "Pool the blocks again."
                 )
-        blocks.append(block)
-    if not blocks:
-        raise TraceError(f"the pool {source} lists no blocks. Delete it and pool the blocks again.")
     _check(blocks)
     return Pool(source, blocks)
 
 
-def _shared(block: Trace) -> dict[str, Any]:
-    """What all blocks of a pool must have in common."""
+def _shared(block: Trace, draws: int) -> dict[str, Any]:
+    """What all blocks of a pool must have in common, whose shortest has so many draws."""
+    rule = block.attributes.get(STOPPING)
     kept = "" if block.size == block.layout.size else "\n".join(block.parameter_names)
     return {
         "layout": layout_hash(block.layout),
         "parameters": [block.size, sha256(kept.encode()).hexdigest()[:16] if kept else "all"],
-        "draws": block.draws,
-        "draw_ids": sha256(block.draw_ids.tobytes()).hexdigest()[:16],
+        "draws": draws if rule else block.draws,
+        "draw_ids": sha256(block.draw_ids[:draws].tobytes()).hexdigest()[:16],
         "dtype": block.dtype.name,
         "statistics": {name: kind.name for name, kind in block.statistics.items()},
+        STOPPING: {key: rule[key] for key in ("alpha", "planned_draws")} if rule else None,
     }
 
 
+def _stopping(blocks: list[Trace]) -> dict[str, Any]:
+    """The reports of all blocks as one attribute; nothing where no rule watched them."""
+    reports = [block.attributes[STOPPING] for block in blocks if STOPPING in block.attributes]
+    if not reports:
+        return {}
+    together = {
+        "alpha": reports[0]["alpha"],
+        "planned_draws": reports[0]["planned_draws"],
+        "stopped": any(report["stopped"] for report in reports),
+        "draws": {str(chain): block.draws for block in blocks for chain in block.chain_ids},
+        "crossed": {chain: draw for report in reports for chain, draw in report["crossed"].items()},
+    }
+    return {STOPPING: together}
+
+
 def _check(blocks: list[Trace]) -> None:
-    first = blocks[0]
+    first, draws = blocks[0], min(block.draws for block in blocks)
     for block in blocks[1:]:
-        for (what, value), other in zip(_shared(first).items(), _shared(block).values(), strict=True):
+        for (what, value), other in zip(_shared(first, draws).items(), _shared(block, draws).values(), strict=True):
             if value != other:
                 raise TraceError(
                     f"cannot pool {first.path} and {block.path}: their {what} differ ({value} and {other}). "

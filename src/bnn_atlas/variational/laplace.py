@@ -35,7 +35,7 @@ class LaplaceState(NamedTuple):
     draw: draws.Draw
     prior_sd: Array
     """Inverse root [P] of the prior's precision at the maximum: -d^2 log p / d theta^2, or 1 / scale^2 where that is
-    flat or negative."""
+    flat or negative; infinite for flat biases, whose scale is."""
     form: Form
     """Curvature until the phase "curvature" ends, then a root of the inverse precision."""
     log_evidence: Array
@@ -53,11 +53,12 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
     Statistics, all of the fit: `gradient_norm`, the length of the gradient g of the untempered log posterior at the
     maximum (on the kinks of relu it need not vanish); `newton_decrement` = sqrt(g^T H^-1 g), about how many posterior
     standard deviations (at T = 1) away it would vanish; `log_evidence`, Laplace's estimate of log of the integral of
-    (likelihood x prior)^(1 / T) over the scalars that are drawn; `divergent`, 1 if the density of a draw was not
-    finite, which repeats the draw before it.
+    (likelihood x prior)^(1 / T) over the scalars that are drawn (flat biases have density 1, so that it compares
+    models with equally many); `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it.
 
     Raises:
-        ValueError: a matrix is too large, or the structure does not suit the network or the prior.
+        ValueError: a matrix is too large, or the structure does not suit the network or the prior; at the end of the
+            phase "curvature", that flat biases are undetermined.
     """
     layout, temperature = posterior.layout, posterior.temperature
     select = chosen(posterior, config.structure)
@@ -165,6 +166,11 @@ def _check_prior(config: LaplaceConfig, posterior: Posterior, data: PosteriorDat
         raise ValueError(
             f"structure kronecker needs a Gaussian prior, not one of the family {posterior.family}: choose full, "
             "last_layer or diagonal"
+        )
+    if np.isinf(data.prior.scale).any():
+        raise ValueError(
+            "structure kronecker needs a proper prior, and this one is flat for the biases: choose full, last_layer or "
+            "diagonal"
         )
     if not separable(posterior.layout, np.asarray(data.prior.scale)):
         raise ValueError(

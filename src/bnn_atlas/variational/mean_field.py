@@ -58,7 +58,7 @@ class Objective(NamedTuple):
 def expected_log_prior(values: PriorValues, q: MeanField) -> Array:
     """E_q[log p(theta)] for a prior of independent normals, sum_m log N(mean_m | loc_m, s_m^2) - sigma_m^2 / (2 s_m^2).
 
-    The normals' constant is in `values.log_normaliser`.
+    The normals' constant is in `values.log_normaliser`; a flat scalar, whose scale is infinite, adds nothing.
     """
     scaled = ((q.mean - values.loc) ** 2 + q.sigma**2) / values.scale**2
     return -0.5 * jnp.sum(scaled) - values.log_normaliser

@@ -3,7 +3,8 @@
 On the devices the curvature is gathered (`gather`); on the host, in double precision, it becomes a root (`factorise`):
 S with S S^T = H^-1, H = curvature + diag(prior precision); on the devices again the root is applied (`apply_root`).
 With the prior's standard deviations s on both sides, H becomes diag(s) curvature diag(s) + I, whose eigenvalues are at
-least 1 whatever the rounding of the curvature.
+least 1 whatever the rounding of the curvature. Where the prior is flat, s is infinite, 1 is used for it and the entry
+of I is 0: there the curvature must do alone.
 """
 
 import logging
@@ -33,6 +34,11 @@ _factorising = threading.Lock()
 
 LARGEST = 20_000
 """Scalars of the largest matrix that is factorised."""
+UNDETERMINED = (
+    "a Laplace approximation has no covariance: the data leave a combination of parameters undetermined at the maximum "
+    "(as far as rounding lets see; float64: true goes further), and the prior is flat along it; give the biases a "
+    "proper prior, or use a method that samples"
+)
 
 
 class Dense(NamedTuple):
@@ -116,8 +122,11 @@ def factorise(form: Form, prior_sd: np.ndarray, layout: Layout) -> Root:
     Args:
         form: curvature.
         prior_sd: inverse root of the prior's precision [p], for the scalars that the form covers; for a Kronecker form,
-            of every layer a product of one number per row and one per column (`separable`).
+            of every layer a product of one number per row and one per column (`separable`) and finite.
         layout: of the network with the likelihood's parameters.
+
+    Raises:
+        ValueError: the curvature leaves a scalar undetermined whose prior is flat.
     """
     # With several threads the last bits of LAPACK's results depend on their number, which is set for a whole process.
     with _factorising, threadpool_limits(1):
@@ -127,10 +136,16 @@ def factorise(form: Form, prior_sd: np.ndarray, layout: Layout) -> Root:
 def _factorise(form: Form, sd: np.ndarray, layout: Layout) -> Root:
     match form:
         case Dense(matrix):
-            root, log_determinant = _dense_root(sd[:, None] * np.asarray(matrix, np.float64) * sd)
-            return Root(Dense(sd[:, None] * root), log_determinant - 2 * np.log(sd).sum())
+            proper = np.isfinite(sd)
+            scale = np.where(proper, sd, 1.0)
+            rounding = 10 * float(np.finfo(np.asarray(matrix).dtype).eps)
+            whitened = scale[:, None] * np.asarray(matrix, np.float64) * scale
+            root, log_determinant = _dense_root(whitened, proper, rounding)
+            return Root(Dense(scale[:, None] * root), log_determinant - 2 * np.log(scale).sum())
         case Diagonal(values):
             precision = np.asarray(values, np.float64) + sd**-2
+            if not precision.all():
+                raise ValueError(UNDETERMINED)
             return Root(Diagonal(precision**-0.5), np.log(precision).sum())
         case Kronecker(layers, extra):
             total, roots = 0.0, []
@@ -181,12 +196,18 @@ def separable(layout: Layout, prior_sd: np.ndarray) -> bool:
     return True
 
 
-def _dense_root(whitened: np.ndarray) -> tuple[np.ndarray, float]:
-    """Root of (A + I)^-1 and log det(A + I) for a positive semi-definite A up to rounding."""
+def _dense_root(whitened: np.ndarray, proper: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
+    """Root of (A + D)^-1 and log det(A + D) for a positive semi-definite A up to rounding; D = diag(proper)."""
     identity = np.eye(len(whitened))
+    precision = whitened + np.diag(proper.astype(np.float64))
     try:
-        lower = linalg.cholesky(whitened + identity, lower=True)
+        lower = linalg.cholesky(precision, lower=True)
+        # What is left of a scalar's precision once the scalars before it are known.
+        if not proper.all() and np.any(np.diag(lower) ** 2 <= rounding * np.diag(precision)):
+            raise ValueError(UNDETERMINED)
     except linalg.LinAlgError:
+        if not proper.all():
+            raise ValueError(UNDETERMINED) from None
         log.warning("rounding has made a curvature indefinite: its negative part is left out; float64: true avoids it")
         vectors, values = _eigen(whitened)
         return vectors * (1 + values) ** -0.5, float(np.log1p(values).sum())

@@ -1,7 +1,6 @@
 """Bivariate marginal densities of the posterior, from counts of any number of draws."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,19 +13,18 @@ from matplotlib.ticker import MaxNLocator
 from bnn_atlas.figures import style
 from bnn_atlas.figures.density import Cells, cell_table, coarsen, count_ticks, draw_cells, resolution
 from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 
 
 def fireball(
-    grids: str | Path | BivariateGrids | Sequence[str | Path | BivariateGrids],
+    shown: Sequence[Shown],
     outputs: FigureOutputs,
     provenance: Provenance,
     *,
     pairs: Sequence[tuple[str, str]] | None = None,
-    labels: Sequence[str] | None = None,
-    background: str = "black",
 ) -> None:
     """Bivariate marginal densities of the draws, from counts accumulated while they stream.
 
@@ -34,14 +32,11 @@ def fireball(
     (as `layer_pairs` makes them: every layer against every layer) give a matrix for the weights and one for the biases;
     other pairs stand side by side. Colour is the rank of a cell's count within its panel; neighbouring cells are added
     up where there are too few draws, or too small a panel, to show them. All panels of a figure have the same limits.
-    `grids` are one or several `BivariateGrids` or their files, `labels` name them, `pairs` chooses among their pairs,
-    `background` is `black` or `white`. Raises ValueError for grids without draws and for a pair that they do not have.
+    `pairs` chooses among those of the grids. Raises ValueError for grids without draws and for a pair that they do not
+    have.
     """
-    if background not in ("black", "white"):
-        raise ValueError(f"background = '{background}': a fireball is on black or white")
-    several = [grids] if isinstance(grids, str | Path | BivariateGrids) else list(grids)
-    loaded = [grid if isinstance(grid, BivariateGrids) else BivariateGrids.load(grid) for grid in several]
-    names = list(labels) if labels is not None else [""] * len(loaded)
+    loaded = [BivariateGrids.load(run.files["grid"]) for run in shown]
+    names = [run.label if len(shown) > 1 else "" for run in shown]
     blocks = [
         block for name, grid in zip(names, loaded, strict=True) for block in _blocks(grid, name, _chosen(grid, pairs))
     ]
@@ -49,7 +44,7 @@ def fireball(
         raise ValueError("there are no pairs to draw; give at least one grid with at least one pair")
     with style.context():
         single = len(blocks) == 1 and len(blocks[0].panels) == 1
-        figure, data = _one_fireball(blocks[0], background) if single else _fireballs(blocks, background)
+        figure, data = _one_fireball(blocks[0]) if single else _fireballs(blocks)
         style.save(figure, data, outputs, provenance)
 
 
@@ -129,13 +124,13 @@ def _left_out(grid: BivariateGrids, members: Sequence[int]) -> str:
     return ", ".join(remarks)
 
 
-def _one_fireball(block: _Block, background: str) -> tuple[Figure, pd.DataFrame]:
+def _one_fireball(block: _Block) -> tuple[Figure, pd.DataFrame]:
     """A panel of column width; its colour bar shows counts."""
     panel = block.panels[0]
     cells = coarsen(panel.cells, resolution(block.draws, 2.5))
     figure = Figure(figsize=(style.COLUMN_WIDTH, 3.0))
     ax = figure.subplots()
-    image = draw_cells(ax, cells, background)
+    image = draw_cells(ax, cells)
     _square(ax, *_window([block]))
     ax.set_xlabel(parameter_label(panel.x))
     ax.set_ylabel(parameter_label(panel.y))
@@ -148,7 +143,7 @@ def _one_fireball(block: _Block, background: str) -> tuple[Figure, pd.DataFrame]
     return figure, _fireball_table(block, panel, cells)
 
 
-def _fireballs(blocks: Sequence[_Block], background: str) -> tuple[Figure, pd.DataFrame]:
+def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
     """Blocks beside each other, under them one colour bar for all."""
     widest = max(block.columns for block in blocks)
     per_row = max(1, min(len(blocks), 10 // widest, 4))
@@ -169,7 +164,7 @@ def _fireballs(blocks: Sequence[_Block], background: str) -> tuple[Figure, pd.Da
         depth = max(title.count("\n") for title in titles)  # titles of one depth keep the panels of a line aligned
         for j, (block, title) in enumerate(zip(line, titles, strict=True)):
             title += "\n " * (depth - title.count("\n"))
-            tables += _fireball_block(figure.add_subfigure(spec[i, j]), block, title, inches, window, background)
+            tables += _fireball_block(figure.add_subfigure(spec[i, j]), block, title, inches, window)
     _rank_bar(figure.add_subfigure(spec[-1, :]))
     return figure, pd.concat(tables, ignore_index=True)
 
@@ -188,7 +183,7 @@ def _rank_bar(part: SubFigure) -> None:
 
 
 def _fireball_block(
-    part: SubFigure, block: _Block, title: str, inches: float, window: tuple[float, float], background: str
+    part: SubFigure, block: _Block, title: str, inches: float, window: tuple[float, float]
 ) -> list[pd.DataFrame]:
     """Draw the panels of a block and return their cells. In a matrix only the outer panels carry labels."""
     part.suptitle(title, fontsize=7.5, x=0.02, ha="left")
@@ -207,7 +202,7 @@ def _fireball_block(
             ax.spines[:].set_visible(False)
         else:
             cells = coarsen(panel.cells, resolution(block.draws, inches))
-            draw_cells(ax, cells, background)
+            draw_cells(ax, cells)
             tables.append(_fireball_table(block, panel, cells))
             if not cells.counts.any():
                 ax.text(0.5, 0.5, "all draws\noutside", transform=ax.transAxes, ha="center", va="center",

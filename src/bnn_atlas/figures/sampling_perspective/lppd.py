@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables import read_table
 from bnn_atlas.provenance import Provenance
@@ -24,29 +24,17 @@ AXES = {"chains": "number of chains", "draws": "draws per chain"}
 MAX_COLUMNS = 4
 
 
-def cumulative_lppd(
-    tables: str | Path | pd.DataFrame | Sequence[str | Path],
-    outputs: FigureOutputs,
-    provenance: Provenance,
-    *,
-    labels: Mapping[str, str] | None = None,
-    classification: Collection[str] = (),
-) -> None:
+def cumulative_lppd(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """LPPD of the model average against the number of chains (log scale), and below it against the draws per chain.
 
-    `tables` is a metric table, or its files, one below the other. One column of panels per data set, one line per
-    label. Numbers, bands and errors are those of `lppd_curves`; data sets in `classification` have no target scale to
-    state. An infinite value leaves a gap and a remark in its panel.
+    One column of panels per data set, one line per label. Numbers, bands and errors are those of `lppd_curves`. An
+    infinite value leaves a gap and a remark in its panel.
     """
-    if isinstance(tables, pd.DataFrame):
-        frame, source = tables, "the table"
-    else:
-        files = [tables] if isinstance(tables, str | Path) else list(tables)
-        frame = pd.concat([read_table(file) for file in files], ignore_index=True)
-        source = ", ".join(map(str, files))
-    curves = lppd_curves(frame, labels, source)
+    files = list(dict.fromkeys(run.files["table"] for run in shown))
+    frame = pd.concat([read_table(file) for file in files], ignore_index=True)
+    curves = lppd_curves(frame, {run.run: run.label for run in shown}, ", ".join(map(str, files)))
     with style.context():
-        figure = _lppd_figure(curves, classification)
+        figure = _lppd_figure(curves, {run.dataset for run in shown if run.task == "classification"})
         style.save(figure, curves, outputs, provenance)
 
 

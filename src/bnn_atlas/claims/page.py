@@ -1,0 +1,193 @@
+"""Judgements as one self-contained HTML page."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from PIL import Image
+
+from bnn_atlas.claims.answer import Estimate
+from bnn_atlas.claims.verdict import Judgement, Verdict
+from bnn_atlas.config.claims import Claim
+from bnn_atlas.files import atomic
+from bnn_atlas.provenance import Provenance
+
+THUMBNAIL = 520
+"""Width of the pictures in the page, in pixels."""
+CLASSES = {
+    Verdict.REPRODUCED: "reproduced",
+    Verdict.REDUCED: "reduced",
+    Verdict.FAILED: "failed",
+    Verdict.NOT_RUN: "not-run",
+}
+"""Verdict -> class in the page's style sheet."""
+
+
+def write_page(
+    path: str | Path, judgements: Sequence[Judgement], figures: Mapping[str, str | Path], provenance: Provenance
+) -> None:
+    """Write the page; `figures` has the PNG of a figure by `study/figure`, those that were made.
+
+    Pictures are in the page as small copies and link to the files relative to it. The page loads nothing, and the same
+    judgements and figures give the same bytes.
+    """
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    text = environment.get_template("page.html.j2").render(
+        scale=provenance.settings.get("scale", ""),
+        studies=[_study(list(group), figures) for _, group in groupby(judgements, key=lambda j: j.study.name)],
+        verdicts=_counts(judgements),
+        provenance=provenance,
+    )
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number with so many decimals, with a true minus sign; a dash for None."""
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def limit(claim: Claim) -> str:
+    """What the value, or the difference of the two, is held against, in words."""
+    bound = number(claim.bound or 0.0, _decimals(claim.bound))
+    match claim.relation:
+        case "equals":
+            return f"within {number(claim.tolerance, _decimals(claim.tolerance))} of it"
+        case "at_most" | "at_least":
+            return f"{claim.relation.replace('_', ' ')} {bound}"
+        case "less_than":
+            below = -(claim.bound or 0.0)
+            return f"difference below {number(below + 0.0, _decimals(claim.bound))}"
+        case "greater_than":
+            return f"difference above {bound}"
+        case "changes_less_than":
+            return f"difference within ± {bound}"
+
+
+def thumbnail(path: str | Path) -> str:
+    """A small copy of a PNG as a data URI."""
+    with Image.open(path) as picture:
+        small = picture.convert("RGB")
+        small.thumbnail((THUMBNAIL, 4 * THUMBNAIL), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    small.quantize(64).save(buffer, format="PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+
+
+def _counts(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """How often each verdict was given."""
+    return [
+        {"text": str(verdict), "class": style, "count": sum(j.verdict == verdict for j in judgements)}
+        for verdict, style in CLASSES.items()
+    ]
+
+
+def _study(judgements: Sequence[Judgement], figures: Mapping[str, str | Path]) -> dict[str, Any]:
+    """What the page shows of one study."""
+    study = judgements[0].study
+    named = dict.fromkeys(j.claim.figure for j in judgements if j.claim.figure)
+    made = [name for name in named if f"{study.name}/{name}" in figures]
+    return {
+        "name": study.name,
+        "title": study.title,
+        "paper": study.claims.paper,
+        "counts": [count for count in _counts(judgements) if count["count"]],
+        "claims": [_claim(judged, made) for judged in judgements],
+        "figures": [
+            {
+                "name": name,
+                "link": f"figures/{study.name}/{name}.png",
+                "data": thumbnail(figures[f"{study.name}/{name}"]),
+            }
+            for name in made
+        ],
+    }
+
+
+def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
+    """What the page shows of one claim."""
+    claim, own, compared = judged.claim, judged.own, judged.difference or judged.own
+    digits = _digits(claim)
+    error = compared.standard_error if compared else None
+    return {
+        "name": judged.name,
+        "section": claim.section,
+        "statement": claim.statement,
+        "metric": claim.metric,
+        "paper": claim.paper,
+        "paper_value": number(claim.paper_value, max(map(_decimals, _given(claim)), default=0)),
+        "limit": limit(claim),
+        "value": own and _with_spread(own, digits),
+        "other": judged.other and _with_spread(judged.other, digits),
+        "difference": judged.difference and _with_spread(judged.difference, digits),
+        "spread": _difference_spread(judged.difference, digits) if judged.difference else own and _spread(own, digits),
+        "margin": None if judged.margin is None else _margin(judged.margin, error),
+        "verdict": str(judged.verdict),
+        "class": CLASSES[judged.verdict],
+        "reason": judged.reason,
+        "needed": judged.needed,
+        "scale": judged.study.scale,
+        "reductions": judged.reductions,
+        "figure": claim.figure if claim.figure in made else None,
+        "compares": len(judged.rows) > 1,
+        "rows": [(side, row) for side, rows in judged.rows.items() for row in rows],
+        "digits": digits,
+    }
+
+
+def _given(claim: Claim) -> list[float]:
+    """The claim's own numbers."""
+    return [value for value in (claim.paper_value, claim.bound, claim.tolerance) if value is not None]
+
+
+def _decimals(value: float | None) -> int:
+    """Decimals of a number as it stands in a configuration file."""
+    return 0 if value is None else len(f"{value:.10f}".rstrip("0").partition(".")[2])
+
+
+def _digits(claim: Claim) -> int:
+    """Decimals of measured values: those of the claim's own numbers, between 3 and 6."""
+    return min(6, max([3, *map(_decimals, _given(claim))]))
+
+
+def _with_spread(estimate: Estimate, digits: int) -> str:
+    spread = estimate.standard_error if estimate.sd is None else estimate.sd
+    return number(estimate.value, digits) + ("" if spread is None else f" ± {number(spread, digits)}")
+
+
+def _spread(estimate: Estimate, digits: int) -> str:
+    """What stands behind the ± of a value."""
+    if estimate.repetitions > 1:
+        if estimate.sd is None:
+            return f"mean of {estimate.repetitions} repetitions"
+        error = number(estimate.standard_error, digits)
+        return f"mean ± sd of {estimate.repetitions} repetitions; standard error {error}"
+    return "one run, no uncertainty" if estimate.standard_error is None else "one run ± its own error, see its row"
+
+
+def _difference_spread(difference: Estimate, digits: int) -> str:
+    """What stands behind the ± of a difference."""
+    error = number(difference.standard_error, digits)
+    if difference.sd is not None:
+        return f"mean ± sd of {difference.repetitions} paired differences; standard error {error}"
+    if difference.standard_error is not None:
+        return "± standard error of two independent means"
+    return "no uncertainty of the difference"
+
+
+def _margin(margin: float, error: float | None) -> str:
+    """How far inside or outside the limit, also in standard errors."""
+    in_errors = f", {abs(margin) / error:.2g} standard errors" if error else ""
+    return f"{'inside' if margin >= 0 else 'outside'} the limit by {abs(margin):.2g}{in_errors}"

@@ -1,0 +1,32 @@
+"""The entry point of the claims rule."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.claims.page import write_page
+from bnn_atlas.claims.plan import ClaimedStudy
+from bnn_atlas.claims.table import write_claims
+from bnn_atlas.claims.verdict import judge_all
+from bnn_atlas.provenance import collect
+
+
+def report(
+    studies: Sequence[Mapping[str, Any]],
+    tables: Sequence[str | Path],
+    figures: Mapping[str, str | Path],
+    *,
+    scale: str,
+    table: str | Path,
+    page: str | Path,
+) -> None:
+    """Judge the claims of all studies and write them as a table and as a page.
+
+    `studies` are those of `claims.plan.ClaimedStudy` as plain data, `tables` their metric tables in the same order,
+    `figures` the PNGs of figures that claims name, by `study/figure`.
+    """
+    claimed = [ClaimedStudy.model_validate(study) for study in studies]
+    judgements = judge_all(claimed, dict(zip((study.name for study in claimed), tables, strict=True)))
+    write_claims(table, judgements)
+    settings = {"figure": "claims", "scale": scale, "studies": list(studies)}
+    write_page(page, judgements, figures, collect(settings, root="."))

@@ -1,0 +1,77 @@
+"""Judgements as a Parquet table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bnn_atlas.claims.verdict import Judgement
+from bnn_atlas.files import atomic
+
+ROW = pa.struct(
+    [
+        ("side", pa.string()),
+        ("run", pa.string()),
+        ("split", pa.int64()),
+        ("dataset", pa.string()),
+        ("metric", pa.string()),
+        ("chains", pa.int64()),
+        ("draws", pa.int64()),
+        ("value", pa.float64()),
+        ("standard_error", pa.float64()),
+        ("note", pa.string()),
+    ]
+)
+TEXT = ("study", "claim", "paper", "section", "statement", "metric", "relation")
+NUMBERS = (
+    "paper_value", "tolerance", "bound", "value", "sd", "standard_error", "compared_with", "difference",
+    "difference_sd", "difference_standard_error", "margin",
+)  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in TEXT),
+        *(pa.field(name, pa.float64()) for name in NUMBERS),
+        pa.field("repetitions", pa.int64()),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("scale", "verdict", "reason", "needed")),
+        pa.field("reductions", pa.list_(pa.string()), nullable=False),
+        pa.field("rows", pa.list_(ROW), nullable=False),
+    ]
+)
+"""One row per claim. `value`, `sd`, `standard_error` and `repetitions` are the claim's own; `compared_with` and
+`difference` are those of a comparison; a claim that is not run has none of them. `reductions` are `entry: field: paper
+value -> value here`, `rows` the rows of the metric tables that answered."""
+
+
+def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:
+    """Write one row per claim, in order; the same judgements give the same bytes."""
+    table = pa.Table.from_pylist([_row(judgement) for judgement in judgements], SCHEMA)
+    with atomic(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def _row(judged: Judgement) -> dict[str, Any]:
+    claim, own, difference = judged.claim, judged.own, judged.difference
+    return {
+        "study": judged.study.name,
+        "claim": judged.name,
+        "paper": judged.paper,
+        **{name: getattr(claim, name) for name in ("section", "statement", "metric", "relation")},
+        **{name: getattr(claim, name) for name in ("paper_value", "tolerance", "bound")},
+        "value": own and own.value,
+        "sd": own and own.sd,
+        "standard_error": own and own.standard_error,
+        "compared_with": judged.other and judged.other.value,
+        "difference": difference and difference.value,
+        "difference_sd": difference and difference.sd,
+        "difference_standard_error": difference and difference.standard_error,
+        "margin": judged.margin,
+        "repetitions": own and own.repetitions,
+        "scale": judged.study.scale,
+        "verdict": str(judged.verdict),
+        "reason": judged.reason,
+        "needed": judged.needed,
+        "reductions": [f"{entry}: {text}" for entry, texts in judged.reductions.items() for text in texts],
+        "rows": [{"side": side, **row._asdict()} for side, rows in judged.rows.items() for row in rows],
+    }

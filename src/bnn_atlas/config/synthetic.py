@@ -1,0 +1,86 @@
+"""Settings of data sets of one input that are made up, by a seed and without any file."""
+
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+
+from bnn_atlas.config.base import Model, Seed
+
+Interval = tuple[float, float]
+
+
+class _Generator(Model):
+    """What all kinds have."""
+
+    noise: NonNegativeFloat
+    """Standard deviation of the normal noise on y."""
+    seed: Seed = 0
+
+
+class LineGenerator(_Generator):
+    """y = slope x + N(0, noise^2) on an even grid from `low` to `high`."""
+
+    kind: Literal["line"]
+    low: float = -3.0
+    high: float = 3.0
+    slope: float = 1.0
+
+    @model_validator(mode="after")
+    def _forwards(self) -> Self:
+        _check_interval("low and high", (self.low, self.high))
+        return self
+
+
+class WaveGenerator(_Generator):
+    """y = slope x + sin(frequency x) + N(0, noise^2), x uniform on every interval, rows in order of x."""
+
+    kind: Literal["wave"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """Where x lies, from left to right; each interval has as many rows as the others, give or take one."""
+    slope: float = 0.5
+    frequency: PositiveFloat = 3.0
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _check_intervals(self.intervals)
+        return self
+
+
+class ClustersGenerator(_Generator):
+    """y = f(x) + N(0, noise^2), where f is a random network; training rows in clusters, test rows all along.
+
+    The network is relu, takes [z, z^2] for z = x / unit, has `hidden` layers and draws every weight and bias from
+    N(0, prior_sd^2). The x of the published training rows are uniform on the intervals, those of the published test
+    rows an even grid over `test`.
+    """
+
+    kind: Literal["clusters"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """As for `wave`."""
+    test: Interval
+    hidden: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (100, 100, 100)
+    prior_sd: PositiveFloat = 0.1
+    unit: PositiveFloat = 1.0
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _check_intervals(self.intervals)
+        _check_interval("test", self.test)
+        return self
+
+
+GeneratorConfig = Annotated[LineGenerator | WaveGenerator | ClustersGenerator, Field(discriminator="kind")]
+
+
+def _check_interval(name: str, interval: Interval) -> None:
+    if interval[0] >= interval[1]:
+        raise ValueError(f"{name}: {interval[0]} must be below {interval[1]}")
+
+
+def _check_intervals(intervals: tuple[Interval, ...]) -> None:
+    for interval in intervals:
+        _check_interval("intervals", interval)
+    for left, right in pairwise(intervals):
+        if left[1] > right[0]:
+            raise ValueError(f"intervals: {list(left)} and {list(right)} must be apart and from left to right")

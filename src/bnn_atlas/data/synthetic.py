@@ -1,0 +1,56 @@
+"""Data sets of one input that are made up by a seed.
+
+Noise, inputs and functions come from NumPy's PCG64, and all numbers are rounded to `DECIMALS`, as in a text file, so
+that every machine makes the same ones.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from bnn_atlas.config.synthetic import ClustersGenerator, GeneratorConfig, Interval, LineGenerator, WaveGenerator
+
+DECIMALS = 6
+
+
+def generate(config: GeneratorConfig, rows: int, published_train: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs x [rows, 1] and targets y [rows] of a kind (`bnn_atlas.config.synthetic` says what each is).
+
+    Clusters: the first `published_train` rows are the training rows, in random order, so that the last of them can
+    serve as validation rows; the others are the test rows.
+    """
+    numbers = np.random.default_rng(config.seed)
+    match config:
+        case LineGenerator():
+            x = np.linspace(config.low, config.high, rows).round(DECIMALS)
+            f = config.slope * x
+        case WaveGenerator():
+            x = np.sort(_uniform(numbers, config.intervals, rows))
+            f = config.slope * x + np.sin(config.frequency * x)
+        case ClustersGenerator():
+            train = numbers.permutation(_uniform(numbers, config.intervals, published_train or 0))
+            x = np.concatenate([train, np.linspace(*config.test, rows - len(train)).round(DECIMALS)])
+            f = _random_network(numbers, config, x)
+    y = f + config.noise * numbers.standard_normal(rows)
+    return x[:, None], y.round(DECIMALS)
+
+
+def _uniform(numbers: np.random.Generator, intervals: Sequence[Interval], count: int) -> np.ndarray:
+    """`count` numbers in the intervals, as many in each as in the others, give or take one."""
+    ends = np.array(intervals)[np.arange(count) % len(intervals)]
+    return numbers.uniform(ends[:, 0], ends[:, 1]).round(DECIMALS)
+
+
+def _random_network(numbers: np.random.Generator, config: ClustersGenerator, x: np.ndarray) -> np.ndarray:
+    """Outputs [n] of the network at x [n]."""
+    z = x / config.unit
+    h = np.stack([z, z**2])
+    widths = (2, *config.hidden, 1)
+    for layer, (fan_in, fan_out) in enumerate(pairwise(widths)):
+        weight = config.prior_sd * numbers.standard_normal((fan_out, fan_in))
+        bias = config.prior_sd * numbers.standard_normal((fan_out, 1))
+        h = weight @ h + bias
+        if layer < len(config.hidden):
+            h = np.maximum(h, 0)
+    return h[0]

@@ -1,0 +1,69 @@
+"""Tables for LaTeX: escaping, and the one way to write them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from bnn_atlas.figures.style import scale_note, write_csv
+from bnn_atlas.files import atomic
+from bnn_atlas.provenance import Provenance
+
+SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "×": r"$\times$",
+}  # fmt: skip
+"""Character -> how LaTeX prints it."""
+
+
+class TableOutputs(NamedTuple):
+    """The two files of a table."""
+
+    tex: str | Path
+    csv: str | Path
+
+
+def escape(text: str) -> str:
+    """`text` as LaTeX prints it, on one line."""
+    return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
+
+
+def write_latex(
+    header: Sequence[str],
+    blocks: Sequence[tuple[str, Sequence[Sequence[str]]]],
+    notes: Sequence[str],
+    data: pd.DataFrame,
+    outputs: TableOutputs,
+    provenance: Provenance,
+) -> None:
+    r"""Write a `tabular` for booktabs with its provenance as comments, and the numbers as CSV; both appear together.
+
+    `header` are the heads of the columns, `blocks` titles with rows of cells, all of them LaTeX already; `notes` are
+    plain sentences below the table. The file is for `\input` and needs `\usepackage{booktabs}`. The same numbers give
+    the same bytes. Raises ValueError for a table without numbers.
+    """
+    columns = len(header)
+    lines = [
+        r"% Needs \usepackage{booktabs}.",
+        f"% {provenance.to_json()}",
+        rf"\begin{{tabular}}{{l{'r' * (columns - 1)}}}",
+        r"\toprule",
+        _row(header),
+    ]
+    for title, rows in blocks:
+        lines += [r"\midrule", rf"\multicolumn{{{columns}}}{{l}}{{{title}}} \\", *(_row(cells) for cells in rows)]
+    lines.append(r"\bottomrule")
+    reduced = scale_note(provenance)
+    text = " ".join(escape(note) for note in [*notes, *([f"{reduced.capitalize()}."] if reduced else [])])
+    if text:
+        lines.append(rf"\multicolumn{{{columns}}}{{p{{0.95\linewidth}}}}{{\footnotesize {text}}} \\")
+    lines.append(r"\end{tabular}")
+    with atomic(outputs.tex) as tex, atomic(outputs.csv) as csv:
+        write_csv(csv, data)
+        tex.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"

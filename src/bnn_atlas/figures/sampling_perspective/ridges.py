@@ -1,0 +1,68 @@
+"""Ridge lines of the marginal densities of biases under two priors, drawn by Rcode/bias_ridges.R."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from bnn_atlas.figures import ggplot
+from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+
+def bias_ridges(
+    shown: Sequence[Shown],
+    outputs: FigureOutputs,
+    provenance: Provenance,
+    *,
+    biases_shown: int = 16,
+    weights_shown: int = 3,
+    rcode: Path = ggplot.RCODE,
+) -> None:
+    """Marginal densities of biases, and of a few weights to compare, a ridge line each; a panel per layer.
+
+    `shown` are two runs, such as one with the prior N(0, 1) on all parameters and one whose biases have a flat prior,
+    with `draws`: a subset with the roles bias and weight. At most `biases_shown` and `weights_shown` ridges of a layer
+    are drawn, the first ones; the labels tell the runs apart. A ridge pools the draws of all chains. The prior of the
+    runs that have one for all parameters is a ridge of its own. Raises ValueError for runs that do not fit and for
+    draws that cannot be shown; ggplot.RError from R.
+    """
+    labels = [one.label for one in shown]
+    if len(shown) != 2 or len(set(labels)) != 2:
+        raise ValueError(
+            f"bias_ridges compares two runs under two labels, not {', '.join(labels) or 'none'}; "
+            "name one run (and split) of each prior in its settings"
+        )
+    draws = {one.label: read_named(one.files["draws"]) for one in shown}
+    sds = {one.prior_sd for one in shown if one.prior_sd is not None}
+    ggplot.run(
+        "bias_ridges",
+        [rcode / f"{name}.R" for name in ("theme", "draw", "kernel", "bias_ridges")],
+        _ridges(draws, {"bias": biases_shown, "weight": weights_shown}),
+        outputs,
+        provenance,
+        prior_sd=float(sds.pop()) if len(sds) == 1 else None,
+        remark=remarks({label: some.subset for label, some in draws.items()}),
+    )
+
+
+def _ridges(draws: Mapping[str, NamedDraws], at_most: Mapping[str, int]) -> pd.DataFrame:
+    """Draws of the chosen ridges: run, chain, layer and label (in the order in which they stand), role, value."""
+    parts = []
+    for run, some in draws.items():
+        rows = some.parameters
+        kept = rows["role"].map(at_most) > rows.groupby(["layer", "role"]).cumcount()
+        # Biases before weights; the parameters stand layer by layer already.
+        chosen = rows[kept].sort_values("role", kind="stable")
+        parts.append(some.tidy(chosen.index.to_numpy()).assign(run=run))
+        if not (chosen["role"] == "bias").any():
+            raise ValueError(f"bias_ridges: the draws of {run} hold no bias; give its subset roles: [bias, weight]")
+    ridges = pd.concat(parts, ignore_index=True)
+    return ridges[["run", "chain", "layer", "label", "role", "value"]].assign(
+        **{
+            column: pd.Categorical(ridges[column], ridges[column].unique())
+            for column in ("run", "layer", "label", "role")
+        }
+    )

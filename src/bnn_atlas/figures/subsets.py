@@ -1,0 +1,103 @@
+"""Draws of chosen parameters as arrays, from the tidy table that the subset rule writes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS = 1 << 20
+"""Rows of the table in memory at a time."""
+FIELDS = ("chain", "draw", "value")
+COLUMNS = [*FIELDS, "parameter"]
+
+
+class States(NamedTuple):
+    """Consecutive states of a subset: chain [n], draw [n], values [n, p] of the parameters `names`."""
+
+    names: tuple[str, ...]
+    chain: np.ndarray
+    draw: np.ndarray
+    values: np.ndarray
+
+
+class Subset(NamedTuple):
+    """Draws `values` [c, s, p] of the parameters `names`, chains `chains` [c] and their draws in order."""
+
+    names: tuple[str, ...]
+    chains: np.ndarray
+    values: np.ndarray
+    left_out: tuple[int, ...]
+    """Chains that hold a value that is not finite."""
+
+    @property
+    def remark(self) -> str:
+        """What is left out, in words; empty where nothing is."""
+        return left_out_remark(len(self.left_out), len(self.left_out) + len(self.chains))
+
+
+def left_out_remark(count: int, total: int) -> str:
+    """How many chains of all are not shown and why; empty for none."""
+    return f"{count} of {total} chains left out: not finite" if count else ""
+
+
+def states(path: str | Path, rows: int = ROWS) -> Iterator[States]:
+    """States of a subset table in the order of the file, a bounded number at a time.
+
+    Raises ValueError for a file that does not hold the same parameters in the same order for every draw.
+    """
+    names: tuple[str, ...] = ()
+    rest: list[np.ndarray] = [np.empty(0)] * len(COLUMNS)
+    with pq.ParquetFile(path) as source:
+        if missing := [name for name in COLUMNS if name not in source.schema_arrow.names]:
+            raise ValueError(f"{path}: no column {', '.join(missing)}; a subset has {', '.join(COLUMNS)}")
+        for batch in source.iter_batches(batch_size=rows, columns=COLUMNS):
+            chain, draw, value = (batch.column(name).to_numpy(zero_copy_only=False) for name in FIELDS)
+            text = batch.column("parameter")
+            coded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
+            known = coded.dictionary.to_pylist()
+            if not names:
+                one = int(np.argmax((chain != chain[0]) | (draw != draw[0]))) or len(chain)
+                names = tuple(known[i] for i in coded.indices[:one].to_pylist())
+            place = {name: i for i, name in enumerate(names)}
+            code = np.array([place.get(name, -1) for name in known])[coded.indices.to_numpy()]
+            columns = [np.concatenate(parts) for parts in zip(rest, (chain, draw, value, code), strict=True)]
+            whole = len(columns[0]) // len(names) * len(names)
+            rest = [column[whole:] for column in columns]
+            chain, draw, value, code = (column[:whole].reshape(-1, len(names)) for column in columns)
+            if (code != np.arange(len(names))).any() or (chain != chain[:, :1]).any() or (draw != draw[:, :1]).any():
+                raise ValueError(f"{path}: not every draw has {', '.join(names[:3])}, ... in one order; make it again")
+            yield States(names, chain[:, 0].astype(np.int64), draw[:, 0].astype(np.int64), value)
+    if len(rest[0]):
+        raise ValueError(f"{path}: the last draw has {len(rest[0])} of {len(names)} parameters; make it again")
+
+
+def read_subset(path: str | Path) -> Subset:
+    """All draws of a subset, in order of chains and draws; chains that are not finite throughout are left out.
+
+    Raises ValueError for a table without draws, with chains of different lengths, or with no finite chain.
+    """
+    parts = list(states(path))
+    if not parts:
+        raise ValueError(f"{path}: there are no draws; choose other parameters or a run that has finished")
+    chain, draw, values = (np.concatenate([getattr(part, name) for part in parts]) for name in States._fields[1:])
+    chains, lengths = np.unique(chain, return_counts=True)
+    if lengths.min() != lengths.max():
+        raise ValueError(f"{path}: chains have {lengths.min()} to {lengths.max()} draws; a subset has equally many")
+    cube = values[np.lexsort((draw, chain))].reshape(len(chains), lengths[0], -1).astype(np.float64)
+    finite = np.isfinite(cube).all(axis=(1, 2))
+    if not finite.any():
+        raise ValueError(f"{path}: every chain holds values that are not finite; look at the run's diagnostics")
+    return Subset(parts[0].names, chains[finite], cube[finite], tuple(chains[~finite].tolist()))
+
+
+def locate(subset: Subset, names: tuple[str, ...], path: str | Path) -> np.ndarray:
+    """Draws [c, s, k] of the parameters `names`; ValueError names those that the subset lacks."""
+    if missing := [name for name in names if name not in subset.names]:
+        raise ValueError(
+            f"{path}: no parameter {', '.join(missing)}; it has {', '.join(subset.names[:8])}. "
+            "Widen the figure's subset"
+        )
+    return subset.values[:, :, [subset.names.index(name) for name in names]]

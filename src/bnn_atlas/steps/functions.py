@@ -1,0 +1,148 @@
+"""The functions that some draws of a pool stand for, at test rows or on a line."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bnn_atlas.config.figures import FunctionsConfig
+from bnn_atlas.data.split_data import SplitData
+from bnn_atlas.metrics.functions import FunctionDraws, FunctionsError, save_functions
+from bnn_atlas.metrics.predictive import CLASS_BYTES, REGRESSION_BYTES, classification_terms
+from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.steps.predict import Predictor
+from bnn_atlas.steps.problem import Problem, load_problem
+from bnn_atlas.traces.draws import Draws
+from bnn_atlas.traces.pool import open_pool
+from bnn_atlas.traces.subset import Selection
+
+log = logging.getLogger(__name__)
+
+LOT_BYTES = 256 * 2**20
+"""Of draws and what their predictions need at all inputs, taken at once."""
+LARGEST_BYTES = 2 * 2**30
+"""Of the functions that are kept."""
+
+
+def functions(
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    destination: str | Path,
+    *,
+    posterior: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> None:
+    """Evaluate draws of a pooled trace as `settings` (a `FunctionsConfig` in plain values) say, and write them (.npz).
+
+    Raises:
+        FunctionsError: a line for rows that are not one number, no test rows, or more values than memory should hold.
+    """
+    problem = load_problem(dataset, split, posterior)
+    found = evaluate(problem, open_pool(pool), FunctionsConfig.model_validate(settings))
+    if lost := int(found.divergent.sum()):
+        log.warning("%d of %d draws are not finite and stay NaN", lost, found.divergent.size)
+    save_functions(destination, found)
+
+
+def evaluate(problem: Problem, pool: Draws, config: FunctionsConfig) -> FunctionDraws:
+    """Functions of the chosen chains and draws at the chosen inputs; raises as `functions`.
+
+    Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, beside that of the predictor.
+    """
+    rows = problem.split
+    x, y = _inputs(rows, config)
+    chosen = _chosen(pool, config)
+    classes = len(rows.classes)
+    shape = (chosen.chains, chosen.draws, len(x))
+    _check_size(shape, classes)
+    divergent = np.zeros(shape[:2], dtype=bool)
+    arrays = {name: np.empty((*shape, *(classes,) * (classes > 0)), np.float32) for name in _names(classes)}
+    for chains, draws, valid, values in _values(problem, chosen, x, classes):
+        divergent[chains, draws] = ~valid
+        for name, array in arrays.items():
+            array[chains, draws] = values[name]
+    table = rows.kind == "table"
+    return FunctionDraws(
+        x if np.issubdtype(x.dtype, np.integer) else np.asarray(x, np.float64),
+        chosen.chain_ids,
+        chosen.draw_ids,
+        divergent,
+        y=y,
+        train_x=rows.x_fit if table else None,
+        train_y=rows.y_fit if table else None,
+        **arrays,
+    )
+
+
+def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.ndarray | None]:
+    """Standardised inputs [n, ...], and their targets [n] where they are test rows."""
+    if config.inputs == "line":
+        if rows.shape != (1,):
+            raise FunctionsError(
+                f"inputs 'line' needs a data set of one input; a row of this one has the shape {list(rows.shape)}: use "
+                "inputs 'test'"
+            )
+        return np.linspace(config.low, config.high, config.points)[:, None], None
+    count = len(rows.split.test)
+    if not count:
+        raise FunctionsError("inputs 'test' needs test rows: give the split a test share above 0")
+    chosen = _evenly(count, config.rows)
+    return rows.x_test[chosen], rows.y_test[chosen]
+
+
+def _chosen(pool: Draws, config: FunctionsConfig) -> Selection:
+    which = np.arange(pool.chains)[: config.chains]
+    return Selection(pool, which, _evenly(pool.draws, config.draws), np.arange(pool.size))
+
+
+def _evenly(total: int, count: int | None) -> np.ndarray:
+    """At most `count` of the numbers below `total`, evenly spaced from the first to the last; all for None."""
+    return np.linspace(0, total - 1, min(count or total, total)).round().astype(np.intp)
+
+
+def _check_size(shape: tuple[int, int, int], classes: int) -> None:
+    size = 4 * (classes or 2) * int(np.prod(shape, dtype=np.int64))
+    if size > LARGEST_BYTES:
+        raise FunctionsError(
+            f"functions of {shape[0]} chains x {shape[1]} draws at {shape[2]} inputs are {size / 2**30:.3g} GiB, more "
+            f"than {LARGEST_BYTES / 2**30:.3g}: lower chains, draws, rows or points of the figure's section functions"
+        )
+
+
+def _names(classes: int) -> tuple[str, ...]:
+    return ("probabilities",) if classes else ("mean", "scale")
+
+
+def _values(
+    problem: Problem, chosen: Selection, x: np.ndarray, classes: int
+) -> Iterator[tuple[slice, slice, np.ndarray, dict[str, np.ndarray]]]:
+    """(chains, draws, which of them are finite [c, s], values [c, s, n, ...] by name) for one lot after another."""
+    predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
+    each = 3 * chosen.size * chosen.dtype.itemsize + len(x) * (CLASS_BYTES * classes or REGRESSION_BYTES)
+    lot = max(1, LOT_BYTES // each)
+    block = 0
+    for chains, draws, array in chosen.batches(lot * chosen.size * chosen.dtype.itemsize):
+        theta = array.reshape(-1, chosen.size)
+        block = block or len(theta)  # the first lot is the largest; one size compiles once
+        filled = np.concatenate([theta, np.repeat(theta[:1], block - len(theta), axis=0)])
+        valid, values = _finite(predictor(filled, x), len(x))
+        valid &= np.isfinite(filled).all(axis=1)
+        for value in values.values():
+            value[~valid] = np.nan
+        lead = array.shape[:2]
+        kept = {name: value[: len(theta)].reshape(*lead, *value.shape[1:]) for name, value in values.items()}
+        yield chains, draws, valid[: len(theta)].reshape(lead), kept
+
+
+def _finite(prediction: Predictive, rows: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Which draws have finite predictions [b], and the predictions as float32."""
+    if prediction.log_probs is not None:
+        terms = classification_terms(prediction, None, rows)
+        return terms.valid, {"probabilities": np.array(terms.functions, np.float32)}
+    with np.errstate(over="ignore"):  # too large for float32 is not finite
+        mean, scale = (np.array(leaf, np.float32) for leaf in (prediction.mean, prediction.scale))
+    valid = (np.isfinite(mean) & np.isfinite(scale) & (scale > 0)).all(axis=1)
+    return np.asarray(valid), {"mean": mean, "scale": scale}

@@ -1,0 +1,69 @@
+"""Studies, tables and claims made from a few numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bnn_atlas.claims.plan import ClaimedStudy
+from bnn_atlas.claims.verdict import Judgement, judge
+from bnn_atlas.metrics.tables import Row, read_table, write_table
+
+CLAIM: dict[str, Any] = {
+    "section": "Table 1",
+    "statement": "The error is 0.5",
+    "metric": "rmse",
+    "runs": ["mile"],
+    "relation": "equals",
+    "paper_value": 0.5,
+    "tolerance": 0.25,
+}
+COMPARISON = {"paper_value": None, "tolerance": None, "relation": "less_than", "than": {"runs": ["ensemble"]}}
+
+
+def planned(entry: str, point: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    return {"entry": entry, "point": point or {}, "dataset": "airfoil", "splits": 1, "reductions": []} | changes
+
+
+RUNS = {
+    **{f"mile-seed{seed}": planned("mile", {"seed": seed}) for seed in (1, 2, 3)},
+    **{f"ensemble-seed{seed}": planned("ensemble", {"seed": seed}) for seed in (1, 2, 3)},
+    "single": planned("single"),
+}
+
+
+def claimed(*claims: dict[str, Any], runs: dict[str, Any] | None = None, **changes: Any) -> ClaimedStudy:
+    """A study with claims `c0`, `c1`, ..., each `CLAIM` apart from its changes."""
+    full = {f"c{i}": CLAIM | claim for i, claim in enumerate(claims)}
+    plain = {
+        "name": "small",
+        "title": "A study",
+        "scale": "laptop",
+        "claims": {"paper": "Nobody, 2000", "claims": full},
+        "runs": RUNS if runs is None else runs,
+        "scales": {"mile": {"laptop": 10, "paper": 1000}, "gone": {"paper": 10}},
+    }
+    return ClaimedStudy.model_validate(plain | changes)
+
+
+def row(run: str, value: float, **changes: Any) -> Row:
+    fields: dict[str, Any] = {
+        "study": "small", "run": run, "scale": "laptop", "split": 0, "dataset": "airfoil", "model": "mlp",
+        "method": "mclmc", "chains": 10, "draws": 100, "metric": "rmse", "value": value,
+    }  # fmt: skip
+    return Row(**{**fields, **changes})
+
+
+def seeds(entry: str, *values: float, **changes: Any) -> list[Row]:
+    return [row(f"{entry}-seed{seed}", value, **changes) for seed, value in enumerate(values, 1)]
+
+
+def table(folder: Path, rows: list[Row]) -> pd.DataFrame:
+    """The rows as a table that was written and read again."""
+    write_table(folder / "small.parquet", rows)
+    return read_table(folder / "small.parquet")
+
+
+def judged(folder: Path, rows: list[Row], study: ClaimedStudy) -> Judgement:
+    """The study's first claim."""
+    return judge("c0", study, table(folder, rows))

@@ -1,0 +1,23 @@
+"""Metric tables with the scores that comparisons plot."""
+
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.tables import Row, write_table
+from tests.figures.shown import shown
+
+
+def scored(folder: Path, run: str, lppd: float, error: float, **changes: Any) -> Shown:
+    """A run with its LPPD and its RMSE or accuracy."""
+    split = changes.get("split", 0)
+    file = folder / f"{run}-{split}.parquet"
+    one = shown(run, {"table": file}, **changes)
+    common: dict[str, Any] = {
+        "study": "s", "run": run, "scale": "demo", "split": split, "dataset": one.dataset, "model": one.model,
+        "method": one.method, "chains": 4, "draws": 100,
+    }  # fmt: skip
+    name = "rmse" if one.task == "regression" else "accuracy"
+    rows = [("lppd", lppd), ("lppd_chain_mean", lppd - 1), (name, error), (f"{name}_original_units", 3 * error)]
+    write_table(file, [Row(**common, metric=metric, value=value) for metric, value in rows])
+    return one

@@ -1,0 +1,85 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.r_setup import available
+from bnn_atlas.figures.sampling_perspective.ridges import bias_ridges
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.layered_subsets import write_draws
+from tests.figures.shown import shown
+
+Outputs = Callable[[str], FigureOutputs]
+needs_r = pytest.mark.skipif(available() is not None, reason=str(available()))
+NAMES = [
+    *(f"layer0.weight[0,{j}]" for j in range(4)), *(f"layer0.bias[{j}]" for j in range(3)),
+    *(f"layer1.weight[0,{j}]" for j in range(2)), "layer1.bias[0]", "log_sigma",
+]  # fmt: skip
+
+
+def values(bias_sd: float, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: (bias_sd if "bias" in name else 1.0) * rng.normal(size=(4, 200)) for name in NAMES}
+
+
+def runs(folder: Path, flat: dict[str, np.ndarray], penalised: dict[str, np.ndarray]) -> list[Shown]:
+    first = write_draws(folder / "penalised.parquet", penalised)
+    second = write_draws(folder / "flat.parquet", flat)
+    return [
+        shown("p", {"draws": first}, label="N(0, 1) on biases"),
+        shown("f", {"draws": second}, label="flat", prior_sd=None),
+    ]
+
+
+@needs_r
+def test_ridges_are_the_densities_of_both_runs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    pair = runs(tmp_path, values(3.0), values(1.0, 1))
+    bias_ridges(pair, outputs("a"), provenance, biases_shown=2, weights_shown=1)
+    table = pd.read_csv(outputs("a").csv)
+    order = table.drop_duplicates(["layer", "label"]).groupby("layer")["label"].agg(list).to_dict()
+    assert order == {"layer 1": ["b1[1]", "b1[2]", "W1[1,1]", "prior"], "layer 2": ["b2[1]", "W2[1,1]", "prior"]}
+    for (_, label, run), ridge in table.groupby(["layer", "label", "run"]):
+        inside = 1 - ridge["below"].iloc[0] - ridge["above"].iloc[0]
+        step = np.diff(ridge["x"])[0]
+        assert ridge["density"].sum() * step == pytest.approx(inside, abs=0.02), (label, run)
+        mean = np.average(ridge["x"], weights=ridge["density"])
+        spread = np.sqrt(np.average((ridge["x"] - mean) ** 2, weights=ridge["density"]))
+        expected = 3.0 if run == "flat" and label.startswith("b") else 1.0
+        assert spread == pytest.approx(expected, rel=0.2), (label, run)
+    prior = table[table["label"] == "prior"]
+    assert prior["run"].unique().tolist() == ["prior N(0, 1²)"]
+    np.testing.assert_allclose(prior["density"], np.exp(-(prior["x"] ** 2) / 2) / np.sqrt(2 * np.pi), rtol=1e-3)
+
+
+@needs_r
+def test_a_bias_that_runs_away_is_counted_and_does_not_set_the_axis(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    far = values(1.0)
+    far["layer0.bias[1]"][0] -= 1e4
+    bias_ridges(runs(tmp_path, far, values(1.0, 1)), outputs("a"), provenance)
+    layer = pd.read_csv(outputs("a").csv).query("layer == 'layer 1'")
+    assert -8 < layer["x"].min() < -1.5
+    below = layer.drop_duplicates(["label", "run"]).set_index(["label", "run"])["below"]
+    assert below["b1[2]", "flat"] == pytest.approx(0.25, abs=0.01)
+    assert below.drop([("b1[2]", "flat")]).max() < 0.02
+
+
+def test_runs_that_do_not_fit_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    weights = {name: some for name, some in values(1.0).items() if "weight" in name}
+    endless = {name: np.where(np.arange(200) == 3, np.inf, some) for name, some in values(1.0).items()}
+    pair = runs(tmp_path / "a", values(1.0), values(1.0))
+    for given, says in (
+        ([], "two labels, not none"),
+        (pair[:1], "two labels"),
+        ([pair[0], pair[1]._replace(label=pair[0].label)], "two labels"),
+        (runs(tmp_path / "b", weights, values(1.0)), "flat hold no bias"),
+        (runs(tmp_path / "c", endless, values(1.0)), "every chain holds values that are not finite"),
+        (runs(tmp_path / "d", {n: v[:, :1] for n, v in values(1.0).items()}, values(1.0)), "chains of one draw"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            bias_ridges(given, outputs("a"), provenance)

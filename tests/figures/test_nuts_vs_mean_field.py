@@ -1,0 +1,69 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.sampling_perspective.two_weights import nuts_vs_mean_field
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+from tests.figures.subset_files import write_subset
+
+Outputs = Callable[[str], FigureOutputs]
+NAMES = ("layer0.weight[0,0]", "layer1.weight[0,0]", "log_sigma")
+
+
+def runs(folder: Path, chains: int = 12, draws: int = 300, fits: int = 2, noise: float = 0.05) -> list[Shown]:
+    """Draws with product 1 along both branches, and normal ones at (1, 1) and, from a second fit, at (-1, -1)."""
+    rng = np.random.default_rng(0)
+    found = []
+    for sd, spread in ((0.1, 0.1), (1.0, 0.5)):
+        first = np.exp(rng.normal(0, spread, (chains, draws))) * rng.choice([-1, 1], (chains, 1))
+        second = rng.normal(1, noise, (chains, draws)) / first
+        fit = rng.normal(1, noise, (fits, 100, 2)) * np.resize([1, -1], (fits, 1, 1))
+        for method, pair in (("nuts", np.stack([first, second], axis=2)), ("mean_field", fit)):
+            values = np.concatenate([pair, rng.normal(-1, 0.1, (*pair.shape[:2], 1))], axis=2)
+            file = write_subset(folder / f"{method}{sd}.parquet", NAMES, values)
+            found.append(shown(f"{method}-{sd}", {"draws": file}, method=method, prior_sd=sd, hidden=(1,)))
+    return found
+
+
+def test_two_branches_and_one_blob(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        nuts_vs_mean_field(runs(tmp_path), outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
+    assert read_provenance(outputs("a").png) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    assert list(dict.fromkeys(table["prior_sd"])) == [1.0, 0.1]
+    for _, panel in table.groupby("prior_sd"):
+        nuts = panel[(panel["method"] == "nuts") & (panel["share"] == 0.5)]
+        assert nuts["x"].min() < -0.5
+        assert nuts["x"].max() > 0.5
+        assert np.median(nuts["x"] * nuts["y"]) == pytest.approx(1, abs=0.15)
+        blob = panel[panel["method"] == "mean_field"]
+        np.testing.assert_allclose(blob[["x", "y"]].mean(), 1, atol=0.05)
+        assert blob["x"].min() > 0.5
+
+
+def test_few_draws_and_a_wide_blob_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    nuts_vs_mean_field(runs(tmp_path, 2, 20, 1, 0.4), outputs("a"), provenance)
+    nuts_vs_mean_field(runs(tmp_path)[:2], outputs("b"), provenance)
+    assert set(pd.read_csv(outputs("b").csv)["prior_sd"]) == {0.1}
+
+
+def test_bad_runs_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    good = runs(tmp_path, 2, 20)
+    for bad, says in (
+        ([], "no runs to draw"),
+        (good[:3], "prior scale 1 has a run by nuts only"),
+        ([*good, good[0]], r"prior scale 0\.1 has two runs by nuts"),
+        ([good[0]._replace(prior_sd=None)], "has no prior with one standard deviation"),
+        ([good[0]._replace(method="hmc")], "compares nuts with mean_field"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            nuts_vs_mean_field(bad, outputs("a"), provenance)

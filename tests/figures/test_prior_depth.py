@@ -1,0 +1,105 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.sampling_perspective.prior_depth import prior_depth, prior_depth_table
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.score_files import scored
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def grid(
+    folder: Path, datasets: tuple[str, ...] = ("airfoil", "energy"), depths: tuple[int, ...] = (1, 2, 3),
+    scales: tuple[float, ...] = (0.1, 1, 10), seeds: tuple[int, ...] = (1,),
+) -> list[Shown]:  # fmt: skip
+    runs = []
+    for i, dataset in enumerate(datasets):
+        for depth in depths:
+            for scale in scales:
+                for seed in seeds:
+                    point = {"dataset": dataset, "prior.scale": scale, "seed": seed}
+                    lppd = 0.5 * i + 0.1 * depth - 0.3 * np.log10(scale) ** 2 + 0.01 * seed
+                    runs.append(
+                        scored(
+                            folder, f"{dataset}-{depth}-{scale}-{seed}", lppd, 0.3 - 0.1 * lppd, dataset=dataset,
+                            hidden=(16,) * depth, point=point, prior_sd=None,
+                        )
+                    )  # fmt: skip
+    return runs
+
+
+def test_files_hold_the_grid(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = grid(tmp_path, depths=(1, 2), seeds=(1, 2, 3))
+    for folder in ("a", "b"):
+        prior_depth(runs, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
+    assert read_provenance(outputs("a").png) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    assert len(table) == 2 * 2 * 2 * 3
+    lppd = table[(table["dataset"] == "energy") & (table["metric"] == "lppd") & (table["depth"] == 2)]
+    assert list(lppd["scale"]) == [0.1, 1, 10]
+    np.testing.assert_allclose(lppd["mean"], 0.5 + 0.2 - np.array([0.3, 0, 0.3]) + 0.02)
+    np.testing.assert_allclose(lppd["sd"], 0.01)
+    assert set(table["repetitions"]) == {3}
+
+
+def test_settings_that_were_not_run_are_gaps(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = [run for run in grid(tmp_path) if run.run != "energy-2-1-1"]
+    table = prior_depth_table(runs)
+    gap = table[table["repetitions"] == 0]
+    assert list(zip(gap["dataset"], gap["metric"], gap["depth"], gap["scale"], strict=True)) == [
+        ("energy", "lppd", 2, 1), ("energy", "rmse", 2, 1),
+    ]  # fmt: skip
+    assert gap["mean"].isna().all()
+    prior_depth(runs, outputs("a"), provenance)
+
+
+def test_ensembles_stand_beside_the_samples(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = grid(tmp_path, datasets=("airfoil",))
+    runs += [
+        scored(tmp_path, f"de-{depth}", -1.0 + depth / 10, 0.4, method="deep_ensemble", hidden=(16,) * depth)
+        for depth in (1, 2, 3)
+    ]
+    table = prior_depth_table(runs)
+    ensembles = table[(table["method"] == "deep_ensemble") & (table["metric"] == "lppd")]
+    assert list(ensembles["scale"]) == [1, 1, 1]
+    np.testing.assert_allclose(ensembles["mean"], [-0.9, -0.8, -0.7])
+    prior_depth(runs, outputs("a"), provenance)
+
+
+def test_wild_and_undefined_values_stay_in_the_table(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = grid(tmp_path)
+    runs[0] = scored(tmp_path, runs[0].run, -np.inf, 80.0, **changed(runs[0]))
+    runs[1] = scored(tmp_path, runs[1].run, -35.0, np.nan, **changed(runs[1]))
+    prior_depth(runs, outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    assert table["mean"].min() == -np.inf
+    assert {-35.0, 80.0} <= set(table["mean"])
+    assert (table["mean"].isna() & (table["repetitions"] == 1)).sum() == 1
+
+
+def test_one_setting_and_many_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    prior_depth(grid(tmp_path, ("airfoil",), (1,), (1.0,)), outputs("a"), provenance)
+    prior_depth(grid(tmp_path, tuple("abcde"), (0, 1), (0.1, 10)), outputs("b"), provenance)
+    assert pd.read_csv(outputs("b").csv)["dataset"].nunique() == 5
+
+
+def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
+    runs = grid(tmp_path, ("airfoil",), (1,))
+    with pytest.raises(ValueError, match="has no prior scale"):
+        prior_depth_table([*runs, runs[0]._replace(point={}, prior_sd=None)])
+    other = scored(tmp_path, "nuts", 0.1, 0.1, method="nuts")
+    with pytest.raises(ValueError, match="one sampling method over prior scales, not mclmc, nuts"):
+        prior_depth_table([*runs, other])
+
+
+def changed(run: Shown) -> dict:
+    return {name: getattr(run, name) for name in ("dataset", "hidden", "point", "prior_sd")}

@@ -1,0 +1,88 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.sampling_perspective.ensembles import comparison_table, sampling_vs_ensemble
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.score_files import scored
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def pairs(folder: Path, datasets: tuple[str, ...] = ("airfoil", "energy"), seeds: int = 3) -> list[Shown]:
+    runs = []
+    for i, dataset in enumerate(datasets):
+        task = "classification" if dataset in ("ionosphere", "fashion") else "regression"
+        for method, gain in (("mclmc", 0.3), ("deep_ensemble", 0.0)):
+            for seed in range(seeds):
+                lppd = 0.2 * i + gain + 0.02 * seed
+                runs.append(
+                    scored(
+                        folder, f"{dataset}-{method}-{seed}", lppd, 0.5 - 0.2 * lppd, dataset=dataset, method=method,
+                        task=task, likelihood="heteroscedastic" if task == "regression" else "categorical",
+                    )
+                )  # fmt: skip
+    return runs
+
+
+def test_files_hold_runs_and_means(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = pairs(tmp_path, ("airfoil", "energy", "ionosphere", "fashion"))
+    for folder in ("a", "b"):
+        sampling_vs_ensemble(runs, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
+    assert read_provenance(outputs("a").pdf) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    means = table[(table["kind"] == "mean") & (table["row"] == "energy") & (table["metric"] == "lppd")]
+    assert list(means["method"]) == ["mclmc", "deep_ensemble"]
+    np.testing.assert_allclose(means["value"], [0.52, 0.22])
+    np.testing.assert_allclose(means["sd"], 0.02)
+    assert (table["kind"] == "run").sum() == 4 * 2 * 3 * 2
+    assert set(table.loc[table["task"] == "classification", "metric"]) == {"lppd", "accuracy"}
+
+
+def test_settings_of_one_data_set_are_rows_of_their_own(tmp_path: Path) -> None:
+    runs = pairs(tmp_path, ("airfoil", "energy"), 1)
+    runs += [scored(tmp_path, "wide", 0.4, 0.1, model="mlp 64x64 relu", hidden=(64, 64), likelihood="heteroscedastic")]
+    runs += [scored(tmp_path, "same", 0.4, 0.1, likelihood="learned_noise")]
+    assert list(comparison_table(runs)[1]["row"].unique()) == [
+        "airfoil\n16×16, noise per row", "energy", "airfoil\n64×64, noise per row", "airfoil\n16×16, one noise level",
+    ]  # fmt: skip
+
+
+def test_splits_are_repetitions(tmp_path: Path) -> None:
+    runs = pairs(tmp_path, ("airfoil",), 1) + [
+        scored(tmp_path, f"airfoil-{method}-0", 0.9, 0.1, method=method, split=1, likelihood="heteroscedastic")
+        for method in ("mclmc", "deep_ensemble")
+    ]
+    means = comparison_table(runs)[1]
+    assert list(means["repetitions"]) == [2, 2, 2, 2]
+
+
+def test_gaps_and_wild_values_are_shown(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = [run for run in pairs(tmp_path, tuple("abcd")) if not run.run.startswith("b-deep")]
+    runs[0] = scored(tmp_path, runs[0].run, -np.inf, np.nan, dataset="a", likelihood="heteroscedastic")
+    sampling_vs_ensemble(runs, outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    means = table[(table["kind"] == "mean") & (table["row"] == "a") & (table["method"] == "mclmc")]
+    assert means["value"].iloc[0] == -np.inf
+    assert np.isnan(means["value"].iloc[1])
+
+
+def test_one_run_of_each_is_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    sampling_vs_ensemble(pairs(tmp_path, ("airfoil",), 1), outputs("a"), provenance)
+    assert pd.read_csv(outputs("a").csv)["sd"].isna().all()
+
+
+def test_one_side_alone_is_refused(tmp_path: Path) -> None:
+    runs = pairs(tmp_path, ("airfoil",), 1)
+    with pytest.raises(ValueError, match="hold no ensemble; list both"):
+        comparison_table(runs[:1])
+    with pytest.raises(ValueError, match="hold ensembles only; list both"):
+        comparison_table(runs[1:])

@@ -1,0 +1,103 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures import subsets
+from bnn_atlas.figures.covariances import correlations, covariances
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.sampling_perspective.weight_covariance import weight_covariance
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+from tests.figures.subset_files import write_subset
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def names(inputs: int, *hidden: int) -> list[str]:
+    parameters = []
+    for layer, (fan_in, fan_out) in enumerate(zip((inputs, *hidden), (*hidden, 1), strict=True)):
+        parameters.append(Parameter(f"layer{layer}.weight", (fan_out, fan_in), "weight", layer, fan_in, fan_out))
+        parameters.append(Parameter(f"layer{layer}.bias", (fan_out,), "bias", layer, fan_in, fan_out))
+    return Layout((*parameters, Parameter("log_sigma", (), "scale", None, 1, 1))).names()
+
+
+def draws(size: int, chains: int = 4, count: int = 100) -> np.ndarray:
+    """Draws far from 0, correlated within chains, whose means differ between chains."""
+    rng = np.random.default_rng(0)
+    mix = rng.normal(size=(size, size)) / np.sqrt(size) + np.eye(size)
+    return 50 + rng.normal(0, 1, (chains, 1, size)) + 0.2 * rng.normal(size=(chains, count, size)) @ mix
+
+
+def network(folder: Path, inputs: int, *hidden: int, chains: int = 4, count: int = 100) -> Shown:
+    name = "x".join(map(str, hidden))
+    labels = names(inputs, *hidden)
+    file = write_subset(folder / f"{name}.parquet", labels, draws(len(labels), chains, count))
+    return shown(name, {"draws": file}, hidden=hidden, chains=chains)
+
+
+def test_covariances_are_numpys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = draws(7)
+    values[2, 5, 3] = np.nan
+    file = write_subset(tmp_path / "draws.parquet", names(2, 1)[:3] + list("abcd"), values, [3, 4, 5, 6])
+    monkeypatch.setattr(subsets.states, "__defaults__", (30,))
+    found = covariances(file)
+    kept = values[[0, 1, 3]]
+    assert (found.chains, found.draws, found.left_out) == (3, 300, 1)
+    np.testing.assert_allclose(found.pooled, np.cov(kept.reshape(-1, 7).T), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        found.within, np.mean([np.cov(chain.T) for chain in kept], axis=0), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(correlations(found.pooled), np.corrcoef(kept.reshape(-1, 7).T), rtol=1e-8, atol=1e-10)
+
+
+def test_a_parameter_that_does_not_vary_has_no_correlation(tmp_path: Path) -> None:
+    values = draws(4)
+    values[:, :, 1] = 50.3
+    found = correlations(covariances(write_subset(tmp_path / "draws.parquet", list("abcd"), values)).pooled)
+    assert np.isnan(found[1]).all()
+    assert np.isnan(found).sum() == 7
+
+
+def test_matrices_of_several_runs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = [network(tmp_path, 5, 4), network(tmp_path, 2, 6, 4)]
+    for folder in ("a", "b"):
+        weight_covariance(runs, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
+    assert read_provenance(outputs("a").png) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    small = table[table["run"] == "4"]
+    size = len(names(5, 4))
+    assert len(small) == size * (size + 1) // 2
+    flat = draws(size).reshape(-1, size)
+    one = small[(small["row"] == "W1[1,1]") & (small["column"] == "b2[1]")].iloc[0]
+    place = names(5, 4).index("layer1.bias[0]")
+    assert one["covariance_pooled"] == pytest.approx(np.cov(flat.T)[0, place], rel=1e-3)
+    assert one["correlation_pooled"] == pytest.approx(np.corrcoef(flat.T)[0, place], rel=1e-3)
+    within = np.mean([np.cov(chain.T) for chain in draws(size)], axis=0)[0, place]
+    assert one["covariance_within_chains"] == pytest.approx(within, rel=1e-3)
+
+
+def test_one_chain_has_one_row(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    weight_covariance([network(tmp_path, 5, 16, chains=1, count=20)], outputs("a"), provenance)
+    assert list(pd.read_csv(outputs("a").csv).columns)[4:] == ["covariance_one_chain", "correlation_one_chain"]
+
+
+def test_bad_tables_are_refused_in_words(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:
+    for values, says in (
+        (np.ones((2, 1, 2)), "one draw per chain has no covariance"),
+        (np.full((2, 5, 2), np.nan), "every chain holds values that are not finite"),
+        (np.ones((0, 5, 2)), "there are no draws"),
+        (np.ones((1, 2, 1501)), "1501 parameters"),
+    ):
+        labels = [f"w[{i}]" for i in range(values.shape[2])]
+        with pytest.raises(ValueError, match=says):
+            covariances(write_subset(tmp_path / "draws.parquet", labels, values))
+    with pytest.raises(ValueError, match="no runs to draw"):
+        weight_covariance([], outputs("a"), provenance)

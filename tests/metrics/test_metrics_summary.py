@@ -1,0 +1,131 @@
+"""Pooling over seeds and splits: what is a repetition, what is not, and that nothing is left out."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.metrics.summary import SCHEMA, GridPoint, point_text, summarise, write_summary
+from bnn_atlas.metrics.tables import Row, TableError, read_table, write_table
+
+RUNS = {
+    f"grid-scale{scale}-seed{seed}": GridPoint("grid", {"prior.scale": scale, "seed": seed})
+    for scale in (0.1, 1.0)
+    for seed in (1, 2, 3)
+} | {"single": GridPoint("single", {})}
+
+
+def row(run: str, value: float, **changes: Any) -> Row:
+    fields: dict[str, Any] = {
+        "study": "small", "run": run, "scale": "laptop", "split": 0, "dataset": "airfoil", "model": "mlp",
+        "method": "mclmc", "chains": 10, "draws": 100, "metric": "rmse", "value": value,
+    }  # fmt: skip
+    return Row(**{**fields, **changes})
+
+
+def pooled(folder: Path, rows: list[Row]) -> pd.DataFrame:
+    write_table(folder / "table.parquet", rows)
+    return summarise(read_table(folder / "table.parquet"), RUNS)
+
+
+def test_seeds_and_splits_are_pooled_and_grid_points_are_not(tmp_path: Path) -> None:
+    values = np.array([0.1, 0.2, 0.6, 0.7])
+    rows = [
+        *(row(f"grid-scale0.1-seed{seed}", v) for seed, v in zip((1, 2, 3), values, strict=False)),
+        row("grid-scale0.1-seed3", values[3], split=1),
+        row("grid-scale1.0-seed1", 5.0),
+        row("single", 7.0),
+    ]
+    first, second, third = pooled(tmp_path, rows).to_dict("records")
+    assert [(r["entry"], r["point"], r["n"]) for r in (first, second, third)] == [
+        ("grid", "prior.scale=0.1", 4), ("grid", "prior.scale=1.0", 1), ("single", "", 1),
+    ]  # fmt: skip
+    assert first["mean"] == pytest.approx(values.mean())
+    assert first["sd"] == pytest.approx(values.std(ddof=1))
+    assert first["standard_error"] == pytest.approx(values.std(ddof=1) / 2)
+    assert (first["min"], first["max"]) == (0.1, 0.7)
+    assert (second["mean"], second["not_finite"]) == (5.0, 0)
+    assert math.isnan(second["sd"])
+    assert math.isnan(second["standard_error"])
+
+
+def test_sets_and_metrics_are_apart(tmp_path: Path) -> None:
+    rows = [row("single", 1.0), row("single", 2.0, dataset="airfoil/far"), row("single", 3.0, metric="lppd")]
+    assert pooled(tmp_path, rows)["mean"].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_all_chains_and_draws_are_taken_and_the_lppd_by_chains_is_kept(tmp_path: Path) -> None:
+    rows = [
+        *(row("single", c / 10, metric="lppd_cumulative_chains", chains=c) for c in (1, 2, 10)),
+        *(row("single", s / 10, metric="lppd_cumulative_draws", draws=s) for s in (1, 100)),
+        row("single", 0.5, chains=3, metric="other"),
+        row("single", 0.7, chains=10, metric="other"),
+        row("single", 0.6, chains=10, draws=50, metric="other"),
+    ]
+    found = pooled(tmp_path, rows)
+    assert found[["metric", "chains", "draws", "mean"]].values.tolist() == [
+        ["lppd_cumulative_chains", 1, 100, 0.1],
+        ["lppd_cumulative_chains", 2, 100, 0.2],
+        ["lppd_cumulative_chains", 10, 100, 1.0],
+        ["other", 10, 100, 0.7],
+    ]
+
+
+def test_a_seed_with_an_excluded_chain_is_still_pooled(tmp_path: Path) -> None:
+    seeds = [f"grid-scale0.1-seed{seed}" for seed in (1, 2)]
+    rows = [row(seeds[0], 0.5), row(seeds[1], 0.7, chains=9)]
+    for c in (1, 9, 10):
+        rows += [row(r, 0.1, metric="lppd_cumulative_chains", chains=c) for r in seeds[: 1 if c == 10 else 2]]
+    found = pooled(tmp_path, rows)
+    assert found["n"].tolist() == [2, 2, 2, 1]
+    assert math.isnan(found["chains"][0])
+    assert found["chains"][1:].tolist() == [1, 9, 10]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_counted_and_not_left_out(tmp_path: Path, bad: float) -> None:
+    rows = [row(f"grid-scale0.1-seed{seed}", v) for seed, v in zip((1, 2, 3), (0.1, bad, 0.3), strict=True)]
+    found = pooled(tmp_path, rows)
+    assert (found["n"][0], found["not_finite"][0]) == (3, 1)
+    np.testing.assert_equal(found["mean"][0], bad)
+    assert found[["sd", "standard_error"]].isna().all(axis=None)
+
+
+def test_infinities_of_both_signs_have_no_mean(tmp_path: Path) -> None:
+    rows = [row("grid-scale0.1-seed1", math.inf), row("grid-scale0.1-seed2", -math.inf)]
+    found = pooled(tmp_path, rows)
+    assert found["not_finite"].tolist() == [2]
+    assert found["mean"].isna().all()
+
+
+def test_strange_tables_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"runs that the study has not: gone"):
+        pooled(tmp_path, [row("gone", 1.0)])
+    with pytest.raises(TableError, match="run 'single', split 0: 'rmse' is given twice"):
+        pooled(tmp_path, [row("single", 1.0), row("single", 2.0)])
+
+
+def test_files_hold_the_same_numbers_and_the_same_bytes(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.parquet", [row("grid-scale0.1-seed1", 1 / 3), row("grid-scale0.1-seed2", 0.7, chains=9)])
+    kept = []
+    for _ in range(2):
+        write_summary(tmp_path / "t.parquet", RUNS, tmp_path / "s.parquet", tmp_path / "s.csv")
+        kept.append([(tmp_path / f"s.{kind}").read_bytes() for kind in ("parquet", "csv")])
+    assert kept[0] == kept[1]
+    parquet, csv = pd.read_parquet(tmp_path / "s.parquet"), pd.read_csv(tmp_path / "s.csv")
+    assert list(parquet.columns) == list(csv.columns) == SCHEMA.names
+    assert parquet["mean"].tolist() == csv["mean"].tolist() == [(1 / 3 + 0.7) / 2]
+    assert csv["draws"].tolist() == [100]
+    assert csv["chains"].isna().all()
+
+
+def test_an_empty_table_gives_an_empty_summary(tmp_path: Path) -> None:
+    assert list(pooled(tmp_path, []).columns) == SCHEMA.names
+
+
+def test_points_as_text() -> None:
+    point = {"dataset": "airfoil", "model.hidden": [16, 16], "prior.scale": 0.5, "seed": 3, "split.seed": 1}
+    assert point_text(point) == "dataset=airfoil; model.hidden=[16,16]; prior.scale=0.5"

@@ -1,0 +1,98 @@
+"""The rules that judge claims and pool tables, on tables written by hand."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from bnn_atlas.metrics.tables import Row, write_table
+
+from .workspace import STUDY, planned, small_workspace, snakemake
+
+TABLES = Path("results/demo/tables")
+CLAIMS = Path("config/claims/sampling_perspective.yaml")
+TARGETS = ("claims", "tables", "uci_table")
+ALLOWED = ("--allowed-rules", *TARGETS, "summary", "runs_table", "--")
+COMMON = {"section": "Table 1", "runs": ["first"], "paper_value": 0.5, "figure": "fireball"}
+STATED = {
+    "paper": "Nobody, 2000",
+    "claims": {
+        "error": COMMON | {"statement": "a", "metric": "rmse", "relation": "at_most", "bound": 0.5},
+        "density": COMMON | {"statement": "b", "metric": "lppd", "relation": "equals", "tolerance": 0.1},
+        "chains": COMMON | {"statement": "c", "metric": "rmse", "relation": "at_most", "bound": 0.5, "chains": 100},
+    },
+}
+
+
+def rows(run: str, rmse: float) -> list[Row]:
+    return [
+        Row("sampling_perspective", run, "demo", 0, "diabetes", "mlp", "mclmc", 4, 20, metric, value)
+        for metric, value in (("rmse", rmse), ("lppd", -rmse))
+    ]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small study with claims, a LaTeX table and hand-written metrics, and all that is made of them."""
+    folder = small_workspace(tmp_path_factory.mktemp("claims"))
+    study = yaml.safe_load((folder / STUDY).read_text())
+    study["figures"]["uci_table"] = {"runs": ["second"], "labels": {"second": "HMC"}}
+    study["runs"]["first"]["scales"] = {"demo": {"chains": 2, "chains_per_block": 2}}
+    (folder / STUDY).write_text(yaml.safe_dump(study, sort_keys=False))
+    (folder / CLAIMS).parent.mkdir()
+    (folder / CLAIMS).write_text(yaml.safe_dump(STATED, sort_keys=False))
+    own = rows("second", 0.6)
+    write_table(
+        folder / TABLES / "sampling_perspective.parquet", rows("first-seed1", 0.4) + rows("first-seed2", 0.6) + own
+    )
+    write_table(folder / "results/demo/sampling_perspective/second/split0/metrics/metrics.parquet", own)
+    picture = folder / "results/demo/figures/sampling_perspective/fireball.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_bytes((folder / "docs/images/fireball.png").read_bytes())
+    run = snakemake(folder, *ALLOWED, *TARGETS)
+    assert run.returncode == 0, run.stdout
+    return folder
+
+
+def test_claims_are_judged(workspace: Path) -> None:
+    found = pd.read_parquet(workspace / "results/demo/claims.parquet").set_index("claim")
+    assert found["verdict"].to_dict() == {
+        "error": "reproduced at reduced scale", "density": "not reproduced", "chains": "not run",
+    }  # fmt: skip
+    assert found.loc["error", ["value", "repetitions", "sd"]].tolist() == [0.5, 2, pytest.approx(0.02**0.5)]
+    assert found.loc["error", "reductions"].tolist() == ["first: chains: 4 -> 2"]
+    page = (workspace / "results/demo/claims.html").read_text(encoding="utf-8")
+    assert 'href="figures/sampling_perspective/fireball.png"' in page
+    assert "data:image/png;base64," in page
+
+
+def test_runs_are_pooled_and_listed(workspace: Path) -> None:
+    summary = pd.read_csv(workspace / TABLES / "sampling_perspective-summary.csv")
+    assert summary[["entry", "metric", "n", "mean"]].values.tolist() == [
+        ["first", "rmse", 2, 0.5], ["first", "lppd", 2, -0.5], ["second", "rmse", 1, 0.6], ["second", "lppd", 1, -0.6],
+    ]  # fmt: skip
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(workspace / TABLES / "sampling_perspective-summary.parquet")[["entry", "n", "mean", "sd"]],
+        summary[["entry", "n", "mean", "sd"]],
+        check_dtype=False,
+    )
+    runs = pd.read_csv(workspace / TABLES / "sampling_perspective-runs.csv")
+    assert runs["run"].tolist() == ["first-seed1", "first-seed2", "second", "images", "ensemble"]
+    assert runs["seed"].tolist()[:2] == [1, 2]
+
+
+def test_the_latex_table_is_made(workspace: Path) -> None:
+    text = (workspace / "results/demo/figures/sampling_perspective/uci_table.tex").read_text()
+    assert r"HMC & $\mathbf{-0.600}$ & 1.00 \\" in text
+    assert "Reduced setting: scale demo" in text
+
+
+def test_an_edited_claim_is_judged_again_and_nothing_else(workspace: Path) -> None:
+    assert planned(workspace, *ALLOWED, *TARGETS) == {}
+    kept = (workspace / CLAIMS).read_text()
+    (workspace / CLAIMS).write_text(kept.replace("bound: 0.5", "bound: 0.4"))
+    try:
+        assert planned(workspace, *ALLOWED, *TARGETS) == {"claims": 1}
+    finally:
+        (workspace / CLAIMS).write_text(kept)
