@@ -7,11 +7,12 @@ import optax
 import pytest
 
 from bnn_atlas.config.base import ConfigError, validated
-from bnn_atlas.config.posterior import NormalPrior
+from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig, NormalPrior
 from bnn_atlas.config.variational import AdamConfig, MAPConfig, MeanFieldConfig, SGDConfig
+from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.training.optimise import build_deep_ensemble, build_map, scale_by_adam
 
-from ..variational.fitting import Case, Fit, drive, line
+from ..variational.fitting import Case, Fit, drive, line, rows
 
 PRIOR = NormalPrior(loc=0.2, scale=0.4)
 
@@ -80,12 +81,28 @@ def test_batches_that_do_not_fit_are_refused():
 def test_a_deep_ensemble_is_its_warm_starts():
     case = line(PRIOR, dtype=jnp.float32).case
     start = np.array([0.1, -0.2, 0.3, 0.4], np.float32)
-    found = drive(build_deep_ensemble(), case, start)
+    found = drive(build_deep_ensemble(case.posterior, case.data), case, start)
     np.testing.assert_array_equal(found.draws, start[None])
     density = case.target.evaluate(jnp.asarray(start)).density
     assert found.statistics["log_likelihood"] == pytest.approx(float(density.log_likelihood), rel=1e-6)
     assert found.statistics["log_prior"] == pytest.approx(float(density.log_prior), rel=1e-6)
     assert jax.tree.structure(found.state).num_leaves == 3
+
+
+def test_a_deep_ensemble_fits_a_learned_noise_to_its_residuals():
+    x, y = rows()
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=()), LearnedNoiseLikelihood(), NormalPrior(), temperature=0.5, shape=(3,), dtype=jnp.float32
+    )
+    case = Case(posterior, posterior_data(x, y, prior))
+    start = np.array([0.4, 0.6, -0.1, 0.2, 0.7], np.float32)
+    found = drive(build_deep_ensemble(posterior, case.data), case, start)
+    np.testing.assert_array_equal(found.draws[0, :-1], start[:-1])
+    weight, bias = posterior.layout.select(roles=["weight"]), posterior.layout.select(roles=["bias"])
+    sigma = np.sqrt(np.mean((y - x @ start[weight] - start[bias]) ** 2))
+    assert found.draws[0, -1] == pytest.approx(np.log(sigma), abs=1e-5)
+    slope = case.target.evaluate(jnp.asarray(found.draws[0])).gradient[-1] * 0.5 + found.draws[0, -1]
+    assert float(slope) == pytest.approx(0, abs=1e-3), "the likelihood has its maximum there"
 
 
 def test_adam_is_the_one_of_optax():

@@ -121,7 +121,9 @@ def test_a_maximum_is_one_draw_per_chain(problem, tmp_path):
 
 
 def test_a_deep_ensemble_is_the_warm_starts(problem, tmp_path):
-    trace = run(build_deep_ensemble(), problem, tmp_path / "trace.zarr", checkpoint_every=1)
+    trace = run(
+        build_deep_ensemble(problem.posterior, problem.data), problem, tmp_path / "trace.zarr", checkpoint_every=1
+    )
     np.testing.assert_array_equal(trace.read()[:, 0], problem.starts)
 
 

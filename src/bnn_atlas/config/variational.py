@@ -49,7 +49,7 @@ class MAPConfig(Model):
 
 
 class DeepEnsembleConfig(Model):
-    """The warm starts themselves, one draw per chain."""
+    """The warm starts themselves, one draw per chain; a learned noise is fitted to their residuals."""
 
     kind: Literal["deep_ensemble"] = "deep_ensemble"
     checkpoint_every: ClassVar[int] = 1

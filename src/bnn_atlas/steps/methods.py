@@ -61,4 +61,4 @@ def build_sampler(config: MethodConfig, posterior: Posterior, data: PosteriorDat
         case DeepEnsembleConfig():
             from bnn_atlas.training.optimise import build_deep_ensemble
 
-            return build_deep_ensemble()
+            return build_deep_ensemble(posterior, data)

@@ -14,6 +14,7 @@ import optax
 from jax import Array
 from jax import numpy as jnp
 
+from bnn_atlas.config.posterior import LearnedNoiseLikelihood
 from bnn_atlas.config.variational import AdamConfig, MAPConfig, OptimiserConfig, SGDConfig
 from bnn_atlas.posterior.density import Evaluate, LogDensity, Posterior, PosteriorData, Target
 from bnn_atlas.samplers import minibatch
@@ -190,11 +191,24 @@ class EnsembleState(NamedTuple):
     density: LogDensity
 
 
-def build_deep_ensemble() -> Sampler:
-    """The warm starts as a trace of one draw per chain (Lakshminarayanan et al. 2017, deep ensembles)."""
+def build_deep_ensemble(posterior: Posterior, data: PosteriorData) -> Sampler:
+    """The warm starts as a trace of one draw per chain (Lakshminarayanan et al. 2017, deep ensembles).
+
+    A learned noise, which no warm start touches, gets its maximum-likelihood estimate: sigma^2 is the mean square of a
+    member's residuals at the rows that the posterior conditions on.
+    """
+    learns_noise = isinstance(posterior.likelihood, LearnedNoiseLikelihood)
+    rows = len(data.y) if data.weights is None else int(data.weights.sum())
 
     def init(key: Array, position: Array, target: Target) -> EnsembleState:
-        return EnsembleState(position, target.evaluate(position).density)
+        density = target.evaluate(position).density
+        if not learns_noise:
+            return EnsembleState(position, density)
+        # log p(y) = -rows (log sigma + log(2 pi) / 2) - (sum of squares) / (2 sigma^2)
+        log_sigma = position[-1]
+        excess = -2 * density.log_likelihood / rows - 2 * log_sigma - math.log(2 * math.pi)
+        fitted = position.at[-1].set(log_sigma + jnp.log(excess) / 2)
+        return EnsembleState(fitted, target.evaluate(fitted).density)
 
     def stay(
         key: Array, index: Array, state: EnsembleState, target: Target, settings: Any
