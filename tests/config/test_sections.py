@@ -38,7 +38,6 @@ def load(folder: Path, edit: Edit, inputs: int = 10) -> Any:
         (functions(inputs="grid"), ("figures.curve.functions.inputs = 'grid'", "'test' or 'line'")),
         (functions(), ("figures.curve.functions.inputs: Field required",)),
     ],
-    ids=str,
 )
 def test_mistake_is_named(tmp_path: Path, edit: Edit, parts: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
