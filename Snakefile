@@ -56,7 +56,6 @@ localrules:
     rates_table,
     summary,
     runs_table,
-    uci_table,
     claims,
     diagnostics,
 

@@ -22,7 +22,8 @@ COMPARISON = {"paper_value": None, "tolerance": None, "relation": "less_than", "
 
 
 def planned(entry: str, point: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    return {"entry": entry, "point": point or {}, "dataset": "airfoil", "splits": 1, "reductions": []} | changes
+    plan = {"entry": entry, "point": point or {}, "dataset": "airfoil", "splits": 1, "chains": 10, "reductions": []}
+    return plan | changes
 
 
 RUNS = {

@@ -162,6 +162,18 @@ def test_thumbnails_are_small_copies(figures: dict[str, Path]) -> None:
         assert picture.convert("L").getpixel((260, 195)) < 20 < 200 < picture.convert("L").getpixel((2, 2))
 
 
+def test_excluded_chains_are_said_on_the_page_and_in_the_table(tmp_path: Path) -> None:
+    table(tmp_path, [row("single", 0.5, chains=9, note="1 of 10 chains excluded: 1 not finite")])
+    judgements = judge_all([claimed({"runs": ["single"], "chains": 10})], {"small": tmp_path / "small.parquet"})
+    text = written(tmp_path, judgements, {})
+    assert '<p class="small">1 of 10 chains of single, split 0 excluded</p>' in text
+    assert '<td class="right">9 of 10</td>' in text
+    write_claims(tmp_path / "claims.parquet", judgements)
+    (found,) = pd.read_parquet(tmp_path / "claims.parquet").to_dict("records")
+    assert found["verdict"] == "reproduced"
+    assert [(r["chains"], r["excluded"]) for r in found["rows"]] == [(9, 1)]
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

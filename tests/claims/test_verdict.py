@@ -129,6 +129,31 @@ def test_a_number_of_chains_that_was_not_run_is_not_answered_by_another(tmp_path
     assert [r.chains for r in whole.rows["value"]] == [10, 10, 10]
 
 
+def test_excluded_chains_are_counted_and_do_not_leave_a_claim_unrun(tmp_path: Path) -> None:
+    runs = {"mile-seed1": planned("mile", {"seed": 1}), "ensemble-seed1": planned("ensemble", {"seed": 1})}
+    rows = [*cumulative("mile-seed1", c1=0.1, c5=0.3, c9=0.5), *cumulative("ensemble-seed1", c1=0.2, c5=0.2, c8=0.25)]
+    for chains, expected in ((10, (0.5, 9, 1)), (None, (0.5, 9, 1)), (5, (0.3, 5, 0))):
+        found = judged(tmp_path, rows, claimed(LPPD | {"chains": chains, "paper_value": 0.4}, runs=runs))
+        assert found.verdict == Verdict.REPRODUCED
+        assert [(r.value, r.chains, r.excluded) for r in found.rows["value"]] == [expected]
+    for chains in (7, 20):
+        not_run(judged(tmp_path, rows, claimed(LPPD | {"chains": chains}, runs=runs)), f"at {chains} chains")
+    compared = COMPARISON | LPPD | {"relation": "greater_than", "chains": 10}
+    found = judged(tmp_path, rows, claimed(compared | {"than": {"runs": ["ensemble"], "chains": 10}}, runs=runs))
+    assert found.difference is not None
+    assert found.difference.value == 0.25
+    assert [(r.chains, r.excluded) for r in found.rows["compared with"]] == [(8, 2)]
+    itself = claimed(compared | {"than": {"chains": 9}}, runs=runs)
+    not_run(judged(tmp_path, rows, itself), "9 chains of 100 draws in all", "same measurement")
+
+
+def test_a_table_with_more_chains_than_planned_does_not_answer_for_fewer(tmp_path: Path) -> None:
+    study = claimed(LPPD | {"runs": ["single"], "chains": 10})
+    not_run(judged(tmp_path, cumulative("single", c5=0.4, c20=0.5), study), "at 10 chains, only at 5, 20")
+    own = judged(tmp_path, cumulative("single", c5=0.4, c20=0.5), claimed(LPPD | {"runs": ["single"]})).rows["value"]
+    assert [(r.chains, r.excluded) for r in own] == [(20, 0)]
+
+
 def test_numbers_of_draws_are_chosen_alike(tmp_path: Path) -> None:
     rows = [row("single", v, draws=d, metric="lppd_cumulative_draws") for d, v in ((1, 0.1), (50, 0.4), (100, 0.5))]
     claim = {"metric": "lppd_cumulative_draws", "runs": ["single"]}

@@ -367,14 +367,23 @@ def test_claims_may_name_runs_that_a_smaller_scale_leaves_out(tmp_path: Path, ov
         study["runs"]["two"] = {**study["runs"]["one"], "grid": {"seed": [1, 2]}, "scales": {"demo": overlay}}
 
     path = tmp_path / "claims.yaml"
-    for name, known in (("two-seed2", True), ("tow-seed2", False)):
+    studies = [load_study(study_file(tmp_path, edit), scale, DATASETS) for scale in ("demo", "laptop", "paper")]
+    for name in ("two", "two-seed2"):
         path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": [name]}}}))
-        study = load_study(study_file(tmp_path, edit), "demo", DATASETS)
-        if known:
+        for study in studies:
             assert load_claims(path, study).claims["error"].runs == (name,)
-        else:
-            with pytest.raises(ConfigError, match=f"no run '{name}' in study 'small'; it has one, two"):
+    for name, close in (("tow-seed2", "two-seed2"), ("two-seed3", "two-seed[12]"), ("two-sede1", "two-seed1")):
+        path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": [name]}}}))
+        for study in studies:
+            message = rf"no run '{name}' in study 'small' \(did you mean '{close}'\?\); it has one, two"
+            with pytest.raises(ConfigError, match=message):
                 load_claims(path, study)
-    path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": ["two-seed3"]}}}))
-    with pytest.raises(ConfigError, match="no run 'two-seed3'"):
-        load_claims(path, load_study(study_file(tmp_path, edit), "paper", DATASETS))
+
+
+def test_runs_of_a_claim_that_differ_at_the_papers_scale_only(tmp_path: Path) -> None:
+    """A smaller scale cuts the grid to one value, where nothing differs."""
+    edit = run_edit(grid={"likelihood.sigma": [0.5, 1.0]}, scales={"demo": {"grid": {"likelihood.sigma": [0.5]}}})
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM}}))
+    with pytest.raises(ConfigError, match=r"differ in likelihood\.sigma;"):
+        load_claims(path, load_study(study_file(tmp_path, edit), "demo", DATASETS))

@@ -24,10 +24,14 @@ PUBLISHED: dict[str, Any] = {
     "task": "classification", "kind": "predictions", "target": "label", "classes": ["a", "b", "c"], "rows": 10,
     "inputs": 3, "order": "file", "licence": "public", "files": [FILE[0] | {"read": {"format": "probabilities"}}],
 }  # fmt: skip
+TOKENS = IMAGES | {"kind": "tokens", "inputs": [12], "vocabulary": 20}
 ENTRIES: dict[str, dict[str, Any]] = REGISTRY | {
     "cifar10": IMAGES,
     "photos": IMAGES,
     "grey": IMAGES | {"inputs": [4, 4, 1]},
+    "reviews": TOKENS,
+    "posts": TOKENS,
+    "tweets": TOKENS | {"vocabulary": 30},
     "cifar10c": {k: v for k, v in IMAGES.items() if k not in ("bundled", "published_train")}
     | {"kind": "corruptions", "of": "cifar10", "files": [FILE[0] | {"read": {"format": "cifar10c"}}]},
     "hmc_cifar10": PUBLISHED | {"of": "cifar10"},
@@ -104,6 +108,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "outside set of another shape": (
         {"evaluate": {"out_of_distribution": ["photos", "grey"]}},
         ("runs.one.evaluate.out_of_distribution: 'grey' is no data set", "there are photos"),
+    ),
+    "outside set of another vocabulary": (
+        {"dataset": "reviews", "model": {"kind": "cnn_lstm"}, "evaluate": {"out_of_distribution": ["posts", "tweets"]}},
+        ("runs.one.evaluate.out_of_distribution: 'tweets' is no data set", "'reviews'; there are posts"),
     ),
     "outside set that is none": (
         {"evaluate": {"out_of_distribution": ["cifar10c"]}},

@@ -190,6 +190,15 @@ def test_a_figure_cannot_show_a_run_that_a_scale_leaves_out(tmp_path: Path) -> N
         load_study(path, "paper", DATASETS)
 
 
+def test_splits_are_repetitions_with_seeds_of_their_own(tmp_path: Path) -> None:
+    config = only(load(tmp_path, seed=7)).config
+    seeds = [config.seed_of(split) for split in range(50)]
+    assert seeds[0] == 7
+    assert len(set(seeds)) == 50
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert seeds == [only(load(tmp_path, seed=7)).config.seed_of(split) for split in range(50)]
+
+
 def test_a_run_knows_its_point_of_the_grid(tmp_path: Path) -> None:
     study = load(tmp_path, grid={"model.hidden": [[8], [8, 8]], "seed": [1]})
     assert [run.point for run in study.runs.values()] == [

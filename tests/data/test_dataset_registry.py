@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.datasets import DatasetEntry, Registry, dataset_entry, load_registry
+from bnn_atlas.config.datasets import DatasetEntry, Registry, load_registry
 
 REGISTRY = Path(__file__).parents[2] / "config" / "datasets.yaml"
 
@@ -146,13 +146,6 @@ def test_wrong_structure(tmp_path: Path, text: str) -> None:
 def test_missing_registry_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         load_registry(tmp_path / "nowhere.yaml")
-
-
-def test_missing_data_set_lists_the_registered_ones() -> None:
-    registry = load_registry(REGISTRY)
-    with pytest.raises(ConfigError, match=r"'airfol' \(did you mean 'airfoil'\?\).*adult, airfoil, .*yacht"):
-        dataset_entry(registry, "airfol")
-    assert dataset_entry(registry, "yacht") is registry["yacht"]
 
 
 def test_missing_file_lists_the_files() -> None:

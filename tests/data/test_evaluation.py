@@ -112,6 +112,19 @@ def test_outside_rows_of_another_kind_or_shape_are_refused(
         outside_rows(make_split(images), tmp_path / "other.npz")
 
 
+@pytest.mark.parametrize("vocabulary", [9, 40])
+def test_outside_tokens_of_another_vocabulary_are_refused(tmp_path: Path, vocabulary: int) -> None:
+    """More ids than the network has embeddings, or other words under the same ids."""
+    x, rows = np.zeros((5, 3), np.int32), np.arange(2)
+    dataset = Dataset(x, np.zeros(5, int), (), "y", "classification", ("a", "b"), kind="tokens", vocabulary=20)
+    split = SplitData(dataset, Split(rows, rows[:0], rows + 2), True, np.zeros(1), np.ones(1), 0.0, 1.0)
+    save(tmp_path / "other.npz", dataset)
+    assert outside_rows(split, tmp_path / "other.npz").x.shape == (5, 3)
+    save(tmp_path / "other.npz", dataset._replace(vocabulary=vocabulary))
+    with pytest.raises(DataError, match=rf"other\.npz: tokens of a vocabulary of {vocabulary} ids .* which has 20"):
+        outside_rows(split, tmp_path / "other.npz")
+
+
 @pytest.fixture
 def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))

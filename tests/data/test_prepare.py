@@ -153,6 +153,28 @@ def test_other_archive_is_no_data_set(tmp_path: Path) -> None:
         load(tmp_path / "prepared.npz")
 
 
+@pytest.mark.parametrize("byte", ["compression", "encryption"])
+def test_a_damaged_archive_is_no_data_set(tmp_path: Path, byte: str) -> None:
+    """The directory of a zip says how its members are packed: by a method that there is not, or with a password."""
+    path = tmp_path / "prepared.npz"
+    save(path, _sample("regression"))
+    content = bytearray(path.read_bytes())
+    entry = content.index(b"PK\x01\x02")
+    if byte == "compression":
+        content[entry + 10] = 1
+    else:
+        content[entry + 8] |= 1
+        content[6] |= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"prepared\.npz: not a prepared data set \("):
+        load(path)
+
+
+def test_a_missing_data_set_is_not_called_damaged(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "prepared.npz")
+
+
 def test_fingerprint_sees_values_and_shape() -> None:
     dataset = _sample("regression")
     assert fingerprint(dataset) == fingerprint(dataset._replace(x=np.asfortranarray(dataset.x)))

@@ -35,6 +35,13 @@ def _flat(**changes: np.ndarray) -> bytes:
     return raw_files.npz({name: raw_files.npy(values) for name, values in (arrays | changes).items()})
 
 
+def _damaged(place: int, value: int) -> bytes:
+    """A file whose directory of members has another byte; 10 is the method, 42 the place of the first member."""
+    content = bytearray(_keras())
+    content[content.index(b"PK\x01\x02") + place] = value
+    return bytes(content)
+
+
 def _file(folder: Path, content: bytes) -> Path:
     path = folder / "imdb.npz"
     path.write_bytes(content)
@@ -158,6 +165,7 @@ def test_rows_follow_keras(tmp_path: Path) -> None:
     [
         (_keras()[:-30], "keras_npz", r"not an intact \.npz of reviews"),
         (_keras()[:200], "keras_npz", r"not an intact \.npz of reviews"),
+        (_damaged(10, 1), "keras_npz", r"not an intact \.npz of reviews \("),
         (_keras(), "tokens_npz", r"no item named 'train_tokens.npy'"),
         (_keras(y_test=raw_files.npy(np.array([0]))), "keras_npz", r"imdb\.npz: test: 1 labels, 2 sequences"),
         (_keras(y_test=raw_files.npy(np.array([0.0, 1.0]))), "keras_npz", r"y_test\.npy is float64"),

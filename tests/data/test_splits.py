@@ -225,5 +225,5 @@ def test_split_file_holds_no_data_and_has_stable_bytes(tmp_path: Path) -> None:
     with np.load(tmp_path / "one.npz", allow_pickle=False) as arrays:
         assert set(arrays.files) == {
             "train", "validation", "test", "validation_in_likelihood", "x_mean", "x_scale", "y_mean", "y_scale",
-            "kind", "shape", "dataset",
+            "dataset",
         }  # fmt: skip

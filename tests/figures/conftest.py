@@ -9,7 +9,8 @@ from bnn_atlas.provenance import Provenance, collect
 
 @pytest.fixture
 def provenance(tmp_path: Path) -> Provenance:
-    return collect({"study": "sampling_perspective", "scale": "demo", "runs": ["a", "b"], "seed": 3}, root=tmp_path)
+    settings = {"study": "sampling_perspective", "scale": "demo", "runs": ["a", "b"], "seed": 3}
+    return collect(settings | {"reductions": {"a": ["chains: 10 -> 4"], "b": []}}, root=tmp_path)
 
 
 @pytest.fixture

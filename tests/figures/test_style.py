@@ -78,8 +78,12 @@ def test_the_csv_reads_back_to_the_plotted_numbers(outputs: Outputs, provenance:
 
 
 def test_a_note_names_any_scale_but_the_papers(provenance: Provenance) -> None:
-    assert style.scale_note(provenance) == "reduced setting: scale demo"
-    assert style.scale_note(Provenance(**{**vars(provenance), "settings": {"scale": "paper"}})) == ""
+    def note(**reductions: list[str]) -> str:
+        settings = {"scale": "demo", "reductions": reductions}
+        return style.scale_note(Provenance(**{**vars(provenance), "settings": settings}))
+
+    assert note(a=["chains: 10 -> 4"], b=[]) == "reduced setting: scale demo"
+    assert note(a=[], b=[]) == "", "where nothing is reduced, a small scale is the paper's setting"
     assert style.scale_note(Provenance(**{**vars(provenance), "settings": {}})) == ""
 
 

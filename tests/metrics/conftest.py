@@ -31,6 +31,10 @@ class MemoryPool:
         return self.array.shape[1]
 
     @property
+    def draws_per_chunk(self) -> int:
+        return 1
+
+    @property
     def dtype(self) -> np.dtype:
         return self.array.dtype
 

@@ -163,6 +163,22 @@ def test_classification_run_has_its_metrics(memory_pool, predict_softmax):
     assert not metrics & {"rmse", "nll_moment_matched", "calibration_error"}
 
 
+def test_accuracy_of_single_chains(memory_pool):
+    """Each chain always gives one class; the last is left out."""
+
+    def predict(theta, x):
+        logits = np.where(theta[:, None, :] > 0, 9.0, 0.0) * np.ones((len(x), 1))
+        return Predictive(log_probs=logits - np.log(np.exp(logits).sum(axis=2, keepdims=True)))
+
+    draws = (1 + np.random.default_rng(2).random((4, 6, 3))) * np.eye(4, 3)[:, None]
+    draws[3] = np.nan
+    labels = np.array([0, 0, 0, 1, 1, 2])
+    scored = score(memory_pool(draws), predict, Data(np.ones((6, 1)), labels, 1.0), RUN)
+    found = [only(scored, f"accuracy_chain_{name}").value for name in ("mean", "min", "max")]
+    np.testing.assert_allclose(found, [1 / 3, 1 / 6, 1 / 2], rtol=1e-12)
+    assert only(scored, "accuracy_chain_mean").standard_error == pytest.approx(np.std([3, 2, 1], ddof=1) / 6 / 3**0.5)
+
+
 def test_ensemble_of_single_draws_says_why_there_is_no_rhat(memory_pool, predict_linear):
     theta, data = regression(chains=5, draws=1)
     scored = score(memory_pool(theta), predict_linear, data, RUN)

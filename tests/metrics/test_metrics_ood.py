@@ -82,6 +82,17 @@ def test_all_scores_of_probabilities():
     assert scores["auroc_confidence"].standard_error is not None
 
 
+def test_rows_whose_confidence_rounds_to_1_are_told_apart():
+    """In float32, 1 - 1e-9 and 1 - 1e-8 are 1; inside rows are surer by a factor of 10."""
+    inside, outside = (np.array([[1 - d, 0.7 * d, 0.3 * d] for d in f * 10.0 ** np.arange(-12, -7)], np.float32)
+                       for f in (1.0, 2.0))  # fmt: skip
+    assert (confidence(inside) == 1).sum() > 3
+    scores = {s.name: s.value for s in ood.ood_scores(inside, outside)}
+    # Row i inside is surer than rows i to 4 outside: 5 + 4 + 3 + 2 + 1 of 25 pairs.
+    assert scores["auroc_confidence"] == pytest.approx(15 / 25, rel=1e-12)
+    assert scores["mean_maximum_confidence_ood"] == pytest.approx(1, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("inside", "outside", "message"),
     [

@@ -263,6 +263,43 @@ def test_load_names_what_is_wrong_with_a_file(tmp_path):
     (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 half a file")
     with pytest.raises(PredictionError, match=r"torn\.npz"):
         load(tmp_path / "torn.npz")
+    content = bytearray((tmp_path / "other.npz").read_bytes())
+    content[content.index(b"PK\x01\x02") + 10] = 1  # a compression that there is not
+    (tmp_path / "damaged.npz").write_bytes(content)
+    with pytest.raises(PredictionError, match=r"damaged\.npz"):
+        load(tmp_path / "damaged.npz")
+
+
+@pytest.mark.parametrize(
+    ("chains", "draws", "limit", "chunk", "block", "blocks"),
+    [
+        (1, 11, 10, 1, 6, 2),
+        (1, 11, 10, 5, 5, 3),
+        (1, 100, 10, 4, 8, 13),
+        (1, 12, 8, 3, 6, 2),
+        (5, 7, 29, 7, 21, 2),
+        (4, 3, 100, 1, 12, 1),
+    ],
+    ids=["one too many", "in chunks", "many", "chunk and a half", "chains", "everything"],
+)
+def test_blocks_are_about_equally_full(memory_pool, predict_linear, chains, draws, limit, chunk, block, blocks):
+    """A short block costs as much as a full one, so the last one should not hold a single draw."""
+    theta, x, y = regression_case(np.random.default_rng(8), chains, draws, 1)
+
+    class Pool(memory_pool):
+        draws_per_chunk = chunk
+
+    seen, each = [], 2 * theta[0, 0].nbytes + 96
+
+    def predict(batch, rows):
+        seen.append(len(batch))
+        return predict_linear(batch, rows)
+
+    assert_same(
+        summarise(memory_pool(theta), predict_linear, x, y, Limits(LOTS, function_rows=1)),
+        summarise(Pool(theta), predict, x, y, Limits(limit * each, function_rows=1)),
+    )
+    assert seen == [block] * blocks
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import pytest
 
 from bnn_atlas.metrics import sets
 from bnn_atlas.metrics.agreement import compare
-from bnn_atlas.metrics.classification import accuracy
 from bnn_atlas.metrics.ood import auroc
 from bnn_atlas.metrics.predictive import PredictionError, PredictiveSummary
 from bnn_atlas.metrics.tables import RunIdentity
@@ -21,7 +20,8 @@ def summary(seed: int, rows: int = 30, chains: int = 3, divergent: int = 0) -> P
     nothing = np.empty(0, dtype=np.int64)
     return PredictiveSummary(
         10, left_out, np.zeros(chains, bool), nothing, np.empty((chains, 10, 0)), nothing, nothing,
-        probabilities_by_batch=batches, batch_stops=np.array([4, 10]),
+        log_density_by_chain=rng.normal(size=(chains, rows)), probabilities_by_batch=batches,
+        batch_stops=np.array([4, 10]),
     )  # fmt: skip
 
 
@@ -43,14 +43,32 @@ def test_shifted_rows_are_named_after_the_set():
     assert row.dataset == "mnist/rotated30"
     assert row.run == "mnist_hmc"
     assert (row.chains, row.draws) == (3, 10)
-    assert row.value == accuracy(sets.average(found), labels)
+    assert row.value == (sets.average(found).argmax(axis=1) == labels).mean()
+
+
+def test_nll_of_shifted_rows_is_finite_where_their_probabilities_round_to_0():
+    """Densities e^-200 and e^-300, of which the mixture is e^-200 / 2; the third chain is left out."""
+    sure = np.zeros((3, 1, 2, 4), np.float32)
+    sure[..., 0] = 1
+    density = np.array([[-200.0, -200.0], [-300.0, -300.0], [np.nan, np.nan]])
+    found = summary(1)._replace(
+        divergent=np.array([False, False, True]), log_density_by_chain=density, probabilities_by_batch=sure,
+        batch_stops=np.array([10]),
+    )  # fmt: skip
+    row = value(sets.shift_rows(RUN, "rotated30", found, np.ones(2, int)), "nll")
+    assert row.value == pytest.approx(200 + np.log(2), rel=1e-12)
+    assert row.dataset == "mnist/rotated30"
+    impossible = found._replace(log_density_by_chain=np.where(np.arange(2) == 1, -np.inf, density))
+    row = value(sets.shift_rows(RUN, "rotated30", impossible, np.ones(2, int)), "nll")
+    assert row.value == np.inf
+    assert "1 of 2 rows have density 0" in row.note
 
 
 def test_outside_rows_are_told_from_test_rows_by_certainty():
     inside, outside = summary(2), summary(3, rows=20)
     rows = sets.outside_rows(RUN, "ood-fashion_mnist", outside, inside)
     expected = auroc(sets.average(inside).max(axis=1), sets.average(outside).max(axis=1))
-    assert value(rows, "auroc_confidence").value == expected
+    assert value(rows, "auroc_confidence").value == pytest.approx(expected, rel=1e-12)
     assert {row.dataset for row in rows} == {"mnist/ood-fashion_mnist"}
 
 

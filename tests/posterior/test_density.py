@@ -21,9 +21,10 @@ from bnn_atlas.config.posterior import (
     NormalPrior,
     PriorConfig,
 )
+from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import Evaluation, Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.likelihoods import log_likelihood
-from bnn_atlas.posterior.priors import log_prior
+from bnn_atlas.posterior.priors import build_prior, log_prior
 
 ROWS, FEATURES, CLASSES, DRAWS = 12, 3, 4, 5
 TEMPERATURE = 0.3
@@ -70,6 +71,34 @@ def build(name: str, temperature: float, dtype: jnp.dtype) -> tuple[Posterior, P
     x = rng.normal(size=(ROWS, FEATURES))
     y = rng.integers(0, CLASSES, ROWS) if name == "categorical" else rng.normal(size=ROWS)
     return posterior, posterior_data(x, y, built), x, y
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "classes", "message"),
+    [
+        (np.ones((4, 2)), np.array([0, 1, 2, 3]), 3, "labels from 0 to 3, but a number of classes of 3 goes from 0"),
+        (np.ones((4, 2)), np.array([0, -1, 2, 1]), 3, "labels from -1 to 2"),
+        (np.ones((4, 2)), np.array([0.0, 1.0, 2.0, 1.0]), 3, "labels are float64, but .* needs whole numbers"),
+        (np.ones((4, 3)), np.ones(4), 0, r"rows of shape \[4, 3\] .* rows of shape \[2\]"),
+        (np.ones((4, 2, 1)), np.ones(4), 0, r"rows of shape \[4, 2, 1\]"),
+        (np.ones((4, 2)), np.ones(3), 0, r"targets of shape \[3\], but the posterior takes one target per row"),
+    ],
+)
+def test_rows_and_labels_that_do_not_fit_are_refused(x, y, classes, message):
+    layout = Layout((Parameter("w", (2,), "weight", 0, 2, 1),))
+    prior = build_prior(NormalPrior(), layout)
+    with pytest.raises(ValueError, match=message):
+        posterior_data(x, y, prior, shape=(2,), classes=classes)
+
+
+def test_rows_are_filled_up_only_where_some_are_missing(monkeypatch):
+    prior = build_prior(NormalPrior(), Layout((Parameter("w", (2,), "weight", 0, 2, 1),)))
+    filled = posterior_data(np.ones((4, 2)), np.ones(4), prior, shards=3)
+    assert (filled.x.shape, filled.y.shape, filled.weights.tolist()) == ((6, 2), (6,), [1, 1, 1, 1, 0, 0])
+    monkeypatch.setattr(np, "pad", None)
+    whole = posterior_data(np.ones((4, 2)), np.ones(4), prior, shards=2)
+    assert whole.x.shape == (4, 2)
+    assert whole.weights is None
 
 
 def central_differences(posterior: Posterior, data: PosteriorData, theta: np.ndarray, step: float) -> np.ndarray:

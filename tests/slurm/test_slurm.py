@@ -34,7 +34,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def small_copy(folder: Path) -> Path:
-    """A copy of the repository with one study, whose scale `demo` is smaller still."""
+    """A copy of the repository with two runs and figures of one study, whose scale `demo` is smaller still."""
     copy_repository(folder)
     path = folder / "config" / "studies" / f"{STUDY}.yaml"
     study = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -43,7 +43,10 @@ def small_copy(folder: Path) -> Path:
         demo = study["runs"][name]["scales"]["demo"]
         for key, value in changes.items():
             demo[key] = {**demo[key], **value} if isinstance(value, dict) and key in demo else value
+    shown = {name: study["figures"][name] for name in ("cumulative_lppd", "fireball")}
+    study["figures"] = {name: figure | figure.pop("scales")["demo"] for name, figure in shown.items()}
     path.write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
+    shutil.rmtree(folder / "config" / "claims")
     settings = folder / "config" / "config.yaml"
     chosen = yaml.safe_load(settings.read_text(encoding="utf-8")) | {"studies": [STUDY]}
     settings.write_text(yaml.safe_dump(chosen, sort_keys=False), encoding="utf-8")
@@ -53,6 +56,17 @@ def small_copy(folder: Path) -> Path:
 def chunks(trace: Path) -> list[str]:
     """Files with the numbers of a trace, finished or not, relative to it: draws, statistics and coordinates."""
     return sorted(str(file.relative_to(trace)) for file in trace.glob("*/**/c*") if file.is_file())
+
+
+def test_the_profile_names_every_rule_that_computes_on_gpus() -> None:
+    """Its example, without the comment signs, against the rules."""
+    profile = (REPOSITORY / "slurm" / "config.yaml").read_text(encoding="utf-8")
+    example = profile[profile.index("# set-resources:") :].partition("\n\n")[0].replace("# ", "", 1)
+    named = yaml.safe_load(example.replace("\n# ", "\n"))["set-resources"]
+    texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "workflow" / "rules").glob("*.smk")]
+    rules = [rule.split(":")[0] for text in texts for rule in text.split("\nrule ")[1:] if " gpu=" in rule]
+    assert sorted(named) == sorted(rules)
+    assert all(resources == named["warmstart"] for resources in named.values())
 
 
 def test_a_cancelled_job_goes_on_and_the_run_ends_with_the_same_bits(

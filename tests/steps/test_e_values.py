@@ -113,7 +113,6 @@ def test_a_class_without_probability_is_minus_infinity(tmp_path):
 def use_devices(monkeypatch, count):
     """Make this process one with so many devices."""
     devices = jax.local_devices()[:count]
-    monkeypatch.setattr(jax, "local_devices", lambda: devices)
     monkeypatch.setattr(predict_module, "Placement", partial(Placement, devices=devices))
 
 
@@ -124,7 +123,7 @@ def test_the_value_of_a_draw_depends_on_nothing_else(files, theta, values, monke
     if case == "one device":
         use_devices(monkeypatch, 1)
     if case == "rows in pieces":
-        monkeypatch.setattr(held_out, "PIECE_BYTES", 1.0)
+        monkeypatch.setattr(predict_module, "PIECE_BYTES", 1.0)
     again = ValidationDensity(load_problem(*files, POSTERIOR))
     if case == "one by one":
         found = np.array([[again(theta[chain, draw]) for draw in range(3)] for chain in range(3)])
@@ -139,10 +138,10 @@ def test_the_value_of_a_draw_depends_on_nothing_else(files, theta, values, monke
 def test_rows_are_cut_alike_on_any_machine(files, density, theta, monkeypatch, devices):
     seen, share = [], Placement.share
     use_devices(monkeypatch, devices)
-    monkeypatch.setattr(held_out, "PIECE_BYTES", 4 * density._predictor._row_bytes)
+    monkeypatch.setattr(predict_module, "PIECE_BYTES", 3 * density._predictor._row_bytes)
     monkeypatch.setattr(Placement, "share", lambda self, tree: seen.append(len(tree)) or share(self, tree))
     ValidationDensity(load_problem(*files, POSTERIOR))(theta[0, :2])
-    assert seen == [4, 4, 4]
+    assert seen == [3, 3, 3]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ rule claims:
         figures=list(claimed_figures().values()),
         code=expand(
             "src/bnn_atlas/claims/{file}",
-            file=["answer.py", "verdict.py", "table.py", "page.py", "page.html.j2"],
+            file=["plan.py", "answer.py", "verdict.py", "table.py", "page.py", "page.html.j2", "report.py"],
         ),
     output:
         table=f"{RESULTS}/claims.parquet",

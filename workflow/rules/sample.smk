@@ -23,7 +23,7 @@ rule sample:
     params:
         posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
         method=lambda w: run_of(w).config.method.model_dump(mode="json"),
-        seed=lambda w: run_of(w).config.seed,
+        seed=lambda w: run_of(w).config.seed_of(int(w.split)),
         stopping=lambda w: run_of(w).config.model_dump(mode="json")["stopping"],
     script:
         "../scripts/sample.py"

@@ -69,6 +69,7 @@ for study, figure in latex_tables():
             f"{RESULTS}/logs/figures/{study}/{figure}.log",
         benchmark:
             f"{RESULTS}/benchmarks/figures/{study}/{figure}.tsv"
+        localrule: True
         conda:
             "../../envs/python.yaml"
         threads: 1

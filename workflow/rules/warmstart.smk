@@ -22,6 +22,6 @@ rule warmstart:
         posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
         training=lambda w: run_of(w).config.warmstart and run_of(w).config.warmstart.model_dump(mode="json"),
         members=lambda w: list(run_of(w).config.chain_ids(int(w.block))),
-        seed=lambda w: run_of(w).config.seed,
+        seed=lambda w: run_of(w).config.seed_of(int(w.split)),
     script:
         "../scripts/warmstart.py"

@@ -24,6 +24,8 @@ class Repetition(NamedTuple):
     dataset: str
     metric: str
     chains: int
+    excluded: int
+    """Chains of the run that are missing from a row for all its chains."""
     draws: int
     value: float
     standard_error: float | None
@@ -58,8 +60,9 @@ class Estimate(NamedTuple):
 def answer(table: pd.DataFrame | None, side: Side, study: ClaimedStudy) -> Answer:
     """Rows of `table` for one side of a claim: one for each of its runs and their splits.
 
-    The problem is the first of: a run that this scale does not have, a table, metric or number of chains or draws that
-    is missing, and a run on another data set than the paper's. Raises ClaimError where several rows fit.
+    A claim about as many chains as a run has is answered by all that were not excluded. The problem is the first of a
+    run that this scale does not have, a table, metric or number of chains or draws that is missing, and a run on
+    another data set than the paper's. Raises ClaimError where several rows fit.
     """
     rows: list[Repetition] = []
     problems: list[Problem] = []
@@ -113,10 +116,15 @@ def _row(table: pd.DataFrame | None, side: Side, study: ClaimedStudy, run: str, 
     where = f"run '{run}', split {split}"
     rows = table[(table["run"] == run) & (table["split"] == split) & (table["dataset"] == dataset)]
     rows = rows[rows["metric"] == side.metric]
+    planned = study.runs[run].chains
+    excluded = 0
     if rows.empty:
         return Problem(f"{where} has no metric '{side.metric}' for '{dataset}'", "a run that measures it")
     for column, wanted in (("chains", side.chains), ("draws", side.draws)):
         counts = sorted(rows[column].unique())
+        if column == "chains" and wanted in (None, planned):
+            excluded = max(planned - int(counts[-1]), 0)
+            wanted = None if excluded else wanted
         if wanted is not None and wanted not in counts:
             needed = _scales(study, run, wanted) if column == "chains" else f"{wanted:,} {column}"
             at = ", ".join(f"{count:,}" for count in counts[:2]) + (f", ..., {counts[-1]:,}" if len(counts) > 2 else "")
@@ -129,7 +137,16 @@ def _row(table: pd.DataFrame | None, side: Side, study: ClaimedStudy, run: str, 
     row = rows.iloc[0]
     error = None if pd.isna(row["standard_error"]) else float(row["standard_error"])
     return Repetition(
-        run, split, dataset, side.metric, int(row["chains"]), int(row["draws"]), float(row["value"]), error, row["note"]
+        run=run,
+        split=split,
+        dataset=dataset,
+        metric=side.metric,
+        chains=int(row["chains"]),
+        excluded=excluded,
+        draws=int(row["draws"]),
+        value=float(row["value"]),
+        standard_error=error,
+        note=row["note"],
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from PIL import Image
 
-from bnn_atlas.claims.answer import Estimate
+from bnn_atlas.claims.answer import Estimate, Repetition
 from bnn_atlas.claims.verdict import Judgement, Verdict
 from bnn_atlas.config.claims import Claim
 from bnn_atlas.files import atomic
@@ -140,11 +140,18 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
         "needed": judged.needed,
         "scale": judged.study.scale,
         "reductions": judged.reductions,
+        "excluded": _excluded([row for rows in judged.rows.values() for row in rows]),
         "figure": claim.figure if claim.figure in made else None,
         "compares": len(judged.rows) > 1,
         "rows": [(side, row) for side, rows in judged.rows.items() for row in rows],
         "digits": digits,
     }
+
+
+def _excluded(rows: Sequence[Repetition]) -> list[str]:
+    """For each run and split with chains left out, how many."""
+    counts = {(row.run, row.split): (row.excluded, row.chains + row.excluded) for row in rows if row.excluded}
+    return [f"{n:,} of {all_:,} chains of {run}, split {split} excluded" for (run, split), (n, all_) in counts.items()]
 
 
 def _given(claim: Claim) -> list[float]:

@@ -17,6 +17,8 @@ class RunPlan(Model):
     """Field of the entry's grid -> value of this run."""
     dataset: str
     splits: PositiveInt
+    chains: PositiveInt
+    """Planned at this scale; the table has fewer where chains were excluded."""
     reductions: tuple[str, ...]
     """What this scale changes, as `field: paper value -> value here`."""
 
@@ -57,6 +59,7 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
             point=run.point,
             dataset=run.config.dataset,
             splits=run.config.split.count,
+            chains=run.config.chains,
             reductions=run.reductions,
         )
         for run in study.runs_of(tuple(named))

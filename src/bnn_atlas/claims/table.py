@@ -18,6 +18,7 @@ ROW = pa.struct(
         ("dataset", pa.string()),
         ("metric", pa.string()),
         ("chains", pa.int64()),
+        ("excluded", pa.int64()),
         ("draws", pa.int64()),
         ("value", pa.float64()),
         ("standard_error", pa.float64()),
@@ -41,7 +42,8 @@ SCHEMA = pa.schema(
 )
 """One row per claim. `value`, `sd`, `standard_error` and `repetitions` are the claim's own; `compared_with` and
 `difference` are those of a comparison; a claim that is not run has none of them. `reductions` are `entry: field: paper
-value -> value here`, `rows` the rows of the metric tables that answered."""
+value -> value here`, `rows` the rows of the metric tables that answered, `excluded` the chains that one for all chains
+of its run is without."""
 
 
 def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:

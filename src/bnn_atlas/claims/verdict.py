@@ -84,7 +84,8 @@ def judge(name: str, study: ClaimedStudy, table: pd.DataFrame | None) -> Judgeme
 
     `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
     `not reproduced` where it does not hold or a value is not finite, `not run` where a run, metric or number of chains
-    is missing, a run uses another data set than the paper, or both sides of a comparison are the same row.
+    is missing, a run uses another data set than the paper, or both sides of a comparison are the same row. Chains that
+    were run and excluded are not missing.
     """
     claim = study.claims.claims[name]
     own = answer(table, claim.own, study)

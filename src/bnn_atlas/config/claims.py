@@ -1,5 +1,6 @@
 """Claims of a paper as data: what it states, its number, and the run that answers it."""
 
+import difflib
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -34,7 +35,7 @@ class Other(Model):
     runs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     dataset: str | None = None
     chains: PositiveInt | None = None
-    """Take the row for this number of chains; null takes all chains."""
+    """Take the row for this number of chains (of a run of so many, all that were not excluded); null takes all."""
     draws: PositiveInt | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
 
@@ -53,7 +54,7 @@ class Claim(Model):
     dataset: str | None = None
     """Rows of this set, such as `cifar10/fog3`; null takes the test rows of the run's own data set."""
     chains: PositiveInt | None = None
-    """Take the row for this number of chains; null takes all chains."""
+    """Take the row for this number of chains (of a run of so many, all that were not excluded); null takes all."""
     draws: PositiveInt | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
     relation: Relation
@@ -123,9 +124,9 @@ class ClaimsConfig(Model):
 def load_claims(path: Path, study: Study) -> ClaimsConfig:
     """Read the claims of a study.
 
-    A run of one of the study's grids that a smaller scale leaves out is allowed: its claims are not run there. Raises
-    ConfigError where a claim names a run or a figure that the study does not have, or runs that are no repetitions of
-    one setting.
+    Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
+    there. Raises ConfigError where a claim names a run or a figure that the study does not have, or runs that are no
+    repetitions of one setting.
     """
     claims = validated(ClaimsConfig, read_yaml(path), str(path))
     for name, claim in claims.claims.items():
@@ -141,25 +142,21 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
 
 
 def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
-    """Refuse runs that there are not, and runs that differ in more than their seeds."""
+    """Refuse runs that there are not at the paper's scale, and runs that differ in more than their seeds."""
+    paper = study._replace(runs=study.paper_runs)
     for name in names:
-        if not study.runs_of((name,)) and not _left_out(name, study):
-            raise ConfigError(
-                f"{where}: no run '{name}' in study '{study.name}'; it has {', '.join(sorted(study.config.runs))}"
-            )
-    runs = study.runs_of(names)
-    for run in runs[1:]:
-        if fields := _differences(runs[0], run):
-            raise ConfigError(
-                f"{where}: '{runs[0].name}' and '{run.name}' differ in {', '.join(fields)}; runs of a claim may differ "
-                f"in {' and '.join(REPETITION)} only"
-            )
-
-
-def _left_out(name: str, study: Study) -> bool:
-    """Whether a name is that of an entry, or of a run of a grid, that this scale does not have."""
-    scales = {run.scale for run in study.runs.values()}
-    return scales != {"paper"} and any(name == entry or name.startswith(f"{entry}-") for entry in study.config.runs)
+        if not paper.runs_of((name,)):
+            entries = sorted(study.config.runs)
+            close = difflib.get_close_matches(name, [*entries, *paper.runs], n=1)
+            hint = f" (did you mean '{close[0]}'?)" if close else ""
+            raise ConfigError(f"{where}: no run '{name}' in study '{study.name}'{hint}; it has {', '.join(entries)}")
+    for runs in (paper.runs_of(names), study.runs_of(names)):
+        for run in runs[1:]:
+            if fields := _differences(runs[0], run):
+                raise ConfigError(
+                    f"{where}: '{runs[0].name}' and '{run.name}' differ in {', '.join(fields)}; runs of a claim may "
+                    f"differ in {' and '.join(REPETITION)} only"
+                )
 
 
 def _differences(first: Run, second: Run) -> list[str]:

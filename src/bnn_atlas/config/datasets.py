@@ -1,7 +1,5 @@
 """The registry of data sets: where each file comes from, how it is verified, and how it is read."""
 
-import difflib
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
@@ -420,12 +418,3 @@ def load_registry(path: str | Path) -> dict[str, DatasetEntry]:
     Raises ConfigError that names the file, the key, the value and what is allowed, one line per problem.
     """
     return dict(validated(Registry, read_yaml(Path(path)), str(path)).root)
-
-
-def dataset_entry(registry: Mapping[str, DatasetEntry], name: str) -> DatasetEntry:
-    """The data set with this name; ConfigError suggests close names and lists all."""
-    if name not in registry:
-        close = difflib.get_close_matches(name, registry, n=1)
-        hint = f" (did you mean '{close[0]}'?)" if close else ""
-        raise ConfigError(f"no data set '{name}'{hint}; config/datasets.yaml has {', '.join(sorted(registry))}")
-    return registry[name]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
+import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from bnn_atlas.config.base import ConfigError, Model, Seed, read_yaml, validated
@@ -82,7 +83,7 @@ class RunConfig(PosteriorConfig):
     split: SplitConfig = SplitConfig()
     evaluate: EvaluationConfig = EvaluationConfig()
     seed: Seed = 0
-    """Seed of initialisation, training and chains."""
+    """Seed of initialisation, training and chains; further splits get their own, derived from it."""
     warmstart: WarmStartConfig | None = None
     """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
     method: MethodConfig
@@ -121,7 +122,21 @@ class RunConfig(PosteriorConfig):
                 "stopping needs validation rows that the posterior is not conditioned on: set split.validation above 0 "
                 "and split.validation_in_likelihood: false"
             )
+        if self.likelihood.kind == "learned_noise":
+            raise ValueError(
+                "stopping compares predictive densities, and a warm start has not learned the noise of likelihood.kind "
+                "'learned_noise': use 'heteroscedastic' or 'gaussian', or leave stopping out"
+            )
+        if self.blocks > 1:
+            raise ValueError(
+                f"stopping with {self.blocks} blocks would make the number of draws depend on them: set "
+                "chains_per_block: null"
+            )
         return self
+
+    def seed_of(self, split: int) -> int:
+        """Seed of initialisation, training and chains on one split, so that splits are independent repetitions."""
+        return self.seed if split == 0 else int(np.random.SeedSequence([self.seed, split]).generate_state(1)[0] >> 1)
 
     @property
     def e_value_level(self) -> float:
@@ -200,6 +215,8 @@ class Study(NamedTuple):
     config: StudyConfig
     runs: dict[str, Run]
     figures: dict[str, FigureConfig]
+    paper_runs: dict[str, Run]
+    """All runs of the scale `paper`, whichever scale this is."""
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
         """Runs with these names, or from the entries with these names, in order of the names, each once."""
@@ -222,7 +239,7 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected keys such as title and runs, found {type(data).__name__}")
     config = validated(StudyConfig, data, source)
-    studies = {}
+    studies: dict[str, Study] = {}
     for each in ("paper", *(name for name in get_args(Scale) if name != "paper")):
         where = source if each == "paper" else f"{source} at scale {each}"
         runs: dict[str, Run] = {}
@@ -238,7 +255,8 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
                     )
                 runs[run.name] = run
         figures = {name: _figure(name, data["figures"][name], each, where) for name in config.figures}
-        studies[each] = Study(path.stem, config, runs, {name: figure for name, figure in figures.items() if figure})
+        made = {name: figure for name, figure in figures.items() if figure}
+        studies[each] = Study(path.stem, config, runs, made, studies["paper"].runs if studies else runs)
         for run in runs.values():
             _check_references(run, studies[each], datasets, f"{where}: runs.{run.entry}.evaluate.references")
         for figure in studies[each].figures:
@@ -294,12 +312,12 @@ def _check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
             raise ConfigError(
                 f"{where}.shifts: '{shift.name}' is for '{datasets[PUBLISHED_SHIFTS].of}', not '{run.config.dataset}'"
             )
+    rows = (entry.kind, entry.shape, entry.vocabulary)
+    alike = [name for name, other in datasets.items() if (other.kind, other.shape, other.vocabulary) == rows]
+    fitting = [name for name in alike if name != run.config.dataset]
     for name in evaluate.out_of_distribution:
-        other = datasets.get(name)
-        same = other is not None and (other.kind, other.shape) == (entry.kind, entry.shape)
-        if not same or name == run.config.dataset:
-            fitting = [n for n, other in datasets.items() if (other.kind, other.shape) == (entry.kind, entry.shape)]
-            others = ", ".join(n for n in fitting if n != run.config.dataset) or "none"
+        if name not in fitting:
+            others = ", ".join(fitting) or "none"
             raise ConfigError(
                 f"{where}.out_of_distribution: '{name}' is no data set with rows like those of '{run.config.dataset}'; "
                 f"there are {others}"

@@ -1,13 +1,13 @@
 """A prepared data set: one array of rows with names."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.errors import ZIP_DAMAGE, DataError
 from bnn_atlas.files import atomic
 
 ROWS = {"table": ("<f8", 1), "image": ("|u1", 3), "tokens": ("<i4", 1)}
@@ -114,22 +114,27 @@ def save(path: str | Path, dataset: Dataset) -> None:
 
 def load(path: str | Path) -> Dataset:
     """The inverse of `save`; DataError names a file that is not a prepared data set."""
-    try:
-        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
-            return Dataset(
-                x=arrays["x"],
-                y=arrays["y"],
-                feature_names=tuple(map(str, arrays["feature_names"])),
-                target_name=str(arrays["target_name"]),
-                task=str(arrays["task"]),
-                classes=tuple(map(str, arrays["classes"])),
-                kind=str(arrays["kind"]),
-                published_train=int(arrays["published_train"]) if "published_train" in arrays else None,
-                vocabulary=int(arrays["vocabulary"]),
-                published_scaling=_constants(arrays["published_scaling"]) if "published_scaling" in arrays else None,
-            )
-    except (KeyError, ValueError, BadZipFile, EOFError) as error:
-        raise DataError(f"{path}: not a prepared data set ({error}); delete it and prepare it again") from error
+    with Path(path).open("rb") as handle:
+        try:
+            with np.load(handle, allow_pickle=False) as arrays:
+                return _dataset(arrays)
+        except ZIP_DAMAGE as error:
+            raise DataError(f"{path}: not a prepared data set ({error}); delete it and prepare it again") from error
+
+
+def _dataset(arrays: Mapping[str, np.ndarray]) -> Dataset:
+    return Dataset(
+        x=arrays["x"],
+        y=arrays["y"],
+        feature_names=tuple(map(str, arrays["feature_names"])),
+        target_name=str(arrays["target_name"]),
+        task=str(arrays["task"]),
+        classes=tuple(map(str, arrays["classes"])),
+        kind=str(arrays["kind"]),
+        published_train=int(arrays["published_train"]) if "published_train" in arrays else None,
+        vocabulary=int(arrays["vocabulary"]),
+        published_scaling=_constants(arrays["published_scaling"]) if "published_scaling" in arrays else None,
+    )
 
 
 def _constants(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -48,13 +48,18 @@ def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
 def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:
     """Test rows of another prepared data set (all its rows where it has none), scaled as the split is.
 
-    At most the first `limit`. Raises DataError for rows of another kind or shape.
+    At most the first `limit`. Raises DataError for rows of another kind or shape, or tokens of another vocabulary.
     """
     other = load(dataset)
     if other.kind != split.kind or other.x.shape[1:] != split.shape:
         raise DataError(
             f"{dataset}: {other.kind} rows of shape {list(other.x.shape[1:])} cannot be compared with this run's "
             f"{split.kind} rows of shape {list(split.shape)}"
+        )
+    if other.vocabulary != split.vocabulary:
+        raise DataError(
+            f"{dataset}: tokens of a vocabulary of {other.vocabulary} ids cannot be compared with this run's, which "
+            f"has {split.vocabulary}"
         )
     trained = other.published_train or 0
     x = other.x[trained if trained < len(other.x) else 0 :][:limit]

@@ -5,23 +5,21 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-FOLLOWED = "bnn_atlas.figures"
-USED = "bnn_atlas.metrics"
+FOLLOWED = ("bnn_atlas.figures.", "bnn_atlas.metrics.", "bnn_atlas.traces.grids")
+"""Modules whose imports are followed."""
 
 
 def figure_sources(module: str) -> tuple[Path, ...]:
-    """Sorted files of a module, of all modules of figures that it imports, and of the metrics that these use.
+    """Sorted files of a module and of all modules of figures and metrics that it imports, directly or not.
 
     Imports are read from the code, which is not run. `module` is below `bnn_atlas.figures`.
     """
     found: set[Path] = set()
-    waiting = {_file(f"{FOLLOWED}.{module}")}
+    waiting = {_file(f"bnn_atlas.figures.{module}")}
     while waiting:
         file = waiting.pop()
         found.add(file)
-        names = _imported(file)
-        waiting |= {_file(name) for name in names if name.startswith(f"{FOLLOWED}.")} - found
-        found |= {_file(name) for name in names if name.startswith(f"{USED}.")}
+        waiting |= {_file(name) for name in _imported(file) if name.startswith(FOLLOWED)} - found
     return tuple(sorted(found))
 
 

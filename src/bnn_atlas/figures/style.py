@@ -131,9 +131,9 @@ def short_count(number: float) -> str:
 
 
 def scale_note(provenance: Provenance) -> str:
-    """What a reader must know of a figure not made at the paper's setting; empty at scale `paper`."""
-    scale = provenance.settings.get("scale", "paper")
-    return "" if scale == "paper" else f"reduced setting: scale {scale}"
+    """What a reader must know of a figure not made at the paper's setting; empty where nothing is reduced."""
+    reduced = any(provenance.settings.get("reductions", {}).values())
+    return f"reduced setting: scale {provenance.settings['scale']}" if reduced else ""
 
 
 def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:

@@ -17,36 +17,14 @@ def hits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return (p.argmax(axis=1) == y).astype(np.float64)
 
 
-def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Share of rows whose label is the most probable class."""
-    return float(hits(probabilities, labels).mean())
-
-
-def log_score(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Log probability of the label, log p_y [n], in nats; -inf where it is 0, nothing is clipped."""
-    p, y = as_labelled(probabilities, labels)
-    with np.errstate(divide="ignore"):
-        return np.log(p[np.arange(len(y)), y])
-
-
-def nll(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Negative log-likelihood per row, -(1/n) sum_i log p_i,y_i, in nats; inf if one label has probability 0."""
-    return float(-log_score(probabilities, labels).mean())
-
-
 def brier_rows(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """sum_j (p_j - 1[j = y])^2 [n], from 0 to 2."""
-    p, y = as_labelled(probabilities, labels)
-    return (p**2).sum(axis=1) - 2 * p[np.arange(len(y)), y] + 1
-
-
-def brier(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Brier score (1/n) sum_i sum_j (p_ij - 1[j = y_i])^2, summed over classes: 0 is best, 2 worst.
+    """Brier score sum_j (p_j - 1[j = y])^2 of each row [n], summed over classes: 0 is best, 2 worst.
 
     Brier 1950, Verification of Forecasts Expressed in Terms of Probability. The binary score of many libraries, which
     looks at one class only, is half of this for two classes.
     """
-    return float(brier_rows(probabilities, labels).mean())
+    p, y = as_labelled(probabilities, labels)
+    return (p**2).sum(axis=1) - 2 * p[np.arange(len(y)), y] + 1
 
 
 def confidence(probabilities: np.ndarray) -> np.ndarray:
@@ -54,9 +32,13 @@ def confidence(probabilities: np.ndarray) -> np.ndarray:
     return as_probabilities(probabilities).max(axis=1)
 
 
-def mean_maximum_confidence(probabilities: np.ndarray) -> float:
-    """Mean over rows of the largest probability (MMC)."""
-    return float(confidence(probabilities).mean())
+def doubt(probabilities: np.ndarray) -> np.ndarray:
+    """Probability of all classes but the most probable one [n], added up from theirs.
+
+    It is 1 - `confidence`, and still tells rows apart whose largest probability was rounded to 1.
+    """
+    p = as_probabilities(probabilities)
+    return np.partition(p, -1, axis=1)[:, :-1].sum(axis=1)
 
 
 def entropy(probabilities: np.ndarray) -> np.ndarray:
@@ -64,27 +46,20 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
     return entr(as_probabilities(probabilities)).sum(axis=1)
 
 
-def mean_entropy(probabilities: np.ndarray) -> float:
-    """Mean over rows of the predictive entropy, in nats."""
-    return float(entropy(probabilities).mean())
-
-
 def classification_scores(probabilities: np.ndarray, labels: np.ndarray, ece_bins: int = 15) -> list[Score]:
-    """Every score of probabilities [n, k] against labels [n], named as in the tables of metrics.
+    """Scores of probabilities [n, k] against labels [n], named as in the tables of metrics.
 
+    The log score is not among them: it is taken from log densities, which do not round to -inf (`evaluate.nll`).
     Standard errors are those of a mean over independent rows. A published variant that is not defined, since its
     bins leave no row, is NaN and says so.
     """
     p, y = as_labelled(probabilities, labels)
-    log_scores = log_score(p, y)
-    impossible = int(np.isneginf(log_scores).sum())
     wide, mass = f"{ece_bins} equally wide bins", f"{ece_bins} bins of equally many rows"
     redux = "100 equally wide bins, those of confidence 0.99 and above dropped; Laplace Redux's and LIVI's code"
     ranks = "LIVI's code: by rank, the k-th smallest probability with the k-th most probable class"
     strict = "20 bins of equally many rows, rows on their edges dropped; Izmailov et al.'s code"
     return [
         mean_score("accuracy", hits(p, y)),
-        mean_score("nll", -log_scores, f"{impossible} of {len(y)} labels have probability 0" if impossible else ""),
         mean_score("brier", brier_rows(p, y), "sum over classes"),
         mean_score("mean_maximum_confidence", confidence(p)),
         mean_score("predictive_entropy", entropy(p), "nats"),

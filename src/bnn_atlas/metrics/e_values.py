@@ -11,7 +11,8 @@ def log_e_values(log_e: np.ndarray, log_density: np.ndarray, reference: np.ndarr
     log E_k = sum_{t <= k} [ log p(held-out rows | theta_t) - log p(held-out rows | theta_0) ]
 
     with the draws theta_t of a chain and its own warm start theta_0 (eBNN, arXiv 2604.18089, which takes the first
-    30 % of the test rows). Draws are added one after another, so that no bit depends on how many come at a time.
+    30 % of the test rows). eBNN writes the reference as log p(val | DE); that it is the chain's own member of the deep
+    ensemble is our reading. Draws are added one after another, so that no bit depends on how many come at a time.
     A density of 0 makes every later E-value 0 (-inf). A density that is not a number or infinite, and a warm start
     whose density is not finite, make every later one NaN.
 
@@ -26,6 +27,10 @@ def log_e_values(log_e: np.ndarray, log_density: np.ndarray, reference: np.ndarr
 
 
 def crossings(log_e: np.ndarray, alpha: float) -> np.ndarray:
-    """How many draws each chain [c] had made when its E-value first reached 1 / alpha; 0 for those that never did."""
+    """How many draws each chain [c] had made when its E-value first reached 1 / alpha; 0 for those that never did.
+
+    To have reached it is evidence at that draw that the draws so far predict better than the reference, and may be lost
+    again with later ones.
+    """
     reached = log_e >= -math.log(alpha)
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, 0)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bnn_atlas.metrics import calibration, curves, diagnostics, efficiency, scores, statistics, tables
 from bnn_atlas.metrics.agreement import ceiling_scores
-from bnn_atlas.metrics.classification import classification_scores
+from bnn_atlas.metrics.classification import classification_scores, hits
 from bnn_atlas.metrics.convergence import convergence_measurements
 from bnn_atlas.metrics.cost import Cost
 from bnn_atlas.metrics.curves import CURVE_SCHEMA
@@ -154,6 +154,16 @@ def prediction_measurements(
     return [*_density(summary, settings), *specific(summary, y, y_scale, settings)]
 
 
+def nll(summary: PredictiveSummary) -> Measurement:
+    """Negative log-likelihood per row, -(1/n) sum_i log (1/(CS)) sum_cs p(y_i | theta_cs), in nats.
+
+    From log densities of the C chains that are not divergent: probabilities would round to 0 where these are finite.
+    It is inf, with a note, where a row has the density 0.
+    """
+    mixture = _mixture(summary)
+    return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
+
+
 def exclusion_measurements(summary: PredictiveSummary) -> list[Measurement]:
     """How many chains there are and how many were left out."""
     total = len(summary.divergent)
@@ -206,10 +216,7 @@ def curve_frame(stated: ChainStatistics, functions: pd.DataFrame, summary: Predi
 
 def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measurement]:
     """LPPD: of all chains, of single chains, cumulative over chains and over draws."""
-    by_chain = _of(summary, "log_density_by_chain")
-    mixture = scores.mixture_log_density(by_chain)
-    value, error = float(mixture.mean()), scores.error_of_mean(mixture)
-    note = _zero_density_note(mixture)
+    by_chain, mixture = _of(summary, "log_density_by_chain"), _mixture(summary)
     single = scores.lppd_per_chain(by_chain)
     over_chains = scores.lppd_over_chains(
         by_chain, scores.chain_counts(len(by_chain)), settings.orderings, settings.ordering_seed
@@ -217,8 +224,8 @@ def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measur
     over_draws = scores.lppd_over_draws(_known(summary.log_density_by_draw), summary.running_draws)
     orders = f"standard error is the sd over {settings.orderings} random orders of the same chains"
     return [
-        Measurement("lppd", value, error, note),
-        Measurement("nll", -value, error, note),
+        Measurement("lppd", float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture)),
+        nll(summary),
         Measurement("lppd_chain_mean", float(single.mean()), scores.error_of_mean(single)),
         Measurement("lppd_chain_min", float(single.min())),
         Measurement("lppd_chain_max", float(single.max())),
@@ -228,6 +235,11 @@ def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measur
         ),
         *(Measurement("lppd_cumulative_draws", float(v), draws=int(s)) for s, v, _ in zip(*over_draws, strict=True)),
     ]
+
+
+def _mixture(summary: PredictiveSummary) -> np.ndarray:
+    """Log density [n] of the mixture of all draws of the chains that are not divergent."""
+    return scores.mixture_log_density(_known(summary.log_density_by_chain)[summary.kept])
 
 
 def _regression(
@@ -262,12 +274,18 @@ def _regression(
 def _classification(
     summary: PredictiveSummary, y: np.ndarray, y_scale: float, settings: ScoreSettings
 ) -> list[Measurement]:
-    """Scores of the averaged probabilities, and how far single chains agree with the others."""
+    """Scores of the averaged probabilities, accuracy of single chains, and how far these agree with the others."""
     probabilities = _of(summary, "probabilities")
     found = classification_scores(probabilities.mean(axis=0), y, settings.ece_bins)
     if len(probabilities) > 1:
         found += ceiling_scores(probabilities)
-    return [Measurement(*score) for score in found if score.name != "nll"]
+    single = np.array([hits(chain, y).mean() for chain in probabilities])
+    return [
+        *(Measurement(*score) for score in found),
+        Measurement("accuracy_chain_mean", float(single.mean()), scores.error_of_mean(single)),
+        Measurement("accuracy_chain_min", float(single.min())),
+        Measurement("accuracy_chain_max", float(single.max())),
+    ]
 
 
 def _of(summary: PredictiveSummary, name: str) -> np.ndarray:

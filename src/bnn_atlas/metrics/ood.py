@@ -8,7 +8,7 @@ Networks), the negative predictive entropy another.
 import numpy as np
 from scipy.stats import rankdata
 
-from bnn_atlas.metrics.classification import confidence, entropy
+from bnn_atlas.metrics.classification import confidence, doubt, entropy
 from bnn_atlas.metrics.predictive import PredictionError
 from bnn_atlas.metrics.probabilities import Score, mean_score
 
@@ -49,9 +49,10 @@ def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
 
 
 def fpr95_as_published(inside: np.ndarray, outside: np.ndarray) -> float:
-    """The same with the threshold of Laplace Redux's and LIVI's code: the 5th percentile, interpolated, inside.
+    """Share of outside rows that pass the threshold of Laplace Redux's and LIVI's code.
 
-    Between two inside scores it lets through slightly fewer than 95 % or more of them.
+    The threshold is the 5th percentile of inside scores, interpolated linearly between the two nearest ones; that
+    of `fpr95` may be a little lower or higher.
     """
     inside, outside = _checked(inside, outside)
     return float((outside >= np.percentile(inside, 5)).mean())
@@ -63,12 +64,12 @@ def ood_scores(inside: np.ndarray, outside: np.ndarray) -> list[Score]:
         raise PredictionError(
             f"{np.shape(inside)[1]} classes inside and {np.shape(outside)[1]} outside; both sets need one model"
         )
-    certain = confidence(inside), confidence(outside)
+    certain = -doubt(inside), -doubt(outside)
     informed = -entropy(inside), -entropy(outside)
     return [
         *_detection("confidence", *certain),
         *_detection("entropy", *informed),
-        mean_score("mean_maximum_confidence_ood", certain[1]),
+        mean_score("mean_maximum_confidence_ood", confidence(outside)),
         mean_score("predictive_entropy_ood", -informed[1], "nats"),
     ]
 

@@ -24,6 +24,10 @@ class DrawPool(Protocol):
         """Draws per chain."""
 
     @property
+    def draws_per_chunk(self) -> int:
+        """Draws of a chain that are read together; batches are multiples of it where it fits them."""
+
+    @property
     def layout(self) -> Layout:
         """Names and places of the parameters."""
 

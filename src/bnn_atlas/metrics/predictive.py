@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
+from bnn_atlas.data.errors import ZIP_DAMAGE
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics.pools import DrawPool, Predict
 from bnn_atlas.metrics.scores import LOG_2PI
@@ -192,11 +192,12 @@ def save(path: str | Path, summary: PredictiveSummary) -> None:
 
 def load(path: str | Path) -> PredictiveSummary:
     """Read what `save` wrote; PredictionError names the file and the arrays that are missing or unknown."""
-    try:
-        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as source:
-            arrays = {name: source[name] for name in source.files}
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise PredictionError(f"{path}: not an .npz file ({error}); delete it and run its rule again") from None
+    with Path(path).open("rb") as handle:
+        try:
+            with np.load(handle, allow_pickle=False) as source:
+                arrays = {name: source[name] for name in source.files}
+        except ZIP_DAMAGE as error:
+            raise PredictionError(f"{path}: not an .npz file ({error}); delete it and run its rule again") from None
     required = set(PredictiveSummary._fields) - set(PredictiveSummary._field_defaults)
     missing, unknown = required - set(arrays), set(arrays) - set(PredictiveSummary._fields)
     if missing or unknown:
@@ -327,7 +328,7 @@ def _stream(
     sums = _Sums(pool.chains, pool.draws, len(x), excluded, limits)
     draw_bytes = pool.layout.size * pool.dtype.itemsize
     term_bytes = len(x) * max(REGRESSION_BYTES, CLASS_BYTES * classes)
-    limit = max(1, limits.max_bytes // (2 * draw_bytes + term_bytes))
+    limit = _even_block(max(1, limits.max_bytes // (2 * draw_bytes + term_bytes)), pool)
     block = 0
     for chains, draws, array in pool.batches(max_bytes=limit * draw_bytes):
         _check_batch(sums, chains, draws, array, pool.layout.size)
@@ -371,6 +372,21 @@ def _first(prediction: Predictive, count: int, block: int) -> Predictive:
         if part is not None and part.shape[:1] != (block,):
             raise PredictionError(f"predict returned {name} of shape {part.shape} for {block} draws")
     return Predictive(*(None if part is None else np.asarray(part)[:count] for part in prediction))  # type: ignore[arg-type]
+
+
+def _even_block(limit: int, pool: DrawPool) -> int:
+    """At most `limit` draws, so many that the last block is about as full as the others: a short one costs as much.
+
+    Blocks smaller than a chain are multiples of the pool's chunks where these fit, as its batches are.
+    """
+    if pool.draws <= limit:
+        together = min(pool.chains, limit // pool.draws)
+        return pool.draws * -(-pool.chains // -(-pool.chains // together))
+    chunk = pool.draws_per_chunk if pool.draws_per_chunk <= limit else 1
+    largest = limit - limit % chunk
+    fewest = -(-pool.draws // largest)
+    blocks = [-(-pool.draws // (count * chunk)) * chunk for count in (fewest, fewest + 1)]
+    return min(blocks, key=lambda block: block * -(-pool.draws // block))
 
 
 def _rectangles(chains: int, draws: int, block: int) -> Iterator[tuple[slice, slice]]:

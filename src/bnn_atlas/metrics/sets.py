@@ -1,6 +1,6 @@
 """Scores of predictions for other rows than a run's test rows, and against other predictions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -9,7 +9,6 @@ from bnn_atlas.metrics.agreement import agreement_scores
 from bnn_atlas.metrics.classification import classification_scores
 from bnn_atlas.metrics.ood import ood_scores
 from bnn_atlas.metrics.predictive import PredictionError, PredictiveSummary
-from bnn_atlas.metrics.probabilities import Score
 from bnn_atlas.metrics.tables import Measurement, Row, RunIdentity
 
 AGREEMENT = ("agreement", "total_variation")
@@ -18,12 +17,21 @@ NOTHING = "no chain left to average"
 
 def shift_rows(identity: RunIdentity, name: str, summary: PredictiveSummary, labels: np.ndarray) -> list[Row]:
     """Scores of shifted test rows; the data set of the rows is `<data set>/<name>`."""
-    return _rows(identity, name, summary, lambda: classification_scores(average(summary), labels))
+
+    def measured() -> list[Measurement]:
+        scores = classification_scores(average(summary), labels)
+        return [*(Measurement(*score) for score in scores), evaluate.nll(summary)]
+
+    return _rows(identity, name, summary, measured)
 
 
 def outside_rows(identity: RunIdentity, name: str, summary: PredictiveSummary, inside: PredictiveSummary) -> list[Row]:
     """How well certainty tells test rows (`inside`) from those of another data set."""
-    return _rows(identity, name, summary, lambda: ood_scores(average(inside), average(summary)))
+
+    def measured() -> list[Measurement]:
+        return [Measurement(*score) for score in ood_scores(average(inside), average(summary))]
+
+    return _rows(identity, name, summary, measured)
 
 
 def reference_rows(identity: RunIdentity, name: str, summary: PredictiveSummary, reference: np.ndarray) -> list[Row]:
@@ -43,11 +51,11 @@ def average(summary: PredictiveSummary) -> np.ndarray:
 
 
 def _rows(
-    identity: RunIdentity, name: str, summary: PredictiveSummary, scores: Callable[[], Sequence[Score]]
+    identity: RunIdentity, name: str, summary: PredictiveSummary, measured: Callable[[], list[Measurement]]
 ) -> list[Row]:
     """Rows under the name of the set; one that says so where no chain is left."""
     shifted = identity._replace(dataset=f"{identity.dataset}/{name}")
-    found = [Measurement(*score) for score in scores()] if len(summary.kept) else [_nothing()]
+    found = measured() if len(summary.kept) else [_nothing()]
     return evaluate.as_rows(shifted, found, summary)
 
 

@@ -209,26 +209,53 @@ def build_posterior(
     return Posterior(layout, network, likelihood, built.family, temperature, micro_batches, shards), built
 
 
-def posterior_data(x: np.ndarray, y: np.ndarray, prior: Prior, shards: int = 1, vocabulary: int = 0) -> PosteriorData:
+def posterior_data(
+    x: np.ndarray,
+    y: np.ndarray,
+    prior: Prior,
+    shards: int = 1,
+    vocabulary: int = 0,
+    *,
+    shape: tuple[int, ...] | None = None,
+    classes: int = 0,
+) -> PosteriorData:
     """Rows x [n, ...] and targets y [n] in the precision of the prior, filled up to a multiple of `shards`.
 
-    Whole numbers (tokens, classes) stay whole numbers.
+    Whole numbers (tokens, classes) stay whole numbers. `shape`, `classes` and `vocabulary` are those of
+    `build_posterior`; what is left out is not checked.
 
     Raises:
-        ValueError: tokens outside [0, vocabulary).
+        ValueError: rows of another shape, labels outside [0, classes), or tokens outside [0, vocabulary).
     """
     dtype = prior.values.loc.dtype
-    if vocabulary and (np.min(x) < 0 or np.max(x) >= vocabulary):
+    x, y = np.asarray(x), np.asarray(y)
+    if len(x) != len(y) or (shape is not None and x.shape[1:] != shape):
         raise ValueError(
-            f"tokens from {np.min(x)} to {np.max(x)}, but a vocabulary of {vocabulary} goes from 0 to {vocabulary - 1}"
+            f"rows of shape {list(x.shape)} and targets of shape {list(y.shape)}, but the posterior takes one target "
+            f"per row{'' if shape is None else f' and rows of shape {list(shape)}'}"
         )
+    if vocabulary:
+        _check_range("tokens", x, vocabulary, "vocabulary")
+    if classes:
+        _check_range("labels", y, classes, "number of classes")
     missing = -len(x) % shards
     weights = jnp.asarray(np.repeat([1.0, 0.0], [len(x), missing]), dtype) if missing else None
-    x, y = (np.pad(leaf, ((0, missing), *[(0, 0)] * (leaf.ndim - 1))) for leaf in (np.asarray(x), np.asarray(y)))
+    if missing:
+        x, y = (np.pad(leaf, ((0, missing), *[(0, 0)] * (leaf.ndim - 1))) for leaf in (x, y))
     rows, targets = (
         jnp.asarray(leaf, jnp.int32 if np.issubdtype(leaf.dtype, np.integer) else dtype) for leaf in (x, y)
     )
     return PosteriorData(rows, targets, weights, prior.values)
+
+
+def _check_range(name: str, values: np.ndarray, count: int, of: str) -> None:
+    """Refuse what is not one of the whole numbers below `count`; indexing would clip it silently."""
+    if not np.issubdtype(values.dtype, np.integer):
+        raise ValueError(f"{name} are {values.dtype}, but a {of} of {count} needs whole numbers")
+    if values.size and (values.min() < 0 or values.max() >= count):
+        raise ValueError(
+            f"{name} from {values.min()} to {values.max()}, but a {of} of {count} goes from 0 to {count - 1}"
+        )
 
 
 def _real(x: Array) -> Any:

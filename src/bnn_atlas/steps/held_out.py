@@ -1,6 +1,5 @@
 """How well single draws predict the validation rows."""
 
-import jax
 import numpy as np
 
 from bnn_atlas.data.errors import DataError
@@ -9,8 +8,6 @@ from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.steps.predict import Predictor
 from bnn_atlas.steps.problem import Problem
 
-PIECE_BYTES = 64e6
-"""Of activations on one core. The rounding depends on which rows are predicted together, so this is no setting."""
 LOT_BYTES = 256 * 2**20
 """Of what the densities of some draws need at all rows."""
 
@@ -38,11 +35,7 @@ class ValidationDensity:
         self._x, self._y = split.x_validation, split.y_validation
         each = CLASS_BYTES * len(split.classes) if split.classes else REGRESSION_BYTES
         self._most = max(1, LOT_BYTES // (each * len(self._y)))
-        budget = 1e6 * problem.config.gradient_memory_mb
-        if jax.default_backend() == "cpu":
-            # The predictor divides its budget by the devices; multiplied by them, every machine cuts the rows alike.
-            budget = PIECE_BYTES * len(jax.local_devices())
-        self._predictor = Predictor(problem.posterior, problem.data, budget)
+        self._predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
 
     def __call__(self, theta: np.ndarray) -> np.ndarray:
         """Log densities [...] of theta [..., P], summed over rows in float64; NaN where something is not finite.

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from jax import numpy as jnp
 
 from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.data.splits import SplitData, load_split
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.micro_batches import micro_batches
+from bnn_atlas.posterior.priors import Prior
 
 
 class Problem(NamedTuple):
@@ -22,20 +24,39 @@ class Problem(NamedTuple):
 
 
 def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, Any]) -> Problem:
-    """Posterior of `settings` (a `PosteriorConfig` in plain values) on the rows that it conditions on."""
-    config = PosteriorConfig.model_validate(settings)
-    rows = load_split(dataset, split)
-    posterior, prior = build_posterior(
+    """Posterior of `settings` (a `PosteriorConfig` in plain values) on the rows that it conditions on.
+
+    Raises:
+        ValueError: rows or labels that are not what the data set says of them.
+    """
+    config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
+    posterior, prior = _built(config, rows)
+    data = _data(config, rows, rows.x_fit, rows.y_fit, prior)
+    pieces = micro_batches(posterior, data, 1e6 * config.gradient_memory_mb)
+    return Problem(posterior._replace(micro_batches=pieces), data, rows, config)
+
+
+def load_without_rows(dataset: str | Path, split: str | Path, settings: Mapping[str, Any]) -> Problem:
+    """The same with no rows in `data`, only their shape and type: what predictions by given draws need."""
+    config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
+    posterior, prior = _built(config, rows)
+    nothing = rows.scaled(rows.dataset.x[:0]), rows.y_fit[:0]
+    return Problem(posterior, _data(config, rows, *nothing, prior), rows, config)
+
+
+def _built(config: PosteriorConfig, rows: SplitData) -> tuple[Posterior, Prior]:
+    return build_posterior(
         config.model,
         config.likelihood,
         config.prior,
         temperature=config.temperature,
-        shape=rows.x_fit.shape[1:],
+        shape=rows.shape,
         classes=len(rows.classes),
         vocabulary=rows.vocabulary,
         dtype=jnp.float64 if config.float64 else jnp.float32,
         shards=config.data_shards,
     )
-    data = posterior_data(rows.x_fit, rows.y_fit, prior, config.data_shards, rows.vocabulary)
-    pieces = micro_batches(posterior, data, 1e6 * config.gradient_memory_mb)
-    return Problem(posterior._replace(micro_batches=pieces), data, rows, config)
+
+
+def _data(config: PosteriorConfig, rows: SplitData, x: np.ndarray, y: np.ndarray, prior: Prior) -> PosteriorData:
+    return posterior_data(x, y, prior, config.data_shards, rows.vocabulary, shape=rows.shape, classes=len(rows.classes))

@@ -94,9 +94,10 @@ def _code_digest(*further: str) -> str:
     """SHA-256 of the code that draws depend on, and of further files."""
     package = Path(bnn_atlas.__file__).parent
     digest = hashlib.sha256()
+    settings = ("methods", "posterior", "sgmcmc", "stopping", "training", "variational")
     files = ("keys.py", "threefry.py", "placement.py", "runtime.py", "metrics/mixing.py")
-    folders = ("config", "models", "posterior", "samplers", "training", "variational")
-    for name in (*files, *folders, *further):
+    folders = ("models", "posterior", "samplers", "training", "variational")
+    for name in (*(f"config/{name}.py" for name in settings), *files, *folders, *further):
         for file in sorted((package / name).rglob("*.py")) or [package / name]:
             digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -2,14 +2,13 @@
 
 import hashlib
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from bnn_atlas.config.datasets import KerasReader
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.errors import ZIP_DAMAGE, DataError
 from bnn_atlas.data.readers.object_arrays import read_lists
 from bnn_atlas.data.readers.rows import Rows
 
@@ -45,7 +44,9 @@ def read(path: Path, layout: Literal["keras_npz", "tokens_npz"]) -> dict[str, Se
                         _numbers(path, archive, f"{part}_{name}") for name in ("tokens", "offsets", "labels")
                     )
                 parts[part] = Sequences(tokens, offsets.astype(np.int64), labels)
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
+    except DataError:
+        raise
+    except ZIP_DAMAGE as error:
         raise DataError(
             f"{path}: not an intact .npz of reviews ({error}): it is truncated or altered; download it again"
         ) from error

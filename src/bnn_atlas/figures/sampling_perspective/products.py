@@ -189,4 +189,4 @@ def _legend(chains: np.ndarray, colours: Sequence[str]) -> dict[str, Artist]:
     if len(chains) > 6:
         return entries | {"one chain (a colour each)": Line2D([], [], color=colours[len(colours) // 2], lw=0.8)}
     lines = [Line2D([], [], color=colour, lw=0.8) for colour in colours]
-    return entries | {f"chain {chain + 1}": line for chain, line in zip(chains, lines, strict=True)}
+    return entries | {f"chain {chain}": line for chain, line in zip(chains, lines, strict=True)}

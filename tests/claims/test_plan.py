@@ -1,0 +1,31 @@
+"""What verdicts are told of a study."""
+
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.claims.plan import claimed_study
+from bnn_atlas.config.claims import ClaimsConfig
+from bnn_atlas.config.studies import Scale, load_study
+from tests.config.folders import CLAIM, DATASETS, study_file
+
+CLAIMS = ClaimsConfig.model_validate({"paper": "p", "claims": {"error": CLAIM}})
+
+
+def two_seeds(study: dict[str, Any]) -> None:
+    study["figures"] = {}
+    study["runs"]["one"] |= {"grid": {"seed": [1, 2]}, "scales": {"laptop": {"chains": 2}, "demo": None}}
+    study["runs"]["one"]["split"] = {"count": 3}
+
+
+def test_runs_have_the_chains_of_their_scale_and_what_it_reduced(tmp_path: Path) -> None:
+    path = study_file(tmp_path, two_seeds)
+    cases: list[tuple[Scale, int, tuple[str, ...]]] = [("laptop", 2, ("chains: 4 -> 2",)), ("paper", 4, ())]
+    for scale, chains, reductions in cases:
+        found = claimed_study(load_study(path, scale, DATASETS), CLAIMS, scale)
+        assert list(found.runs) == ["one-seed1", "one-seed2"]
+        for plan in found.runs.values():
+            assert (plan.entry, plan.chains, plan.splits, plan.reductions) == ("one", chains, 3, reductions)
+    absent = claimed_study(load_study(path, "demo", DATASETS), CLAIMS, "demo")
+    assert absent.runs == {}
+    assert absent.scales_with("one", 2) == ["laptop", "paper"]
+    assert absent.scales_with("one", 3) == ["paper"]
