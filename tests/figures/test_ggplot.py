@@ -11,9 +11,9 @@ from bnn_atlas.figures.ggplot import RCODE, RError, RWarning
 from bnn_atlas.figures.r_setup import PACKAGES, available
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
+from tests.figures.needs_r import needs_r
 
 Outputs = Callable[[str], FigureOutputs]
-needs_r = pytest.mark.skipif(available() is not None, reason=str(available()))
 
 
 @needs_r

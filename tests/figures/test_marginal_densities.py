@@ -6,15 +6,14 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.r_setup import available
 from bnn_atlas.figures.sampling_perspective.densities import marginal_densities
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
+from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
-needs_r = pytest.mark.skipif(available() is not None, reason=str(available()))
 NAMES = ("layer1.bias[0]", "layer0.weight[0,0]", "layer0.weight[0,1]", "log_sigma")
 
 

@@ -5,16 +5,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.r_setup import available
 from bnn_atlas.figures.sampling_perspective.one_m_one import one_m_one
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
+from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
-needs_r = pytest.mark.skipif(available() is not None, reason=str(available()))
 W1, W2 = "layer0.weight[0,0]", "layer1.weight[0,0]"
 
 

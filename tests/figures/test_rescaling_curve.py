@@ -4,14 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.r_setup import available
 from bnn_atlas.figures.sampling_perspective.rescaling import other_zero, prior_change, rescaling_curve
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
+from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
-needs_r = pytest.mark.skipif(available() is not None, reason=str(available()))
 LIMITS = (0.6, 1.05)
 
 

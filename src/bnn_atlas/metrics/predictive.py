@@ -11,7 +11,7 @@ from bnn_atlas.data.errors import ZIP_DAMAGE
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics.pools import DrawPool, Predict
 from bnn_atlas.metrics.scores import LOG_2PI
-from bnn_atlas.metrics.statistics import standing_chains
+from bnn_atlas.metrics.statistics import evenly, standing_chains
 from bnn_atlas.posterior.predictive import Predictive
 
 REGRESSION_BYTES = 96
@@ -241,7 +241,7 @@ class _Sums:
             self.batch_stops = -(-np.arange(1, count + 1) * draws // count)
             self.probabilities = np.zeros((chains, count, rows, classes))
         affordable = self.limits.max_bytes // (chains * draws * classes * terms.functions.itemsize)
-        chosen = _evenly(rows, max(1, min(self.limits.function_rows, affordable)))
+        chosen = evenly(rows, max(1, min(self.limits.function_rows, affordable)))
         self.function_rows = np.repeat(chosen, classes)
         self.function_classes = np.tile(np.arange(classes) if classes > 1 else np.array([-1]), len(chosen))
         self.functions = np.full((chains, draws, len(self.function_rows)), np.nan, dtype=terms.functions.dtype)
@@ -399,11 +399,6 @@ def _rectangles(chains: int, draws: int, block: int) -> Iterator[tuple[slice, sl
         together = block // draws
         for chain in range(0, chains, together):
             yield slice(chain, min(chain + together, chains)), slice(0, draws)
-
-
-def _evenly(rows: int, count: int) -> np.ndarray:
-    """Up to `count` row numbers, evenly spaced from the first to the last row."""
-    return np.unique(np.linspace(0, rows - 1, min(count, rows)).round().astype(np.int64))
 
 
 def _check_data(x: np.ndarray, y: np.ndarray | None) -> None:

@@ -155,3 +155,8 @@ def _moments(values: np.ndarray, finite: np.ndarray, count: np.ndarray) -> tuple
     squares = np.sum((np.where(finite, values, 0.0) - mean[:, None]) ** 2, axis=1, where=finite)
     variance = np.divide(squares, count - 1, out=nothing, where=count > 1)
     return mean, np.sqrt(variance)
+
+
+def evenly(total: int, most: int) -> np.ndarray:
+    """Up to `most` of the numbers below `total`, evenly spaced from the first to the last."""
+    return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(np.int64))

@@ -11,6 +11,7 @@ from bnn_atlas.config.figures import FunctionsConfig
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.metrics.functions import FunctionDraws, FunctionsError, save_functions
 from bnn_atlas.metrics.predictive import CLASS_BYTES, REGRESSION_BYTES, classification_terms
+from bnn_atlas.metrics.statistics import evenly
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.steps.predict import Predictor
 from bnn_atlas.steps.problem import Problem, load_problem
@@ -89,18 +90,13 @@ def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.nd
     count = len(rows.split.test)
     if not count:
         raise FunctionsError("inputs 'test' needs test rows: give the split a test share above 0")
-    chosen = _evenly(count, config.rows)
+    chosen = evenly(count, config.rows or count)
     return rows.x_test[chosen], rows.y_test[chosen]
 
 
 def _chosen(pool: Draws, config: FunctionsConfig) -> Selection:
     which = np.arange(pool.chains)[: config.chains]
-    return Selection(pool, which, _evenly(pool.draws, config.draws), np.arange(pool.size))
-
-
-def _evenly(total: int, count: int | None) -> np.ndarray:
-    """At most `count` of the numbers below `total`, evenly spaced from the first to the last; all for None."""
-    return np.linspace(0, total - 1, min(count or total, total)).round().astype(np.intp)
+    return Selection(pool, which, evenly(pool.draws, config.draws or pool.draws), np.arange(pool.size))
 
 
 def _check_size(shape: tuple[int, int, int], classes: int) -> None:

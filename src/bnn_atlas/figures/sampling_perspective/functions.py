@@ -12,6 +12,7 @@ from matplotlib.image import AxesImage
 
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.functions import FunctionDraws, load_functions
+from bnn_atlas.metrics.statistics import evenly
 
 DISTANCES = "Blues"
 """Colour map of distances: white for none."""
@@ -47,7 +48,7 @@ class Functions(NamedTuple):
     def at_most(self, draws: int) -> "Functions":
         """So many draws of each chain, evenly spaced."""
         chosen = [
-            np.flatnonzero(self.chain == chain)[_evenly(int(np.sum(self.chain == chain)), draws)]
+            np.flatnonzero(self.chain == chain)[evenly(int(np.sum(self.chain == chain)), draws)]
             for chain in dict.fromkeys(self.chain.tolist())
         ]
         return self.only(np.concatenate(chosen))
@@ -92,7 +93,7 @@ def training_points(functions: Functions, most: int = 1000) -> tuple[np.ndarray,
     x, y = functions.source.train_x, functions.source.train_y
     assert x is not None
     assert y is not None
-    chosen = _evenly(len(y), most)
+    chosen = evenly(len(y), most)
     return x[chosen, 0], y[chosen]
 
 
@@ -123,14 +124,14 @@ def distance_map(ax: Axes, functions: Functions, distances: np.ndarray, largest:
         ax.tick_params(length=0)
         middles = (starts + np.append(starts[1:], len(functions.chain)) - 1) / 2
         texts = [str(chain) for chain in functions.chain[starts]]
-        shown = _evenly(len(starts), 12)
+        shown = evenly(len(starts), 12)
         for axis, borders in ((ax.xaxis, ax.axvline), (ax.yaxis, ax.axhline)):
             axis.set_ticks(middles[shown], [texts[place] for place in shown])
             for start in starts[1:]:
                 borders(start - 0.5, color="black", lw=0.6)
         word = "chain"
     else:
-        places = _evenly(len(functions.draw), 6)
+        places = evenly(len(functions.draw), 6)
         texts = [f"{number:,}" for number in functions.draw[places]]
         ax.set_xticks(places, texts)
         ax.set_yticks(places, texts)
@@ -189,11 +190,6 @@ def _regression(run: Shown, name: str) -> Functions:
         name, mean, scale, np.repeat(source.chains[finite], draws), np.tile(source.draws, int(finite.sum())),
         tuple(source.chains[~finite].tolist()), source,
     )  # fmt: skip
-
-
-def _evenly(total: int, most: int) -> np.ndarray:
-    """Up to `most` of so many places, evenly spaced from the first to the last."""
-    return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(np.int64))
 
 
 def _numbered(word: str, numbers: Sequence[int]) -> str:

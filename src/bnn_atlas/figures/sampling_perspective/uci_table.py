@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.summary import REPETITION
 from bnn_atlas.metrics.tables import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -24,7 +25,6 @@ class Score(NamedTuple):
 
 
 SCORES = {"lppd": Score("LPPD (higher is better)", 1), "rmse": Score("RMSE (lower is better)", -1)}
-REPETITION = ("seed", "split.seed")
 NOISE = {
     "gaussian": "fixed noise",
     "learned_noise": "one learned noise level",
