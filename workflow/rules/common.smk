@@ -212,9 +212,14 @@ def gpus(wildcards):
 
 def chain_threads(wildcards):
     """Cores of a job that runs a block of chains: one for each chain and device that shares its data, at most 16; 4
-    beside a GPU."""
+    beside a GPU. At demo scale only the devices count, since such a job mostly compiles, on one core."""
     run = run_of(wildcards).config
+    if SCALE == "demo":
+        return run.data_shards
     return 4 if ATLAS.settings.device == "gpu" else min(run.block_size * run.data_shards, 16)
+
+
+PREDICTION_THREADS = 1 if SCALE == "demo" else 4
 
 
 def overviews_of(study):

@@ -16,7 +16,7 @@ rule predict:
         f"{RESULTS}/benchmarks/predict/{{study}}/{{run}}/split{{split}}/{{set}}.tsv"
     conda:
         JAX_ENVIRONMENT
-    threads: 4
+    threads: PREDICTION_THREADS
     resources:
         mem_mb=lambda w: int(3000 + run_of(w).config.gradient_memory_mb),
         runtime=120,
@@ -43,7 +43,7 @@ rule functions:
         f"{RESULTS}/benchmarks/functions/{{study}}/{{run}}/split{{split}}/{{figure}}.tsv"
     conda:
         JAX_ENVIRONMENT
-    threads: 4
+    threads: PREDICTION_THREADS
     resources:
         mem_mb=lambda w: int(3000 + run_of(w).config.gradient_memory_mb),
         runtime=60,
@@ -106,7 +106,7 @@ rule e_values:
         f"{RESULTS}/benchmarks/e_values/{{study}}/{{run}}/split{{split}}.tsv"
     conda:
         JAX_ENVIRONMENT
-    threads: 4
+    threads: PREDICTION_THREADS
     resources:
         mem_mb=3000,
         runtime=60,
