@@ -219,6 +219,12 @@ def chain_threads(wildcards):
     return 4 if ATLAS.settings.device == "gpu" else min(run.block_size * run.data_shards, 16)
 
 
+def block_memory(wildcards, input, threads):
+    """Megabytes that a job with a block of chains may need: each device holds the rows as numbers of 4 bytes, where the
+    prepared file may have single bytes, and about as much again while they are put there."""
+    return int(6000 + 8 * threads * input.size_mb)
+
+
 PREDICTION_THREADS = 1 if SCALE == "demo" else 4
 
 

@@ -17,7 +17,7 @@ rule sample:
         JAX_ENVIRONMENT
     threads: chain_threads
     resources:
-        mem_mb=8000,
+        mem_mb=block_memory,
         runtime=720,
         gpu=gpus,
     params:

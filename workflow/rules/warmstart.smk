@@ -15,7 +15,7 @@ rule warmstart:
         JAX_ENVIRONMENT
     threads: chain_threads
     resources:
-        mem_mb=4000,
+        mem_mb=block_memory,
         runtime=120,
         gpu=gpus,
     params:
