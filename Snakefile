@@ -57,6 +57,8 @@ localrules:
     summary,
     runs_table,
     claims,
+    gallery,
+    galleries,
     diagnostics,
 
 
@@ -70,6 +72,7 @@ include: "workflow/rules/diagnostics.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/gallery.smk"
 
 
 rule all:

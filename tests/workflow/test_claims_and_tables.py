@@ -88,6 +88,22 @@ def test_the_latex_table_is_made(workspace: Path) -> None:
     assert "Reduced setting" not in text, "this run is the same at every scale"
 
 
+def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
+    figures = workspace / "results/demo/figures/sampling_perspective"
+    for name in ("fireball", "cumulative_lppd", "marginal_densities"):
+        for kind in ("pdf", "csv", "png"):
+            (figures / f"{name}.{kind}").write_bytes((figures / "fireball.png").read_bytes())
+    run = snakemake(
+        workspace, "--allowed-rules", "galleries", "gallery", *TARGETS, "summary", "runs_table", "--", "galleries"
+    )
+    assert run.returncode == 0, run.stdout
+    folder = workspace / "results/demo/gallery/sampling_perspective"
+    assert {"README.md", "claims.csv", "fireball.png", "summary.csv", "uci_table.tex"} <= {
+        path.name for path in folder.iterdir()
+    }
+    assert "1 reproduced at reduced scale, 1 not reproduced, 1 not run." in (folder / "README.md").read_text()
+
+
 def test_an_edited_claim_is_judged_again_and_nothing_else(workspace: Path) -> None:
     assert planned(workspace, *ALLOWED, *TARGETS) == {}
     kept = (workspace / CLAIMS).read_text()

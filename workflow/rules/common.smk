@@ -180,6 +180,11 @@ def figures_of(study):
     ]
 
 
+def gallery_figures(wildcards):
+    """Files of the figures of a study that its gallery shows."""
+    return [path for path in figures_of(wildcards.study) if not path.endswith(".pdf")]
+
+
 def diagnostics_of(study):
     """Files of the pages of a study, and its table of rates."""
     pages = [
