@@ -17,6 +17,7 @@ from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.figures import r_setup
 from bnn_atlas.figures.sources import figure_sources
 from bnn_atlas.relay import relay_sigterm
+from bnn_atlas.scheduling import without_default_limit
 
 min_version("9.0")
 require_slurm(sys.argv)
@@ -82,6 +83,10 @@ rule all:
         rules.claims.output if ATLAS.claims else [],
         [path for study in ATLAS.studies for path in figures_of(study)],
         [path for study in ATLAS.studies for path in diagnostics_of(study)],
+
+
+onstart:
+    without_default_limit(workflow.scheduler)
 
 
 onsuccess:
