@@ -225,9 +225,11 @@ def chain_threads(wildcards):
 
 
 def block_memory(wildcards, input, threads):
-    """Megabytes that a job with a block of chains may need: each device holds the rows as numbers of 4 bytes, where the
-    prepared file may have single bytes, and about as much again while they are put there."""
-    return int(6000 + 8 * threads * input.size_mb)
+    """Megabytes that a job with a block of chains may need. On a CPU each device holds the rows as numbers of 4 bytes,
+    where the prepared file may have single bytes, twice while they are put there, and what a pass over them keeps."""
+    devices = 1 if ATLAS.settings.device == "gpu" else threads
+    kept = min(run_of(wildcards).config.gradient_memory_mb, 1000 * input.size_mb)
+    return int(4000 + devices * (8 * input.size_mb + kept))
 
 
 PREDICTION_THREADS = 1 if SCALE == "demo" else 4
