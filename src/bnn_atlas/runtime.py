@@ -45,6 +45,8 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
     if device == "gpu":
         # GPUs would multiply in TF32, whose rounding errors make leapfrog steps inaccurate.
         settings["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
+        # JAX would take three quarters of the memory at once, and a second job or program beside it would find none.
+        settings["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     for name, value in settings.items():
         if "jax" in sys.modules and os.environ.get(name) != value:
             raise RuntimeError(

@@ -74,6 +74,14 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         run_edit(method={**HMC, "step_size": 3}),
         ("runs.one.method: step_size (3.0) must not exceed trajectory_length (1.0)",),
     ),
+    "trajectories that would be cut": (
+        run_edit(method={**HMC, "step_size": 0.001, "trajectory_length": 1, "jitter": 0.5, "max_leapfrog_steps": 1400}),
+        ("runs.one.method: max_leapfrog_steps (1400) would cut trajectories of up to 1500 steps",),
+    ),
+    "less than one effective sample": (
+        nested("method", num_effective_samples=0.5),
+        ("runs.one.method.num_effective_samples = 0.5", "greater than or equal to 1"),
+    ),
     "adaptation without burn-in": (
         run_edit(method={**HMC, "adapt_step_size": True, "burn_in": 0}),
         ("runs.one.method: adapt_step_size needs burn_in of at least 1",),
@@ -118,7 +126,7 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "unknown field in a grid": (
         run_edit(grid={"model.hiden": [[4], [8]]}),
-        ("runs.one: model: unknown key 'hiden'", "did you mean 'hidden'?"),
+        ("runs.one (grid model.hiden: [4]): model: unknown key 'hiden'", "did you mean 'hidden'?"),
     ),
     "wrong value in a grid": (
         run_edit(grid={"warmstart.learning_rate": [0.1, -0.1]}),

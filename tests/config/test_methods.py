@@ -51,5 +51,5 @@ def test_leapfrog_steps_are_the_mean_over_jittered_trajectories(length, jitter):
 
 
 def test_leapfrog_steps_are_bounded():
-    config = HMCConfig(step_size=0.001, trajectory_length=1, max_leapfrog_steps=300)
+    config = HMCConfig(step_size=0.001, trajectory_length=1, max_leapfrog_steps=300, adapt_step_size=True)
     assert config.leapfrog_steps == 300

@@ -283,6 +283,16 @@ def test_excluded_chains_are_named_with_their_reason(memory_pool, predict_linear
     assert set(scored.curves["curve"]) == {"log_posterior", "autocorrelation", "rank"}
 
 
+def test_where_no_chain_moves_all_count_and_every_row_says_so(memory_pool, predict_linear):
+    theta, data = regression()
+    theta[:] = theta[:, :1]
+    statistics = {"log_likelihood": np.full((4, 40), -1.0), "log_prior": np.ones((4, 40))}
+    scored = score(memory_pool(theta, statistics), predict_linear, data, RUN)
+    assert only(scored, "lppd").chains == 4
+    assert scored.samplers["excluded"].tolist() == [""] * 4
+    assert all("no chain ever moved" in row.note for row in scored.rows)
+
+
 @pytest.mark.parametrize(("chains", "draws"), [(5, 1), (1, 1), (1, 50), (3, 3)])
 @pytest.mark.parametrize("reported", [True, False])
 def test_whatever_makes_no_sense_is_left_out(memory_pool, predict_linear, tmp_path, chains, draws, reported):

@@ -187,9 +187,20 @@ def test_a_divergent_proposal_is_never_kept(metropolis):
         np.testing.assert_array_equal(info.accepted, ~divergent)
 
 
+def test_a_trajectory_that_blows_up_to_finite_values_diverges():
+    """Leapfrog steps beyond the limit of stability multiply the energy every time, which without a test would stay."""
+    draws, info = chain(gaussian, 30, step_size=2.5, length=12.5, metropolis=False)
+    change, divergent = np.asarray(info.energy_change), np.asarray(info.divergent)
+    assert np.isfinite(change).all()
+    np.testing.assert_array_equal(divergent, change > 1000)
+    assert divergent.any()
+    np.testing.assert_array_equal(info.accepted, ~divergent)
+    assert np.abs(draws).max() < 100
+
+
 def test_only_burn_in_goes_without_the_metropolis_test():
     exact = linear(chains=1)
-    config = HMCConfig(burn_in=40, steps=40, step_size=0.3, trajectory_length=0.9, burn_in_metropolis=False)
+    config = HMCConfig(burn_in=40, steps=40, step_size=0.15, trajectory_length=0.45, burn_in_metropolis=False)
     sampler = hmc.build_hmc(config, 1.0)
     target = binder(exact.problem.posterior)(exact.problem.data)
     state = sampler.init(jax.random.key(0), jnp.asarray(exact.problem.starts[0]), target)

@@ -60,7 +60,7 @@ class MCLMCConfig(TunedMCLMCConfig):
     """Desired variance of the energy error per dimension at the first tuning step."""
     energy_variance_end: PositiveFloat = 0.1
     """The same at the last step of the second phase."""
-    num_effective_samples: PositiveFloat = 100
+    num_effective_samples: Annotated[float, Field(ge=1)] = 100
     """Memory of the step-size average, in steps."""
     diagonal_preconditioning: bool = False
     phases: tuple[Fraction, Fraction, Fraction] = (0.8, 0.1, 0.1)
@@ -77,7 +77,7 @@ class BlackJAXMCLMCConfig(TunedMCLMCConfig):
     """Null is a quarter of the square root of the number of parameters."""
     energy_variance: PositiveFloat = 5e-4
     """Desired variance of the energy error per dimension."""
-    num_effective_samples: PositiveFloat = 150
+    num_effective_samples: Annotated[float, Field(ge=1)] = 150
     """Memory of the step-size average, in steps."""
     diagonal_preconditioning: bool = True
     phases: tuple[Fraction, Fraction, Fraction] = (1 / 3, 1 / 3, 1 / 3)
@@ -136,6 +136,12 @@ class HMCConfig(ChainConfig):
         if self.step_size > self.trajectory_length:
             raise ValueError(
                 f"step_size ({self.step_size}) must not exceed trajectory_length ({self.trajectory_length})"
+            )
+        longest = self.trajectory_length * (1 + self.jitter) / self.step_size
+        if not self.adapt_step_size and longest > self.max_leapfrog_steps:
+            raise ValueError(
+                f"max_leapfrog_steps ({self.max_leapfrog_steps}) would cut trajectories of up to {math.ceil(longest)} "
+                "steps, trajectory_length (1 + jitter) / step_size: raise it, or shorten the trajectories"
             )
         if self.adapt_step_size and not self.burn_in:
             raise ValueError("adapt_step_size needs burn_in of at least 1")

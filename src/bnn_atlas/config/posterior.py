@@ -353,7 +353,7 @@ class PosteriorConfig(Model):
     """The target is (likelihood x prior)^(1 / temperature)."""
     float64: bool = False
     gradient_memory_mb: PositiveInt = 4000
-    """Memory that a full-data gradient of one chain may take on one device; it is accumulated over micro-batches if it
-    needs more, which changes its rounding."""
+    """Memory that a full-data gradient may take on one device, of one chain on a CPU and of all chains of a block on a
+    GPU; it is accumulated over micro-batches if it needs more, which changes its rounding."""
     data_shards: PositiveInt = 1
     """Devices that share the rows of each chain, for single chains with large data; changes the rounding too."""

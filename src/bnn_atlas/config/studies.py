@@ -251,7 +251,8 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
                 _check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
                 if run.name in runs:
                     raise ConfigError(
-                        f"{where}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry"
+                        f"{where}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry, or "
+                        "remove a value that stands twice in its grid"
                     )
                 runs[run.name] = run
         figures = {name: _figure(name, data["figures"][name], each, where) for name in config.figures}
@@ -425,15 +426,19 @@ def _expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: 
         name = "-".join([entry, *(_label(f, v) for f, v in zip(full.grid, values, strict=True))])
         if not re.fullmatch(NAME, name):
             raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
-        config = validated(RunConfig, point, where)
+        at = ", ".join(f"{field}: {value}" for field, value in zip(full.grid, values, strict=True))
+        config = validated(RunConfig, point, f"{where} (grid {at})" if at else where)
         runs.append(Run(study, name, entry, scale, dict(zip(full.grid, values, strict=True)), config, reductions))
     return runs
 
 
 def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:
-    """What `scaled` changes at `keys`, with the models' defaults where the file leaves a value out."""
+    """What `scaled` changes at `keys`, with the models' defaults where the file leaves a value out.
+
+    Chains per block only say how jobs are cut: they change no result and are no reduction.
+    """
     before, after = paper.model_dump(mode="json"), scaled.model_dump(mode="json")
-    pairs = [(key, _get(before, key), _get(after, key)) for key in keys]
+    pairs = [(key, _get(before, key), _get(after, key)) for key in keys if key != "chains_per_block"]
     return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
 
 

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zipfile import BadZipFile
 
 import numpy as np
 
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
-from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.errors import ZIP_DAMAGE, DataError
 from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.data.scaling import Scaling, input_statistics, target_statistics
 from bnn_atlas.data.split_data import Split, SplitData
@@ -132,7 +131,7 @@ def _stored(path: str | Path) -> dict[str, np.ndarray]:
     try:
         with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
             stored = {name: arrays[name] for name in arrays.files}
-    except (ValueError, BadZipFile, EOFError) as error:
+    except ZIP_DAMAGE as error:
         raise DataError(f"{path}: not a split ({error}); delete it and make it again") from error
     if missing := sorted(keys - set(stored)):
         raise DataError(f"{path}: not a split (no {', '.join(missing)}); delete it and make it again")

@@ -176,7 +176,7 @@ def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary:
     for m in measurements:
         chains = len(summary.kept) if m.chains is None else m.chains
         draws = summary.draws if m.draws is None else m.draws
-        note = _join([m.note, excluded if m.chains != len(summary.divergent) else ""])
+        note = _join([m.note, excluded if m.chains != len(summary.divergent) or summary.standing.all() else ""])
         rows.append(Row(*identity, chains, draws, m.metric, m.value, m.standard_error, note))
     return rows
 
@@ -197,9 +197,9 @@ def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
 
 def sampler_frame(stated: ChainStatistics, summary: PredictiveSummary) -> pd.DataFrame:
     """The summaries of the chains, and why a chain is excluded (statistics.SAMPLER_SCHEMA)."""
-    reason = np.where(summary.standing, NEVER_MOVED, np.where(summary.divergent, NOT_FINITE, ""))
+    excluded = np.where(summary.standing, NEVER_MOVED, NOT_FINITE)
     frame = stated.chains.copy()
-    frame.insert(1, "excluded", reason)
+    frame.insert(1, "excluded", np.where(summary.divergent, excluded, ""))
     return frame
 
 
@@ -300,7 +300,11 @@ def _known(array: np.ndarray | None) -> np.ndarray:
 
 
 def _exclusion_note(summary: PredictiveSummary) -> str:
+    """What is to be known of the chains: that some are excluded, or that all stand where they started."""
     count, total = int(summary.divergent.sum()), len(summary.divergent)
+    if summary.standing.all():
+        stood = "no chain ever moved: these are the scores of where they started"
+        return _join([stood, f"{count:,} of {total:,} chains excluded: {NOT_FINITE}" if count else ""])
     standing = int(summary.standing.sum())
     reasons = [f"{n:,} {why}" for n, why in ((count - standing, NOT_FINITE), (standing, NEVER_MOVED)) if n]
     return f"{count:,} of {total:,} chains excluded: {', '.join(reasons)}" if count else ""

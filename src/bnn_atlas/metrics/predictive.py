@@ -35,7 +35,7 @@ class PredictiveSummary(NamedTuple):
     divergent: np.ndarray
     """[C] bool: chains that are left out."""
     standing: np.ndarray
-    """[C] bool: those of them that never moved."""
+    """[C] bool: those that never moved; left out unless all stand."""
     running_draws: np.ndarray
     """[g] numbers of draws."""
     function_draws: np.ndarray
@@ -129,7 +129,8 @@ def summarise(
     """
     limits = limits or Limits()
     _check_data(x, y)
-    excluded = standing = standing_chains(pool, limits.max_bytes)
+    standing = standing_chains(pool, limits.max_bytes)
+    excluded = standing & ~standing.all()
     sums = _stream(pool, predict, x, y, excluded, limits, classes)
     if (sums.divergent & ~excluded).any() and not sums.divergent.all():
         excluded = sums.divergent

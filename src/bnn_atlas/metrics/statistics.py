@@ -104,13 +104,13 @@ def by_chains(pool: DrawPool, names: tuple[str, ...], max_bytes: int) -> Iterato
 
 
 def standing_chains(pool: DrawPool, max_bytes: int) -> np.ndarray:
-    """Chains [C] that never moved, told by a log-likelihood that never changed; none where all stand."""
+    """Chains [C] that never moved, told by a log-likelihood that never changed."""
     standing = np.zeros(pool.chains, dtype=bool)
     if pool.draws < 2 or LOG_DENSITIES[0] not in pool.statistics:
         return standing
     for chains, values in by_chains(pool, LOG_DENSITIES[:1], max_bytes):
         standing[chains] = np.ptp(values, axis=1) == 0
-    return standing & ~standing.all()
+    return standing
 
 
 def _summary(name: str, values: np.ndarray) -> dict[str, np.ndarray]:

@@ -225,7 +225,8 @@ def posterior_data(
     `build_posterior`; what is left out is not checked.
 
     Raises:
-        ValueError: rows of another shape, labels outside [0, classes), or tokens outside [0, vocabulary).
+        ValueError: rows of another shape, numbers that are not finite, labels outside [0, classes), or tokens outside
+            [0, vocabulary).
     """
     dtype = prior.values.loc.dtype
     x, y = np.asarray(x), np.asarray(y)
@@ -234,6 +235,10 @@ def posterior_data(
             f"rows of shape {list(x.shape)} and targets of shape {list(y.shape)}, but the posterior takes one target "
             f"per row{'' if shape is None else f' and rows of shape {list(shape)}'}"
         )
+    for name, values in (("rows", x), ("targets", y)):
+        if not np.isfinite(values).all():
+            count, first = np.sum(~np.isfinite(values)), np.argwhere(~np.isfinite(values))[0].tolist()
+            raise ValueError(f"{count} numbers of the {name} are not finite, the first at {first}: mend the data set")
     if vocabulary:
         _check_range("tokens", x, vocabulary, "vocabulary")
     if classes:

@@ -26,11 +26,8 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods import AdjustedMCLMCConfig
 from bnn_atlas.posterior.density import Evaluate, Evaluation, Target
 from bnn_atlas.samplers.base import Sampler, Statistic
-from bnn_atlas.samplers.hmc import gain
+from bnn_atlas.samplers.hmc import DIVERGENCE, gain
 from bnn_atlas.samplers.warmup import Adaptation, ChainState, WarmUp, adapted_sampler
-
-DIVERGENCE = 1000.0
-"""Energy error of a trajectory that counts as divergent."""
 
 
 class AdjustedMCLMCInfo(NamedTuple):

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import jax
 import numpy as np
 from jax.tree_util import keystr
 
+from bnn_atlas.data.errors import ZIP_DAMAGE
 from bnn_atlas.files import atomic
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class CheckpointStore:
                 continue
             try:
                 return self._read(path, like)
-            except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError) as error:
+            except ZIP_DAMAGE as error:
                 damaged.append(f"{path}: {error}")
                 log.warning("checkpoint %s is damaged (%s); trying the one before it", path, error)
         if damaged:

@@ -16,6 +16,9 @@ from bnn_atlas.samplers.base import Sampler, Statistic
 from bnn_atlas.samplers.noise import standard_normal
 from bnn_atlas.samplers.warmup import Adaptation, ChainState, WarmUp, adapted_sampler
 
+DIVERGENCE = 1000.0
+"""Energy error of a trajectory that counts as divergent, as in Stan."""
+
 
 class HMCInfo(NamedTuple):
     """Energy error of the proposal, its acceptance probability, and what became of it."""
@@ -68,8 +71,8 @@ def step(
 
     p ~ N(0, 1/v); ceil(tau u / eps) leapfrog steps (at most `max_steps`) with u ~ U(1 - jitter, 1 + jitter); accepted
     with probability min(1, exp(-dE)), dE = p'.(v p')/2 - p.(v p)/2 - (dl + dpi) / T, with l the log-likelihood and pi
-    the log-prior. A proposal that is not finite is rejected and counted as divergent. Without the Metropolis test every
-    other proposal is taken.
+    the log-prior. A proposal that is not finite, or whose dE is above `DIVERGENCE`, counts as divergent. Without the
+    Metropolis test every other proposal is taken.
 
     Args:
         key: random key of this transition.
@@ -98,11 +101,12 @@ def step(
     kinetic = 0.5 * jnp.dot(momentum - start, velocity_sum)
     energy_change = kinetic - gain(evaluation.density, state.evaluation.density, temperature)
     finite = jnp.isfinite(energy_change)
+    divergent = ~finite | (energy_change > DIVERGENCE)
     acceptance = jnp.where(finite, jnp.minimum(1.0, jnp.exp(-energy_change)), 0.0)
     passed = jax.random.uniform(accept_key, (), start.dtype) < acceptance
-    accepted = jnp.where(metropolis, passed, finite)
+    accepted = jnp.where(metropolis, passed, ~divergent)
     state = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), ChainState(position, evaluation), state)
-    return state, HMCInfo(jnp.where(finite, energy_change, jnp.inf), acceptance, accepted, ~finite, steps)
+    return state, HMCInfo(jnp.where(finite, energy_change, jnp.inf), acceptance, accepted, divergent, steps)
 
 
 def build_hmc(config: HMCConfig, temperature: float) -> Sampler:

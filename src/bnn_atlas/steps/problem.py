@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
@@ -23,8 +24,11 @@ class Problem(NamedTuple):
     config: PosteriorConfig
 
 
-def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, Any]) -> Problem:
+def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, Any], chains: int = 1) -> Problem:
     """Posterior of `settings` (a `PosteriorConfig` in plain values) on the rows that it conditions on.
+
+    Gradients are cut so that those of `chains` chains, which a GPU computes at once, keep to the budget together. On a
+    CPU each device has one chain at a time, and the cut does not depend on their number.
 
     Raises:
         ValueError: rows or labels that are not what the data set says of them.
@@ -32,7 +36,8 @@ def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, 
     config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
     posterior, prior = _built(config, rows)
     data = _data(config, rows, rows.x_fit, rows.y_fit, prior)
-    pieces = micro_batches(posterior, data, 1e6 * config.gradient_memory_mb)
+    at_once = 1 if jax.default_backend() == "cpu" else chains
+    pieces = micro_batches(posterior, data, 1e6 * config.gradient_memory_mb / at_once)
     return Problem(posterior._replace(micro_batches=pieces), data, rows, config)
 
 

@@ -39,10 +39,10 @@ def sample(
 
     With `stopping` (a `StoppingConfig` in plain values) the block may end before its last draw.
     """
-    problem = load_problem(dataset, split, posterior)
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     with np.load(start, allow_pickle=False) as stored:
         starts, chains = stored["parameters"], stored["members"]
+    problem = load_problem(dataset, split, posterior, chains=len(chains))
     settings = {"posterior": posterior, "method": method, "seed": seed, "chains": chains.tolist(), "stopping": stopping}
     rule = None if stopping is None else _rule(stopping, problem, starts, chains)
     device = jax.devices()[0]
