@@ -1,7 +1,8 @@
 """Time our pipeline and sklearn-contrib-bde on the same work, from prepared data to scored predictions, in turn.
 
-The work is the run airfoil_mile of config/studies/sampling_perspective.yaml with 1,000 steps. Every measurement is a fresh process in
-a fresh folder, timed from outside: imports, compilation, warm start, tuning, sampling, predictions, scores.
+The work is the run airfoil_mile of config/studies/sampling_perspective.yaml with 1,000 steps. Every measurement is a
+fresh process in a fresh folder, timed from outside: imports, compilation, warm start, tuning, sampling, predictions,
+scores.
 """
 
 import argparse
