@@ -1,21 +1,10 @@
 # BNN Atlas: four studies of Bayesian-neural-network posteriors, from raw data to the papers' figures.
-import re
 import sys
-from pathlib import Path
 
 from snakemake.utils import min_version
 
 sys.path.insert(0, f"{workflow.basedir}/src")
 from bnn_atlas.checks import require_slurm
-from bnn_atlas.claims.plan import claimed_study
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.evaluation import OUTSIDE, TEST
-from bnn_atlas.config.figures import FIGURES
-from bnn_atlas.config.overview import run_rows
-from bnn_atlas.config.settings import load_atlas
-from bnn_atlas.config.shift import PUBLISHED_SHIFTS
-from bnn_atlas.figures import r_setup
-from bnn_atlas.figures.sources import figure_sources
 from bnn_atlas.relay import relay_sigterm
 from bnn_atlas.scheduling import without_default_limit
 
@@ -27,43 +16,9 @@ relay_sigterm(sys.argv)
 configfile: "config/config.yaml"
 
 
-try:
-    ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
-except ConfigError as error:
-    raise SystemExit(f"Configuration error\n{error}")
-config.update(ATLAS.settings.model_dump(mode="json"))
-SCALE = ATLAS.settings.scale
-RUNS = [run for study in ATLAS.studies.values() for run in study.runs.values()]
-RESULTS = f"{ATLAS.settings.results}/{SCALE}"
-MISSING_R = r_setup.available()
-
-
-wildcard_constraints:
-    dataset="|".join(ATLAS.datasets),
-    study="|".join(ATLAS.studies),
-    run="|".join(sorted({re.escape(run.name) for run in RUNS})),
-    split=r"\d+",
-    block=r"\d+",
-    set="|".join({TEST, *(name for run in RUNS for name in run.config.evaluate.sets)}),
-    reference="|".join(sorted({re.escape(n) for run in RUNS for n in run.config.evaluate.references})) or "none",
-
-
-localrules:
-    download,
-    prepare,
-    split,
-    pool,
-    table,
-    rates_table,
-    summary,
-    runs_table,
-    claims,
-    gallery,
-    galleries,
-    diagnostics,
-
-
+include: "workflow/rules/settings.smk"
 include: "workflow/rules/common.smk"
+include: "workflow/rules/common_figures.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/warmstart.smk"
 include: "workflow/rules/sample.smk"

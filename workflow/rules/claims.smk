@@ -1,4 +1,5 @@
 # Claims of the papers against the tables; `claims` makes the table and the page.
+from bnn_atlas.claims.plan import claimed_study
 
 
 rule claims:

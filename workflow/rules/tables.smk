@@ -1,4 +1,5 @@
 # Tables over the runs of a study: pooled over seeds and splits, the runs themselves, and LaTeX tables.
+from bnn_atlas.config.overview import run_rows
 
 
 rule tables:
