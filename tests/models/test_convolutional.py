@@ -203,6 +203,10 @@ def test_gradients_of_all_rows_and_of_mini_batches_are_the_slope_of_the_density(
     for found in values:
         assert sum(map(float, found.density)) == pytest.approx(value, rel=1e-5)
         assert float(np.asarray(found.gradient, np.float64) @ direction) == pytest.approx(slope, rel=2e-4)
+    # More rows than the network takes at once, and not a multiple of those.
+    x, y = (jnp.concatenate([leaf] * 7) for leaf in (data.x, data.y))
+    likelihood = jax.jit(posterior.likelihood_of)(theta, x, y)
+    assert float(likelihood) == pytest.approx(7 * float(values[0].density.log_likelihood), rel=1e-5)
 
 
 def test_repeated_tokens_add_up_in_the_embeddings_gradient():

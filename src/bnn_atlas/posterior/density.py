@@ -137,6 +137,16 @@ class Posterior(NamedTuple):
         outputs, extra = self._forward(theta, x)
         return log_likelihood(self.likelihood, outputs[:, : len(y)], extra, y, weights)
 
+    def likelihood_of(self, theta: Array, x: Array, y: Array) -> Array:
+        """Untempered log-likelihood of rows x [n, ...] as they come, one of the network's pieces after another."""
+        if self.network.piece is None or self.network.piece >= len(y):
+            return self.log_likelihood(theta, self.network.arrange(x), y)
+
+        def add(total: Array, piece: tuple[Array, Array, Array | None]) -> tuple[Array, None]:
+            return total + self.log_likelihood(theta, *piece), None
+
+        return jax.lax.scan(add, jnp.zeros((), theta.dtype), self._cut(x, y, None, len(y)))[0]
+
     def log_prior(self, theta: Array, values: PriorValues) -> Array:
         """Untempered log-prior of theta [P]."""
         return log_prior(self.family, values, theta)

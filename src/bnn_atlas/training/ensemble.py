@@ -119,7 +119,7 @@ def _train_member(
 
     def loss(theta: Array, x: Array, y: Array) -> Array:
         """Mean negative log-likelihood per row."""
-        return -posterior.log_likelihood(jnp.concatenate([theta, extra]), posterior.network.arrange(x), y) / len(y)
+        return -posterior.likelihood_of(jnp.concatenate([theta, extra]), x, y) / len(y)
 
     def gradient(theta: Array, x: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient."""
