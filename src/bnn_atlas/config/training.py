@@ -16,7 +16,8 @@ class WarmStartConfig(Model):
     batch_size: PositiveInt | None = 64
     """Rows per mini-batch; null for the full data. The last incomplete batch of an epoch is left out."""
     patience: PositiveInt | None = 10
-    """Epochs without a new best validation loss after which a member stops; null trains for all epochs."""
+    """Epochs without a new best validation loss after which a member stops; null trains for all epochs. Either way a
+    member keeps the parameters of its best epoch, where there are validation rows."""
     permuted: NonNegativeInt | None = None
     """Number of the one member that is trained, from whose copies with randomly permuted hidden units all chains start
     (`bnn_atlas.training.permuted`; fully connected networks only); null gives every chain a member of its own."""

@@ -11,8 +11,9 @@ target with covariance C and leapfrog steps, the covariance S of the draws satis
 whatever C and d are while every direction's own b is below 0.6, with equality for equal variances (Robnik, Cohn-Gordon
 and Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations right
 to 2.6 percent. The McLachlan steps of this module, for equal variances, have b = 0.023 there and stay within the bound
-up to v = 0.033 (b = 0.23). MILE's tuning ends at v = 0.1, close to the limit of stability, where no bound is known:
-such draws need another check, for example against `adjusted_mclmc`.
+up to v = 0.033 (b = 0.23). MILE's tuning aims at v = 0.1 with an average that counts large errors for little, so that
+chains end above it, close to the limit of stability, where no bound is known: such draws need another check, for
+example against `adjusted_mclmc`.
 """
 
 from typing import NamedTuple
