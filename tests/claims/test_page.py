@@ -21,11 +21,11 @@ from bnn_atlas.config.claims import Claim
 from bnn_atlas.metrics.tables import write_table
 from bnn_atlas.provenance import collect
 
-from .making import CLAIM, COMPARISON, RUNS, claimed, row, seeds, table
+from .making import CLAIM, COMPARISON, RUNS, claimed, planned, row, seeds, table
 
 REDUCED = {n: r | ({"reductions": ["chains: 1000 -> 10"]} if n == "single" else {}) for n, r in RUNS.items()}
 CLAIMS: list[dict[str, Any]] = [
-    {"statement": "Errors are <b>small</b> & \"few\"", "figure": "curve"},
+    {"statement": "Errors are <b>small</b> & \"few\"", "figure": "curve", "basis": "half of <it>"},
     {"runs": ["single"], "paper_value": 0.1215},
     {"paper_value": -0.9},
     {"metric": "lppd", "figure": "absent"},
@@ -101,6 +101,7 @@ def test_the_page_shows_every_claim_with_its_verdict(
         "0.500 ± 0.250 against 0.917 ± 0.289", "chains: 1000 → 10",
         "Source: Somebody, 2001.", "needed: scale paper: snakemake claims --config scale=paper",
         "Errors are <b>small</b> & \"few\"", "difference below 0", "outside the limit by 1.1",
+        "within 0.25 of it half of <it>",
     ):  # fmt: skip
         assert part in shown, part
 
@@ -147,6 +148,8 @@ def test_the_table_holds_values_verdicts_and_rows(tmp_path: Path, judgements: li
     first, reduced, *_, missing, compared, _ = found.to_dict("records")
     assert (first["value"], first["repetitions"], first["sd"]) == (0.5, 3, 0.25)
     assert (first["paper"], compared["paper"]) == ("Nobody, 2000", "Somebody, 2001")
+    assert (first["basis"], compared["basis"]) == ("half of <it>", "")
+    assert (first["compares"], compared["compares"]) == (False, True)
     assert [r["value"] for r in first["rows"]] == [0.5, 0.25, 0.75]
     assert reduced["reductions"].tolist() == ["single: chains: 1000 -> 10"]
     assert math.isnan(missing["value"])
@@ -163,21 +166,24 @@ def test_thumbnails_are_small_copies(figures: dict[str, Path]) -> None:
 
 
 def test_excluded_chains_are_said_on_the_page_and_in_the_table(tmp_path: Path) -> None:
-    table(tmp_path, [row("single", 0.5, chains=9, note="1 of 10 chains excluded: 1 not finite")])
-    judgements = judge_all([claimed({"runs": ["single"], "chains": 10})], {"small": tmp_path / "small.parquet"})
+    table(tmp_path, [row("single", 0.5, chains=19, note="1 of 20 chains excluded: 1 not finite")])
+    study = claimed({"runs": ["single"], "chains": 20}, runs={"single": planned("single", chains=20)})
+    judgements = judge_all([study], {"small": tmp_path / "small.parquet"})
     text = written(tmp_path, judgements, {})
-    assert '<p class="small">1 of 10 chains of single, split 0 excluded</p>' in text
-    assert '<td class="right">9 of 10</td>' in text
+    assert '<p class="small">1 of 20 chains of single, split 0 excluded</p>' in text
+    assert '<td class="right">19 of 20</td>' in text
+    assert "where more than 5 per cent are, it is not run" in text
     write_claims(tmp_path / "claims.parquet", judgements)
     (found,) = pd.read_parquet(tmp_path / "claims.parquet").to_dict("records")
     assert found["verdict"] == "reproduced"
-    assert [(r["chains"], r["excluded"]) for r in found["rows"]] == [(9, 1)]
+    assert [(r["chains"], r["excluded"]) for r in found["rows"]] == [(19, 1)]
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({}, "within 0.25 of it"),
+        ({"than": {"runs": ["ensemble"]}}, "difference within 0.25 of it"),
         ({"relation": "at_most", "tolerance": None, "bound": -0.9}, "at most −0.9"),
         ({"relation": "at_least", "tolerance": None, "bound": 0.7824}, "at least 0.7824"),
         (COMPARISON | {"relation": "changes_less_than", "bound": 0.002}, "difference within ± 0.002"),

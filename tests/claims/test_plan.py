@@ -29,3 +29,18 @@ def test_runs_have_the_chains_of_their_scale_and_what_it_reduced(tmp_path: Path)
     assert absent.runs == {}
     assert absent.scales_with("one", 2) == ["laptop", "paper"]
     assert absent.scales_with("one", 3) == ["paper"]
+
+
+def test_how_jobs_are_cut_is_no_reduction(tmp_path: Path) -> None:
+    def cut(study: dict[str, Any]) -> None:
+        study["figures"] = {}
+        study["runs"]["one"] |= {
+            "chains_per_block": 4,
+            "scales": {"laptop": {"chains_per_block": 2}, "demo": {"chains": 2, "chains_per_block": 1}},
+        }
+
+    path = study_file(tmp_path, cut)
+    cases: list[tuple[Scale, tuple[str, ...]]] = [("laptop", ()), ("demo", ("chains: 4 -> 2",))]
+    for scale, reductions in cases:
+        found = claimed_study(load_study(path, scale, DATASETS), CLAIMS, scale)
+        assert found.runs["one"].reductions == reductions

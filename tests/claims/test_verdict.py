@@ -52,6 +52,7 @@ def test_one_run_has_the_error_of_its_row_or_none(tmp_path: Path) -> None:
     ("relation", "values"),
     [
         ({"relation": "equals"}, {0.25: True, 0.75: True, 0.24: False, 0.76: False}),
+        ({"than": {"runs": ["ensemble"]}}, {1.25: True, 1.75: True, 1.24: False, 1.76: False, 0.5: False}),
         ({"relation": "at_most", "tolerance": None, "bound": 0.5}, {0.5: True, 0.4: True, 0.501: False}),
         ({"relation": "at_least", "tolerance": None, "bound": 0.5}, {0.5: True, 0.6: True, 0.499: False}),
         (COMPARISON, {0.9: True, 1.0: False, 1.1: False}),
@@ -122,29 +123,81 @@ def test_a_number_of_chains_that_was_not_run_is_not_answered_by_another(tmp_path
     found = judged(tmp_path, rows, claimed(LPPD | {"chains": 100}))
     not_run(found, "'lppd_cumulative_chains' at 100 chains, only at 1, 2, ..., 10", "scale paper")
     fewer = claimed(LPPD | {"chains": 20}, scales={"mile": {"paper": 10}})
-    not_run(judged(tmp_path, rows, fewer), "a run with 20 chains")
+    not_run(judged(tmp_path, rows, fewer), "a run with 20 chains or more")
     whole = judged(tmp_path, rows, claimed(LPPD))
     assert whole.own is not None
     assert whole.own.value == 0.5, "all chains where no number is given"
     assert [r.chains for r in whole.rows["value"]] == [10, 10, 10]
 
 
+def test_a_scale_that_is_named_has_the_chains_of_the_claim(tmp_path: Path) -> None:
+    """The run is missing here, or on other data: neither laptop nor the first 100 chains of paper answer for 500."""
+    scales = {"gone": {"laptop": 100, "paper": 500}}
+    for change in ({"runs": ["gone"]}, {"runs": ["gone-seed1"]}):
+        plan = planned("gone", dataset="diabetes", reductions=["dataset: airfoil -> diabetes"])
+        for runs in (RUNS, RUNS | {"gone-seed1": plan}):
+            for chains, needed in (
+                (100, "scale laptop or paper: "),
+                (101, "scale paper: "),
+                (501, "a run with 501 chains"),
+            ):
+                study = claimed(LPPD | change | {"chains": chains}, runs=runs, scales=scales, scale="demo")
+                not_run(judged(tmp_path, [], study), f"needed: {needed}")
+            wanted = LPPD | change | {"relation": "changes_less_than", "tolerance": None, "bound": 0.1}
+            for than, needed in (
+                (99, "scale laptop or paper: "),
+                (100, "scale paper: "),
+                (500, "a run with 501 chains"),
+            ):
+                study = claimed(wanted | {"than": {"chains": than}}, runs=runs, scales=scales, scale="demo")
+                not_run(judged(tmp_path, [], study), f"needed: {needed}")
+
+
+def test_all_chains_against_more_than_there_are_need_a_larger_scale(tmp_path: Path) -> None:
+    """At laptop there are 10; 100 chains are compared with all, which must be more than 100."""
+    change = LPPD | {"relation": "changes_less_than", "tolerance": None, "bound": 0.1, "than": {"chains": 100}}
+    rows = cumulative("single", c1=0.1, c10=0.5)
+    for paper, needed in ((100, "a run with 101 chains or more"), (101, "scale paper: ")):
+        scales = {"single": {"laptop": 10, "paper": paper}}
+        not_run(judged(tmp_path, rows, claimed(change | {"runs": ["single"]}, scales=scales)), f"needed: {needed}")
+
+
 def test_excluded_chains_are_counted_and_do_not_leave_a_claim_unrun(tmp_path: Path) -> None:
-    runs = {"mile-seed1": planned("mile", {"seed": 1}), "ensemble-seed1": planned("ensemble", {"seed": 1})}
-    rows = [*cumulative("mile-seed1", c1=0.1, c5=0.3, c9=0.5), *cumulative("ensemble-seed1", c1=0.2, c5=0.2, c8=0.25)]
-    for chains, expected in ((10, (0.5, 9, 1)), (None, (0.5, 9, 1)), (5, (0.3, 5, 0))):
-        found = judged(tmp_path, rows, claimed(LPPD | {"chains": chains, "paper_value": 0.4}, runs=runs))
+    runs = {name: planned(name, chains=40) for name in ("single", "double")}
+    rows = [*cumulative("single", c1=0.1, c5=0.3, c39=0.5), *cumulative("double", c1=0.2, c5=0.2, c38=0.25)]
+    claim = LPPD | {"runs": ["single"]}
+    for chains, expected in ((40, (0.5, 39, 1)), (None, (0.5, 39, 1)), (5, (0.3, 5, 0))):
+        found = judged(tmp_path, rows, claimed(claim | {"chains": chains, "paper_value": 0.4}, runs=runs))
         assert found.verdict == Verdict.REPRODUCED
         assert [(r.value, r.chains, r.excluded) for r in found.rows["value"]] == [expected]
-    for chains in (7, 20):
-        not_run(judged(tmp_path, rows, claimed(LPPD | {"chains": chains}, runs=runs)), f"at {chains} chains")
-    compared = COMPARISON | LPPD | {"relation": "greater_than", "chains": 10}
-    found = judged(tmp_path, rows, claimed(compared | {"than": {"runs": ["ensemble"], "chains": 10}}, runs=runs))
+    for chains in (7, 50):
+        not_run(judged(tmp_path, rows, claimed(claim | {"chains": chains}, runs=runs)), f"at {chains} chains")
+    compared = COMPARISON | claim | {"relation": "greater_than", "chains": 40}
+    found = judged(tmp_path, rows, claimed(compared | {"than": {"runs": ["double"], "chains": 40}}, runs=runs))
     assert found.difference is not None
     assert found.difference.value == 0.25
-    assert [(r.chains, r.excluded) for r in found.rows["compared with"]] == [(8, 2)]
-    itself = claimed(compared | {"than": {"chains": 9}}, runs=runs)
-    not_run(judged(tmp_path, rows, itself), "9 chains of 100 draws in all", "same measurement")
+    assert [(r.chains, r.excluded) for r in found.rows["compared with"]] == [(38, 2)]
+    itself = claimed(compared | {"than": {"chains": 39}}, runs=runs)
+    not_run(judged(tmp_path, rows, itself), "39 chains of 100 draws in all", "same measurement")
+
+
+@pytest.mark.parametrize("chains", [None, 40])
+def test_few_chains_that_are_left_do_not_answer_for_all(tmp_path: Path, chains: int | None) -> None:
+    """Of 40 chains 2 may be missing, 5 per cent."""
+    study = claimed(LPPD | {"runs": ["single"], "chains": chains}, runs={"single": planned("single", chains=40)})
+    assert judged(tmp_path, cumulative("single", c5=0.4, c38=0.5), study).verdict == Verdict.REPRODUCED
+    for left in (37, 3):
+        found = judged(tmp_path, cumulative("single", c1=0.4, **{f"c{left}": 0.5}), study)
+        not_run(found, f"split 0: {40 - left} of 40 chains were excluded", "at least 38 of its 40 chains")
+
+
+def test_a_metric_with_a_wrong_name_is_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "small.parquet"
+    table(tmp_path, [row("single", 0.5, metric=metric) for metric in ("nll_moment_matched", "rmse")])
+    claims = [{"runs": ["single"], "metric": metric} for metric in ("nll_moment_mached", "accuracy")]
+    near, far = judge_all([claimed(*claims)], {"small": path})
+    not_run(near, "no metric 'nll_moment_mached' for 'airfoil'; did you mean 'nll_moment_matched'?")
+    not_run(far, "no metric 'accuracy' for 'airfoil'; needed: a run that measures it")
 
 
 def test_a_table_with_more_chains_than_planned_does_not_answer_for_fewer(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The gallery of a study, from a few numbers and pictures."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,26 @@ from PIL import Image
 
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import judge
+from bnn_atlas.gallery.captions import caption
 from bnn_atlas.gallery.page import LARGEST, WIDTH, duration, write_gallery
 from bnn_atlas.gallery.pictures import shrink
 from bnn_atlas.gallery.times import RuleTime, rule_times
-from tests.claims.making import COMPARISON, claimed, seeds, table
+from tests.claims.making import COMPARISON, RUNS, claimed, seeds, table
+from tests.config.folders import REPOSITORY
 
 STUDY = {"name": "small", "title": "A study", "paper": "Nobody, 2000."}
 SUMMARY = [
     ("mile", "", "rmse", 0.5, 0.1),
     ("mile", "", "lppd", -1.25, 0.2),
     ("priors", "prior.scale=2", "rmse", 0.75, np.nan),
+    ("priors", "prior.scale=2", "rhat_weight_max", np.nan, np.nan),
 ]
+CAPTION = """**Few numbers.** On *W*\\ :sub:`1`, in
+``file.csv``. At {{ snakemake.config["scale"] }} it is another. Compare.
+
+Scale ``{{ snakemake.config["scale"] }}``.
+"""
+REDUCED = {"mile": ["chains: 1000 -> 10"], "ensemble": ["chains: 1000 -> 10", "method.steps: 50 -> 5"]}
 
 
 def benchmark(file: Path, seconds: float) -> None:
@@ -38,7 +48,15 @@ def inputs(tmp_path: Path) -> dict[str, Any]:
         (figures / f"{name}.csv").write_text("a\n" + "1\n" * rows)
     (figures / "uci.csv").write_text("a\n1\n")
     (figures / "uci.tex").write_text("1 & 2")
-    study = claimed({}, {"bound": 0, **COMPARISON}, {"runs": ["gone"], "statement": "a | b"})
+    (tmp_path / "few.rst").write_text(CAPTION)
+    change = {"paper_value": -0.25321, "tolerance": 0.1, "relation": "equals", "than": {"runs": ["ensemble"]}}
+    study = claimed(
+        {"figure": "few", "basis": "a quarter"},
+        {"bound": 0, **COMPARISON},
+        {"figure": "absent", **change},
+        {"runs": ["gone"], "statement": "a | b"},
+        runs={name: plan | {"reductions": REDUCED.get(plan["entry"], [])} for name, plan in RUNS.items()},
+    )
     measured = table(tmp_path, seeds("mile", 0.4, 0.5, 0.6) + seeds("ensemble", 0.7, 0.8, 0.9))
     write_claims(tmp_path / "claims.parquet", [judge(name, study, measured) for name in study.claims.claims])
     frame = pd.DataFrame(SUMMARY, columns=["entry", "point", "metric", "mean", "sd"])
@@ -47,15 +65,20 @@ def inputs(tmp_path: Path) -> dict[str, Any]:
     )
     (tmp_path / "runs.csv").write_text("run\nmile\n")
     benchmark(tmp_path / "benchmarks/sample/small/mile/split0/block0.tsv", 100)
+    benchmark(tmp_path / "benchmarks/sample/small/gone/split0/block0.tsv", 1000)
+    benchmark(tmp_path / "benchmarks/figures/small/few.tsv", 3)
+    benchmark(tmp_path / "benchmarks/figures/small/gone.tsv", 1000)
     return {
         "study": STUDY,
         "scale": "laptop",
         "command": "snakemake galleries",
         "figures": sorted(figures.iterdir()),
+        "captions": [tmp_path / "few.rst"],
         "summary": tmp_path / "summary.csv",
         "runs": tmp_path / "runs.csv",
         "claims": tmp_path / "claims.parquet",
         "benchmarks": tmp_path / "benchmarks",
+        "sizes": {"mile": [1, 1]},
     }
 
 
@@ -67,28 +90,63 @@ def test_page_and_files(tmp_path: Path, inputs: dict[str, Any]) -> None:
     ]  # fmt: skip
     text = (folder / "README.md").read_text()
     assert text.startswith("# A study\n\nNobody, 2000. Made at scale `laptop` by\n\n```sh\nsnakemake galleries\n```\n")
-    assert "in 2 min of jobs (50 s of one core)" in text
-    assert "2 reproduced, 1 not run." in text
-    assert "| 0.5000 | 0.5000 ± 0.1000 | reproduced" in text
-    assert "|  | −0.3000 ± 0.0000 | reproduced" in text
-    assert r"| a \| b | Table 1 |" in text
+    assert "in 2 min of jobs (52 s of one core). This page was written on " in text
+    assert "3 reproduced at reduced scale, 1 not run." in text
+    rows = [line for line in text.splitlines() if line.startswith(("| The error", "| a "))]
+    reduced = "chains 1000 → 10; steps 50 → 5 | reproduced at reduced scale |"
+    own = "0.5000 | within 0.25 of it | 0.5000 ± 0.1000 | chains 1000 → 10 | reproduced at reduced scale |"
+    assert rows[:3] == [
+        f"| The error is 0.5 | Table 1, [figure](#few) | {own}",
+        f"| The error is 0.5 | Table 1 | – | difference below 0 | difference −0.3000 ± 0.0000 | {reduced}",
+        "| The error is 0.5 | Table 1 | difference −0.25321 | difference within 0.1 of it "
+        f"| difference −0.3000 ± 0.0000 | {reduced}",
+    ]
+    assert rows[3].startswith(
+        r"| a \| b | Table 1 | 0.5000 | within 0.25 of it | – |  | not run: scale laptop does not"
+    )
+    assert pd.read_csv(folder / "claims.csv")["basis"].tolist()[0] == "a quarter"
     assert f"Its {LARGEST // 2:,} plotted numbers (0.3 MB)" in text
-    assert "| mile | airfoil | mlp | mclmc | 10 | 100 | 0.5000 ± 0.1000 | −1.2500 ± 0.2000 |" in text
-    assert "| priors (prior.scale=2) | airfoil | mlp | mclmc | 10 | 100 | 0.7500 |  |" in text
+    assert "| mile | airfoil | mlp | mclmc | 10 | 100 | 0.5000 ± 0.1000 | −1.2500 ± 0.2000 |  |" in text
+    assert "| priors (prior.scale=2) | airfoil | mlp | mclmc | 10 | 100 | 0.7500 |  | – |" in text
     assert "| sample | 1 | 1.7 | 0.8 |" in text
+    assert "| figures | 1 | 0.1 | 0.0 |" in text
+
+
+def test_figures_have_captions_and_their_latex(tmp_path: Path, inputs: dict[str, Any]) -> None:
+    folder = tmp_path / "gallery"
+    write_gallery(folder, **inputs)
+    _, few, many, uci = (folder / "README.md").read_text().partition("## Scores")[0].split("\n### ")
+    assert few == (
+        "few\n\n![few](few.png)\n\n**Few numbers.** On *W*<sub>1</sub>, in `file.csv`. Compare.\n\n"
+        "Numbers: [few.csv](few.csv).\n"
+    )
+    assert many.startswith(f"many\n\n![many](many.png)\n\nIts {LARGEST // 2:,} plotted numbers")
+    assert uci == "uci\n\nTable in LaTeX: [uci.tex](uci.tex).\nNumbers: [uci.csv](uci.csv).\n\n"
+
+
+@pytest.mark.parametrize("file", sorted((REPOSITORY / "workflow" / "report").glob("*.rst")), ids=lambda file: file.stem)
+def test_every_caption_of_the_repository_becomes_markdown(file: Path) -> None:
+    text = caption(file)
+    assert text.startswith("**")
+    assert text.endswith(".")
+    assert text.count("`") % 2 == 0
+    for left in ("{{", ":sub:", ":sup:", "``", "\\ ", "\n"):
+        assert left not in text
 
 
 def test_links_of_the_page_exist(tmp_path: Path, inputs: dict[str, Any]) -> None:
     folder = tmp_path / "gallery"
     write_gallery(folder, **inputs)
-    links = pd.Series([(folder / "README.md").read_text()]).str.findall(r"\]\(([^)]+)\)")[0]
-    assert len(links) > 4
-    assert [link for link in links if not (folder / link).exists()] == []
+    text = (folder / "README.md").read_text()
+    links = set(re.findall(r"\]\(([^)]+)\)", text))
+    assert {"#few", "uci.tex", "few.png", "claims.csv"} <= links
+    assert [link for link in links if link[0] != "#" and not (folder / link).exists()] == []
+    assert {link[1:] for link in links if link[0] == "#"} <= set(re.findall(r"^### (.+)$", text, re.MULTILINE))
 
 
 def test_study_without_claims_or_figures(tmp_path: Path, inputs: dict[str, Any]) -> None:
     folder = tmp_path / "gallery"
-    write_gallery(folder, **inputs | {"claims": None, "figures": []})
+    write_gallery(folder, **inputs | {"claims": None, "figures": [], "captions": []})
     text = (folder / "README.md").read_text()
     assert "## Claims" not in text
     assert "## Figures" not in text
@@ -107,13 +165,25 @@ def test_shrink(tmp_path: Path) -> None:
 
 
 def test_rule_times(tmp_path: Path) -> None:
-    benchmark(tmp_path / "sample/small/mile/split0/block0.tsv", 4)
-    benchmark(tmp_path / "sample/small/mile/split1/block0.tsv", 6)
-    benchmark(tmp_path / "sample/smaller/mile/split0/block0.tsv", 100)
-    benchmark(tmp_path / "table/small-runs.tsv", 30)
-    benchmark(tmp_path / "table/small.tsv", 1)
-    benchmark(tmp_path / "claims.tsv", 1)
-    assert rule_times(tmp_path, "small") == [RuleTime("table", 2, 31, 15.5), RuleTime("sample", 2, 10, 5)]
+    counted = {
+        "sample/small/mile/split0/block0.tsv": 4, "sample/small/mile/split1/block1.tsv": 6,
+        "subset/small/mile/split0/few.tsv": 2, "predict/small/mile/split0/test.tsv": 3,
+        "figures/small/few.tsv": 5, "figures/small/diagnostics/mile-split1.tsv": 7,
+        "table/small-runs.tsv": 30, "table/small.tsv": 1,
+    }  # fmt: skip
+    old = (
+        "sample/small/mile/split2/block0.tsv", "sample/small/mile/split0/block2.tsv", "split/small/gone/split0.tsv",
+        "subset/small/mile/split0/gone.tsv", "figures/small/gone.tsv", "figures/small/diagnostics/mile-split2.tsv",
+        "figures/small/diagnostics/gone-split0.tsv", "sample/smaller/mile/split0/block0.tsv", "claims.tsv",
+    )  # fmt: skip
+    for file, seconds in counted.items():
+        benchmark(tmp_path / file, seconds)
+    for file in old:
+        benchmark(tmp_path / file, 1000)
+    assert rule_times(tmp_path, "small", {"mile": [2, 2]}, ["few"]) == [
+        RuleTime("table", 2, 31, 15.5), RuleTime("figures", 2, 12, 6), RuleTime("sample", 2, 10, 5),
+        RuleTime("predict", 1, 3, 1.5), RuleTime("subset", 1, 2, 1),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

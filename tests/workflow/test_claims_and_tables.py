@@ -101,7 +101,14 @@ def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
     assert {"README.md", "claims.csv", "fireball.png", "summary.csv", "uci_table.tex"} <= {
         path.name for path in folder.iterdir()
     }
-    assert "1 reproduced at reduced scale, 1 not reproduced, 1 not run." in (folder / "README.md").read_text()
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    assert "1 reproduced at reduced scale, 1 not reproduced, 1 not run." in text
+    assert (
+        "\nmkdir -p docs/results/sampling_perspective && cp results/demo/gallery/sampling_perspective/* docs/" in text
+    )
+    assert "\n**Bivariate marginal densities of the posterior.** W*l*[*i*,*j*] is the weight" in text
+    assert "[uci_table.tex](uci_table.tex)" in text
+    assert "| sample |" not in text, "no job of this study has run"
 
 
 def test_an_edited_claim_is_judged_again_and_nothing_else(workspace: Path) -> None:

@@ -1,6 +1,13 @@
 # What a run of a study shows to readers who do not run it, as under docs/results/; only made when asked for.
 
 
+def gallery_captions(wildcards):
+    """Captions of the figures of a study, as far as there are any."""
+    names = dict.fromkeys(Path(file).stem for file in gallery_figures(wildcards))
+    files = [f"workflow/report/{name}.rst" for name in names]
+    return [file for file in files if Path(workflow.basedir, file).is_file()]
+
+
 rule galleries:
     input:
         expand(f"{RESULTS}/gallery/{{study}}", study=ATLAS.studies),
@@ -9,10 +16,18 @@ rule galleries:
 rule gallery:
     input:
         figures=gallery_figures,
+        captions=gallery_captions,
         summary=f"{RESULTS}/tables/{{study}}-summary.csv",
         runs=f"{RESULTS}/tables/{{study}}-runs.csv",
         claims=lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
-        code=expand("src/bnn_atlas/gallery/{file}", file=["page.py", "page.md.j2", "pictures.py", "times.py"]),
+        code=expand(
+            "src/bnn_atlas/{file}",
+            file=[
+                *(f"gallery/{name}" for name in ("page.py", "page.md.j2", "captions.py", "claims.py")),
+                *(f"gallery/{name}" for name in ("pictures.py", "times.py")),
+                "claims/page.py",
+            ],
+        ),
     output:
         directory(f"{RESULTS}/gallery/{{study}}"),
     log:
@@ -30,7 +45,13 @@ rule gallery:
             "paper": ATLAS.studies[w.study].config.paper,
         },
         scale=SCALE,
-        command=lambda w: f"snakemake --cores 2 galleries --config scale={SCALE} 'studies=[{w.study}]'",
+        command=lambda w: (
+            f"snakemake --cores 2 galleries --config scale={SCALE} 'studies=[{w.study}]'\n"
+            f"mkdir -p docs/results/{w.study} && cp {RESULTS}/gallery/{w.study}/* docs/results/{w.study}/"
+        ),
         benchmarks=f"{RESULTS}/benchmarks",
+        sizes=lambda w: {
+            name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
+        },
     script:
         "../scripts/gallery.py"

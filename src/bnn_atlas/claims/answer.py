@@ -1,5 +1,6 @@
 """The values that a metric table holds for one side of a claim, and their mean over repetitions."""
 
+import difflib
 import json
 import math
 from collections.abc import Sequence
@@ -10,6 +11,9 @@ import pandas as pd
 
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.config.claims import Side
+
+EXCLUDED_SHARE = 0.05
+"""Share of a run's chains that may be excluded where a claim is about all of them: the rest is another sample."""
 
 
 class ClaimError(ValueError):
@@ -57,24 +61,28 @@ class Estimate(NamedTuple):
     """sd / sqrt(n); for one repetition the row's own, if it has one."""
 
 
-def answer(table: pd.DataFrame | None, side: Side, study: ClaimedStudy) -> Answer:
+def answer(table: pd.DataFrame | None, side: Side, study: ClaimedStudy, least: int = 1) -> Answer:
     """Rows of `table` for one side of a claim: one for each of its runs and their splits.
 
-    A claim about as many chains as a run has is answered by all that were not excluded. The problem is the first of a
-    run that this scale does not have, a table, metric or number of chains or draws that is missing, and a run on
-    another data set than the paper's. Raises ClaimError where several rows fit.
+    A claim about as many chains as a run has is answered by all that were not excluded, if those are no more than
+    `EXCLUDED_SHARE`. The problem is the first of a run that this scale does not have, a table, metric or number of
+    chains or draws that is missing, too many excluded chains, and a run on another data set than the paper's; a scale
+    that is named as the way out has `least` chains or more. Raises ClaimError where several rows fit.
     """
+    least = max(least, side.chains or 1)
     rows: list[Repetition] = []
     problems: list[Problem] = []
     for name in side.runs:
         runs = study.runs_of(name)
         if not runs:
-            problems.append(Problem(f"scale {study.scale} does not run '{name}'", _scales(study, name)))
+            problems.append(Problem(f"scale {study.scale} does not run '{name}'", _scales(study, name, least)))
         for run in runs:
             if change := study.runs[run].other_data:
-                problems.append(Problem(f"scale {study.scale} runs it on other data ({change})", _scales(study, name)))
+                problems.append(
+                    Problem(f"scale {study.scale} runs it on other data ({change})", _scales(study, name, least))
+                )
             for split in range(study.runs[run].splits):
-                found = _row(table, side, study, run, split)
+                found = _row(table, side, study, run, split, least)
                 if isinstance(found, Repetition):
                     rows.append(found)
                 else:
@@ -108,25 +116,31 @@ def difference(own: Sequence[Repetition], other: Sequence[Repetition], study: Cl
     return Estimate(first.value - second.value, min(len(own), len(other)), None, error)
 
 
-def _row(table: pd.DataFrame | None, side: Side, study: ClaimedStudy, run: str, split: int) -> Repetition | Problem:
+def _row(
+    table: pd.DataFrame | None, side: Side, study: ClaimedStudy, run: str, split: int, least: int
+) -> Repetition | Problem:
     """The row of one run and split, or why there is none."""
     if table is None:
         return Problem(f"there is no table of the study {study.name}", "its table: snakemake claims makes it")
     dataset = side.dataset or study.runs[run].dataset
     where = f"run '{run}', split {split}"
-    rows = table[(table["run"] == run) & (table["split"] == split) & (table["dataset"] == dataset)]
-    rows = rows[rows["metric"] == side.metric]
+    measured = table[(table["run"] == run) & (table["split"] == split) & (table["dataset"] == dataset)]
+    rows = measured[measured["metric"] == side.metric]
+    if rows.empty:
+        return _no_metric(f"{where} has no metric '{side.metric}' for '{dataset}'", side.metric, measured)
     planned = study.runs[run].chains
     excluded = 0
-    if rows.empty:
-        return Problem(f"{where} has no metric '{side.metric}' for '{dataset}'", "a run that measures it")
     for column, wanted in (("chains", side.chains), ("draws", side.draws)):
         counts = sorted(rows[column].unique())
         if column == "chains" and wanted in (None, planned):
             excluded = max(planned - int(counts[-1]), 0)
             wanted = None if excluded else wanted
+            if excluded > EXCLUDED_SHARE * planned:
+                kept = planned - int(EXCLUDED_SHARE * planned)
+                needed = f"a run that keeps at least {kept:,} of its {planned:,} chains"
+                return Problem(f"{where}: {excluded:,} of {planned:,} chains were excluded", needed)
         if wanted is not None and wanted not in counts:
-            needed = _scales(study, run, wanted) if column == "chains" else f"{wanted:,} {column}"
+            needed = _scales(study, run, max(wanted, least)) if column == "chains" else f"{wanted:,} {column}"
             at = ", ".join(f"{count:,}" for count in counts[:2]) + (f", ..., {counts[-1]:,}" if len(counts) > 2 else "")
             return Problem(f"{where} has no '{side.metric}' at {wanted:,} {column}, only at {at}", needed)
         rows = rows[rows[column] == (counts[-1] if wanted is None else wanted)]
@@ -150,11 +164,19 @@ def _row(table: pd.DataFrame | None, side: Side, study: ClaimedStudy, run: str, 
     )
 
 
-def _scales(study: ClaimedStudy, name: str, chains: int = 1) -> str:
+def _no_metric(reason: str, metric: str, measured: pd.DataFrame) -> Problem:
+    """A metric that the rows of a run do not have, and the one that may be meant."""
+    close = difflib.get_close_matches(metric, sorted(measured["metric"].unique()), n=1, cutoff=0.8)
+    if not close:
+        return Problem(reason, "a run that measures it")
+    return Problem(f"{reason}; did you mean '{close[0]}'?", "a metric of the table, or a run that measures this one")
+
+
+def _scales(study: ClaimedStudy, name: str, chains: int) -> str:
     """Which scales would answer."""
     found = study.scales_with(name, chains)
     if not found:
-        return f"a run with {chains:,} chains" if chains > 1 else "a run on the paper's data set"
+        return f"a run with {chains:,} chains or more" if chains > 1 else "a run on the paper's data set"
     return f"scale {' or '.join(found)}: snakemake claims --config scale={found[0]}"
 
 

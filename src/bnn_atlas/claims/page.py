@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from PIL import Image
 
-from bnn_atlas.claims.answer import Estimate, Repetition
+from bnn_atlas.claims.answer import EXCLUDED_SHARE, Estimate, Repetition
 from bnn_atlas.claims.verdict import Judgement, Verdict
 from bnn_atlas.config.claims import Claim
 from bnn_atlas.files import atomic
@@ -48,6 +48,7 @@ def write_page(
         scale=provenance.settings.get("scale", ""),
         studies=[_study(list(group), figures) for _, group in groupby(judgements, key=lambda j: j.study.name)],
         verdicts=_counts(judgements),
+        excluded_share=f"{100 * EXCLUDED_SHARE:g}",
         provenance=provenance,
     )
     with atomic(path) as temporary:
@@ -61,19 +62,24 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def limit(claim: Claim) -> str:
     """What the value, or the difference of the two, is held against, in words."""
-    bound = number(claim.bound or 0.0, _decimals(claim.bound))
-    match claim.relation:
+    return limit_text(claim.relation, claim.tolerance, claim.bound, claim.than is not None)
+
+
+def limit_text(relation: str, tolerance: float | None, bound: float | None, compares: bool) -> str:
+    """The limit of a claim with these fields, which `compares` if it is about the difference of two values."""
+    text = number(bound or 0.0, decimals(bound))
+    match relation:
         case "equals":
-            return f"within {number(claim.tolerance, _decimals(claim.tolerance))} of it"
-        case "at_most" | "at_least":
-            return f"{claim.relation.replace('_', ' ')} {bound}"
+            near = f"within {number(tolerance, decimals(tolerance))} of it"
+            return f"difference {near}" if compares else near
         case "less_than":
-            below = -(claim.bound or 0.0)
-            return f"difference below {number(below + 0.0, _decimals(claim.bound))}"
+            return f"difference below {number(0.0 - (bound or 0.0), decimals(bound))}"
         case "greater_than":
-            return f"difference above {bound}"
+            return f"difference above {text}"
         case "changes_less_than":
-            return f"difference within ± {bound}"
+            return f"difference within ± {text}"
+        case _:
+            return f"{relation.replace('_', ' ')} {text}"
 
 
 def thumbnail(path: str | Path) -> str:
@@ -127,8 +133,9 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
         "statement": claim.statement,
         "metric": claim.metric,
         "paper": claim.paper,
-        "paper_value": number(claim.paper_value, max(map(_decimals, _given(claim)), default=0)),
+        "paper_value": number(claim.paper_value, max(map(decimals, _given(claim)), default=0)),
         "limit": limit(claim),
+        "basis": claim.basis,
         "value": own and _with_spread(own, digits),
         "other": judged.other and _with_spread(judged.other, digits),
         "difference": judged.difference and _with_spread(judged.difference, digits),
@@ -159,14 +166,14 @@ def _given(claim: Claim) -> list[float]:
     return [value for value in (claim.paper_value, claim.bound, claim.tolerance) if value is not None]
 
 
-def _decimals(value: float | None) -> int:
+def decimals(value: float | None) -> int:
     """Decimals of a number as it stands in a configuration file."""
     return 0 if value is None else len(f"{value:.10f}".rstrip("0").partition(".")[2])
 
 
 def _digits(claim: Claim) -> int:
     """Decimals of measured values: those of the claim's own numbers, between 3 and 6."""
-    return min(6, max([3, *map(_decimals, _given(claim))]))
+    return min(6, max([3, *map(decimals, _given(claim))]))
 
 
 def _with_spread(estimate: Estimate, digits: int) -> str:

@@ -25,7 +25,7 @@ ROW = pa.struct(
         ("note", pa.string()),
     ]
 )
-TEXT = ("study", "claim", "paper", "section", "statement", "metric", "relation")
+TEXT = ("study", "claim", "paper", "section", "statement", "metric", "relation", "basis", "figure")
 NUMBERS = (
     "paper_value", "tolerance", "bound", "value", "sd", "standard_error", "compared_with", "difference",
     "difference_sd", "difference_standard_error", "margin",
@@ -34,13 +34,15 @@ SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string(), nullable=False) for name in TEXT),
         *(pa.field(name, pa.float64()) for name in NUMBERS),
+        pa.field("compares", pa.bool_(), nullable=False),
         pa.field("repetitions", pa.int64()),
         *(pa.field(name, pa.string(), nullable=False) for name in ("scale", "verdict", "reason", "needed")),
         pa.field("reductions", pa.list_(pa.string()), nullable=False),
         pa.field("rows", pa.list_(ROW), nullable=False),
     ]
 )
-"""One row per claim. `value`, `sd`, `standard_error` and `repetitions` are the claim's own; `compared_with` and
+"""One row per claim. `compares`: it is about the difference of two values; `basis`: where its limit (`tolerance` or
+`bound`) comes from. `value`, `sd`, `standard_error` and `repetitions` are the claim's own; `compared_with` and
 `difference` are those of a comparison; a claim that is not run has none of them. `reductions` are `entry: field: paper
 value -> value here`, `rows` the rows of the metric tables that answered, `excluded` the chains that one for all chains
 of its run is without."""
@@ -61,6 +63,8 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "paper": judged.paper,
         **{name: getattr(claim, name) for name in ("section", "statement", "metric", "relation")},
         **{name: getattr(claim, name) for name in ("paper_value", "tolerance", "bound")},
+        **{name: getattr(claim, name) or "" for name in ("basis", "figure")},
+        "compares": claim.than is not None,
         "value": own and own.value,
         "sd": own and own.sd,
         "standard_error": own and own.standard_error,

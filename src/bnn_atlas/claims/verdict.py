@@ -15,7 +15,7 @@ import pandas as pd
 
 from bnn_atlas.claims.answer import Answer, Estimate, Problem, Repetition, answer, difference, estimate
 from bnn_atlas.claims.plan import ClaimedStudy
-from bnn_atlas.config.claims import Claim
+from bnn_atlas.config.claims import COMPARISONS, Claim
 from bnn_atlas.metrics.tables import read_table
 
 
@@ -73,8 +73,7 @@ def judge_all(studies: Iterable[ClaimedStudy], tables: Mapping[str, str | Path])
         table = None
         if path is not None and Path(path).is_file():
             table = read_table(path)
-            metrics = {s.metric for claim in study.claims.claims.values() for s in claim.sides.values()}
-            table = table[table["metric"].isin(metrics) & table["run"].isin(list(study.runs))]
+            table = table[table["run"].isin(list(study.runs))]
         found += [judge(name, study, table) for name in study.claims.claims]
     return found
 
@@ -85,18 +84,19 @@ def judge(name: str, study: ClaimedStudy, table: pd.DataFrame | None) -> Judgeme
     `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
     `not reproduced` where it does not hold or a value is not finite, `not run` where a run, metric or number of chains
     is missing, a run uses another data set than the paper, or both sides of a comparison are the same row. Chains that
-    were run and excluded are not missing.
+    were run and excluded are not missing, unless they are more than `answer.EXCLUDED_SHARE`.
     """
     claim = study.claims.claims[name]
-    own = answer(table, claim.own, study)
-    other = answer(table, claim.other, study) if claim.other else None
+    least = _least_chains(claim)
+    own = answer(table, claim.own, study, least)
+    other = answer(table, claim.other, study, least) if claim.other else None
     rows = {"value": own.rows} | ({"compared with": other.rows} if other else {})
     used = {run for names in claim.sides.values() for wanted in names.runs for run in study.runs_of(wanted)}
     plans = [study.runs[run] for run in study.runs if run in used]
     reductions = {plan.entry: plan.reductions for plan in plans if plan.reductions}
 
     open_ = Judgement(study, name, Verdict.NOT_RUN, "", "", None, None, None, None, reductions, rows)
-    if problem := own.problem or (other and (other.problem or _same_row(own, other, study))):
+    if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
         return open_._replace(reason=problem.reason, needed=problem.needed)
     value = compared = estimate(own.rows)
     judged = open_._replace(own=value)
@@ -129,16 +129,25 @@ def _relation(claim: Claim, value: float) -> tuple[float, bool]:
             margin = value - bound
         case "changes_less_than":
             margin = bound - abs(value)
-    strict = claim.than is not None
+    strict = claim.relation in COMPARISONS
     return margin, margin > 0 if strict else margin >= 0
 
 
-def _same_row(own: Answer, other: Answer, study: ClaimedStudy) -> Problem | None:
+def _least_chains(claim: Claim) -> int:
+    """Chains that a run needs where both sides of a claim take rows of it: all must be more than those of a part."""
+    own, other = claim.own, claim.other
+    if other is None or not set(own.runs) & set(other.runs):
+        return 1
+    named = [side.chains for side in (own, other) if side.chains is not None]
+    return max(named, default=1) + (len(named) == 1)
+
+
+def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Problem | None:
     """A comparison of a measurement with itself would hold, or fail, whatever was measured."""
     compared = {_measured(row) for row in other.rows}
     for row in own.rows:
         if _measured(row) in compared:
-            more = study.scales_with(row.run, row.chains + 1)
+            more = study.scales_with(row.run, max(least, row.chains + row.excluded + 1))
             needed = f"scale {' or '.join(more)}: snakemake claims --config scale={more[0]}" if more else "more chains"
             return Problem(
                 f"run '{row.run}' has {row.chains:,} chains of {row.draws:,} draws in all: both values are the same "

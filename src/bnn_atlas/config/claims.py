@@ -11,7 +11,7 @@ from bnn_atlas.config.studies import Run, Study, leaves
 
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
 COMPARISONS = ("less_than", "greater_than", "changes_less_than")
-"""Relations to another measured value."""
+"""Relations to another measured value; `equals` may also have one."""
 REPETITION = ("seed", "split.seed")
 """Fields in which repetitions of one setting differ."""
 NAMES = ("description", "chains_per_block")
@@ -58,16 +58,18 @@ class Claim(Model):
     draws: PositiveInt | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
     relation: Relation
-    """`equals`: |value - paper_value| <= tolerance; `at_most`, `at_least`: against `bound`; `less_than`,
-    `greater_than`: than the value of `than` by more than `bound` (0 if left out); `changes_less_than`:
-    |value - value of `than`| < bound."""
+    """`equals`: |value - paper_value| <= tolerance, or the same for value - value of `than`; `at_most`, `at_least`:
+    against `bound`; `less_than`, `greater_than`: than the value of `than` by more than `bound` (0 if left out);
+    `changes_less_than`: |value - value of `than`| < bound."""
     than: Other | None = None
-    """What `less_than`, `greater_than` and `changes_less_than` compare with."""
+    """What `less_than`, `greater_than` and `changes_less_than` compare with; `equals` with it is about a difference."""
     paper_value: float | None = None
     """The paper's number, for comparisons the difference of its two; null for a statement without one."""
     bound: float | None = None
     tolerance: PositiveFloat | None = None
     """How far from `paper_value` still `equals` it."""
+    basis: str | None = None
+    """Where the limit (tolerance or bound) comes from, for readers of the verdict."""
     figure: str | None = None
     """A figure of the study that shows it."""
 
@@ -80,8 +82,8 @@ class Claim(Model):
             raise ValueError(f"relation '{relation}' needs bound")
         if compares and self.than is None:
             raise ValueError(f"relation '{relation}' needs than: what the value is compared with")
-        if not compares and self.than is not None:
-            raise ValueError(f"relation '{relation}' has no than; that is for {', '.join(COMPARISONS)}")
+        if not compares and relation != "equals" and self.than is not None:
+            raise ValueError(f"relation '{relation}' has no than; that is for equals, {', '.join(COMPARISONS)}")
         if relation == "equals" and self.bound is not None:
             raise ValueError("relation 'equals' has no bound; give tolerance")
         if relation != "equals" and self.tolerance is not None:

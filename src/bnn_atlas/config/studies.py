@@ -432,13 +432,16 @@ def _expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: 
     return runs
 
 
+JOB_KEYS = ("chains_per_block", "method.checkpoint_every")
+
+
 def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:
     """What `scaled` changes at `keys`, with the models' defaults where the file leaves a value out.
 
-    Chains per block only say how jobs are cut: they change no result and are no reduction.
+    What only says how jobs are cut changes no result and is no reduction.
     """
     before, after = paper.model_dump(mode="json"), scaled.model_dump(mode="json")
-    pairs = [(key, _get(before, key), _get(after, key)) for key in keys if key != "chains_per_block"]
+    pairs = [(key, _get(before, key), _get(after, key)) for key in keys if key not in JOB_KEYS]
     return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
 
 

@@ -1,6 +1,5 @@
 """The folder of a study's gallery: README.md, pictures and tables."""
 
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from bnn_atlas.claims.page import number
-from bnn_atlas.claims.verdict import Verdict
+from bnn_atlas.gallery.captions import caption
+from bnn_atlas.gallery.claims import cell, claim_cells, counts, read_claims, with_sd, write_csv
 from bnn_atlas.gallery.pictures import shrink
 from bnn_atlas.gallery.times import machine, rule_times
 
@@ -29,10 +28,12 @@ def write_gallery(
     scale: str,
     command: str,
     figures: Sequence[str | Path],
+    captions: Sequence[str | Path],
     summary: str | Path,
     runs: str | Path,
     claims: str | Path | None,
     benchmarks: str | Path,
+    sizes: Mapping[str, Sequence[int]],
 ) -> None:
     """Write the gallery of one study at one scale into `folder`, which is made.
 
@@ -40,19 +41,24 @@ def write_gallery(
         folder: where README.md, the pictures and the CSV files go.
         study: `name`, `title` and `paper`.
         scale: name of the scale.
-        command: what made the results, as a reader would type it.
+        command: what makes the results and copies the folder, as a reader would type it.
         figures: the PNG, CSV and LaTeX files of all figures; each CSV has the name of its figure.
+        captions: captions for Snakemake's report with the names of their figures (.rst); a figure need not have one.
         summary: the study's summary table (.csv).
         runs: the table of its runs (.csv).
         claims: the table of claims (.parquet), of all studies; None for a study without claims.
         benchmarks: folder of the benchmark files.
+        sizes: numbers of splits and of blocks of each run; files of other jobs in `benchmarks` are old.
     """
     folder = Path(folder)
     folder.mkdir(parents=True)
     shutil.copyfile(runs, folder / "runs.csv")
     pooled = pd.read_csv(summary)
     pooled.to_csv(folder / "summary.csv", index=False, lineterminator="\n", float_format="%.6g")
-    judged = _claims(folder, study["name"], claims) if claims else pd.DataFrame()
+    names = list(dict.fromkeys(Path(file).stem for file in figures))
+    judged = read_claims(study["name"], claims) if claims else pd.DataFrame()
+    if claims:
+        write_csv(judged, folder / "claims.csv")
     metrics = [metric for metric in METRICS if (pooled["metric"] == metric).any()]
     text = _template().render(
         title=study["title"],
@@ -60,10 +66,10 @@ def write_gallery(
         scale=scale,
         command=command,
         machine=machine(),
-        times=rule_times(benchmarks, study["name"]),
-        claims=[_claim(row) for _, row in judged.iterrows()],
-        counts=_counts(judged),
-        figures=_figures(folder, figures),
+        times=rule_times(benchmarks, study["name"], sizes, names),
+        claims=[claim_cells(row, names) for _, row in judged.iterrows()],
+        counts=counts(judged),
+        figures=_figures(folder, figures, {Path(file).stem: file for file in captions}),
         metrics=metrics,
         scores=_scores(pooled, metrics),
     )
@@ -91,60 +97,19 @@ def _template() -> jinja2.Template:
     return environment.get_template("page.md.j2")
 
 
-def _claims(folder: Path, study: str, table: str | Path) -> pd.DataFrame:
-    """The study's claims, which are also written as CSV: nested columns as text."""
-    judged = pd.read_parquet(table)
-    judged = judged[judged["study"] == study].reset_index(drop=True)
-    flat = judged.assign(
-        reductions=["; ".join(texts) for texts in judged["reductions"]],
-        rows=["; ".join(_row_text(row) for row in rows) for rows in judged["rows"]],
-    )
-    flat.to_csv(folder / "claims.csv", index=False, lineterminator="\n", float_format="%.6g")
-    return judged
-
-
-def _row_text(row: Mapping[str, Any]) -> str:
-    excluded = f" ({row['excluded']} excluded)" if row["excluded"] else ""
-    return (
-        f"{row['side']}: {row['run']} split {row['split']} {row['dataset']} {row['metric']}, {row['chains']} chains"
-        f"{excluded}, {row['draws']} draws = {row['value']:.6g}"
-    )
-
-
-def _claim(row: pd.Series) -> dict[str, str]:
-    """What the page shows of one claim; `ours` is the difference where the claim is about one."""
-    compared = pd.notna(row["difference"])
-    value, sd = (row["difference"], row["difference_sd"]) if compared else (row["value"], row["sd"])
-    ours = "" if pd.isna(value) else _with_sd(value, sd)
-    paper = "" if pd.isna(row["paper_value"]) else number(row["paper_value"])
-    verdict = row["verdict"] + (f": {row['reason']}" if row["reason"] else "")
-    cells = {"statement": row["statement"], "section": row["section"], "paper": paper, "verdict": verdict}
-    return {key: _cell(text) for key, text in cells.items()} | {"ours": ours}
-
-
-def _cell(text: str) -> str:
-    """Text that stays within its cell of a table."""
-    return re.sub(r"\s+", " ", text).replace("|", r"\|")
-
-
-def _counts(judged: pd.DataFrame) -> str:
-    if judged.empty:
-        return ""
-    counts = judged["verdict"].value_counts()
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in map(str, Verdict) if verdict in counts)
-
-
-def _figures(folder: Path, files: Sequence[str | Path]) -> list[dict[str, Any]]:
+def _figures(folder: Path, files: Sequence[str | Path], captions: Mapping[str, str | Path]) -> list[dict[str, Any]]:
     """Copy what is small enough and say what there is of each figure."""
     shown = []
     by_name = {(Path(file).stem, Path(file).suffix): Path(file) for file in files}
     for name in dict.fromkeys(stem for stem, _ in by_name):
-        figure: dict[str, Any] = {"name": name, "picture": None, "data": None, "rows": None, "megabytes": None}
+        figure: dict[str, Any] = dict.fromkeys(("picture", "data", "rows", "megabytes", "latex"), None)
+        figure |= {"name": name, "caption": caption(captions[name]) if name in captions else None}
         if picture := by_name.get((name, ".png")):
             shrink(picture, folder / picture.name, WIDTH)
             figure["picture"] = picture.name
         if table := by_name.get((name, ".tex")):
             shutil.copyfile(table, folder / table.name)
+            figure["latex"] = table.name
         data = by_name[name, ".csv"]
         if data.stat().st_size <= LARGEST:
             shutil.copyfile(data, folder / data.name)
@@ -163,11 +128,7 @@ def _scores(pooled: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for row in shown.to_dict("records"):
         name = f"{row['entry']} ({row['point']})" if row["point"] else row["entry"]
-        counts = ["" if pd.isna(row[column]) else f"{row[column]:,.0f}" for column in ("chains", "draws")]
-        setting = (_cell(name), row["dataset"], row["model"], row["method"], *counts)
-        rows.setdefault(setting, {})[row["metric"]] = _with_sd(row["mean"], row["sd"])
+        sizes = ["" if pd.isna(row[column]) else f"{row[column]:,.0f}" for column in ("chains", "draws")]
+        setting = (cell(name), row["dataset"], row["model"], row["method"], *sizes)
+        rows.setdefault(setting, {})[row["metric"]] = with_sd(row["mean"], row["sd"])
     return [[*setting, *(values.get(metric, "") for metric in metrics)] for setting, values in rows.items()]
-
-
-def _with_sd(value: float, sd: float) -> str:
-    return number(value) + ("" if pd.isna(sd) else f" ± {number(sd)}")

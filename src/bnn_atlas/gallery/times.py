@@ -3,10 +3,14 @@
 import os
 import platform
 import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+
+FIGURE_RULES = ("subset", "density_grid", "functions")
+"""Rules with jobs for a run and a figure."""
 
 
 class RuleTime(NamedTuple):
@@ -20,19 +24,44 @@ class RuleTime(NamedTuple):
     """Seconds of all cores."""
 
 
-def rule_times(folder: str | Path, study: str) -> list[RuleTime]:
+def rule_times(
+    folder: str | Path, study: str, sizes: Mapping[str, Sequence[int]], figures: Collection[str]
+) -> list[RuleTime]:
     """Times of a study's jobs by rule, the longest first; of a job that was resumed, those of its last attempt.
 
-    `folder` has one file for each job at `<rule>/<study>/...tsv` or, for its tables, `table/<study>-...tsv`.
+    `folder` has one file for each job at `<rule>/<study>/...tsv` or, for its tables, `table/<study>-...tsv`. Files of
+    runs that are not in `sizes`, of splits and blocks beyond its numbers, and of other `figures` are from settings
+    that have changed since, and do not count.
     """
     times = []
     for rule in sorted(path for path in Path(folder).iterdir() if path.is_dir()):
-        files = [*rule.glob(f"{study}/**/*.tsv"), *rule.glob(f"{study}-*.tsv"), *rule.glob(f"{study}.tsv")]
+        jobs = [file for file in (rule / study).glob("**/*.tsv") if _current(file, rule / study, sizes, figures)]
+        files = sorted([*jobs, *rule.glob(f"{study}-*.tsv"), *rule.glob(f"{study}.tsv")])
         if files:
-            jobs = pd.concat([pd.read_csv(file, sep="\t") for file in sorted(files)])
-            wall, cpu = (float(pd.to_numeric(jobs[column], errors="coerce").sum()) for column in ("s", "cpu_time"))
-            times.append(RuleTime(rule.name, len(jobs), wall, cpu))
+            rows = pd.concat([pd.read_csv(file, sep="\t") for file in files])
+            wall, cpu = (float(pd.to_numeric(rows[column], errors="coerce").sum()) for column in ("s", "cpu_time"))
+            times.append(RuleTime(rule.name, len(rows), wall, cpu))
     return sorted(times, key=lambda time: -time.wall)
+
+
+def _current(file: Path, folder: Path, sizes: Mapping[str, Sequence[int]], figures: Collection[str]) -> bool:
+    """Whether a benchmark file belongs to the study as it is now."""
+    rule, (run, *parts) = folder.parent.name, file.relative_to(folder).with_suffix("").parts
+    if rule == "figures" and run == "diagnostics":
+        run, _, split = parts[0].rpartition("-")
+        parts = [split]
+    elif rule == "figures":
+        return run in figures
+    if run not in sizes:
+        return False
+    counts = dict(zip(("split", "block"), sizes[run], strict=True))
+    for part in parts:
+        if numbered := re.fullmatch(r"(split|block)(\d+)", part):
+            if int(numbered[2]) >= counts[numbered[1]]:
+                return False
+        elif rule in FIGURE_RULES and part not in figures:
+            return False
+    return True
 
 
 def machine() -> str:

@@ -1,0 +1,91 @@
+"""The claims of a study in its gallery."""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bnn_atlas.claims.page import decimals, limit_text, number
+from bnn_atlas.claims.verdict import Verdict
+
+DASH = "–"
+
+
+def read_claims(study: str, table: str | Path) -> pd.DataFrame:
+    """The rows of a study in the table of claims."""
+    judged = pd.read_parquet(table)
+    return judged[judged["study"] == study].reset_index(drop=True)
+
+
+def write_csv(judged: pd.DataFrame, path: Path) -> None:
+    """The claims as CSV, nested columns as text."""
+    flat = judged.assign(
+        reductions=["; ".join(texts) for texts in judged["reductions"]],
+        rows=["; ".join(_row_text(row) for row in rows) for rows in judged["rows"]],
+    )
+    flat.to_csv(path, index=False, lineterminator="\n", float_format="%.6g")
+
+
+def claim_cells(row: pd.Series, figures: Collection[str]) -> dict[str, str]:
+    """What the page shows of one claim, which links to its figure if that is among `figures`.
+
+    `paper` and `ours` of a claim about the difference of two values are the differences, and say so.
+    """
+    compares = bool(row["compares"])
+    value, sd = (row["difference"], row["difference_sd"]) if compares else (row["value"], row["sd"])
+    given = {name: None if pd.isna(row[name]) else float(row[name]) for name in ("paper_value", "tolerance", "bound")}
+    known = row["verdict"] != str(Verdict.NOT_RUN)
+    cells = {
+        "statement": row["statement"],
+        "section": row["section"] + (f", [figure](#{row['figure']})" if row["figure"] in figures else ""),
+        "paper": _value(given["paper_value"], None, compares, max(4, decimals(given["paper_value"]))),
+        "limit": limit_text(row["relation"], given["tolerance"], given["bound"], compares),
+        "ours": _value(value, sd, compares),
+        "reduced": _reduced(row["reductions"]) if known else "",
+        "verdict": row["verdict"] + (f": {row['reason']}" if row["reason"] else ""),
+    }
+    return {key: cell(text) for key, text in cells.items()}
+
+
+def counts(judged: pd.DataFrame) -> str:
+    """How often each verdict was given."""
+    if judged.empty:
+        return ""
+    found = judged["verdict"].value_counts()
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in map(str, Verdict) if verdict in found)
+
+
+def with_sd(value: float | None, sd: float | None, digits: int = 4) -> str:
+    """`0.1234 ± 0.0012`; a dash for a value that there is not."""
+    if pd.isna(value):
+        return DASH
+    return number(value, digits) + ("" if pd.isna(sd) else f" ± {number(sd, digits)}")
+
+
+def cell(text: str) -> str:
+    """Text that stays within its cell of a Markdown table."""
+    return re.sub(r"\s+", " ", text).replace("|", r"\|")
+
+
+def _value(value: float | None, sd: float | None, compares: bool, digits: int = 4) -> str:
+    text = with_sd(value, sd, digits)
+    return f"difference {text}" if compares and text != DASH else text
+
+
+def _reduced(reductions: Collection[str]) -> str:
+    """`chains 1000 → 100; ...` from `entry: field: 1000 -> 100`; what several entries share stands there once."""
+    short = []
+    for text in reductions:
+        _, field, change = text.split(": ", 2)
+        short.append(f"{field.rpartition('.')[2]} {change.replace('->', '→')}")
+    return "; ".join(dict.fromkeys(short))
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    excluded = f" ({row['excluded']} excluded)" if row["excluded"] else ""
+    return (
+        f"{row['side']}: {row['run']} split {row['split']} {row['dataset']} {row['metric']}, {row['chains']} chains"
+        f"{excluded}, {row['draws']} draws = {row['value']:.6g}"
+    )
