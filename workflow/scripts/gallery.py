@@ -8,6 +8,7 @@ with logged(snakemake.log[0]), atomic(snakemake.output[0]) as folder:
     write_gallery(
         folder,
         figures=snakemake.input.figures,
+        captions=snakemake.input.captions,
         summary=snakemake.input.summary,
         runs=snakemake.input.runs,
         claims=snakemake.input.get("claims") or None,
