@@ -1,77 +1,100 @@
-# Ridge lines of the marginal densities of biases, and of weights to compare, for two runs; a panel per layer.
+# Ridge lines of the marginal densities of biases, and of weights to compare, for two runs; two panels per layer.
 
 # Args:
 #   draws: columns run (factor of two), chain, layer (factor), label (factor in order of the ridges, from the top), role
-#     and value.
+#     (bias or weight) and value.
 #   prior_sd: standard deviation of a prior N(0, sd^2), drawn as a ridge of its own; NULL for none.
 #   remark: said below the title.
 bias_ridges <- function(draws, prior_sd = NULL, remark = "") {
   layers <- split(draws, draws$layer, drop = TRUE)
-  curves <- lapply(layers, layer_ridges, prior_sd = prior_sd)
   columns <- min(length(layers), 4)
-  rows <- vapply(layers, function(layer) length(unique(layer$label)) + !is.null(prior_sd), 0)
-  in_row <- tapply(rows, (seq_along(rows) - 1) %/% columns, max)
+  # As many layers as fit beside each other: their biases, below them their weights.
+  beside <- split(layers, (seq_along(layers) - 1) %/% columns)
+  rows <- do.call(c, unname(lapply(beside, function(some) {
+    lapply(c("bias", "weight"), function(role) {
+      panels <- lapply(some, function(layer) panel_ridges(layer[layer$role == role, ], prior_sd))
+      c(panels, vector("list", columns - length(panels)))
+    })
+  })))
+  rows <- Filter(function(row) any(lengths(row) > 0), rows)
+  panels <- do.call(c, rows)
+  ridges <- vapply(panels, function(curves) length(unique(curves$label)), 0L)
+  most <- apply(matrix(ridges, columns), 2, max)
   chains <- vapply(split(draws$chain, draws$run), function(chain) length(unique(chain)), 0L)
   who <- paste(sprintf("%s, %d %s", names(chains), chains, ifelse(chains == 1, "chain", "chains")), collapse = "; ")
   said <- paste(
-    paste0("All draws of ", who, ". Heights compare within a row only."),
+    paste0("All draws of ", who, ". Each curve has its own vertical scale."),
     "Numbers at an edge: per cent of the draws beyond it, if 2 or more."
   )
   width <- max(column_width, text_width * columns / 4)
   said <- unlist(strsplit(wrapped(c(said, if (remark != "") remark), width), "\n"))
-  plot <- patchwork::wrap_plots(lapply(curves, ridge_panel), ncol = columns, heights = pmax(in_row, 4)) +
+  drawn <- Map(padded_panel, panels, ridges, rep(most, each = columns))
+  plot <- patchwork::wrap_plots(drawn, ncol = columns, heights = most) +
     patchwork::plot_layout(guides = "collect") +
     patchwork::plot_annotation(subtitle = paste(said, collapse = "\n")) &
     ggplot2::theme(legend.position = "bottom")
-  height <- 0.75 + 0.14 * length(said) + sum(0.45 + 0.2 * pmax(in_row, 4))
-  data <- do.call(rbind, curves)
+  data <- do.call(rbind, unname(panels))
   rownames(data) <- NULL
-  list(plot = plot, data = data, width = width, height = height)
+  list(plot = plot, data = data, width = width, height = 0.75 + 0.14 * length(said) + sum(0.6 + 0.2 * most))
 }
 
-# The curves of a layer: for each ridge and run the density within the layer's window, and the shares of the draws below
-# and above it.
-layer_ridges <- function(layer, prior_sd, points = 160) {
-  window <- layer_window(layer$value)
+# The curves of the biases or of the weights of a layer, NULL for none: for each ridge and run the density within the
+# panel's window, and the shares of the draws below and above it.
+panel_ridges <- function(part, prior_sd, points = 160) {
+  if (nrow(part) == 0) return(NULL)
+  window <- panel_window(part)
   x <- signif(seq(window[1], window[2], length.out = points), 5)
-  ridge <- function(part) {
-    density <- density_at(part$value, common_bandwidth(part$value, part$chain), x)
+  ridge <- function(some) {
+    density <- density_at(some$value, common_bandwidth(some$value, some$chain), x)
     data.frame(
-      layer = part$layer[1], label = part$label[1], role = part$role[1], run = part$run[1], x = x,
-      density = signif(density, 4), below = mean(part$value < window[1]), above = mean(part$value > window[2])
+      layer = some$layer[1], label = some$label[1], role = some$role[1], run = some$run[1], x = x,
+      density = signif(density, 4), below = mean(some$value < window[1]), above = mean(some$value > window[2])
     )
   }
-  curves <- do.call(rbind, lapply(split(layer, list(layer$run, layer$label), drop = TRUE), ridge))
+  curves <- do.call(rbind, lapply(split(part, list(part$run, part$label), drop = TRUE), ridge))
   curves <- data.frame(lapply(curves, function(column) if (is.factor(column)) as.character(column) else column))
   if (!is.null(prior_sd)) {
     curves <- rbind(curves, data.frame(
-      layer = as.character(layer$layer[1]), label = "prior", role = "prior",
+      layer = as.character(part$layer[1]), label = "prior", role = paste("prior of", part$role[1]),
       run = sprintf("prior N(0, %.3g\u00b2)", prior_sd), x = x,
       density = signif(stats::dnorm(x, 0, prior_sd), 4), below = stats::pnorm(window[1], 0, prior_sd),
       above = stats::pnorm(window[2], 0, prior_sd, lower.tail = FALSE)
     ))
   }
-  curves$run <- factor(curves$run, c(levels(layer$run), setdiff(curves$run, levels(layer$run))))
+  curves$run <- factor(curves$run, c(levels(part$run), setdiff(curves$run, levels(part$run))))
   curves
 }
 
-# Where the x axis of a layer begins and ends: the 0.5 and 99.5 per cent quantiles of all its draws, but at most three
-# interquartile ranges beyond the quartiles, so that a bias which runs away does not flatten the others.
-layer_window <- function(values) {
-  q <- unname(stats::quantile(values, c(0.005, 0.25, 0.75, 0.995)))
-  reach <- 3 * (q[3] - q[2])
-  if (reach == 0) reach <- max(abs(q[2]), 1)
-  c(max(q[1], q[2] - reach), min(q[4], q[3] + reach))
+# Where the x axis of a panel begins and ends: each ridge of either run has 98 per cent of its draws between. It is cut
+# at three interquartile ranges beyond the quartiles of each run, whichever is farther out, so that one parameter which
+# runs away does not flatten the others.
+panel_window <- function(part) {
+  ridges <- split(part$value, list(part$run, part$label), drop = TRUE)
+  ends <- vapply(ridges, function(value) unname(stats::quantile(value, c(0.01, 0.99))), c(0, 0))
+  fences <- vapply(split(part$value, part$run, drop = TRUE), function(value) {
+    quartiles <- unname(stats::quantile(value, c(0.25, 0.75)))
+    reach <- 3 * diff(quartiles)
+    quartiles + c(-1, 1) * if (reach == 0) max(abs(quartiles[1]), 1) else reach
+  }, c(0, 0))
+  c(max(min(ends[1, ]), min(fences[1, ])), min(max(ends[2, ]), max(fences[2, ])))
 }
 
-# One layer: the first ridge at the top; biases, weights and the prior set apart by a gap.
+# A panel of so many ridges, as high as one of `most`: empty space takes the place of those that it lacks.
+padded_panel <- function(curves, ridges, most) {
+  if (is.null(curves)) return(patchwork::plot_spacer())
+  panel <- ridge_panel(curves)
+  if (ridges == most) return(panel)
+  # Title and axis of the panel take about the height of 0.6 ridges from it.
+  patchwork::wrap_plots(panel, patchwork::plot_spacer(), ncol = 1, heights = c(ridges + 0.6, most - ridges - 0.6))
+}
+
+# The ridges of a panel, the first one at the top, the prior set apart by a gap.
 ridge_panel <- function(curves) {
   labels <- unique(curves$label)
-  role <- curves$role[match(labels, curves$label)]
-  base <- -(seq_along(labels) + 0.4 * cumsum(c(FALSE, role[-1] != role[-length(role)])))
+  base <- -(seq_along(labels) + 0.3 * (labels == "prior"))
   curves$base <- base[match(curves$label, labels)]
-  # Both runs of a ridge share its vertical scale.
-  curves$top <- curves$base + 0.92 * curves$density / stats::ave(curves$density, curves$label, FUN = max)
+  # Wide curves beside narrow ones would be flat lines on a common scale.
+  curves$top <- curves$base + 0.92 * curves$density / stats::ave(curves$density, curves$label, curves$run, FUN = peak)
   edges <- edge_shares(curves)
   colours <- unname(c(okabe_ito[c("blue", "vermilion")], grey_text))
   ggplot2::ggplot(curves, ggplot2::aes(x, group = interaction(label, run), colour = run, fill = run)) +
@@ -87,7 +110,10 @@ ridge_panel <- function(curves) {
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(0.08), breaks = scales::breaks_extended(5)) +
     ggplot2::coord_cartesian(clip = "off") +
     ggplot2::scale_y_continuous(breaks = base, labels = labels, expand = ggplot2::expansion(add = c(0.15, 0.1))) +
-    ggplot2::labs(title = curves$layer[1], x = "parameter value", y = NULL) +
+    ggplot2::labs(
+      title = paste0(curves$layer[1], if (curves$role[1] == "bias") ", biases" else ", weights"),
+      x = "parameter value", y = NULL
+    ) +
     theme_atlas() +
     ggplot2::theme(
       axis.line.y = ggplot2::element_blank(), axis.ticks.y = ggplot2::element_blank(),
@@ -95,9 +121,12 @@ ridge_panel <- function(curves) {
     )
 }
 
+# The largest density of a curve; 1 where all of its draws are outside the window.
+peak <- function(density) if (any(density > 0)) max(density) else 1
+
 # The shares of the draws beyond the edges of a panel that are worth a number, one run above the other.
 edge_shares <- function(curves, least = 0.02) {
-  first <- curves[!duplicated(curves[c("label", "run")]) & curves$role != "prior", ]
+  first <- curves[!duplicated(curves[c("label", "run")]) & curves$label != "prior", ]
   side <- function(share, x, hjust) {
     kept <- first[share >= least, ]
     data.frame(

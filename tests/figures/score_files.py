@@ -18,6 +18,7 @@ def scored(folder: Path, run: str, lppd: float, error: float, **changes: Any) ->
         "method": one.method, "chains": 4, "draws": 100,
     }  # fmt: skip
     name = "rmse" if one.task == "regression" else "accuracy"
-    rows = [("lppd", lppd), ("lppd_chain_mean", lppd - 1), (name, error), (f"{name}_original_units", 3 * error)]
-    write_table(file, [Row(**common, metric=metric, value=value) for metric, value in rows])
+    rows = [("lppd", lppd, 0.04), ("lppd_chain_mean", lppd - 1, 0.01), (name, error, None)]
+    rows.append((f"{name}_original_units", 3 * error, None))
+    write_table(file, [Row(**common, metric=metric, value=value, standard_error=se) for metric, value, se in rows])
     return one

@@ -39,9 +39,12 @@ def test_ridges_are_the_densities_of_both_runs(outputs: Outputs, provenance: Pro
     pair = runs(tmp_path, values(3.0), values(1.0, 1))
     bias_ridges(pair, outputs("a"), provenance, biases_shown=2, weights_shown=1)
     table = pd.read_csv(outputs("a").csv)
-    order = table.drop_duplicates(["layer", "label"]).groupby("layer")["label"].agg(list).to_dict()
-    assert order == {"layer 1": ["b1[1]", "b1[2]", "W1[1,1]", "prior"], "layer 2": ["b2[1]", "W2[1,1]", "prior"]}
-    for (_, label, run), ridge in table.groupby(["layer", "label", "run"]):
+    order = table.drop_duplicates(["layer", "label", "role"]).groupby("layer")["label"].agg(list).to_dict()
+    assert order == {
+        "layer 1": ["b1[1]", "b1[2]", "prior", "W1[1,1]", "prior"],
+        "layer 2": ["b2[1]", "prior", "W2[1,1]", "prior"],
+    }
+    for (_, label, _, run), ridge in table.groupby(["layer", "label", "role", "run"]):
         inside = 1 - ridge["below"].iloc[0] - ridge["above"].iloc[0]
         step = np.diff(ridge["x"])[0]
         assert ridge["density"].sum() * step == pytest.approx(inside, abs=0.02), (label, run)
@@ -55,13 +58,37 @@ def test_ridges_are_the_densities_of_both_runs(outputs: Outputs, provenance: Pro
 
 
 @needs_r
+def test_wide_biases_lie_within_their_panel_and_do_not_set_that_of_the_weights(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    wide = values(8.0)
+    wide["layer0.bias[2]"] -= 20
+    bias_ridges(runs(tmp_path, wide, values(1.0, 1)), outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    ridges = table[table["label"] != "prior"]
+    assert ridges[["below", "above"]].to_numpy().max() < 0.015
+    ends = ridges[ridges["layer"] == "layer 1"].groupby("role")["x"].agg(["min", "max"])
+    assert ends.loc["bias", "min"] < -30
+    assert -4 < ends.loc["weight", "min"] < ends.loc["weight", "max"] < 4
+
+
+@needs_r
+def test_biases_that_all_drift_away_leave_those_of_the_other_run_in_view(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    far = {name: some - 30 * ("bias" in name) for name, some in values(1.0).items()}
+    bias_ridges(runs(tmp_path, far, values(1.0, 1)), outputs("a"), provenance)
+    assert pd.read_csv(outputs("a").csv).query("label != 'prior'")[["below", "above"]].to_numpy().max() < 0.015
+
+
+@needs_r
 def test_a_bias_that_runs_away_is_counted_and_does_not_set_the_axis(
     outputs: Outputs, provenance: Provenance, tmp_path: Path
 ) -> None:
     far = values(1.0)
     far["layer0.bias[1]"][0] -= 1e4
     bias_ridges(runs(tmp_path, far, values(1.0, 1)), outputs("a"), provenance)
-    layer = pd.read_csv(outputs("a").csv).query("layer == 'layer 1'")
+    layer = pd.read_csv(outputs("a").csv).query("layer == 'layer 1' and role == 'bias'")
     assert -8 < layer["x"].min() < -1.5
     below = layer.drop_duplicates(["label", "run"]).set_index(["label", "run"])["below"]
     assert below["b1[2]", "flat"] == pytest.approx(0.25, abs=0.01)

@@ -18,6 +18,7 @@ from bnn_atlas.figures.sampling_perspective.wasserstein import wasserstein
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.e_value_table import write_e_values
+from bnn_atlas.metrics.functional import wasserstein_squared
 from bnn_atlas.metrics.functions import load_functions, save_functions
 from bnn_atlas.provenance import Provenance
 
@@ -72,6 +73,10 @@ def test_permuted_warm_starts_beside_regular_ones(outputs: Outputs, provenance: 
     a, b = (int(row["chain_a"]), int(row["draw_a"]) // 10), (int(row["chain_b"]), int(row["draw_b"]) // 10)
     expected = np.sum((source.mean[a] - source.mean[b]) ** 2 + (source.scale[a] - source.scale[b]) ** 2)
     np.testing.assert_allclose(row["wasserstein_squared"], expected, rtol=1e-4)
+    roots = np.sqrt(source.scale[a]) - np.sqrt(source.scale[b])
+    published = np.sum((source.mean[a] - source.mean[b]) ** 2 + roots**2)
+    assert published != pytest.approx(expected, rel=1e-3)
+    np.testing.assert_allclose(row["wasserstein_squared_as_published"], published, rtol=1e-4)
     running = table[(table["panel"] == "running LPPD") & (table["label"] == "Permuted")]
     assert sorted(running["chain"].dropna().unique()) == [0, 1, 2]
     assert list(running["draws"].unique())[-1] == 60
@@ -129,6 +134,10 @@ def test_bands_hold_nine_tenths_of_the_functions(outputs: Outputs, provenance: P
     bins = table[table["panel"] == "distances"]
     assert (bins.groupby("label")["pairs"].sum() == 200 * 199 // 2).all()
     assert (bins.groupby("label")["x_end"].max() == bins["x_end"].max()).all()
+    # Bins of the distance, not of its square, up to the farthest pair of all networks.
+    np.testing.assert_allclose(np.diff(bins.loc[bins["label"] == "2x8", "x"]), bins["x_end"].max() / 40, rtol=1e-6)
+    farthest = max(wasserstein_squared(one.mean, one.scale).max() for one in read_functions(runs))
+    np.testing.assert_allclose(bins["x_end"].max(), np.sqrt(farthest), rtol=1e-6)
     assert len(table[table["panel"] == "training rows"]) == 40
 
 

@@ -4,9 +4,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.lines import Line2D
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.ensembles import comparison_table, sampling_vs_ensemble
+from bnn_atlas.figures.sampling_perspective.ensembles import (
+    _comparison_figure,
+    comparison_table,
+    sampling_vs_ensemble,
+)
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -26,6 +31,7 @@ def pairs(folder: Path, datasets: tuple[str, ...] = ("airfoil", "energy"), seeds
                     scored(
                         folder, f"{dataset}-{method}-{seed}", lppd, 0.5 - 0.2 * lppd, dataset=dataset, method=method,
                         task=task, likelihood="heteroscedastic" if task == "regression" else "categorical",
+                        entry=f"{dataset}-{method}", point={"seed": seed},
                     )
                 )  # fmt: skip
     return runs
@@ -58,16 +64,18 @@ def test_settings_of_one_data_set_are_rows_of_their_own(tmp_path: Path) -> None:
 
 def test_splits_are_repetitions(tmp_path: Path) -> None:
     runs = pairs(tmp_path, ("airfoil",), 1) + [
-        scored(tmp_path, f"airfoil-{method}-0", 0.9, 0.1, method=method, split=1, likelihood="heteroscedastic")
+        scored(tmp_path, f"airfoil-{method}-0", 0.9, 0.1, method=method, split=1, likelihood="heteroscedastic",
+               entry=f"airfoil-{method}", point={"seed": 0})
         for method in ("mclmc", "deep_ensemble")
-    ]
+    ]  # fmt: skip
     means = comparison_table(runs)[1]
     assert list(means["repetitions"]) == [2, 2, 2, 2]
 
 
 def test_gaps_and_wild_values_are_shown(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     runs = [run for run in pairs(tmp_path, tuple("abcd")) if not run.run.startswith("b-deep")]
-    runs[0] = scored(tmp_path, runs[0].run, -np.inf, np.nan, dataset="a", likelihood="heteroscedastic")
+    runs[0] = scored(tmp_path, runs[0].run, -np.inf, np.nan, dataset="a", likelihood="heteroscedastic",
+                     entry="a-mclmc", point={"seed": 0})  # fmt: skip
     sampling_vs_ensemble(runs, outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     means = table[(table["kind"] == "mean") & (table["row"] == "a") & (table["method"] == "mclmc")]
@@ -75,9 +83,55 @@ def test_gaps_and_wild_values_are_shown(outputs: Outputs, provenance: Provenance
     assert np.isnan(means["value"].iloc[1])
 
 
-def test_one_run_of_each_is_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    sampling_vs_ensemble(pairs(tmp_path, ("airfoil",), 1), outputs("a"), provenance)
-    assert pd.read_csv(outputs("a").csv)["sd"].isna().all()
+def test_one_run_has_the_standard_error_over_rows_and_no_dot(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    runs = pairs(tmp_path, ("airfoil",), 1)
+    sampling_vs_ensemble(runs, outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv).query("kind == 'mean'").set_index("metric")
+    assert table["sd"].isna().all()
+    assert (table.loc["lppd", "standard_error"] == 0.04).all()
+    assert table.loc["rmse", "standard_error"].isna().all()
+    assert not dots(runs)
+    repeated = pairs(tmp_path, ("airfoil",), 3)
+    assert comparison_table(repeated)[1]["standard_error"].isna().all()
+    assert [len(line.get_xdata()) for line in dots(repeated)] == [3] * 4
+
+
+def dots(runs: list[Shown]) -> list[Line2D]:
+    figure = _comparison_figure(*comparison_table(runs))
+    return [line for ax in figure.axes for line in ax.lines if (line.get_marker(), line.get_markersize()) == ("o", 2)]
+
+
+def test_a_small_difference_spreads_over_the_axis_of_its_row(tmp_path: Path) -> None:
+    runs = pairs(tmp_path, ("airfoil", "ionosphere"))
+    close = {"dataset": "near", "likelihood": "heteroscedastic"}
+    runs += [scored(tmp_path, "near", 5.0, 0.2, **close)]
+    runs += [scored(tmp_path, "near-ensemble", 5.001, 0.2001, method="deep_ensemble", **close)]
+    figure = _comparison_figure(*comparison_table(runs))
+    # Regressions stand first.
+    assert [ax.get_ylabel() for ax in figure.axes[::2]] == ["airfoil", "near", "ionosphere"]
+    low, high = figure.axes[3].get_xlim()
+    assert 0.0001 < high - low < 0.0003
+
+
+def test_runs_of_a_label_share_a_row(tmp_path: Path) -> None:
+    runs = [one._replace(label="airfoil, package") for one in pairs(tmp_path, ("airfoil",))]
+    other = [
+        scored(tmp_path, f"scale-{method}", 0.3, 0.2, label="airfoil", method=method, likelihood="heteroscedastic")
+        for method in ("mclmc", "deep_ensemble")
+    ]
+    means = comparison_table([*runs, *other])[1]
+    assert means.groupby("row", sort=False)["repetitions"].agg(list).to_dict() == {
+        "airfoil, package": [3] * 4,
+        "airfoil": [1] * 4,
+    }
+    unnamed = [one._replace(label=one.run) for one in (*runs, *other)]
+    with pytest.raises(ValueError, match="row 'airfoil' has the runs airfoil-mclmc-0 and scale-mclmc by MCLMC"):
+        comparison_table(unnamed)
+    wider = runs[1]._replace(point={"seed": 1, "prior.scale": 2})
+    with pytest.raises(ValueError, match="differ in more than their seeds; give them different labels"):
+        comparison_table([runs[0], wider, *runs[2:]])
 
 
 def test_one_side_alone_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ def test_scores_are_those_of_the_run_and_split(tmp_path: Path) -> None:
     found = read_scores(runs)
     assert list(found["metric"]) == ["lppd", "rmse", "lppd", "rmse", "lppd", "accuracy"]
     assert list(found["value"]) == [0.5, 0.2, 0.7, 0.1, -0.3, 0.9]
+    np.testing.assert_array_equal(found["standard_error"], [0.04, np.nan] * 3)
     with pytest.raises(ValueError, match=r"a-0\.parquet: 0 rows with lppd of run other, split 0"):
         read_scores([runs[0]._replace(run="other")])
     with pytest.raises(ValueError, match="no runs to compare"):

@@ -55,6 +55,14 @@ def test_mean_and_sd_are_over_seeds(tmp_path: Path) -> None:
     assert math.isnan(numbers([run(tmp_path, "MILE", "airfoil", 0.1)]).loc["MILE", "airfoil"]["sd"])
 
 
+def test_one_run_of_each_has_no_deviation_to_speak_of(tmp_path: Path) -> None:
+    body = written(tmp_path, [run(tmp_path, "MILE", "airfoil", 0.5), run(tmp_path, "VI", "airfoil", 0.1)])
+    assert "One run of each method on a data set, standardised targets; best value in bold." in body
+    assert "deviation over" not in body
+    unequal = [run(tmp_path, "MILE", "airfoil", 0.5), *(run(tmp_path, "VI", "airfoil", 0.1, seed=i) for i in (1, 2))]
+    assert "over 1 to 2 seeds and splits" in written(tmp_path, unequal)
+
+
 def test_ranks_share_ties_and_go_the_right_way(tmp_path: Path) -> None:
     runs = [
         run(tmp_path, "A", "airfoil", 1.0, 0.1), run(tmp_path, "B", "airfoil", 1.0, 0.3),
@@ -120,7 +128,7 @@ def test_the_latex_holds_one_row_per_method_and_its_provenance(tmp_path: Path) -
     assert r"MILE \& co & $\mathbf{1.050} \pm 0.071$ & $\mathbf{1.050} \pm 0.071$ & 1.00 \\" in body
     assert r"Laplace & $0.250 \pm 0.071$ & $0.250 \pm 0.071$ & 2.00 \\" in body
     assert "over 2 seeds and splits" in body
-    assert r"one learned noise level (MILE \& co); fixed noise (Laplace)" in body
+    assert r"Noise: one learned level (MILE \& co); known in advance (Laplace)." in body
     assert "Reduced setting: scale laptop" in body
     assert body.rstrip().endswith(r"\end{tabular}")
     assert text == written(tmp_path, runs, scale="laptop")

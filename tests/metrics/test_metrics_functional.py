@@ -29,8 +29,11 @@ def test_wasserstein_by_hand() -> None:
 
 
 def test_wasserstein_of_deviations_is_not_that_of_their_roots() -> None:
-    found = functional.wasserstein_squared(np.zeros((2, 1)), np.array([[1.0], [4.0]]))
-    assert found[0, 1] == 9.0
+    mean, scale = np.array([[0.0], [2.0]]), np.array([[1.0], [4.0]])
+    assert functional.wasserstein_squared(mean, scale)[0, 1] == 4.0 + 9.0
+    assert functional.wasserstein_squared_as_published(mean, scale)[0, 1] == 4.0 + 1.0
+    with pytest.raises(PredictionError, match="a scale that is not positive"):
+        functional.wasserstein_squared_as_published(mean, -scale)
 
 
 @settings(max_examples=25, deadline=None)

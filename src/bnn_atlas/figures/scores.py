@@ -36,8 +36,8 @@ def method_name(method: str) -> str:
 def read_scores(shown: Sequence[Shown]) -> pd.DataFrame:
     """LPPD and RMSE or accuracy of every run and split: a row each, with the fields of `Shown` in front.
 
-    Columns: run, entry, dataset, task, model, hidden, method, likelihood, prior_sd, split, metric, value. Raises
-    ValueError for a table that lacks one of them.
+    Columns: run, entry, dataset, task, model, hidden, method, likelihood, prior_sd, split, metric, value,
+    standard_error (over test rows; NaN where the table has none). Raises ValueError for a table that lacks one of them.
     """
     rows = []
     tables: dict[Path, pd.DataFrame] = {}
@@ -46,14 +46,14 @@ def read_scores(shown: Sequence[Shown]) -> pd.DataFrame:
         table = tables.setdefault(file, read_table(file))
         mine = table[(table["run"] == run.run) & (table["split"] == run.split)]
         for metric in ("lppd", ERROR[run.task]):
-            values = mine.loc[mine["metric"] == metric, "value"]
-            if len(values) != 1:
+            found = mine.loc[mine["metric"] == metric, ["value", "standard_error"]]
+            if len(found) != 1:
                 raise ValueError(
-                    f"{file}: {len(values)} rows with {metric} of run {run.run}, split {run.split}, where there is "
+                    f"{file}: {len(found)} rows with {metric} of run {run.run}, split {run.split}, where there is "
                     "one; run its metrics again"
                 )
             fields = {name: getattr(run, name) for name in FIELDS}
-            rows.append({**fields, "metric": metric, "value": float(values.iloc[0])})
+            rows.append({**fields, "metric": metric, **found.iloc[0].astype(float)})
     if not rows:
         raise ValueError("there are no runs to compare; list some in the figure's runs")
     return pd.DataFrame(rows)

@@ -53,9 +53,8 @@ def wasserstein_squared(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MA
 
     W2^2(a, b) = sum_i (mu_ai - mu_bi)^2 + (sd_ai - sd_bi)^2, the distance of two Gaussians with diagonal covariance; a
     sum over rows, so it grows with their number; in squared units of the target. `mean` and `scale` (standard
-    deviations) are [m, n]. Working memory stays near `max_bytes`. The figure on permuted warm starts was published with
-    standard deviations where its function takes variances, (sqrt(sd_a) - sqrt(sd_b))^2, which is another number.
-    Raises PredictionError for shapes that differ, values that are not finite and deviations that are not positive.
+    deviations) are [m, n]. Working memory stays near `max_bytes`. Raises PredictionError for shapes that differ, values
+    that are not finite and deviations that are not positive.
     """
     mean, scale = _checked(mean, scale)
     total = np.zeros(len(mean) * (len(mean) - 1) // 2)
@@ -64,6 +63,17 @@ def wasserstein_squared(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MA
         total += pdist(np.concatenate([mean[:, rows], scale[:, rows]], axis=1, dtype=np.float64), "sqeuclidean")
     distances: np.ndarray = squareform(total)
     return distances
+
+
+def wasserstein_squared_as_published(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES) -> np.ndarray:
+    """What the published figure on permuted warm starts shows in place of `wasserstein_squared`, [m, m].
+
+    sum_i (mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2: its script gave standard deviations to a function that
+    takes the root of variances. The second term is not in squared units of the target, so that the number changes with
+    those units. Arguments and errors as for `wasserstein_squared`.
+    """
+    mean, scale = _checked(mean, scale)
+    return wasserstein_squared(mean, np.sqrt(scale), max_bytes)
 
 
 def significance(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES) -> np.ndarray:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.sampling_perspective.functions import (
@@ -37,10 +37,10 @@ DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)
 def functional_diversity(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Upper panel: bands of 5 to 95 percent of the mean functions' values, one per network, with the training points.
 
-    Below, a histogram per network of the squared Wasserstein distances between all pairs of its draws, on common axes
-    with logarithmic counts; bins are equally wide in the distance, the root. File: `functions` along a line of inputs
-    (metrics.functions). Raises ValueError for more than four networks, several data sets, a classification, several
-    inputs, and networks that were given different lines.
+    Below, a histogram per network of the Wasserstein distances (not squared) between all pairs of its draws, on common
+    axes with logarithmic counts. File: `functions` along a line of inputs (metrics.functions). Raises ValueError for
+    more than four networks, several data sets, a classification, several inputs, and networks that were given different
+    lines.
     """
     if len(shown) > MOST_NETWORKS:
         raise ValueError(f"{len(shown)} networks: at most {MOST_NETWORKS} bands are told apart; name fewer in `runs`")
@@ -52,10 +52,9 @@ def functional_diversity(shown: Sequence[Shown], outputs: FigureOutputs, provena
         raise ValueError("the functions of these runs stand at different inputs; their distances do not compare")
     bands = [np.quantile(one.mean, LEVELS, axis=0) for one in functions]
     thinned = [one.at_most(MOST_DRAWS) for one in functions]
-    distances = [wasserstein_squared(one.mean, one.scale) for one in thinned]
-    between = [matrix[np.triu_indices(len(matrix), 1)] for matrix in distances]
-    # Equally wide in the distance itself, so that near functions are told apart beside far ones.
-    edges = np.linspace(0.0, np.sqrt(max(float(part.max()) for part in between)) or 1.0, BINS + 1) ** 2
+    squares = [wasserstein_squared(one.mean, one.scale) for one in thinned]
+    between = [np.sqrt(matrix[np.triu_indices(len(matrix), 1)]) for matrix in squares]
+    edges = np.linspace(0.0, max(float(part.max()) for part in between) or 1.0, BINS + 1)
     edges[-1] = np.nextafter(edges[-1], np.inf)
     counts = [np.histogram(part, edges)[0] for part in between]
     data = _table(functions, x, bands, edges, counts)
@@ -81,7 +80,7 @@ def _page(
         ax.set_title(f"{one.name}: median {medians[i]:.3g}", fontsize=7.5)
         ax.tick_params(labelleft=i == 0)
     axes["0"].set_ylabel("pairs of draws")
-    figure.supxlabel(f"squared 2-Wasserstein distance, sum over {len(x):,} inputs", fontsize=7.5)
+    figure.supxlabel(f"2-Wasserstein distance over {len(x):,} inputs, units of the standardised target", fontsize=7.5)
     entries: dict[str, Artist] = {
         one.name: Patch(facecolor=(style.CYCLE[i], 0.22), edgecolor=style.CYCLE[i], linestyle=DASHES[i])
         for i, one in enumerate(functions)
@@ -110,10 +109,8 @@ def _histogram(ax: Axes, edges: np.ndarray, counts: np.ndarray, colour: str, lar
     ax.stairs(counts, edges, fill=True, color=colour, alpha=0.75)
     ax.set_yscale("log")
     ax.set_ylim(0.7, 2 * largest)
-    ax.set_xscale("function", functions=(np.sqrt, np.square))
     ax.set_xlim(0, edges[-1])
-    ax.xaxis.set_major_locator(MaxNLocator(4))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short_count(value)))
+    ax.xaxis.set_major_locator(MaxNLocator(5))
 
 
 def _table(

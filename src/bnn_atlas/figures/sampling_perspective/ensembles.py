@@ -1,6 +1,8 @@
 """Sampled posteriors beside the deep ensembles that they were started from."""
 
+import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.scores import (
@@ -25,26 +27,32 @@ from bnn_atlas.figures.scores import (
 )
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.summary import REPETITION
 from bnn_atlas.provenance import Provenance
 
 SETTING = ("model", "likelihood")
 """What tells rows of one data set apart."""
 BETTER = {"lppd": "higher is better", "accuracy": "higher is better", "rmse": "lower is better"}
+SD: dict[str, Any] = {"lw": 1.2, "solid_capstyle": "butt"}
+ERROR_OF_MEAN: dict[str, Any] = {"lw": 0.6, "marker": "|", "ms": 4, "mew": 0.6}
+"""Looks of the two kinds of bars."""
 LIKELIHOODS = {"learned_noise": "one noise level", "heteroscedastic": "noise per row", "gaussian": "fixed noise"}
 
 
 def sampling_vs_ensemble(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """LPPD and RMSE (classification: accuracy) of sampled posteriors and of deep ensembles, a row per data set.
 
-    Small dots are the runs and splits, large ones their mean with a bar of one standard deviation. Numbers are those
-    of `comparison_table`; a row that lacks one of the two says so.
+    A row has its own axes, so that methods are compared within it. Small dots are the runs and splits, large marks
+    their mean with a bar of one standard deviation; a single run has no dot, and its bar is the standard error over
+    test rows where the table has it. Numbers are those of `comparison_table`; a row that lacks one of the two says so.
     """
     runs, means = comparison_table(shown)
     with style.context():
         figure = _comparison_figure(runs, means)
-        each = runs.assign(kind="run")
-        data = pd.concat([each, means.assign(kind="mean")], ignore_index=True)
-        columns = ["kind", "row", "task", "metric", "method", "run", "split", "value", "sd", "repetitions"]
+        data = pd.concat([runs.assign(kind="run"), means.assign(kind="mean")], ignore_index=True)
+        columns = [
+            "kind", "row", "task", "metric", "method", "run", "split", "value", "sd", "standard_error", "repetitions",
+        ]  # fmt: skip
         data = data.reindex(columns=columns).astype({"split": "Int64", "repetitions": "Int64"})
         style.save(figure, data, outputs, provenance)
 
@@ -52,9 +60,11 @@ def sampling_vs_ensemble(shown: Sequence[Shown], outputs: FigureOutputs, provena
 def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores of single runs and splits, and their means.
 
-    The first has row, task, metric, method, run, split, value; the second row, task, metric, method, value, sd,
-    repetitions. `row` is the data set, with the model or the likelihood where one data set has several. Raises
-    ValueError where no deep ensemble or nothing else is among the runs.
+    The first has row, task, metric, method, run, split, value, standard_error (over test rows); the second row, task,
+    metric, method, value, sd, standard_error (of a single run, else NaN), repetitions. `row` is the label where the
+    run has one, else the data set, with the model or the likelihood where one data set has several. Raises ValueError
+    where no deep ensemble or nothing else is among the runs, and where the runs of a row and method differ in more than
+    seeds and splits.
     """
     scores = read_scores(shown)
     ensembles = scores["method"] == ENSEMBLE
@@ -63,11 +73,35 @@ def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame
             "the figure compares sampled posteriors with deep ensembles, and its runs hold "
             f"{'no ensemble' if not ensembles.any() else 'ensembles only'}; list both"
         )
-    scores["row"] = _row_names(scores)
+    labels = {one.run: one.label for one in shown if one.label != one.run}
+    scores["row"] = [
+        labels.get(run, name) for run, name in zip(scores["run"], _row_names(scores), strict=True)
+    ]  # fmt: skip
+    _check_repetitions(shown, dict(zip(scores["run"], scores["row"], strict=True)))
     keys = ["row", "task", "metric", "method"]
-    means = scores.groupby(keys, sort=False)["value"].apply(over_repetitions).unstack().reset_index()
+    groups = scores.groupby(keys, sort=False)
+    means = groups["value"].apply(over_repetitions).unstack().reset_index()
     means = means.rename(columns={"mean": "value"}).astype({"repetitions": int})
-    return scores[[*keys, "run", "split", "value"]], means[[*keys, "value", "sd", "repetitions"]]
+    means = means.join(groups["standard_error"].first(), on=keys)
+    means["standard_error"] = means["standard_error"].where(means["repetitions"] == 1)
+    return (
+        scores[[*keys, "run", "split", "value", "standard_error"]],
+        means[[*keys, "value", "sd", "standard_error", "repetitions"]],
+    )
+
+
+def _check_repetitions(shown: Sequence[Shown], rows: Mapping[str, str]) -> None:
+    """Refuse to average over anything but seeds and splits."""
+    seen: dict[tuple[str, str], tuple[str, str]] = {}
+    for one in shown:
+        fixed = {field: value for field, value in one.point.items() if field not in REPETITION}
+        setting = json.dumps([one.entry, fixed], sort_keys=True)
+        run, known = seen.setdefault((rows[one.run], one.method), (one.run, setting))
+        if known != setting:
+            raise ValueError(
+                f"the row '{rows[one.run]}' has the runs {run} and {one.run} by {method_name(one.method)}, which "
+                "differ in more than their seeds; give them different labels"
+            )
 
 
 def _row_names(scores: pd.DataFrame) -> list[str]:
@@ -86,21 +120,26 @@ def _row_names(scores: pd.DataFrame) -> list[str]:
 
 
 def _comparison_figure(runs: pd.DataFrame, means: pd.DataFrame) -> Figure:
-    tasks = [task for task in ERROR if (means["task"] == task).any()]
-    rows = {task: list(dict.fromkeys(means.loc[means["task"] == task, "row"])) for task in tasks}
+    rows = runs.drop_duplicates("row")[["row", "task"]]
+    rows = rows.sort_values("task", key=lambda task: task.map(list(ERROR).index), kind="stable")
     methods = sorted(dict.fromkeys(means["method"]), key=lambda method: method == ENSEMBLE)
     looks = _looks(methods)
-    step = 0.16 + 0.12 * len(methods)
-    heights = [step * len(rows[task]) + 0.65 for task in tasks]
-    figure = Figure(figsize=(style.TEXT_WIDTH, sum(heights) + 0.4))
-    axes = figure.subplots(len(tasks), 2, squeeze=False, height_ratios=heights)
-    for line, task in zip(axes, tasks, strict=True):
-        for ax, metric in zip(line, ("lppd", ERROR[task]), strict=True):
-            which = [frame[(frame["task"] == task) & (frame["metric"] == metric)] for frame in (runs, means)]
-            _dots(ax, which[0], which[1], rows[task], looks)
-            what, *target = LABELS[task, metric].split(",\n")
-            ax.set_xlabel(f"{what}\n({', '.join([*target, BETTER[metric]])})")
-            ax.tick_params(labelleft=metric == "lppd")
+    # Each row's marks and ticks, and the axis labels below the last row of a task.
+    last = ~rows["task"].duplicated(keep="last")
+    lines = [means.loc[means["row"] == row, "method"].nunique() for row in rows["row"]]
+    heights = [0.24 + 0.17 * max(count, 2) for count in lines]
+    figure = Figure(figsize=(style.TEXT_WIDTH, sum(heights) + 0.33 * sum(last) + 0.45))
+    axes = figure.subplots(len(rows), 2, squeeze=False, height_ratios=[0.17 * max(count, 2) for count in lines])
+    for pair, (row, task), labelled in zip(axes, rows.itertuples(index=False), last, strict=True):
+        for ax, metric in zip(pair, ("lppd", ERROR[task]), strict=True):
+            which = [frame[(frame["row"] == row) & (frame["metric"] == metric)] for frame in (runs, means)]
+            _marks(ax, which[0], which[1], looks)
+            if labelled:
+                what, *target = LABELS[task, metric].split(",\n")
+                ax.set_xlabel(f"{what}\n({', '.join([*target, BETTER[metric]])})")
+        name = row.replace(", ", ",\n")
+        pair[0].set_ylabel(name, rotation=0, ha="right", va="center", ma="right", labelpad=8)
+    figure.align_ylabels(axes[:, 0])
     style.legend_below(figure, _legend(means, looks))
     return figure
 
@@ -115,48 +154,47 @@ def _looks(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
     }
 
 
-def _dots(
-    ax: Axes, runs: pd.DataFrame, means: pd.DataFrame, rows: Sequence[str], looks: Mapping[str, tuple[str, str]]
-) -> None:
-    """Scores of one task and metric; the first row is on top."""
-    points = pd.concat([runs, means])[["value", "sd"]].to_numpy(dtype=float)
-    limits = _with_room(robust_limits(*points.T), means["value"].to_numpy(dtype=float))
+def _marks(ax: Axes, runs: pd.DataFrame, means: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> None:
+    """Scores of one row by one metric, a line per method."""
+    limits = _with_room(_limits(runs, means), means["value"].to_numpy(dtype=float))
     methods = [method for method in looks if (means["method"] == method).any()]
-    offsets = dict(zip(methods, np.linspace(-0.24, 0.24, len(methods)), strict=True))
-    for y in range(len(rows)):
+    for y, method in enumerate(methods):
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
-    for method in methods:
         colour, marker = looks[method]
-        mine = runs[runs["method"] == method]
-        y = np.array([rows.index(row) for row in mine["row"]]) + offsets[method] + 0.09
-        x = mine["value"].to_numpy(dtype=float)
-        inside = (x >= limits[0]) & (x <= limits[1])
-        ax.plot(x[inside], y[inside], marker="o", ls="none", ms=2, color=colour, mew=0)
-        ours = means[means["method"] == method]
-        for row, value, sd in zip(ours["row"], ours["value"].to_numpy(float), ours["sd"].to_numpy(float), strict=True):
-            height = rows.index(row) + offsets[method]
-            if limits[0] <= value <= limits[1]:
-                bar = sd if np.isfinite(sd) else 0.0
-                ax.errorbar(
-                    value, height, xerr=bar, color=colour, marker=marker, ms=4.5, elinewidth=0.9, mfc="none", mew=1.1
-                )
-            else:
-                _at_edge(ax, float(value), height, limits, colour)
-    for y, name in enumerate(rows):
-        present = set(means.loc[means["row"] == name, "method"])
-        absent = [] if ENSEMBLE in present else ["no ensemble run"]
-        absent += [] if present - {ENSEMBLE} else ["no sampled run"]
-        if absent:
-            ax.text(0.995, y + 0.02, absent[0], transform=ax.get_yaxis_transform(), fontsize=6, color=style.GREY,
-                    ha="right", va="bottom")  # fmt: skip
+        fields = ["value", "sd", "standard_error", "repetitions"]
+        value, sd, error, repetitions = means.loc[means["method"] == method, fields].to_numpy(dtype=float)[0]
+        if limits[0] <= value <= limits[1]:
+            ax.plot(value, y, color=colour, marker=marker, ms=4.5, mfc="none", mew=1.1)
+        else:
+            _at_edge(ax, float(value), y, limits, colour)
+        if repetitions > 1:
+            x = runs.loc[runs["method"] == method, "value"].to_numpy(dtype=float)
+            inside = (x >= limits[0]) & (x <= limits[1])
+            ax.plot(x[inside], np.full(inside.sum(), y + 0.27), marker="o", ls="none", ms=2, color=colour, mew=0)
+        for bar, look in ((sd, SD), (error, ERROR_OF_MEAN)):
+            if np.isfinite(bar) and limits[0] <= value <= limits[1]:
+                ax.plot([value - bar, value + bar], [y, y], color=colour, **look)
+    present = set(methods)
+    absent = ["no ensemble run"] * (ENSEMBLE not in present) + ["no sampled run"] * (not present - {ENSEMBLE})
+    if absent:
+        ax.text(0.995, 0.04, absent[0], transform=ax.transAxes, fontsize=6, color=style.GREY, ha="right", va="bottom")
     ax.set_xlim(limits)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.yaxis.set_major_locator(FixedLocator(list(range(len(rows)))))
-    ax.set_yticklabels(rows)
-    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(max(len(methods), 2) - 0.4, -0.6)
+    ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     remark(ax, [off_scale_remark(runs["value"].to_numpy(dtype=float), limits)])
+
+
+def _limits(runs: pd.DataFrame, means: pd.DataFrame) -> tuple[float, float]:
+    """Robust limits of the means with their bars, widened to the single runs of the methods that are within."""
+    values = means["value"].to_numpy(dtype=float)
+    bars = means["sd"].fillna(means["standard_error"]).to_numpy(dtype=float)
+    low, high = robust_limits(values, bars)
+    within = means.loc[(values >= low) & (values <= high), "method"]
+    theirs = runs.loc[runs["method"].isin(within), "value"].to_numpy(dtype=float)
+    margin = 0.1 * (high - low)
+    return min([low, *theirs]) - margin, max([high, *theirs]) + margin
 
 
 def _at_edge(ax: Axes, value: float, height: float, limits: tuple[float, float], colour: str) -> None:
@@ -183,7 +221,9 @@ def _legend(means: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> dict[s
         method_name(method): Line2D([], [], color=colour, marker=marker, ls="none", ms=4.5, mfc="none", mew=1.1)
         for method, (colour, marker) in looks.items()
     }
-    if means["sd"].notna().any():
-        entries["mean ± 1 sd over seeds and splits"] = Line2D([], [], color=style.GREY, lw=0.9)
-        entries["one run"] = Line2D([], [], color=style.GREY, marker="o", ls="none", ms=2, mew=0)
+    if (means["repetitions"] > 1).any():
+        entries["mean ± 1 sd over seeds and splits"] = Line2D([], [], color=style.GREY, **SD)
+        entries["one of several runs"] = Line2D([], [], color=style.GREY, marker="o", ls="none", ms=2, mew=0)
+    if means["standard_error"].notna().any():
+        entries["one run ± 1 standard error over test rows"] = Line2D([], [], color=style.GREY, **ERROR_OF_MEAN)
     return entries

@@ -22,7 +22,12 @@ from bnn_atlas.figures.sampling_perspective.functions import (
 )
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.functional import RunningLppd, running_lppd, wasserstein_squared
+from bnn_atlas.metrics.functional import (
+    RunningLppd,
+    running_lppd,
+    wasserstein_squared,
+    wasserstein_squared_as_published,
+)
 from bnn_atlas.metrics.predictive import load
 from bnn_atlas.provenance import Provenance
 
@@ -36,8 +41,8 @@ def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenan
     """A column per run: running LPPD of each chain and of the ensemble, below it distances between single functions.
 
     Files: `predictive` (metrics.predictive) and `functions` (metrics.functions). The upper panels share their axes, the
-    maps their colours. A value of -inf leaves a gap and a remark. Raises ValueError for more than four runs, for a
-    classification and where no chain is left.
+    maps their colours; the CSV has the distances as published, too. A value of -inf leaves a gap and a remark. Raises
+    ValueError for more than four runs, for a classification and where no chain is left.
     """
     if len(shown) > MOST_PANELS:
         raise ValueError(f"{len(shown)} runs: at most {MOST_PANELS} fit beside each other; name fewer in `runs`")
@@ -46,7 +51,7 @@ def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenan
     functions = [_few(one) for one in read_functions(shown)]
     distances = [wasserstein_squared(one.mean, one.scale) for one in functions]
     tables = [_running_table(title, curves) for title, curves in zip(titles, running, strict=True)]
-    pairs = [pair_table(*parts) for parts in zip(functions, distances, strict=True)]
+    pairs = [_pairs(*parts) for parts in zip(functions, distances, strict=True)]
     tables += [table.assign(panel="distances") for table in pairs]
     data = pd.concat(tables, ignore_index=True).astype({"chain": "Int64", "draws": "Int64"})
     data = data.astype(dict.fromkeys(("chain_a", "draw_a", "chain_b", "draw_b"), "Int64"))
@@ -58,6 +63,12 @@ def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenan
 def _few(functions: Functions) -> Functions:
     kept = list(dict.fromkeys(functions.chain.tolist()))[:MOST_CHAINS]
     return functions.only(np.isin(functions.chain, kept)).at_most(min(MOST_DRAWS, MOST_TOGETHER // len(kept)))
+
+
+def _pairs(functions: Functions, distances: np.ndarray) -> pd.DataFrame:
+    """A row per pair of draws of a map."""
+    published = wasserstein_squared_as_published(functions.mean, functions.scale)
+    return pair_table(functions, distances, wasserstein_squared_as_published=published)
 
 
 def _page(

@@ -21,7 +21,7 @@ def bias_ridges(
     weights_shown: int = 3,
     rcode: Path = ggplot.RCODE,
 ) -> None:
-    """Marginal densities of biases, and of a few weights to compare, a ridge line each; a panel per layer.
+    """Marginal densities of biases, and of a few weights to compare, a ridge line each; two panels per layer.
 
     `shown` are two runs, such as one with the prior N(0, 1) on all parameters and one whose biases have a flat prior,
     with `draws`: a subset with the roles bias and weight. At most `biases_shown` and `weights_shown` ridges of a layer
@@ -60,9 +60,8 @@ def _ridges(draws: Mapping[str, NamedDraws], at_most: Mapping[str, int]) -> pd.D
         if not (chosen["role"] == "bias").any():
             raise ValueError(f"bias_ridges: the draws of {run} hold no bias; give its subset roles: [bias, weight]")
     ridges = pd.concat(parts, ignore_index=True)
+    order = {column: ridges[column].unique() for column in ("run", "label", "role")}
+    order["layer"] = pd.concat([some.parameters["layer"] for some in draws.values()]).unique()
     return ridges[["run", "chain", "layer", "label", "role", "value"]].assign(
-        **{
-            column: pd.Categorical(ridges[column], ridges[column].unique())
-            for column in ("run", "layer", "label", "role")
-        }
+        **{column: pd.Categorical(ridges[column], values) for column, values in order.items()}
     )

@@ -26,9 +26,9 @@ class Score(NamedTuple):
 
 SCORES = {"lppd": Score("LPPD (higher is better)", 1), "rmse": Score("RMSE (lower is better)", -1)}
 NOISE = {
-    "gaussian": "fixed noise",
-    "learned_noise": "one learned noise level",
-    "heteroscedastic": "learned noise per row",
+    "gaussian": "known in advance",
+    "learned_noise": "one learned level",
+    "heteroscedastic": "learned per row",
 }
 """Kind of likelihood -> in words."""
 
@@ -135,8 +135,11 @@ def _cell(mean: float, sd: float, best: bool) -> str:
 def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
     """What a reader has to know of the numbers."""
     counts = sorted(set(numbers["repetitions"]))
-    over = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    notes = [f"Mean ± standard deviation over {over} seeds and splits, standardised targets; best mean in bold."]
+    if counts == [1]:
+        notes = ["One run of each method on a data set, standardised targets; best value in bold."]
+    else:
+        over = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        notes = [f"Mean ± standard deviation over {over} seeds and splits, standardised targets; best mean in bold."]
     noise: dict[str, list[str]] = {}
     for one in shown:
         noise.setdefault(NOISE.get(one.likelihood, one.likelihood), []).append(one.label)
