@@ -24,6 +24,7 @@ SUMMARY = [
     ("mile", "", "lppd", -1.25, 0.2),
     ("priors", "prior.scale=2", "rmse", 0.75, np.nan),
     ("priors", "prior.scale=2", "rhat_weight_max", np.nan, np.nan),
+    ("mile", "", "agreement_hmc", 0.875, np.nan),
 ]
 CAPTION = """**Few numbers.** On *W*\\ :sub:`1`, in
 ``file.csv``. At {{ snakemake.config["scale"] }} it is another. Compare.
@@ -106,8 +107,8 @@ def test_page_and_files(tmp_path: Path, inputs: dict[str, Any]) -> None:
     )
     assert pd.read_csv(folder / "claims.csv")["basis"].tolist()[0] == "a quarter"
     assert f"Its {LARGEST // 2:,} plotted numbers (0.3 MB)" in text
-    assert "| mile | airfoil | mlp | mclmc | 10 | 100 | 0.5000 ± 0.1000 | −1.2500 ± 0.2000 |  |" in text
-    assert "| priors (prior.scale=2) | airfoil | mlp | mclmc | 10 | 100 | 0.7500 |  | – |" in text
+    assert "| mile | airfoil | mlp | mclmc | 10 | 100 | 0.5000 ± 0.1000 | −1.2500 ± 0.2000 | 0.8750 |  |" in text
+    assert "| priors (prior.scale=2) | airfoil | mlp | mclmc | 10 | 100 | 0.7500 |  |  | – |" in text
     assert "| sample | 1 | 1.7 | 0.8 |" in text
     assert "| figures | 1 | 0.1 | 0.0 |" in text
 

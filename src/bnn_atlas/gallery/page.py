@@ -1,5 +1,6 @@
 """The folder of a study's gallery: README.md, pictures and tables."""
 
+import fnmatch
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +18,11 @@ WIDTH = 1300
 """Of a picture, in pixels."""
 LARGEST = 250_000
 """Bytes of a CSV file; a larger one is left out, and the page says how many rows it has."""
-METRICS = ("accuracy", "rmse", "lppd", "ece", "rhat_function_max", "rhat_weight_max")
-"""Columns of the table of scores, those of them that the study has."""
+METRICS = (
+    "accuracy", "rmse", "lppd", "ece", "auroc_entropy", "agreement_*", "total_variation_*", "rhat_function_max",
+    "rhat_weight_max",
+)  # fmt: skip
+"""Columns of the table of scores, as patterns; those that the study has."""
 
 
 def write_gallery(
@@ -59,7 +63,8 @@ def write_gallery(
     judged = read_claims(study["name"], claims) if claims else pd.DataFrame()
     if claims:
         write_csv(judged, folder / "claims.csv")
-    metrics = [metric for metric in METRICS if (pooled["metric"] == metric).any()]
+    had = pooled["metric"].unique().tolist()
+    metrics = [metric for pattern in METRICS for metric in fnmatch.filter(had, pattern)]
     text = _template().render(
         title=study["title"],
         paper=study["paper"].rstrip("."),
