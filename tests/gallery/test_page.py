@@ -23,7 +23,7 @@ SUMMARY = [
     ("mile", "", "rmse", 0.5, 0.1),
     ("mile", "", "lppd", -1.25, 0.2),
     ("priors", "prior.scale=2", "rmse", 0.75, np.nan),
-    ("priors", "prior.scale=2", "rhat_weight_max", np.nan, np.nan),
+    ("priors", "prior.scale=2", "rhat_function_max", np.nan, np.nan),
     ("mile", "", "agreement_hmc", 0.875, np.nan),
 ]
 CAPTION = """**Few numbers.** On *W*\\ :sub:`1`, in

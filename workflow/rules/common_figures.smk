@@ -104,6 +104,13 @@ def gallery_figures(wildcards):
     return [path for path in figures_of(wildcards.study) if not path.endswith(".pdf")]
 
 
+def gallery_captions(wildcards):
+    """Captions of the figures of a study, as far as there are any."""
+    names = dict.fromkeys(Path(file).stem for file in gallery_figures(wildcards))
+    files = [f"workflow/report/{name}.rst" for name in names]
+    return [file for file in files if Path(workflow.basedir, file).is_file()]
+
+
 def diagnostics_of(study):
     """Files of the pages of a study, and its table of rates."""
     pages = [

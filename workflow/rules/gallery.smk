@@ -1,13 +1,6 @@
 # What a run of a study shows to readers who do not run it, as under docs/results/; only made when asked for.
 
 
-def gallery_captions(wildcards):
-    """Captions of the figures of a study, as far as there are any."""
-    names = dict.fromkeys(Path(file).stem for file in gallery_figures(wildcards))
-    files = [f"workflow/report/{name}.rst" for name in names]
-    return [file for file in files if Path(workflow.basedir, file).is_file()]
-
-
 rule galleries:
     input:
         expand(f"{RESULTS}/gallery/{{study}}", study=ATLAS.studies),

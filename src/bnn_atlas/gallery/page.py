@@ -18,10 +18,7 @@ WIDTH = 1300
 """Of a picture, in pixels."""
 LARGEST = 250_000
 """Bytes of a CSV file; a larger one is left out, and the page says how many rows it has."""
-METRICS = (
-    "accuracy", "rmse", "lppd", "ece", "auroc_entropy", "agreement_*", "total_variation_*", "rhat_function_max",
-    "rhat_weight_max",
-)  # fmt: skip
+METRICS = ("accuracy", "rmse", "lppd", "ece", "auroc_entropy", "agreement_[!c]*", "rhat_function_max")
 """Columns of the table of scores, as patterns; those that the study has."""
 
 
