@@ -25,6 +25,7 @@ SUMMARY = [
     ("priors", "prior.scale=2", "rmse", 0.75, np.nan),
     ("priors", "prior.scale=2", "rhat_function_max", np.nan, np.nan),
     ("mile", "", "agreement_hmc", 0.875, np.nan),
+    ("mile", "", "agreement_ceiling", 0.9, np.nan),
 ]
 CAPTION = """**Few numbers.** On *W*\\ :sub:`1`, in
 ``file.csv``. At {{ snakemake.config["scale"] }} it is another. Compare.

@@ -18,7 +18,7 @@ WIDTH = 1300
 """Of a picture, in pixels."""
 LARGEST = 250_000
 """Bytes of a CSV file; a larger one is left out, and the page says how many rows it has."""
-METRICS = ("accuracy", "rmse", "lppd", "ece", "auroc_entropy", "agreement_[!c]*", "rhat_function_max")
+METRICS = ("accuracy", "rmse", "lppd", "ece", "auroc_entropy", "agreement_*", "rhat_function_max")
 """Columns of the table of scores, as patterns; those that the study has."""
 
 
@@ -60,7 +60,7 @@ def write_gallery(
     judged = read_claims(study["name"], claims) if claims else pd.DataFrame()
     if claims:
         write_csv(judged, folder / "claims.csv")
-    had = pooled["metric"].unique().tolist()
+    had = [metric for metric in pooled["metric"].unique() if not metric.endswith("_ceiling")]
     metrics = [metric for pattern in METRICS for metric in fnmatch.filter(had, pattern)]
     text = _template().render(
         title=study["title"],
