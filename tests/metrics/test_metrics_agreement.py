@@ -40,6 +40,8 @@ def test_ceiling_by_hand():
     assert mean.total_variation == pytest.approx(0.4)
     assert mean.total_variation_error == pytest.approx(np.std([0.45, 0.15, 0.6], ddof=1) / np.sqrt(3))
     two = agreement.ceiling(chains[:2])
+    assert two.comparison.agreement_error is None
+    assert two.comparison.total_variation_error is None
     np.testing.assert_array_equal(two.agreement, [1, 1])
     np.testing.assert_allclose(two.total_variation, [0.2, 0.2])
 

@@ -35,12 +35,11 @@ def arviz_of(draws):
 def assert_as_arviz(draws):
     rhat, bulk, tail = arviz_of(draws)
     np.testing.assert_allclose(mixing.rhat(draws), rhat, rtol=1e-6)
+    if draws.shape[1] < mixing.SHORTEST_ESS:
+        assert np.isnan([mixing.ess_bulk(draws), mixing.ess_tail(draws)]).all()
+        return
     np.testing.assert_allclose(mixing.ess_bulk(draws), bulk, rtol=1e-6)
-    ours = mixing.ess_tail(draws)
-    # An odd chain loses its middle draw; if that was the only one in a tail, the tail is constant: NaN here.
-    defined = ~np.isnan(ours)
-    assert defined.all() or (draws.shape[1] < 8 and draws.shape[1] % 2 == 1)
-    np.testing.assert_allclose(ours[defined], tail[defined], rtol=1e-6)
+    np.testing.assert_allclose(mixing.ess_tail(draws), tail, rtol=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
@@ -59,6 +58,16 @@ def test_rhat_and_ess_are_those_of_arviz(seed, chains, draws, correlation, sprea
 def test_short_odd_and_long_chains_are_those_of_arviz(chains, draws):
     rng = np.random.default_rng(draws + 1)
     assert_as_arviz(np.stack([chains_of(rng, chains, draws, r) for r in (-0.8, 0.0, 0.3, 0.95)], axis=2))
+
+
+@pytest.mark.parametrize("draws", [9, 10])
+def test_there_is_no_ess_of_so_few_draws_that_it_is_one_number_for_all(draws):
+    """Below the limit ArviZ gives chains that mix and chains far apart the same."""
+    rng = np.random.default_rng(0)
+    mixing_well, apart = (rng.normal(size=(2, draws, 1)) + spread * np.arange(2)[:, None, None] for spread in (0, 100))
+    bulk = [arviz_of(x)[1][0] for x in (mixing_well, apart)]
+    assert (bulk[0] == bulk[1]) == (draws < mixing.SHORTEST_ESS)
+    assert np.isnan(mixing.ess_bulk(apart)).all() == (draws < mixing.SHORTEST_ESS)
 
 
 @pytest.mark.parametrize(("seed", "draws"), [(19, 16), (57, 10), (123, 14)])
@@ -206,6 +215,13 @@ def test_function_values_are_diagnosed_by_row_and_class(memory_pool, predict_sof
     assert frame["class"].tolist() == [0, 1, 2] * 2
     probabilities = np.exp(np.stack([predict_softmax(chain, x).log_probs for chain in theta]))
     np.testing.assert_allclose(frame["rhat"][4], arviz.rhat(probabilities[:, :, 3, 1]), rtol=1e-6)
+    assert frame["rhat"].notna().all()
+    # Chains that are sure of a class, up to the rounding of single precision.
+    summary.function_draws[:, :, 0] = np.array([1.0, 1.0, np.nextafter(np.float32(1), 0)])[:, None]
+    summary.function_draws[:, :, 1] = 1 - 1e-5 * np.arange(3)[:, None]
+    frame = diagnostics.diagnose_functions(summary, 10_000)
+    assert frame["rhat"].isna().tolist() == [True] + [False] * 5
+    assert np.isinf(frame["rhat"][1])
 
 
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.6, 0.9])

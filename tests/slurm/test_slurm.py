@@ -61,7 +61,7 @@ def chunks(trace: Path) -> list[str]:
 def test_the_profile_names_every_rule_that_computes_on_gpus() -> None:
     """Its example, without the comment signs, against the rules."""
     profile = (REPOSITORY / "slurm" / "config.yaml").read_text(encoding="utf-8")
-    example = profile[profile.index("# set-resources:") :].partition("\n\n")[0].replace("# ", "", 1)
+    example = profile[profile.rindex("# set-resources:") :].partition("\n\n")[0].replace("# ", "", 1)
     named = yaml.safe_load(example.replace("\n# ", "\n"))["set-resources"]
     texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "workflow" / "rules").glob("*.smk")]
     rules = [rule.split(":")[0] for text in texts for rule in text.split("\nrule ")[1:] if " gpu=" in rule]

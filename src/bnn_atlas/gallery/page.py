@@ -18,7 +18,17 @@ WIDTH = 1300
 """Of a picture, in pixels."""
 LARGEST = 250_000
 """Bytes of a CSV file; a larger one is left out, and the page says how many rows it has."""
-METRICS = ("accuracy", "rmse", "lppd", "ece", "auroc_entropy", "agreement_*", "rhat_function_max")
+METRICS = (
+    "accuracy",
+    "rmse",
+    "lppd",
+    "nll",
+    "ece",
+    "auroc_entropy",
+    "agreement_*",
+    "total_variation_*",
+    "rhat_function_max",
+)
 """Columns of the table of scores, as patterns; those that the study has."""
 
 

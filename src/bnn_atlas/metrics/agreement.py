@@ -40,7 +40,7 @@ def compare(p: np.ndarray, q: np.ndarray) -> Comparison:
 
 
 class Ceiling(NamedTuple):
-    """What a single chain reaches against the others: the most that a method can be asked for."""
+    """What a single chain reaches against the others. An average over many chains can be nearer to a reference."""
 
     agreement: np.ndarray
     """[C] of each chain."""
@@ -49,8 +49,14 @@ class Ceiling(NamedTuple):
 
     @property
     def comparison(self) -> Comparison:
-        """Means over chains and their standard errors, as if chains were independent comparisons."""
-        return _means(self.agreement, self.total_variation)
+        """Means over chains and their standard errors, as if chains were independent comparisons.
+
+        Two chains are one comparison, and have no errors.
+        """
+        found = _means(self.agreement, self.total_variation)
+        if len(self.agreement) > 2:
+            return found
+        return found._replace(agreement_error=None, total_variation_error=None)
 
 
 def ceiling(chains: np.ndarray) -> Ceiling:

@@ -56,7 +56,8 @@ def _undefined_note(column: str, undefined: int, total: int, chains: int, draws:
         return "undefined: no chain left"
     if column in ("rhat", "between") and chains < 2:
         return "undefined: needs at least 2 chains"
-    needed = {"within": 2, "between": 1}.get(column, 2 * mixing.PIECES if "chainwise" in column else 4)
+    known = {"within": 2, "between": 1, "ess_bulk": mixing.SHORTEST_ESS, "ess_tail": mixing.SHORTEST_ESS}
+    needed = known.get(column, 2 * mixing.PIECES if "chainwise" in column else 4)
     if draws < needed:
         return f"undefined: needs at least {needed} draws"
     return f"{undefined} of {total} quantities left out: constant or not finite draws"

@@ -10,6 +10,8 @@ from bnn_atlas.metrics.predictive import PredictiveSummary
 
 WORKING_COPIES = 16
 """Float64 copies of the draws alive at once while a batch is diagnosed."""
+RESOLUTION = 1e-6
+"""Range of a probability below which its draws, in single precision, tell nothing."""
 CHUNK = 128
 """Parameters per stored chunk; batches are multiples of it where memory allows."""
 
@@ -48,16 +50,24 @@ def diagnose_parameters(pool: DrawPool, kept: np.ndarray, max_bytes: int, limit:
 def diagnose_functions(summary: PredictiveSummary, max_bytes: int) -> pd.DataFrame:
     """Diagnostics of the function values that the summary kept (FUNCTION_SCHEMA); `class` is empty for regression.
 
-    They are diagnosed in batches; all draws of at least one function value must fit in `max_bytes`.
+    They are diagnosed in batches; all draws of at least one function value must fit in `max_bytes`. A probability that
+    stays within `RESOLUTION` counts as constant, and has no diagnostics: what moves there is its rounding.
     """
     kept, total = summary.kept, len(summary.function_rows)
     size = max(1, max_bytes // max(1, WORKING_COPIES * 8 * len(kept) * summary.draws))
     starts = range(0, total if len(kept) else 0, size)
-    frame = pd.DataFrame(_joined([diagnose(summary.function_draws[kept, :, i : i + size]) for i in starts], total))
+    frame = pd.DataFrame(_joined([diagnose(_resolved(summary, kept, slice(i, i + size))) for i in starts], total))
     frame.insert(0, "row", summary.function_rows)
     classes = pd.Series(summary.function_classes, dtype="Int64")
     frame.insert(1, "class", classes.mask(classes < 0))
     return frame
+
+
+def _resolved(summary: PredictiveSummary, kept: np.ndarray, part: slice) -> np.ndarray:
+    """Draws [c, S, q] of some function values, those of probabilities that hardly move made constant."""
+    draws = summary.function_draws[kept, :, part]
+    still = (summary.function_classes[part] >= 0) & (np.ptp(draws, axis=(0, 1)) < RESOLUTION)
+    return np.where(still, draws[:1, :1], draws) if still.any() else draws
 
 
 def _joined(parts: list[Diagnostics], total: int) -> dict[str, np.ndarray]:

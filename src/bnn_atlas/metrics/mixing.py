@@ -2,7 +2,8 @@
 
 The formulas are those of Vehtari et al. 2021 (Rank-normalization, folding, and localization) as ArviZ has them, here
 vectorised over quantities. Draws have shape [C, S, ...]; results the shape of the trailing axes. A quantity is NaN
-where the diagnostic does not exist: fewer than 4 draws, one chain (R-hat), constant or non-finite draws.
+where the diagnostic does not exist: fewer than 4 draws (10 for bulk and tail effective sample sizes), one chain
+(R-hat), constant or non-finite draws.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,9 @@ from scipy.special import ndtri
 
 PIECES = 4
 """Pieces into which chain-wise R-hat cuts a chain."""
+SHORTEST_ESS = 10
+"""Fewest draws of bulk and tail effective sample sizes. With fewer, half chains have one pair of autocorrelations, and
+the estimate is at its floor whatever the draws are."""
 
 
 class Diagnostics(NamedTuple):
@@ -56,12 +60,12 @@ def ess_mean(draws: np.ndarray) -> np.ndarray:
 
 def ess_bulk(draws: np.ndarray) -> np.ndarray:
     """Effective sample size of the rank-normalised draws of all half chains."""
-    return _apply(lambda x: _ess(_z_scale(_split(x, 2))), draws, min_chains=1, min_draws=4)
+    return _apply(lambda x: _ess(_z_scale(_split(x, 2))), draws, min_chains=1, min_draws=SHORTEST_ESS)
 
 
 def ess_tail(draws: np.ndarray) -> np.ndarray:
     """The smaller effective sample size of the indicators of the 5% and 95% quantiles."""
-    return _apply(_ess_of_tails, draws, min_chains=1, min_draws=4)
+    return _apply(_ess_of_tails, draws, min_chains=1, min_draws=SHORTEST_ESS)
 
 
 def variance_within_between(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
