@@ -8,11 +8,11 @@ import yaml
 from pydantic import ValidationError
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.evaluation import EvaluationConfig
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, Shift
-from bnn_atlas.config.studies import Study, load_study
-from tests.config.folders import REGISTRY
+from bnn_atlas.config.studies import Study, load_study, origin_of
+from tests.config.folders import REGISTRY, REPOSITORY
 
 PATH = "small.yaml"
 FILE = [{"name": "f", "url": "https://example.org/f", "sha256": "0" * 64}]
@@ -27,7 +27,9 @@ PUBLISHED: dict[str, Any] = {
 TOKENS = IMAGES | {"kind": "tokens", "inputs": [12], "vocabulary": 20}
 ENTRIES: dict[str, dict[str, Any]] = REGISTRY | {
     "cifar10": IMAGES,
+    "cifar10_lossy": IMAGES,
     "photos": IMAGES,
+    "mnist": IMAGES,
     "grey": IMAGES | {"inputs": [4, 4, 1]},
     "reviews": TOKENS,
     "posts": TOKENS,
@@ -101,6 +103,35 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"dataset": "photos", "evaluate": {"shifts": ["rotated30", "cifar10c_fog3"]}},
         ("runs.one.evaluate.shifts: 'cifar10c_fog3' is for 'cifar10', not 'photos'",),
     ),
+    "published shift of a random split": (
+        {"split": {"kind": "random"}, "evaluate": {"shifts": ["rotated30", "cifar10c_fog3"]}},
+        ("runs.one.evaluate.shifts: 'cifar10c_fog3' is made", "needs split.kind 'published', not 'random'"),
+    ),
+    "order that is not known": (
+        {"dataset": "photos", "split": {"kind": "published", "order": "tfds", "validation": 0}},
+        ("runs.one.split.order = 'tfds'", "of the data set 'photos'", "only that of cifar10, mnist; use 'file'"),
+    ),
+    "outside set of a regression": (
+        {
+            "dataset": "diabetes",
+            "split": {},
+            "likelihood": {"kind": "gaussian"},
+            "evaluate": {"out_of_distribution": ["other"]},
+        },
+        ("runs.one.evaluate.out_of_distribution: 'other'", "likelihood.kind 'categorical' only, not 'gaussian'"),
+    ),
+    "outside set that is the run's own": (
+        {"evaluate": {"out_of_distribution": ["photos", "cifar10"]}},
+        ("runs.one.evaluate.out_of_distribution: 'cifar10' has the same rows as", "there are photos"),
+    ),
+    "outside set of the same images": (
+        {"evaluate": {"out_of_distribution": ["cifar10_lossy"]}},
+        ("evaluate.out_of_distribution: 'cifar10_lossy' has the same rows as", "data 'cifar10'; there are photos"),
+    ),
+    "outside set that the images are copied from": (
+        {"dataset": "cifar10_lossy", "evaluate": {"out_of_distribution": ["cifar10"]}},
+        ("evaluate.out_of_distribution: 'cifar10' has the same rows as", "data 'cifar10_lossy'; there are photos"),
+    ),
     "unknown outside set": (
         {"evaluate": {"out_of_distribution": ["photo"]}},
         ("runs.one.evaluate.out_of_distribution: 'photo' is no data set", "those of 'cifar10'", "there are photos"),
@@ -170,13 +201,22 @@ def scaled(changes: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(
     "name",
-    ["published shift of another data set", "outside set of another shape", "reference that there is not"],
+    [
+        "published shift of another data set",
+        "published shift of a random split",
+        "order that is not known",
+        "outside set of another shape",
+        "outside set of the same images",
+        "reference that there is not",
+    ],
 )
 def test_mistakes_in_a_scale_are_found_at_every_scale(name: str, scale: str, tmp_path: Path) -> None:
     changes, expected = MISTAKES[name]
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, scale, one=scaled(changes))
-    assert f"{PATH} at scale demo: {expected[0]}" in str(caught.value)
+    message = str(caught.value)
+    assert f"{PATH} at scale demo: runs.one" in message
+    assert expected[0] in message
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -196,6 +236,23 @@ def test_a_scale_with_other_data_must_drop_what_does_not_fit(scale: str, tmp_pat
 def test_published_corruptions_are_for_cifar10(corruption: str, tmp_path: Path) -> None:
     study = load(tmp_path, one={"evaluate": {"shifts": [f"cifar10c_{corruption}5"]}})
     assert study.runs["one"].config.evaluate.sets == (f"cifar10c_{corruption}5",)
+
+
+@pytest.mark.parametrize("dataset", ["cifar10", "mnist"])
+def test_known_orders(dataset: str, tmp_path: Path) -> None:
+    study = load(tmp_path, one={"dataset": dataset, "split": RUN["split"] | {"order": "tfds"}})
+    assert study.runs["one"].config.split.order == "tfds"
+
+
+def test_registered_sets_of_the_same_rows_share_the_beginning_of_their_names() -> None:
+    registry = load_registry(REPOSITORY / "config" / "datasets.yaml")
+    names = [name for name, entry in registry.items() if entry.task == "classification" and entry.of is None]
+    groups = {tuple(other for other in names if origin_of(other) == origin_of(name)) for name in names}
+    assert {group for group in groups if len(group) > 1} == {
+        ("ionosphere", "ionosphere_mile"),
+        ("digits", "digits_images"),
+        ("cifar10", "cifar10_first4000", "cifar10_jpeg"),
+    }
 
 
 def test_references_to_runs_with_the_same_test_rows(tmp_path: Path) -> None:

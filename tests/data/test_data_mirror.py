@@ -226,6 +226,10 @@ def test_order_of_tensorflow_datasets() -> None:
     np.testing.assert_array_equal(tfds_order("test", 10000), np.load(Path(MIRROR) / "cifar10" / "tfds_order_test.npy"))
 
 
+def test_labels_of_mnist_in_the_order_of_tensorflow_datasets(prepared: Callable[[str], Dataset]) -> None:
+    assert prepared("mnist").y[tfds_order("train", 60000)[:10]].tolist() == [4, 1, 0, 7, 8, 1, 2, 7, 1, 6]
+
+
 def test_reviews(prepared: Callable[[str], Dataset]) -> None:
     dataset = prepared("imdb")
     assert (dataset.x.dtype, dataset.x.shape, dataset.vocabulary) == (np.int32, (50000, 100), 20000)

@@ -55,10 +55,21 @@ def test_parameter_counts(config: ModelConfig, shape: tuple[int, ...], outputs: 
     assert build_network(config, shape, outputs, vocabulary).layout.size == count
 
 
-@pytest.mark.parametrize(("config", "classes", "count"), [(WIDE_16, 10, 2_745_274), (WIDE_28, 100, 36_518_932)])
-def test_wide_networks_have_the_published_count_beside_the_norms(config: ModelConfig, classes: int, count: int):
+# Channels of the norms: two per block, the first before the block widens, of 2 or 4 blocks per stack; then the last.
+NORMS_16 = (16, *3 * [64], 64, *3 * [128], 128, *3 * [256], 256)
+NORMS_28 = (16, *7 * [160], 160, *7 * [320], 320, *7 * [640], 640)
+
+
+@pytest.mark.parametrize(
+    ("config", "classes", "count", "norms"),
+    [(WIDE_16, 10, 2_745_274, NORMS_16), (WIDE_28, 100, 36_518_932, NORMS_28)],
+)
+def test_wide_networks_have_the_published_count_and_three_numbers_per_channel_of_the_norms(
+    config: ModelConfig, classes: int, count: int, norms: tuple[int, ...]
+):
     layout = build_network(config, CIFAR, classes).layout
     assert sum(p.size for p in layout.parameters if ".norm" not in f".{p.name}") == count
+    assert layout.size == count + 3 * sum(norms)
 
 
 def test_layers_are_named_and_numbered_in_the_order_of_the_forward_pass():

@@ -20,6 +20,7 @@ from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.stopping import StoppingConfig
 from bnn_atlas.config.training import WarmStartConfig
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.orders import TFDS_ORDERED
 from bnn_atlas.data.scaling import SCALINGS, Scaling
 from bnn_atlas.data.splits import published_rows, standard_split_count
 
@@ -267,7 +268,7 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
 
 
 def _check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse a data set that there is not, and a likelihood or splits that it does not have."""
+    """Refuse a data set that there is not, and a likelihood, splits or an order that it does not have."""
     name, likelihood, split = run.config.dataset, run.config.likelihood.kind, run.config.split
     if name not in datasets:
         raise ConfigError(
@@ -290,6 +291,11 @@ def _check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
     if split.kind == "published":
         if entry.published_train is None:
             raise ConfigError(f"{where}.split.kind = 'published': the data set '{name}' has no published division")
+        if split.order == "tfds" and name not in TFDS_ORDERED:
+            raise ConfigError(
+                f"{where}.split.order = 'tfds': this order of the data set '{name}' is not known, only that of "
+                f"{', '.join(TFDS_ORDERED)}; use 'file'"
+            )
         try:
             published_rows(entry.published_train, split.first, "first", "training")
             published_rows(entry.published_test, split.first_test, "first_test", "test")
@@ -304,7 +310,7 @@ def _check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
 
 
 def _check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse shifts of what is no image, and out-of-distribution sets that do not fit."""
+    """Refuse shifts of what is no image or of other rows, and out-of-distribution sets that do not fit."""
     entry, evaluate = datasets[run.config.dataset], run.config.evaluate
     if evaluate.shifts and entry.kind != "image":
         raise ConfigError(f"{where}.shifts: '{run.config.dataset}' has rows of the kind '{entry.kind}', not images")
@@ -313,16 +319,40 @@ def _check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
             raise ConfigError(
                 f"{where}.shifts: '{shift.name}' is for '{datasets[PUBLISHED_SHIFTS].of}', not '{run.config.dataset}'"
             )
+        if shift.published and run.config.split.kind != "published":
+            raise ConfigError(
+                f"{where}.shifts: '{shift.name}' is made of the publisher's test rows: it needs split.kind "
+                f"'published', not '{run.config.split.kind}'"
+            )
     rows = (entry.kind, entry.shape, entry.vocabulary)
     alike = [name for name, other in datasets.items() if (other.kind, other.shape, other.vocabulary) == rows]
-    fitting = [name for name in alike if name != run.config.dataset]
+    fitting = [name for name in alike if origin_of(name) != origin_of(run.config.dataset)]
+    others = ", ".join(fitting) or "none"
     for name in evaluate.out_of_distribution:
+        if run.config.likelihood.kind != "categorical":
+            raise ConfigError(
+                f"{where}.out_of_distribution: '{name}' can be told apart with likelihood.kind 'categorical' only, not "
+                f"'{run.config.likelihood.kind}'; leave it out"
+            )
+        if name in alike and name not in fitting:
+            raise ConfigError(
+                f"{where}.out_of_distribution: '{name}' has the same rows as the run's data '{run.config.dataset}'; "
+                f"there are {others}"
+            )
         if name not in fitting:
-            others = ", ".join(fitting) or "none"
             raise ConfigError(
                 f"{where}.out_of_distribution: '{name}' is no data set with rows like those of '{run.config.dataset}'; "
                 f"there are {others}"
             )
+
+
+def origin_of(name: str) -> str:
+    """Part of a data set's name before the first underscore, which classification sets made of the same rows share.
+
+    In the registry these are cifar10, cifar10_jpeg and cifar10_first4000; digits and digits_images; ionosphere and
+    ionosphere_mile.
+    """
+    return name.partition("_")[0]
 
 
 def _check_references(run: Run, study: Study, datasets: Mapping[str, DatasetEntry], where: str) -> None:
