@@ -54,7 +54,7 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
                 f"and cannot become {value!r} any more"
             )
     os.environ.update(settings)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache_folder() / "xla" / _processor())
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache_folder() / "xla" / _folder_name(processor()))
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
 
 
@@ -65,11 +65,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bnn_atlas"
 
 
-def _processor() -> str:
-    """Name of the processor type, for programs that are compiled for it."""
+def processor() -> str:
+    """Name of this machine's processor type."""
     try:
         found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     except OSError:
         found = None
-    name = found.group(1) if found else platform.processor() or platform.machine()
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+    return found.group(1).strip() if found else platform.processor() or platform.machine()
+
+
+def _folder_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")

@@ -1,13 +1,14 @@
 """How long the jobs of a study took, from the benchmark files that Snakemake writes, and on what machine."""
 
 import os
-import platform
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+
+from bnn_atlas.runtime import processor
 
 FIGURE_RULES = ("subset", "density_grid", "functions")
 """Rules with jobs for a run and a figure."""
@@ -66,7 +67,4 @@ def _current(file: Path, folder: Path, sizes: Mapping[str, Sequence[int]], figur
 
 def machine() -> str:
     """Processor and cores of this machine."""
-    cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text(encoding="utf-8")) if cpuinfo.exists() else None
-    processor = found.group(1).strip() if found else platform.machine()
-    return f"{processor}, {len(os.sched_getaffinity(0))} cores"
+    return f"{processor()}, {len(os.sched_getaffinity(0))} cores"
