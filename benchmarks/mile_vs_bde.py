@@ -27,7 +27,8 @@ import yaml
 from machine import ROOT, cores, environment, gradient_flop, matmul_gflops, processor
 
 from bnn_atlas.config.datasets import load_registry
-from bnn_atlas.config.studies import Run, load_study
+from bnn_atlas.config.settings import load_study
+from bnn_atlas.config.studies import Run
 from bnn_atlas.data.dataset import save
 from bnn_atlas.data.download import fetch
 from bnn_atlas.data.errors import DownloadError

@@ -8,10 +8,12 @@ import yaml
 from pydantic import ValidationError
 
 from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.compatibility import origin_of
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.evaluation import EvaluationConfig
+from bnn_atlas.config.settings import load_study
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, Shift
-from bnn_atlas.config.studies import Study, load_study, origin_of
+from bnn_atlas.config.studies import Study
 from tests.config.folders import REGISTRY, REPOSITORY
 
 PATH = "small.yaml"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.studies import load_study
+from bnn_atlas.config.settings import load_study
 from tests.config.folders import DATASETS, RUN, Edit, nothing, run_edit, study_file
 
 LINE = {"inputs": "line", "chains": None}

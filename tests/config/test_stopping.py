@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.studies import RunConfig, load_study
+from bnn_atlas.config.settings import load_study
+from bnn_atlas.config.studies import RunConfig
 from tests.config.folders import DATASETS, HMC, run_edit, study_file
 
 HELD_OUT = {"test": 0.2, "validation": 0.1, "validation_in_likelihood": False}

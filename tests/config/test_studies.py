@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims import load_claims
-from bnn_atlas.config.settings import load_atlas
-from bnn_atlas.config.studies import Run, SplitConfig, Study, leaves, load_study, merge
+from bnn_atlas.config.expansion import leaves, merge
+from bnn_atlas.config.settings import load_atlas, load_study
+from bnn_atlas.config.studies import Run, SplitConfig, Study
 from tests.config.folders import CLAIM, DATASETS, HMC, RUN, config_folder, run_edit, study_file
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.datasets import load_registry
-from bnn_atlas.config.studies import SplitConfig, load_study
+from bnn_atlas.config.settings import load_study
+from bnn_atlas.config.studies import SplitConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order

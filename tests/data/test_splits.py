@@ -12,7 +12,8 @@ from sklearn.model_selection import train_test_split
 from bnn_atlas.config.studies import SplitConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.splits import Split, SplitData, load_split, make_split, save_split, standard_split_count
+from bnn_atlas.data.published import standard_split_count
+from bnn_atlas.data.splits import Split, SplitData, load_split, make_split, save_split
 
 KINDS = ("random", "standard", "train_test_split")
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
-from bnn_atlas.config.studies import Run, Study, leaves
+from bnn_atlas.config.expansion import leaves
+from bnn_atlas.config.studies import Run, Study
 
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
 COMPARISONS = ("less_than", "greater_than", "changes_less_than")

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from bnn_atlas.config.studies import Run, Study, leaves
+from bnn_atlas.config.expansion import leaves
+from bnn_atlas.config.studies import Run, Study
 
 SECTIONS = ("likelihood", "prior", "method", "warmstart")
 """Sections whose settings get a column each."""

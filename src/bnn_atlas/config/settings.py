@@ -1,12 +1,15 @@
-"""Settings of the whole workflow: config/config.yaml, overridden by `snakemake --config`."""
+"""Everything under config/, read and checked; config.yaml is overridden by `snakemake --config`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
-from bnn_atlas.config.base import ConfigError, Model, validated
+from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
 from bnn_atlas.config.claims import ClaimsConfig, load_claims
+from bnn_atlas.config.compatibility import check_data, check_figure, check_functions, check_references, check_sets
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
-from bnn_atlas.config.studies import Scale, Study, load_study
+from bnn_atlas.config.expansion import expand, figure_at, takes_part
+from bnn_atlas.config.studies import Run, Scale, Study, StudyConfig
 
 
 class Settings(Model):
@@ -60,3 +63,40 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
         if (folder / "claims" / f"{name}.yaml").exists()
     }
     return Atlas(settings, datasets, studies, claims)
+
+
+def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -> Study:
+    """Read config/studies/<study>.yaml, check it at every scale and expand it for one.
+
+    Raises ConfigError that names the file, the key, the value and what is allowed.
+    """
+    data = read_yaml(path)
+    source = str(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: expected keys such as title and runs, found {type(data).__name__}")
+    config = validated(StudyConfig, data, source)
+    studies: dict[str, Study] = {}
+    for each in ("paper", *(name for name in get_args(Scale) if name != "paper")):
+        where = source if each == "paper" else f"{source} at scale {each}"
+        runs: dict[str, Run] = {}
+        for entry in config.runs:
+            if not takes_part(data["runs"][entry], each):
+                continue
+            for run in expand(path.stem, entry, data["runs"][entry], each, where):
+                check_data(run, datasets, f"{where}: runs.{entry}")
+                check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
+                if run.name in runs:
+                    raise ConfigError(
+                        f"{where}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry, or "
+                        "remove a value that stands twice in its grid"
+                    )
+                runs[run.name] = run
+        figures = {name: figure_at(name, data["figures"][name], each, where) for name in config.figures}
+        made = {name: figure for name, figure in figures.items() if figure}
+        studies[each] = Study(path.stem, config, runs, made, studies["paper"].runs if studies else runs)
+        for run in runs.values():
+            check_references(run, studies[each], datasets, f"{where}: runs.{run.entry}.evaluate.references")
+        for figure in studies[each].figures:
+            check_figure(studies[each], figure, f"{where}: figures.{figure}")
+            check_functions(studies[each], figure, datasets, f"{where}: figures.{figure}")
+    return studies[scale]

@@ -8,6 +8,7 @@ import numpy as np
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
 from bnn_atlas.data.errors import ZIP_DAMAGE, DataError
 from bnn_atlas.data.orders import tfds_order
+from bnn_atlas.data.published import published_rows
 from bnn_atlas.data.scaling import Scaling, input_statistics, target_statistics
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.files import atomic
@@ -47,23 +48,6 @@ def make_split(n: int, config: "SplitConfig", index: int, published_train: int |
     except ValueError as error:
         raise DataError(f"split {index} ({config.kind}) of {len(rows)} rows: {error}") from error
     return _parted(config, index, rows, others, test)
-
-
-def published_rows(available: int, wanted: int | None, key: str, part: str) -> int:
-    """How many of the publisher's rows of a part are used; DataError if there are none, or not so many."""
-    if not available:
-        raise DataError(
-            f"split.kind = 'published': there are no published {part} rows; use another kind of split, or use the data "
-            "as an out-of-distribution set only"
-        )
-    if wanted is not None and wanted > available:
-        raise DataError(f"split.{key} = {wanted}: there are {available} published {part} rows")
-    return available if wanted is None else wanted
-
-
-def standard_split_count(name: str) -> int:
-    """How many of the standard splits were published for a data set: 5 for protein, else 20."""
-    return 5 if name == "protein" else 20
 
 
 def split_file(dataset_path: str | Path, destination: str | Path, config: "SplitConfig", index: int) -> None:

@@ -1,0 +1,115 @@
+"""Runs and figures of a study at one scale: the scale laid over each entry, then the product of its grid."""
+
+import copy
+import itertools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bnn_atlas.config.base import ConfigError, validated
+from bnn_atlas.config.figures import FigureConfig
+from bnn_atlas.config.studies import Run, RunConfig, RunEntry, Scale
+
+NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
+JOB_KEYS = ("chains_per_block", "method.checkpoint_every")
+"""Fields that only say how jobs are cut."""
+
+
+def takes_part(data: Any, scale: Scale) -> bool:
+    """Whether an entry takes part at a scale."""
+    scales = data.get("scales") or {}
+    return scale not in scales or scales[scale] is not None
+
+
+def figure_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> FigureConfig | None:
+    """A figure at one scale; None where it is not made."""
+    if not takes_part(data, scale):
+        return None
+    paper = {key: value for key, value in data.items() if key != "scales"}
+    return validated(FigureConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: figures.{name}")
+
+
+def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: str) -> list[Run]:
+    """All runs of one entry: overlay the scale, then take the product of the grid's lists."""
+    if not re.fullmatch(NAME, entry):
+        raise ConfigError(f"{source}: runs.{entry}: a name is made of letters, digits, '_', '.', '-'")
+    paper = {key: value for key, value in data.items() if key != "scales"}
+    scaled = paper if scale == "paper" else merge(paper, data.get("scales", {}).get(scale, {}))
+    where = f"{source}: runs.{entry}"
+    full = validated(RunEntry, scaled, where)
+    reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
+    for field, choices in full.grid.items():
+        if not choices:
+            raise ConfigError(f"{where}.grid.{field}: an empty list gives no run")
+    runs = []
+    for values in itertools.product(*full.grid.values()):
+        point = {key: value for key, value in scaled.items() if key != "grid"}
+        for field, value in zip(full.grid, values, strict=True):
+            point = merge(point, _nested(field, value))
+        name = "-".join([entry, *(_label(f, v) for f, v in zip(full.grid, values, strict=True))])
+        if not re.fullmatch(NAME, name):
+            raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
+        at = ", ".join(f"{field}: {value}" for field, value in zip(full.grid, values, strict=True))
+        config = validated(RunConfig, point, f"{where} (grid {at})" if at else where)
+        runs.append(Run(study, name, entry, scale, dict(zip(full.grid, values, strict=True)), config, reductions))
+    return runs
+
+
+def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:
+    """What `scaled` changes at `keys`, with the models' defaults where the file leaves a value out.
+
+    What only says how jobs are cut changes no result and is no reduction.
+    """
+    before, after = paper.model_dump(mode="json"), scaled.model_dump(mode="json")
+    pairs = [(key, _get(before, key), _get(after, key)) for key in keys if key not in JOB_KEYS]
+    return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
+
+
+def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `overlay`, section by section; a section of another `kind` is replaced whole."""
+    result = copy.deepcopy(dict(base))
+    for key, value in overlay.items():
+        old = result.get(key)
+        same_kind = isinstance(value, Mapping) and _kind(old) in (None, value.get("kind", _kind(old)))
+        result[key] = merge(old, value) if isinstance(old, dict) and same_kind else copy.deepcopy(value)
+    return result
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Dotted names and values of everything that is not a section."""
+    found: list[tuple[str, Any]] = []
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            found += leaves(value, f"{prefix}{key}.")
+        else:
+            found.append((prefix + key, value))
+    return found
+
+
+def _kind(section: Any) -> Any:
+    return section.get("kind") if isinstance(section, Mapping) else None
+
+
+def _get(tree: Any, dotted: str) -> Any:
+    """Value at a dotted name, None where there is none; keys may hold dots (grids)."""
+    if dotted in tree:
+        return tree[dotted]
+    head, _, rest = dotted.partition(".")
+    section = tree.get(head)
+    return _get(section, rest) if rest and isinstance(section, Mapping) else None
+
+
+def _nested(dotted: str, value: Any) -> dict[str, Any]:
+    head, _, rest = dotted.partition(".")
+    return {head: _nested(rest, value) if rest else value}
+
+
+def _label(field: str, value: Any) -> str:
+    """Part of a run's name: `airfoil` for a word, `scale0.1` for a number, `hidden16x16` for a list."""
+    if isinstance(value, Mapping):
+        return "-".join(str(v) if isinstance(v, str) else _label(k, v) for k, v in value.items())
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        value = "x".join(map(str, value))
+    return field.rpartition(".")[2] + str(value)
