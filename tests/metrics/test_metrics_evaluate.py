@@ -81,17 +81,53 @@ def test_cumulative_curves_have_one_row_per_point(memory_pool, predict_linear):
     assert [row.chains for row in over_chains] == [1, 2, 3, 4]
     assert {row.draws for row in over_chains} == {40}
     assert over_chains[-1].value == pytest.approx(only(scored, "lppd").value)
-    assert over_chains[0].standard_error > 0
-    assert "5 random orders" in over_chains[0].note
+    assert over_chains[-1].standard_error == pytest.approx(only(scored, "lppd").standard_error)
+    assert "mean over 5 random orders" in over_chains[0].note
+    deviations = [row for row in scored.rows if row.metric == "lppd_cumulative_chains_order_sd"]
+    assert [row.chains for row in deviations] == [1, 2, 3, 4]
+    assert all(row.value > 0 and row.standard_error is None for row in deviations[:-1])
+    assert deviations[-1].value == 0.0
     over_draws = [row for row in scored.rows if row.metric == "lppd_cumulative_draws"]
     assert [row.draws for row in over_draws] == [1, 2, 3, 5, 8, 12, 18, 27, 40]
     assert {row.chains for row in over_draws} == {4}
+    assert over_draws[-1].standard_error == pytest.approx(only(scored, "lppd").standard_error)
     assert over_draws[-1].value == pytest.approx(only(scored, "lppd").value)
     running = scored.chains
     assert running["draws"].tolist()[: len(over_draws)] == [row.draws for row in over_draws]
     single = running[running["draws"] == 40]["lppd"]
     assert only(scored, "lppd_chain_mean").value == pytest.approx(single.mean())
     assert only(scored, "lppd_chain_max").value == pytest.approx(single.max())
+
+
+@pytest.mark.parametrize("method", ["deep_ensemble", "laplace", "mean_field", "mclmc"])
+def test_lppd_as_published_beside_the_right_one(memory_pool, predict_linear, method):
+    """One noise level: ensembles have exp(mean) for it, Laplace and mean field the exponential of the variance."""
+    theta, data = regression(draws=1)
+    scored = score(memory_pool(theta), predict_linear, data, RUN._replace(method=method))
+    published = [row for row in scored.rows if row.metric == "lppd_as_published"]
+    if method == "mclmc":
+        assert published == []
+        return
+    mean = theta[:, 0, :-1] @ data.x_test.T
+    variance = mean.var(axis=0) + np.exp(2 * theta[:, 0, -1]).mean()
+    expected = {
+        "deep_ensemble": logsumexp(norm.logpdf(data.y_test, mean, np.exp(mean)), axis=0) - np.log(4),
+        "other": norm.logpdf(data.y_test, mean.mean(axis=0), np.exp(variance)),
+    }
+    density = expected.get(method, expected["other"])
+    assert published[0].value == pytest.approx(density.mean())
+    assert published[0].standard_error == pytest.approx(density.std(ddof=1) / 5)
+    assert "is taken for the log of the noise" in published[0].note
+
+
+def test_noise_of_each_row_is_scored_as_published_by_the_right_formula_alone(memory_pool):
+    theta, data = regression()
+
+    def predict(theta, x):
+        return Predictive(theta[:, :-1] @ x.T, np.exp(theta[:, -1:] + 0.1 * x[:, 0]))
+
+    scored = score(memory_pool(theta), predict, data, RUN._replace(method="deep_ensemble"))
+    assert not any(row.metric == "lppd_as_published" for row in scored.rows)
 
 
 def test_memory_limit_does_not_change_a_value(memory_pool, predict_linear):

@@ -61,7 +61,11 @@ def test_cumulative_lppd_averages_over_orders_of_the_chains():
     np.testing.assert_allclose(curve.value, exact.mean(axis=0), atol=0.01)
     np.testing.assert_allclose(curve.deviation, exact.std(axis=0), atol=0.01)
     assert curve.value[-1] == pytest.approx(scores.lppd(density), abs=1e-12)
-    assert curve.deviation[-1] == pytest.approx(0.0, abs=1e-12)
+    assert curve.deviation[-1] == 0.0
+    by_row = np.mean([
+        [logsumexp(density[list(order[:c])], axis=0) - np.log(c) for c in (1, 2, 3)] for order in permutations(range(3))
+    ], axis=0)  # fmt: skip
+    np.testing.assert_allclose(curve.error, by_row.std(axis=1, ddof=1) / np.sqrt(2), atol=0.02)
 
 
 def test_cumulative_lppd_is_seeded_and_does_not_depend_on_the_points_reported():
@@ -89,6 +93,8 @@ def test_lppd_over_draws_by_brute_force():
     curve = scores.lppd_over_draws(by_draw, np.array([1, 4, 12]))
     expected = [logsumexp(density[:, :s], axis=(0, 1)).mean() - np.log(2 * s) for s in (1, 4, 12)]
     np.testing.assert_allclose(curve.value, expected, rtol=1e-12)
+    rows = [logsumexp(density[:, :s], axis=(0, 1)) - np.log(2 * s) for s in (1, 4, 12)]
+    np.testing.assert_allclose(curve.error, np.std(rows, axis=1, ddof=1) / np.sqrt(3), rtol=1e-12)
 
 
 def test_chain_counts_list_all_when_few_and_the_usual_series_when_many():

@@ -60,6 +60,7 @@ def test_sets_and_metrics_are_apart(tmp_path: Path) -> None:
 def test_all_chains_and_draws_are_taken_and_the_lppd_by_chains_is_kept(tmp_path: Path) -> None:
     rows = [
         *(row("single", c / 10, metric="lppd_cumulative_chains", chains=c) for c in (1, 2, 10)),
+        *(row("single", c / 100, metric="lppd_cumulative_chains_order_sd", chains=c) for c in (1, 2)),
         *(row("single", s / 10, metric="lppd_cumulative_draws", draws=s) for s in (1, 100)),
         row("single", 0.5, chains=3, metric="other"),
         row("single", 0.7, chains=10, metric="other"),
@@ -70,6 +71,8 @@ def test_all_chains_and_draws_are_taken_and_the_lppd_by_chains_is_kept(tmp_path:
         ["lppd_cumulative_chains", 1, 100, 0.1],
         ["lppd_cumulative_chains", 2, 100, 0.2],
         ["lppd_cumulative_chains", 10, 100, 1.0],
+        ["lppd_cumulative_chains_order_sd", 1, 100, 0.01],
+        ["lppd_cumulative_chains_order_sd", 2, 100, 0.02],
         ["other", 10, 100, 0.7],
     ]
 

@@ -188,7 +188,7 @@ def _spread(estimate: Estimate, digits: int) -> str:
             return f"mean of {estimate.repetitions} repetitions"
         error = number(estimate.standard_error, digits)
         return f"mean ± sd of {estimate.repetitions} repetitions; standard error {error}"
-    return "one run, no uncertainty" if estimate.standard_error is None else "one run ± its own error, see its row"
+    return "one run, no uncertainty" if estimate.standard_error is None else "one run ± the standard error of its row"
 
 
 def _difference_spread(difference: Estimate, digits: int) -> str:

@@ -32,6 +32,11 @@ CHAIN_SCHEMA = pa.schema(
 )
 NOT_FINITE, NEVER_MOVED = "not finite", "never moved"
 """Why a chain is excluded."""
+MISTAKEN = {
+    "deep_ensemble": "the mean is taken for the log of the noise",
+    **dict.fromkeys(("laplace", "mean_field"), "the predictive variance is taken for the log of the noise"),
+}
+"""Method -> what the code of Sommer et al. 2025 does to its LPPD where the noise is one level."""
 HEADLINES = {
     "regression": ("lppd", "nll", "rmse", "rmse_original_units"),
     "classification": ("lppd", "nll", "accuracy"),
@@ -107,6 +112,7 @@ def score(
     steps = cost.sampling.steps if cost else None
     measurements = [
         *prediction_measurements(summary, data.y_test, data.y_scale, settings),
+        *published_measurements(summary, data.y_test, identity.method),
         *convergence,
         *sampling_measurements(stated.chains, kept, pool.layout.size, draws, steps),
         *gradients,
@@ -162,6 +168,21 @@ def nll(summary: PredictiveSummary) -> Measurement:
     """
     mixture = _mixture(summary)
     return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
+
+
+def published_measurements(summary: PredictiveSummary, y: np.ndarray, method: str) -> list[Measurement]:
+    """LPPD of a regression with one noise level as the code of Sommer et al. 2025 has it, for methods it gets wrong."""
+    if summary.task != "regression" or method not in MISTAKEN or not len(summary.kept):
+        return []
+    mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
+    if not np.allclose(noise, noise[:, :1], rtol=1e-9, atol=0):
+        return []
+    if method == "deep_ensemble":
+        density = scores.ensemble_log_density_as_published(mean, y)
+    else:
+        density = scores.moments_log_density_as_published(mean, second, noise, y)
+    note = f"{MISTAKEN[method]}; {_zero_density_note(density)}".removesuffix("; ")
+    return [Measurement("lppd_as_published", float(density.mean()), scores.error_of_mean(density), note)]
 
 
 def exclusion_measurements(summary: PredictiveSummary) -> list[Measurement]:
@@ -222,7 +243,7 @@ def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measur
         by_chain, scores.chain_counts(len(by_chain)), settings.orderings, settings.ordering_seed
     )
     over_draws = scores.lppd_over_draws(_known(summary.log_density_by_draw), summary.running_draws)
-    orders = f"standard error is the sd over {settings.orderings} random orders of the same chains"
+    orders = f"{settings.orderings} random orders of the chains"
     return [
         Measurement("lppd", float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture)),
         nll(summary),
@@ -230,10 +251,18 @@ def _density(summary: PredictiveSummary, settings: ScoreSettings) -> list[Measur
         Measurement("lppd_chain_min", float(single.min())),
         Measurement("lppd_chain_max", float(single.max())),
         *(
-            Measurement("lppd_cumulative_chains", float(v), _or_none(sd), orders, chains=int(c))
-            for c, v, sd in zip(*over_chains, strict=True)
+            Measurement("lppd_cumulative_chains", float(v), _or_none(error), f"mean over {orders}", chains=int(c))
+            for c, v, error, _ in zip(*over_chains, strict=True)
         ),
-        *(Measurement("lppd_cumulative_draws", float(v), draws=int(s)) for s, v, _ in zip(*over_draws, strict=True)),
+        *(
+            Measurement("lppd_cumulative_chains_order_sd", float(sd), note=f"sd over {orders}", chains=int(c))
+            for c, _, _, sd in zip(*over_chains, strict=True)
+            if np.isfinite(sd)
+        ),
+        *(
+            Measurement("lppd_cumulative_draws", float(v), _or_none(error), draws=int(s))
+            for s, v, error, _ in zip(*over_draws, strict=True)
+        ),
     ]
 
 

@@ -19,6 +19,8 @@ class Curve(NamedTuple):
     """[g]."""
     value: np.ndarray
     """[g]."""
+    error: np.ndarray
+    """[g] standard error over rows; NaN where a row is infinite."""
     deviation: np.ndarray
     """[g] population standard deviation over orderings; NaN where a value is infinite or there is one ordering."""
 
@@ -50,29 +52,34 @@ def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, order
     """LPPD of the first 1, 2, ... chains, averaged over random orders of the chains.
 
     The deviation is the population standard deviation over orderings, as published. Orderings share chains, so it
-    shrinks to zero at all chains: it describes the choice of chains, it is not the error of the LPPD.
+    shrinks to zero at all chains: it describes the choice of chains, it is not the error of the LPPD, which is that of
+    the mean over rows.
     """
     generator = np.random.default_rng(seed)
-    values = np.empty((orderings, len(counts)))
+    chains, n = log_density_by_chain.shape
+    values, rows = np.empty((orderings, len(counts))), np.zeros((len(counts), n))
     for ordering in range(orderings):
-        order = generator.permutation(len(log_density_by_chain))
-        total = np.full(log_density_by_chain.shape[1], -np.inf)
+        order = generator.permutation(chains)
+        total = np.full(n, -np.inf)
         for point, (start, stop) in enumerate(pairwise([0, *counts])):
             total = np.logaddexp(total, logsumexp(log_density_by_chain[order[start:stop]], axis=0))
             values[ordering, point] = (total - np.log(stop)).mean()
+            rows[point] += (total - np.log(stop)) / orderings
     finite = np.isfinite(values).all(axis=0) & (orderings > 1)
-    deviation = np.where(finite, np.where(finite, values, 0.0).std(axis=0), np.nan)
-    return Curve(counts, values.mean(axis=0), deviation)
+    spread = np.where(counts < chains, np.where(finite, values, 0.0).std(axis=0), 0.0)
+    deviation = np.where(finite, spread, np.nan)
+    return Curve(counts, values.mean(axis=0), _errors(rows), deviation)
 
 
 def lppd_over_draws(log_density_by_draw: np.ndarray, counts: np.ndarray) -> Curve:
     """LPPD of the first 1, 2, ... draws of all chains, from the log mean density over chains [S, n]."""
     total = np.full(log_density_by_draw.shape[1], -np.inf)
-    values = np.empty(len(counts))
+    values, errors = np.empty(len(counts)), np.empty(len(counts))
     for point, (start, stop) in enumerate(pairwise([0, *counts])):
         total = np.logaddexp(total, logsumexp(log_density_by_draw[start:stop], axis=0))
         values[point] = (total - np.log(stop)).mean()
-    return Curve(counts, values, np.full(len(counts), np.nan))
+        errors[point] = _errors((total - np.log(stop))[None])[0]
+    return Curve(counts, values, errors, np.full(len(counts), np.nan))
 
 
 def rmse(mean: np.ndarray, y: np.ndarray) -> float:
@@ -88,10 +95,32 @@ def moment_matched_log_density(
     m = E mu and v = E sigma^2 + E mu^2 - m^2, expectations over chains and draws.
     One Gaussian in place of the mixture: the number that scikit-learn-contrib/bde publishes as NLL. Arguments [C, n].
     """
-    centre = mean.mean(axis=0)
-    spread = np.maximum(second_moment.mean(axis=0) - centre**2, 0.0)
-    variance = noise_variance.mean(axis=0) + spread
+    centre, variance = _moments(mean, second_moment, noise_variance)
     return -0.5 * (LOG_2PI + np.log(variance) + (y - centre) ** 2 / variance)
+
+
+def ensemble_log_density_as_published(mean: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log density [n] of the mixture of N(mu_c, exp(mu_c)^2) over networks with one output, mean [C, n].
+
+    The published scorer reads the log of the noise from an output that such a network does not have, and gets the mean
+    (Sommer et al. 2025, scores of the deep ensembles of mean regression).
+    """
+    with np.errstate(over="ignore"):
+        density = -0.5 * (LOG_2PI + ((y - mean) / np.exp(mean)) ** 2) - mean
+    return mixture_log_density(density)
+
+
+def moments_log_density_as_published(
+    mean: np.ndarray, second_moment: np.ndarray, noise_variance: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Log density [n] of N(m, exp(v)^2) with the predictive mean m and variance v; arguments [C, n].
+
+    The published scorer is given the variance where it expects the log of the noise (Sommer et al. 2025, Laplace and
+    mean-field benchmarks): it never exceeds -log(2 pi) / 2 - v.
+    """
+    centre, variance = _moments(mean, second_moment, noise_variance)
+    with np.errstate(over="ignore"):
+        return -0.5 * (LOG_2PI + ((y - centre) / np.exp(variance)) ** 2) - variance
 
 
 def error_of_mean(values: np.ndarray) -> float | None:
@@ -99,3 +128,16 @@ def error_of_mean(values: np.ndarray) -> float | None:
     if len(values) < 2 or not np.isfinite(values).all():
         return None
     return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _errors(rows: np.ndarray) -> np.ndarray:
+    """Standard error of the mean of each line of values [g, n]; NaN where there is none."""
+    errors = [error_of_mean(values) for values in rows]
+    return np.array([np.nan if error is None else error for error in errors])
+
+
+def _moments(mean: np.ndarray, second_moment: np.ndarray, noise_variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance [n] of the mixture over chains, from those of the chains [C, n]."""
+    centre = mean.mean(axis=0)
+    spread = np.maximum(second_moment.mean(axis=0) - centre**2, 0.0)
+    return centre, noise_variance.mean(axis=0) + spread

@@ -14,7 +14,7 @@ from bnn_atlas.metrics.tables import TableError, read_table, write_frame
 
 REPETITION = ("seed", "split.seed")
 """Fields of a grid that repeat a setting; splits do so too."""
-BY_CHAINS, BY_DRAWS = "lppd_cumulative_chains", "lppd_cumulative_draws"
+BY_CHAINS, BY_DRAWS = ("lppd_cumulative_chains", "lppd_cumulative_chains_order_sd"), "lppd_cumulative_draws"
 """Metrics with a row per number of chains, which are kept, and per number of draws, which are left out."""
 KEYS = ("study", "entry", "point", "dataset", "model", "method", "metric")
 SCHEMA = pa.schema(
@@ -54,9 +54,9 @@ def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFram
     """Mean, standard deviation (n - 1), standard error sd / sqrt(n), least and largest value of each setting.
 
     Repetitions of a setting are the rows of one entry, point of the grid without its seeds, data set, model, method and
-    metric. A metric enters with its row at all chains and draws, `lppd_cumulative_chains` with each number of chains
-    that it has, `lppd_cumulative_draws` not at all. A NaN makes the mean NaN and an infinite value makes it infinite:
-    nothing is left out. Rows are in the order of the table. Raises TableError for a run that is not in `runs` and where
+    metric. A metric enters with its row at all chains and draws, those of BY_CHAINS with each number of chains, and
+    `lppd_cumulative_draws` not at all. A NaN makes the mean NaN and an infinite value makes it infinite: nothing is
+    left out. Rows are in the order of the table. Raises TableError for a run that is not in `runs` and where
     a run and split has two values of a metric.
     """
     unknown = sorted(set(table["run"]) - runs.keys())
@@ -65,7 +65,7 @@ def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFram
     rows = table[table["metric"] != BY_DRAWS].assign(
         entry=table["run"].map({run: where.entry for run, where in runs.items()}),
         point=table["run"].map({run: point_text(where.point) for run, where in runs.items()}),
-        at=table["chains"].where(table["metric"] == BY_CHAINS, 0),
+        at=table["chains"].where(table["metric"].isin(BY_CHAINS), 0),
     )
     one = ["run", "split", "dataset", "metric", "at"]
     rows = rows[_largest(rows, "chains", one)]

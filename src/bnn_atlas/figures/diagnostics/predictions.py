@@ -45,7 +45,8 @@ def _over_draws(ax: Axes, run: Run) -> pd.DataFrame:
 def _over_chains(ax: Axes, run: Run) -> pd.DataFrame:
     rows = run.table[run.table["metric"] == "lppd_cumulative_chains"]
     x, mean = rows["chains"].to_numpy(), _gaps(rows["value"])
-    sd = rows["standard_error"].astype(np.float64).fillna(0.0).to_numpy()
+    deviations = run.table[run.table["metric"] == "lppd_cumulative_chains_order_sd"].set_index("chains")["value"]
+    sd = rows["chains"].map(deviations).fillna(0.0).to_numpy(dtype=np.float64)
     ax.fill_between(x, mean - sd, mean + sd, color=style.BLACK, alpha=0.15, lw=0)
     ax.plot(x, mean, color=style.BLACK, marker="o" if len(x) < 15 else "", ms=2.5)
     looks.count_axis(ax, int(x.max()))

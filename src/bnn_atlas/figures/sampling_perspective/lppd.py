@@ -20,6 +20,9 @@ from bnn_atlas.provenance import Provenance
 
 OVER = {"lppd_cumulative_chains": "chains", "lppd_cumulative_draws": "draws"}
 """Metric -> the column that holds what it is cumulative over."""
+ORDER_SD = "lppd_cumulative_chains_order_sd"
+POINT = ["run", "split", "dataset", "chains"]
+"""Columns that tell its rows apart."""
 AXES = {"chains": "number of chains", "draws": "draws per chain"}
 MAX_COLUMNS = 4
 
@@ -41,11 +44,11 @@ def cumulative_lppd(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
 def lppd_curves(frame: pd.DataFrame, labels: Mapping[str, str] | None, source: str) -> pd.DataFrame:
     """Plotted numbers: dataset, label, method, over (`chains` or `draws`), count, mean, sd, repetitions.
 
-    `frame` is a metric table with rows `lppd_cumulative_chains` (its `standard_error` is the standard deviation over
-    random orders of the chains) and, where wanted, `lppd_cumulative_draws`. `labels` maps the runs to plot, in order,
-    to their labels; None takes all runs under their names. Runs and splits of one data set and label are repetitions:
-    `mean` is over them, and sd^2 = mean of the variances over orders + variance between repetitions. Counts that some
-    repetition lacks are left out. Raises ValueError where a run has no such rows or a value is NaN.
+    `frame` is a metric table with rows `lppd_cumulative_chains`, `lppd_cumulative_chains_order_sd` (its standard
+    deviation over random orders of the chains) and, where wanted, `lppd_cumulative_draws`. `labels` maps the runs to
+    plot, in order, to their labels; None takes all runs under their names. Runs and splits of one data set and label
+    are repetitions: `mean` is over them, and sd^2 = mean of the variances over orders + variance between repetitions.
+    Counts that some repetition lacks are left out. Raises ValueError where a run has no such rows or a value is NaN.
     """
     rows = frame[frame["metric"].isin(list(OVER))].copy()
     if rows.empty:
@@ -66,7 +69,9 @@ def lppd_curves(frame: pd.DataFrame, labels: Mapping[str, str] | None, source: s
     rows["over"] = rows["metric"].map(OVER)
     rows["count"] = np.where(rows["over"] == "chains", rows["chains"], rows["draws"])
     rows["label"] = rows["run"].map(chosen)
-    rows["order_variance"] = rows["standard_error"].astype("float64") ** 2
+    deviations = frame[frame["metric"] == ORDER_SD].set_index(POINT)["value"]
+    known = pd.MultiIndex.from_frame(rows[POINT])
+    rows["order_variance"] = np.where(rows["over"] == "chains", deviations.reindex(known).to_numpy() ** 2, np.nan)
     rows["place"] = rows["run"].map({run: i for i, run in enumerate(chosen)})
     keys = ["dataset", "label", "over", "count"]
     with np.errstate(invalid="ignore"):  # the variance of repetitions that hold -inf is NaN: no band there

@@ -24,7 +24,12 @@ class Score(NamedTuple):
     """1 where a larger value is better, -1 where a smaller one is."""
 
 
-SCORES = {"lppd": Score("LPPD (higher is better)", 1), "rmse": Score("RMSE (lower is better)", -1)}
+PUBLISHED = "lppd_as_published"
+SCORES = {
+    "lppd": Score("LPPD (higher is better)", 1),
+    "rmse": Score("RMSE (lower is better)", -1),
+    PUBLISHED: Score("LPPD as the published code computes it (see below)", 1),
+}
 NOISE = {
     "gaussian": "known in advance",
     "learned_noise": "one learned level",
@@ -36,13 +41,18 @@ NOISE = {
 def uci_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
     """LPPD and RMSE of each method (a label) on each data set as a LaTeX table (booktabs) and a CSV.
 
+    Where the published code is wrong for one of the methods, its LPPD follows in a block of its own.
     Cells are mean and standard deviation over seeds and splits in units of the standardised target; the best mean of a
     data set is bold. The last column is the method's mean rank over the data sets on which it was run. Input `table`:
     the metric table of each run and split.
     """
     numbers = uci_numbers(shown)
     datasets = list(dict.fromkeys(numbers["dataset"]))
-    blocks = [(score.title, _rows(numbers[numbers["metric"] == metric], datasets)) for metric, score in SCORES.items()]
+    blocks = [
+        (score.title, _rows(part, datasets))
+        for metric, score in SCORES.items()
+        if len(part := numbers[numbers["metric"] == metric])
+    ]
     header = ["method", *map(escape, datasets), "mean rank"]
     write_latex(header, blocks, _notes(numbers, shown), numbers, outputs, provenance)
 
@@ -57,6 +67,8 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     """
     _check_repetitions(shown)
     found = pd.DataFrame([row for one in shown for row in _values(one)])
+    if not found["mistaken"].any():
+        found = found[found["metric"] != PUBLISHED]
     groups = found.groupby(["metric", "method", "dataset"], sort=False)["value"]
     rows = [
         {"metric": metric, "method": method, "dataset": dataset, **_pooled(values.to_numpy())}
@@ -75,17 +87,22 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
 
 
 def _values(one: Shown) -> list[dict[str, object]]:
-    """The metrics of one run and split on its test rows."""
+    """The metrics of one run and split on its test rows; `mistaken` where the published code gets the LPPD wrong."""
     table = read_table(one.files["table"])
-    rows = []
+    table = table[table["dataset"] == one.dataset]
+    mistaken = bool((table["metric"] == PUBLISHED).any())
+    rows: list[dict[str, object]] = []
     for metric in SCORES:
-        values = table.loc[(table["metric"] == metric) & (table["dataset"] == one.dataset), "value"]
+        values = table.loc[table["metric"] == ("lppd" if metric == PUBLISHED and not mistaken else metric), "value"]
         if len(values) != 1:
             raise ValueError(
                 f"{one.files['table']}: {len(values)} rows of '{metric}' for '{one.dataset}' in place of one; this "
                 "table is for regressions"
             )
-        rows.append({"metric": metric, "method": one.label, "dataset": one.dataset, "value": float(values.iloc[0])})
+        value = float(values.iloc[0])
+        rows.append(
+            {"metric": metric, "method": one.label, "dataset": one.dataset, "value": value, "mistaken": mistaken}
+        )
     return rows
 
 
@@ -144,6 +161,11 @@ def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
     for one in shown:
         noise.setdefault(NOISE.get(one.likelihood, one.likelihood), []).append(one.label)
     notes.append(f"Noise: {'; '.join(f'{kind} ({_listed(methods)})' for kind, methods in noise.items())}.")
+    if (numbers["metric"] == PUBLISHED).any():
+        notes.append(
+            "The published code reads the log of the noise of ensembles with one output from the mean, and that of "
+            "Laplace and mean field from the predictive variance; other methods have the same LPPD in both blocks."
+        )
     total = numbers["dataset"].nunique()
     partly = numbers.loc[numbers["ranked_datasets"] < total].drop_duplicates(["method"])
     if len(partly):
