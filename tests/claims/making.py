@@ -33,6 +33,9 @@ RUNS = {
 }
 
 
+MILE = ("mile", "mile-seed1", "mile-seed2", "mile-seed3")
+
+
 def claimed(*claims: dict[str, Any], runs: dict[str, Any] | None = None, **changes: Any) -> ClaimedStudy:
     """A study with claims `c0`, `c1`, ..., each `CLAIM` apart from its changes."""
     full = {f"c{i}": CLAIM | claim for i, claim in enumerate(claims)}
@@ -42,7 +45,8 @@ def claimed(*claims: dict[str, Any], runs: dict[str, Any] | None = None, **chang
         "scale": "laptop",
         "claims": {"paper": "Nobody, 2000", "claims": full},
         "runs": RUNS if runs is None else runs,
-        "scales": {"mile": {"laptop": 10, "paper": 1000}, "gone": {"paper": 10}},
+        "scales": {name: {"laptop": 10, "paper": 1000} for name in MILE}
+        | {name: {"paper": 10} for name in ("gone", "gone-seed1")},
     }
     return ClaimedStudy.model_validate(plain | changes)
 

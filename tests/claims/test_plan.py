@@ -32,6 +32,26 @@ def test_runs_have_the_chains_of_their_scale_and_what_it_reduced(tmp_path: Path)
     assert absent.scales_with("one", 3) == ["paper"]
 
 
+def test_a_shorter_grid_of_data_sets_is_no_other_data(tmp_path: Path) -> None:
+    """Each run is compared with the one of its name at the paper's scale, not with its entry's lists."""
+
+    def grid(study: dict[str, Any]) -> None:
+        study["figures"] = {}
+        scales = {"laptop": {"grid": {"dataset": ["diabetes"]}}, "demo": {"grid": {"dataset": ["third"]}}}
+        study["runs"]["one"] |= {"grid": {"dataset": ["diabetes", "other"]}, "scales": scales}
+
+    datasets = DATASETS | {"third": DATASETS["other"]}
+    path = study_file(tmp_path, grid)
+    claims = ClaimsConfig.model_validate({"paper": "p", "claims": {"e": CLAIM | {"runs": ["one-diabetes"]}}})
+    laptop = claimed_study(load_study(path, "laptop", datasets), claims, "laptop")
+    assert laptop.runs["one-diabetes"].other_data is None
+    assert laptop.scales_with("one-diabetes") == ["paper"]
+    demo = claimed_study(load_study(path, "demo", datasets), CLAIMS, "demo")
+    assert demo.runs["one-third"].other_data == "dataset: diabetes, other -> third"
+    assert demo.scales_with("one-third") == []
+    assert demo.scales_with("one") == ["laptop", "paper"]
+
+
 def test_how_jobs_are_cut_is_no_reduction(tmp_path: Path) -> None:
     def cut(study: dict[str, Any]) -> None:
         study["figures"] = {}

@@ -146,7 +146,7 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
 
 def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
     """Refuse runs that there are not at the paper's scale, and runs that differ in more than their seeds."""
-    paper = study._replace(runs=study.paper_runs)
+    paper = study._replace(runs=study.runs_at["paper"])
     for name in names:
         if not paper.runs_of((name,)):
             entries = sorted(study.config.runs)

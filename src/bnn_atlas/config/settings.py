@@ -75,10 +75,11 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected keys such as title and runs, found {type(data).__name__}")
     config = validated(StudyConfig, data, source)
-    studies: dict[str, Study] = {}
-    for each in ("paper", *(name for name in get_args(Scale) if name != "paper")):
+    runs_at: dict[Scale, dict[str, Run]] = {}
+    studies: dict[Scale, Study] = {}
+    for each in sorted(get_args(Scale), key=lambda name: name != "paper"):
         where = source if each == "paper" else f"{source} at scale {each}"
-        runs: dict[str, Run] = {}
+        runs = runs_at[each] = {}
         for entry in config.runs:
             if not takes_part(data["runs"][entry], each):
                 continue
@@ -93,7 +94,7 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
                 runs[run.name] = run
         figures = {name: figure_at(name, data["figures"][name], each, where) for name in config.figures}
         made = {name: figure for name, figure in figures.items() if figure}
-        studies[each] = Study(path.stem, config, runs, made, studies["paper"].runs if studies else runs)
+        studies[each] = Study(path.stem, config, runs, made, runs_at)
         for run in runs.values():
             check_references(run, studies[each], datasets, f"{where}: runs.{run.entry}.evaluate.references")
         for figure in studies[each].figures:

@@ -200,8 +200,8 @@ class Study(NamedTuple):
     config: StudyConfig
     runs: dict[str, Run]
     figures: dict[str, FigureConfig]
-    paper_runs: dict[str, Run]
-    """All runs of the scale `paper`, whichever scale this is."""
+    runs_at: dict[Scale, dict[str, Run]]
+    """All runs of every scale by name."""
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
         """Runs with these names, or from the entries with these names, in order of the names, each once."""
