@@ -14,6 +14,7 @@ def _figures() -> Iterator[None]:
         "cloud": FigureRule("small", {"grid": "grid.npz"}, sections=("grid",), one_run=True),
         "bumps": FigureRule("small", {"draws": "draws.parquet"}, sections=("subset",), one_run=True),
         "line": FigureRule("small", {}),
+        "evidence": FigureRule("small", {"e_values": "e_values.parquet"}),
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(FIGURES, "small", rules)

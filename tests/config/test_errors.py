@@ -145,7 +145,19 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "same run twice in a grid": (
         run_edit(grid={"seed": [1, 1]}),
-        ("runs.one: the run name 'one-seed1' is made twice",),
+        ("runs.one.grid.seed: 1 stands twice",),
+    ),
+    "same number written in two ways in a grid": (
+        run_edit(grid={"likelihood.sigma": [1, 1.0]}),
+        ("runs.one.grid.likelihood.sigma: 1.0 stands twice",),
+    ),
+    "scale that sets what the grid varies": (
+        run_edit(grid={"likelihood.sigma": [1, 2]}, scales={"laptop": {"likelihood": {"sigma": 5}}}),
+        ("runs.one.scales.laptop: 'likelihood.sigma' has no effect", "set scales.laptop.grid.likelihood.sigma"),
+    ),
+    "E-values of a run that has none": (
+        lambda s: s["figures"].update(evidence={"runs": ["one"]}),
+        ("figures.evidence.runs: 'one'", "validation rows that the posterior is not conditioned on"),
     ),
     "grid that makes the name of another run": (
         lambda s: s["runs"].update({"one-seed1": RUN, "one": {**RUN, "grid": {"seed": [1, 2]}}}),

@@ -159,6 +159,9 @@ def check_figure(study: Study, figure: str, where: str) -> None:
             f"{where}.runs = {list(config.runs)}: this figure shows one run; choose one of "
             f"{', '.join(run.name for run in runs)}"
         )
+    for run in runs if "e_values" in rule.inputs else ():
+        if why := run.config.no_e_values():
+            raise ConfigError(f"{where}.runs: '{run.name}': {why}; or leave the run out")
 
 
 def check_functions(study: Study, figure: str, datasets: Mapping[str, DatasetEntry], where: str) -> None:

@@ -2,8 +2,9 @@
 
 import copy
 import itertools
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError, validated
@@ -37,16 +38,24 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
     scaled = paper if scale == "paper" else merge(paper, data.get("scales", {}).get(scale, {}))
     where = f"{source}: runs.{entry}"
     full = validated(RunEntry, scaled, where)
+    for field in full.grid if scale != "paper" else ():
+        if _get(data.get("scales", {}).get(scale, {}), field) is not None:
+            raise ConfigError(
+                f"{where}.scales.{scale}: '{field}' has no effect, since the grid gives its values; set "
+                f"scales.{scale}.grid.{field}"
+            )
     reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
     for field, choices in full.grid.items():
         if not choices:
             raise ConfigError(f"{where}.grid.{field}: an empty list gives no run")
+        if twice := [value for i, value in enumerate(choices) if value in choices[:i]]:
+            raise ConfigError(f"{where}.grid.{field}: {json.dumps(twice[0])} stands twice; remove one")
     runs = []
     for values in itertools.product(*full.grid.values()):
         point = {key: value for key, value in scaled.items() if key != "grid"}
         for field, value in zip(full.grid, values, strict=True):
             point = merge(point, _nested(field, value))
-        name = "-".join([entry, *(_label(f, v) for f, v in zip(full.grid, values, strict=True))])
+        name = "-".join([entry, *(_label(f, v) for f, v in zip(_short(full.grid), values, strict=True))])
         if not re.fullmatch(NAME, name):
             raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
         at = ", ".join(f"{field}: {value}" for field, value in zip(full.grid, values, strict=True))
@@ -104,6 +113,13 @@ def _nested(dotted: str, value: Any) -> dict[str, Any]:
     return {head: _nested(rest, value) if rest else value}
 
 
+def _short(fields: Iterable[str]) -> list[str]:
+    """The last part of each dotted field, or all of it where another one ends alike."""
+    names = list(fields)
+    last = [name.rpartition(".")[2] for name in names]
+    return [end if last.count(end) == 1 else name for name, end in zip(names, last, strict=True)]
+
+
 def _label(field: str, value: Any) -> str:
     """Part of a run's name: `airfoil` for a word, `scale0.1` for a number, `hidden16x16` for a list."""
     if isinstance(value, Mapping):
@@ -112,4 +128,4 @@ def _label(field: str, value: Any) -> str:
         return value
     if isinstance(value, list):
         value = "x".join(map(str, value))
-    return field.rpartition(".")[2] + str(value)
+    return field + str(value)

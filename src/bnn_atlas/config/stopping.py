@@ -11,4 +11,5 @@ class StoppingConfig(Model):
     """
 
     alpha: Fraction = 0.01
-    """A chain whose draws predict no better than its warm start ever gets there with at most this probability."""
+    """A chain ever gets there with at most this probability if its draws predict no better than its warm start, in the
+    sense that the expected likelihood ratio of a draw on these rows is at most 1, given the draws before."""

@@ -98,20 +98,8 @@ class RunConfig(PosteriorConfig):
     def _can_stop(self) -> Self:
         if self.stopping is None:
             return self
-        if isinstance(self.method, NOT_CHAINS):
-            raise ValueError(f"stopping is for Markov chains; method.kind '{self.method.kind}' has none: leave it out")
-        if self.warmstart is None:
-            raise ValueError("stopping compares chains with their warm starts: it needs the section warmstart")
-        if self.split.validation == 0 or self.split.validation_in_likelihood:
-            raise ValueError(
-                "stopping needs validation rows that the posterior is not conditioned on: set split.validation above 0 "
-                "and split.validation_in_likelihood: false"
-            )
-        if self.likelihood.kind == "learned_noise":
-            raise ValueError(
-                "stopping compares predictive densities, and a warm start has not learned the noise of likelihood.kind "
-                "'learned_noise': use 'heteroscedastic' or 'gaussian', or leave stopping out"
-            )
+        if why := self.no_e_values():
+            raise ValueError(f"stopping: {why}; or leave stopping out")
         if self.blocks > 1:
             raise ValueError(
                 f"stopping with {self.blocks} blocks would make the number of draws depend on them: set "
@@ -122,6 +110,24 @@ class RunConfig(PosteriorConfig):
     def seed_of(self, split: int) -> int:
         """Seed of initialisation, training and chains on one split, so that splits are independent repetitions."""
         return self.seed if split == 0 else int(np.random.SeedSequence([self.seed, split]).generate_state(1)[0] >> 1)
+
+    def no_e_values(self) -> str | None:
+        """Why E-values of draws against the warm start would say nothing of this run; None where they do."""
+        if isinstance(self.method, NOT_CHAINS):
+            return f"E-values are for Markov chains, and method.kind '{self.method.kind}' has none"
+        if self.warmstart is None:
+            return "E-values compare chains with their warm starts: the section warmstart is needed"
+        if self.split.validation == 0 or self.split.validation_in_likelihood:
+            return (
+                "E-values need validation rows that the posterior is not conditioned on: set split.validation above 0 "
+                "and split.validation_in_likelihood: false"
+            )
+        if self.likelihood.kind == "learned_noise":
+            return (
+                "E-values compare predictive densities, and a warm start has not learned the noise of likelihood.kind "
+                "'learned_noise': use 'heteroscedastic' or 'gaussian'"
+            )
+        return None
 
     @property
     def e_value_level(self) -> float:

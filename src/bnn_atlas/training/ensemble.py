@@ -1,7 +1,8 @@
 """Deep ensembles: networks optimised from different initialisations, each stopped early on validation rows.
 
 Warm starts of the chains as in Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR): AdamW on the mean negative
-log-likelihood; the prior plays no part.
+log-likelihood; the prior plays no part. A member stops after `patience` epochs without a new best validation loss; the
+published code stops when that many losses are no better than the one before them, which can come earlier.
 """
 
 import logging
