@@ -50,6 +50,7 @@ def shown_runs(study, figure):
             "label": labels[run.name],
             "point": run.point,
             "dataset": run.config.dataset,
+            "dataset_title": ATLAS.datasets[run.config.dataset].title or run.config.dataset.replace("_", " "),
             "task": ATLAS.datasets[run.config.dataset].task,
             "model": run.config.model.label,
             "hidden": list(getattr(run.config.model, "hidden", ())),

@@ -267,6 +267,8 @@ class PublishedScaling(Model):
 class DatasetEntry(Model):
     """One data set: what is predicted, from which files, and what shape the prepared array must have."""
 
+    title: str | None = None
+    """Name in figures; null takes the set's own, with spaces for underscores."""
     task: Literal["regression", "classification"]
     kind: Kind = "table"
     target: str

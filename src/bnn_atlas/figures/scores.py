@@ -59,7 +59,19 @@ def read_scores(shown: Sequence[Shown]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-FIELDS = ("run", "entry", "dataset", "task", "model", "hidden", "method", "likelihood", "prior_sd", "split")
+FIELDS = (
+    "run",
+    "entry",
+    "dataset",
+    "dataset_title",
+    "task",
+    "model",
+    "hidden",
+    "method",
+    "likelihood",
+    "prior_sd",
+    "split",
+)
 """Fields of `Shown` that go with a score."""
 
 

@@ -20,6 +20,8 @@ class Shown(NamedTuple):
     point: dict[str, Any]
     """Field of the entry's grid -> value of this run, such as `prior.scale` -> 0.5."""
     dataset: str
+    dataset_title: str
+    """Name of the data set in figures."""
     task: str
     """`regression` or `classification`."""
     model: str

@@ -108,9 +108,9 @@ def _row_names(scores: pd.DataFrame) -> list[str]:
     """The data set of each score, with what differs between the settings of one data set."""
     names = []
     several = {field: scores.groupby("dataset")[field].transform("nunique").to_numpy() > 1 for field in SETTING}
-    settings = zip(*(scores[name] for name in ("dataset", "model", "hidden", "likelihood")), strict=True)
-    for i, (dataset, model, hidden, likelihood) in enumerate(settings):
-        parts = [str(dataset)]
+    settings = zip(*(scores[name] for name in ("dataset_title", "model", "hidden", "likelihood")), strict=True)
+    for i, (title, model, hidden, likelihood) in enumerate(settings):
+        parts = [str(title)]
         if several["model"][i]:
             parts.append("×".join(map(str, hidden)) if hidden else str(model))
         if several["likelihood"][i]:

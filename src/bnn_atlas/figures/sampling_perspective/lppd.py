@@ -36,8 +36,9 @@ def cumulative_lppd(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     files = list(dict.fromkeys(run.files["table"] for run in shown))
     frame = pd.concat([read_table(file) for file in files], ignore_index=True)
     curves = lppd_curves(frame, {run.run: run.label for run in shown}, ", ".join(map(str, files)))
+    titles = {run.dataset: run.dataset_title for run in shown}
     with style.context():
-        figure = _lppd_figure(curves, {run.dataset for run in shown if run.task == "classification"})
+        figure = _lppd_figure(curves, {run.dataset for run in shown if run.task == "classification"}, titles)
         style.save(figure, curves, outputs, provenance)
 
 
@@ -86,7 +87,7 @@ def lppd_curves(frame: pd.DataFrame, labels: Mapping[str, str] | None, source: s
     return curves[["dataset", "label", "method", "over", "count", "mean", "sd", "repetitions"]].reset_index(drop=True)
 
 
-def _lppd_figure(curves: pd.DataFrame, classification: Collection[str]) -> Figure:
+def _lppd_figure(curves: pd.DataFrame, classification: Collection[str], titles: Mapping[str, str]) -> Figure:
     datasets = list(dict.fromkeys(curves["dataset"]))
     overs = [over for over in AXES if over in set(curves["over"])]
     columns = min(len(datasets), MAX_COLUMNS)
@@ -107,7 +108,7 @@ def _lppd_figure(curves: pd.DataFrame, classification: Collection[str]) -> Figur
             if column == 0 or (datasets[place - 1] in classification) != (dataset in classification):
                 ax.set_ylabel(f"LPPD per test row{unit}")
             if i == 0:
-                ax.set_title(dataset)
+                ax.set_title(titles[dataset])
     for ax in axes.flat:
         ax.set_visible(ax.has_data())
     if legend:

@@ -44,7 +44,8 @@ def prior_depth(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     """
     table = prior_depth_table(shown)
     with style.context():
-        style.save(_prior_depth_figure(table), table, outputs, provenance)
+        titles = {run.dataset: run.dataset_title for run in shown}
+        style.save(_prior_depth_figure(table, titles), table, outputs, provenance)
 
 
 def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -80,7 +81,7 @@ def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
     return joined[[*keys, "mean", "sd", "low", "high", "repetitions"]].reset_index(drop=True)
 
 
-def _prior_depth_figure(table: pd.DataFrame) -> Figure:
+def _prior_depth_figure(table: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
     datasets = list(dict.fromkeys(table["dataset"]))
     columns = min(len(datasets), MAX_COLUMNS)
     blocks = math.ceil(len(datasets) / columns)
@@ -108,7 +109,7 @@ def _prior_depth_figure(table: pd.DataFrame) -> Figure:
         # Empty lines keep a data set's name above the remarks of its panel, and the names of a row level.
         depth = max(len(ax.get_title(loc="right").splitlines()) for ax in heads)
         for ax, dataset in zip(heads, datasets[block * columns :], strict=False):
-            ax.set_title(str(dataset) + "\n " * depth)
+            ax.set_title(titles[str(dataset)] + "\n " * depth)
     style.legend_below(figure, _legend(table, looks))
     return figure
 

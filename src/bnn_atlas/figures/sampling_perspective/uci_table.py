@@ -53,7 +53,8 @@ def uci_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provena
         for metric, score in SCORES.items()
         if len(part := numbers[numbers["metric"] == metric])
     ]
-    header = ["method", *map(escape, datasets), "mean rank"]
+    titles = {one.dataset: one.dataset_title for one in shown}
+    header = ["method", *(escape(titles[dataset]) for dataset in datasets), "mean rank"]
     write_latex(header, blocks, _notes(numbers, shown), numbers, outputs, provenance)
 
 
