@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from bnn_atlas.config.base import ConfigError, read_yaml
+from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.schema import MODELS, schema, write_schemas
 from bnn_atlas.config.settings import load_atlas
 from tests.config.folders import REPOSITORY
@@ -157,3 +158,12 @@ def test_claims_say_where_their_limits_come_from_and_name_a_figure() -> None:
             wide = c.relation == "equals" and c.than is None and "bde" not in c.section
             assert ("different test rows" in c.basis) == wide, name
             assert c.relation != "greater_than" or c.metric != "lppd_cumulative_chains", f"{name}: it cannot fail"
+
+
+def test_what_is_only_said_of_a_data_set_is_no_matter_of_its_jobs() -> None:
+    """So that a better note makes nothing again."""
+    entry = load_registry(CONFIG / "datasets.yaml")["airfoil"]
+    said = entry.model_copy(update={"title": "Airfoil", "note": "Noise of airfoils.", "licence": "none"})
+    assert said.recipe == entry.recipe
+    assert DatasetEntry.model_validate(entry.recipe).files == entry.files
+    assert entry.model_copy(update={"rows": 7}).recipe != entry.recipe

@@ -16,7 +16,7 @@ rule download:
         mem_mb=1000,
         runtime=60,
     params:
-        entry=lambda w: ATLAS.datasets[w.dataset].model_dump(mode="json"),
+        entry=lambda w: ATLAS.datasets[w.dataset].recipe,
     script:
         "../scripts/download.py"
 
@@ -37,7 +37,7 @@ rule prepare:
         mem_mb=2000,
         runtime=20,
     params:
-        entry=lambda w: ATLAS.datasets[w.dataset].model_dump(mode="json"),
+        entry=lambda w: ATLAS.datasets[w.dataset].recipe,
     script:
         "../scripts/prepare.py"
 

@@ -313,6 +313,11 @@ class DatasetEntry(Model):
         self._check_generator()
         return self
 
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What jobs need of the entry, in plain values: all but what is only said of it."""
+        return self.model_copy(update={"title": None, "licence": "", "note": ""}).model_dump(mode="json")
+
     def _check_columns(self, readers: list[Any]) -> None:
         """Readers fit the kind, and those of tables agree with each other and with the target."""
         wrong = [reader.format for reader in readers if not isinstance(reader, KINDS[self.kind])]
