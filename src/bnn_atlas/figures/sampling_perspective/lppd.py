@@ -145,11 +145,10 @@ def _lppd_panel(ax: Axes, part: pd.DataFrame, over: str, looks: Mapping[str, sty
         few = len(x) <= 12
         ax.plot(x, mean, color=line.colour, linestyle=line.dash, marker="o" if few else "", markersize=2.5)
     if part["label"].nunique() == 1 and np.isfinite(mean[-1]):
-        below = mean[-1] > np.nanmedian(mean)
         text = f"{mean[-1]:.3f}".replace("-", "\N{MINUS SIGN}")
         ax.annotate(
-            text, (x[-1], mean[-1]), xytext=(0, -6 if below else 6), textcoords="offset points",
-            ha="right", va="top" if below else "bottom", fontsize=7,
+            text, (x[-1], mean[-1]), xytext=(5, 0), textcoords="offset points", ha="left", va="center", fontsize=7,
+            annotation_clip=False,
         )  # fmt: skip
     if infinite:
         ax.text(0.98, 0.04, f"not finite at {', '.join(dict.fromkeys(infinite))}", transform=ax.transAxes, ha="right",
