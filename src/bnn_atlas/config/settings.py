@@ -16,7 +16,7 @@ class Settings(Model):
     """config/config.yaml."""
 
     scale: Scale = "demo"
-    """`demo` (bundled data, minutes), `laptop` (the papers' data, about an hour a study) or `paper`."""
+    """`demo` (bundled data, minutes), `laptop` (the papers' data, one to three hours a study) or `paper`."""
     studies: tuple[str, ...] = ("sampling_perspective",)
     results: str = "results"
     """Folder for everything that is made, relative to the repository."""

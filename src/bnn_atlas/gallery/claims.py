@@ -34,7 +34,9 @@ def claim_cells(row: pd.Series, figures: Collection[str]) -> dict[str, str]:
     `paper` and `ours` of a claim about the difference of two values are the differences, and say so.
     """
     compares = bool(row["compares"])
-    value, sd = (row["difference"], row["difference_sd"]) if compares else (row["value"], row["sd"])
+    value, spread = (row["difference"], row["difference_sd"]) if compares else (row["value"], row["sd"])
+    if row["repetitions"] == 1 and not compares:
+        spread = row["standard_error"]
     given = {name: None if pd.isna(row[name]) else float(row[name]) for name in ("paper_value", "tolerance", "bound")}
     known = row["verdict"] != str(Verdict.NOT_RUN)
     cells = {
@@ -42,7 +44,7 @@ def claim_cells(row: pd.Series, figures: Collection[str]) -> dict[str, str]:
         "section": row["section"] + (f", [figure](#{row['figure']})" if row["figure"] in figures else ""),
         "paper": _value(given["paper_value"], None, compares, max(4, decimals(given["paper_value"]))),
         "limit": limit_text(row["relation"], given["tolerance"], given["bound"], compares),
-        "ours": _value(value, sd, compares),
+        "ours": _value(value, spread, compares),
         "reduced": _reduced(row["reductions"]) if known else "",
         "verdict": row["verdict"] + (f": {row['reason']}" if row["reason"] else ""),
     }
