@@ -29,5 +29,7 @@ def test_runs_are_listed_with_grid_and_settings(tmp_path: Path) -> None:
     assert found["chains"].tolist() == [2, 2, 3]
     assert found["method.kind"].tolist() == ["mclmc", "mclmc", "hmc"]
     assert found["method.step_size"].isna().tolist() == [True, True, False]
+    assert found["split.test"].tolist() == [0.2] * 3
+    assert found["split.validation_in_likelihood"].tolist() == [True] * 3
     assert found["reductions"].tolist()[:2] == ["chains: 4 -> 2"] * 2
     assert found["model"].tolist() == ["mlp 4x4 relu"] * 3

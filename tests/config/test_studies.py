@@ -67,6 +67,19 @@ def test_grid_runs_in_product_order_with_readable_names(tmp_path: Path) -> None:
     assert study.runs == load(tmp_path, grid=grid).runs
 
 
+def test_fields_that_end_alike_keep_their_whole_names(tmp_path: Path) -> None:
+    study = load(tmp_path, grid={"seed": [0, 1], "split.seed": [2], "likelihood.sigma": [0.5]})
+    assert list(study.runs) == ["one-seed0-split.seed2-sigma0.5", "one-seed1-split.seed2-sigma0.5"]
+
+
+def test_a_scale_may_set_what_some_choice_of_the_grid_leaves_open(tmp_path: Path) -> None:
+    prior = {"kind": "normal", "scale": 1.0}
+    grid = {"prior": [{"kind": "normal"}, {"kind": "laplace", "scale": 2.0}]}
+    scales = {"laptop": {"prior": {"scale": 0.5}}}
+    study = load(tmp_path, scale="laptop", prior=prior, grid=grid, scales=scales)
+    assert [getattr(run.config.prior, "scale", None) for run in study.runs.values()] == [0.5, 2.0]
+
+
 def test_grid_over_sections_and_over_nothing_else(tmp_path: Path) -> None:
     priors = [
         {"kind": "standard_normal"},

@@ -10,7 +10,7 @@ def shown(run: str = "mile", files: dict[str, Path] | None = None, **changes: An
     """A regression by MILE with two hidden layers, apart from `changes`."""
     common: dict[str, Any] = {
         "run": run, "entry": run, "label": run, "point": {}, "dataset": "airfoil",
-        "dataset_title": changes.get("dataset", "airfoil"), "task": "regression",
+        "dataset_title": changes.get("dataset", "airfoil").capitalize(), "task": "regression",
         "model": "mlp 16x16 relu", "hidden": (16, 16), "method": "mclmc", "likelihood": "learned_noise",
         "prior_sd": 1.0, "split": 0, "chains": 10,
     }  # fmt: skip

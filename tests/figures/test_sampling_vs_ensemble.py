@@ -45,7 +45,7 @@ def test_files_hold_runs_and_means(outputs: Outputs, provenance: Provenance, tmp
     assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
     assert read_provenance(outputs("a").pdf) == provenance
     table = pd.read_csv(outputs("a").csv)
-    means = table[(table["kind"] == "mean") & (table["row"] == "energy") & (table["metric"] == "lppd")]
+    means = table[(table["kind"] == "mean") & (table["row"] == "Energy") & (table["metric"] == "lppd")]
     assert list(means["method"]) == ["mclmc", "deep_ensemble"]
     np.testing.assert_allclose(means["value"], [0.52, 0.22])
     np.testing.assert_allclose(means["sd"], 0.02)
@@ -58,7 +58,7 @@ def test_settings_of_one_data_set_are_rows_of_their_own(tmp_path: Path) -> None:
     runs += [scored(tmp_path, "wide", 0.4, 0.1, model="mlp 64x64 relu", hidden=(64, 64), likelihood="heteroscedastic")]
     runs += [scored(tmp_path, "same", 0.4, 0.1, likelihood="learned_noise")]
     assert list(comparison_table(runs)[1]["row"].unique()) == [
-        "airfoil\n16×16, noise per row", "energy", "airfoil\n64×64, noise per row", "airfoil\n16×16, one noise level",
+        "Airfoil\n16×16, noise per row", "Energy", "Airfoil\n64×64, noise per row", "Airfoil\n16×16, one noise level",
     ]  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_gaps_and_wild_values_are_shown(outputs: Outputs, provenance: Provenance
                      entry="a-mclmc", point={"seed": 0})  # fmt: skip
     sampling_vs_ensemble(runs, outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
-    means = table[(table["kind"] == "mean") & (table["row"] == "a") & (table["method"] == "mclmc")]
+    means = table[(table["kind"] == "mean") & (table["row"] == "A") & (table["method"] == "mclmc")]
     assert means["value"].iloc[0] == -np.inf
     assert np.isnan(means["value"].iloc[1])
 
@@ -110,7 +110,7 @@ def test_a_small_difference_spreads_over_the_axis_of_its_row(tmp_path: Path) -> 
     runs += [scored(tmp_path, "near-ensemble", 5.001, 0.2001, method="deep_ensemble", **close)]
     figure = _comparison_figure(*comparison_table(runs))
     # Regressions stand first.
-    assert [ax.get_ylabel() for ax in figure.axes[::2]] == ["airfoil", "near", "ionosphere"]
+    assert [ax.get_ylabel() for ax in figure.axes[::2]] == ["Airfoil", "Near", "Ionosphere"]
     low, high = figure.axes[3].get_xlim()
     assert 0.0001 < high - low < 0.0003
 
@@ -127,7 +127,7 @@ def test_runs_of_a_label_share_a_row(tmp_path: Path) -> None:
         "airfoil": [1] * 4,
     }
     unnamed = [one._replace(label=one.run) for one in (*runs, *other)]
-    with pytest.raises(ValueError, match="row 'airfoil' has the runs airfoil-mclmc-0 and scale-mclmc by MCLMC"):
+    with pytest.raises(ValueError, match="row 'Airfoil' has the runs airfoil-mclmc-0 and scale-mclmc by MCLMC"):
         comparison_table(unnamed)
     wider = runs[1]._replace(point={"seed": 1, "prior.scale": 2})
     with pytest.raises(ValueError, match="differ in more than their seeds; give them different labels"):

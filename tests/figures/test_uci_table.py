@@ -106,7 +106,7 @@ def test_a_method_that_lacks_a_data_set_is_not_ranked_there_and_it_is_said(tmp_p
     assert "data sets that a method has a number for: VI over 1 of 2." in text
     assert "VI over" not in written(tmp_path, runs[1:])
     reordered = written(tmp_path, [*runs[:2], run(tmp_path, "VI", "airfoil", 2.0)])
-    assert r"method & airfoil & energy & mean rank \\" in reordered
+    assert r"method & Airfoil & Energy & mean rank \\" in reordered
 
 
 def test_what_is_not_finite_is_shown_and_never_best(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_latex_holds_one_row_per_method_and_its_provenance(tmp_path: Path) -
     assert '"seeds":[7]' in lines[1]
     body = text.partition(r"\begin{tabular}{lrrr}")[2]
     assert body.count(r"\midrule") == 2
-    assert r"method & air\_foil & energy & mean rank \\" in body
+    assert r"method & Air\_foil & Energy & mean rank \\" in body
     assert r"MILE \& co & $\mathbf{1.050} \pm 0.071$ & $\mathbf{1.050} \pm 0.071$ & 1.00 \\" in body
     assert r"Laplace & $0.250 \pm 0.071$ & $0.250 \pm 0.071$ & 2.00 \\" in body
     assert "over 2 seeds and splits" in body

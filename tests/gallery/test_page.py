@@ -15,10 +15,10 @@ from bnn_atlas.gallery.captions import caption
 from bnn_atlas.gallery.page import LARGEST, WIDTH, duration, write_gallery
 from bnn_atlas.gallery.pictures import shrink
 from bnn_atlas.gallery.times import RuleTime, rule_times
-from tests.claims.making import COMPARISON, RUNS, claimed, seeds, table
+from tests.claims.making import COMPARISON, RUNS, claimed, row, seeds, table
 from tests.config.folders import REPOSITORY
 
-STUDY = {"name": "small", "title": "A study", "paper": "Nobody, 2000."}
+STUDY = {"name": "small", "title": "A study", "paper": "Nobody, 2000.", "differences": ["Other rows.", "Other noise."]}
 SUMMARY = [
     ("mile", "", "rmse", 0.5, 0.1),
     ("mile", "", "lppd", -1.25, 0.2),
@@ -48,7 +48,10 @@ def inputs(tmp_path: Path) -> dict[str, Any]:
     for name, rows in (("few", 3), ("many", LARGEST // 2)):
         Image.new("RGB", (2 * WIDTH, 1000), "white").save(figures / f"{name}.png")
         (figures / f"{name}.csv").write_text("a\n" + "1\n" * rows)
-    (figures / "uci.csv").write_text("a\n1\n")
+    (figures / "uci.csv").write_text(
+        "metric,method,dataset,mean,sd,mean_rank,best\nlppd,A,airfoil,-1,0.25,1.5,True\nlppd,A,energy,2,,1.5,True\n"
+        "lppd,B,energy,1,0.5,2,False\nrmse,A,airfoil,0.5,0.1,1,True\n"
+    )
     (figures / "uci.tex").write_text("1 & 2")
     (tmp_path / "few.rst").write_text(CAPTION)
     change = {"paper_value": -0.25321, "tolerance": 0.1, "relation": "equals", "than": {"runs": ["ensemble"]}}
@@ -57,9 +60,13 @@ def inputs(tmp_path: Path) -> dict[str, Any]:
         {"bound": 0, **COMPARISON},
         {"figure": "absent", **change},
         {"runs": ["gone"], "statement": "a | b"},
+        {"runs": ["single"], "statement": "a single run"},
         runs={name: plan | {"reductions": REDUCED.get(plan["entry"], [])} for name, plan in RUNS.items()},
     )
-    measured = table(tmp_path, seeds("mile", 0.4, 0.5, 0.6) + seeds("ensemble", 0.7, 0.8, 0.9))
+    measured = table(
+        tmp_path,
+        seeds("mile", 0.4, 0.5, 0.6) + seeds("ensemble", 0.7, 0.8, 0.9) + [row("single", 0.5, standard_error=0.02)],
+    )
     write_claims(tmp_path / "claims.parquet", [judge(name, study, measured) for name in study.claims.claims])
     frame = pd.DataFrame(SUMMARY, columns=["entry", "point", "metric", "mean", "sd"])
     frame.assign(dataset="airfoil", model="mlp", method="mclmc", chains=10, draws=100).to_csv(
@@ -93,7 +100,8 @@ def test_page_and_files(tmp_path: Path, inputs: dict[str, Any]) -> None:
     text = (folder / "README.md").read_text()
     assert text.startswith("# A study\n\nNobody, 2000. Made at scale `laptop` by\n\n```sh\nsnakemake galleries\n```\n")
     assert "in 2 min of jobs (52 s of one core). This page was written on " in text
-    assert "3 reproduced at reduced scale, 1 not run." in text
+    assert "Done otherwise than in the paper, at every scale:\n\n- Other rows.\n- Other noise.\n\n## Claims" in text
+    assert "1 reproduced, 3 reproduced at reduced scale, 1 not run." in text
     rows = [line for line in text.splitlines() if line.startswith(("| The error", "| a "))]
     reduced = "chains 1000 → 10; steps 50 → 5 | reproduced at reduced scale |"
     own = "0.5000 | within 0.25 of it | 0.5000 ± 0.1000 | chains 1000 → 10 | reproduced at reduced scale |"
@@ -106,6 +114,7 @@ def test_page_and_files(tmp_path: Path, inputs: dict[str, Any]) -> None:
     assert rows[3].startswith(
         r"| a \| b | Table 1 | 0.5000 | within 0.25 of it | – |  | not run: scale laptop does not"
     )
+    assert rows[4].split(" | ")[4] == "0.5000 ± 0.0200", "a single run has the error of its row"
     assert pd.read_csv(folder / "claims.csv")["basis"].tolist()[0] == "a quarter"
     assert f"Its {LARGEST // 2:,} plotted numbers (0.3 MB)" in text
     assert "| mile | airfoil | mlp | mclmc | 10 | 100 | 0.5000 ± 0.1000 | −1.2500 ± 0.2000 | 0.8750 |  |" in text
@@ -123,7 +132,12 @@ def test_figures_have_captions_and_their_latex(tmp_path: Path, inputs: dict[str,
         "Numbers: [few.csv](few.csv).\n"
     )
     assert many.startswith(f"many\n\n![many](many.png)\n\nIts {LARGEST // 2:,} plotted numbers")
-    assert uci == "uci\n\nTable in LaTeX: [uci.tex](uci.tex).\nNumbers: [uci.csv](uci.csv).\n\n"
+    assert uci == (
+        "uci\n\n`lppd`:\n\n| method | airfoil | energy | mean rank |\n|---|---|---|---|\n"
+        "| A | −1.000 ± 0.250 | 2.000 | 1.50 |\n| B |  | 1.000 ± 0.500 | 2.00 |\n\n"
+        "`rmse`:\n\n| method | airfoil | energy | mean rank |\n|---|---|---|---|\n| A | 0.500 ± 0.100 |  | 1.00 |\n\n"
+        "Table in LaTeX: [uci.tex](uci.tex).\nNumbers: [uci.csv](uci.csv).\n\n"
+    )
 
 
 @pytest.mark.parametrize("file", sorted((REPOSITORY / "workflow" / "report").glob("*.rst")), ids=lambda file: file.stem)

@@ -17,7 +17,7 @@ rule gallery:
             "src/bnn_atlas/{file}",
             file=[
                 *(f"gallery/{name}" for name in ("page.py", "page.md.j2", "captions.py", "claims.py")),
-                *(f"gallery/{name}" for name in ("pictures.py", "times.py")),
+                *(f"gallery/{name}" for name in ("pictures.py", "tables.py", "times.py")),
                 "claims/page.py",
             ],
         ),
@@ -36,6 +36,7 @@ rule gallery:
             "name": w.study,
             "title": ATLAS.studies[w.study].config.title,
             "paper": ATLAS.studies[w.study].config.paper,
+            "differences": list(ATLAS.studies[w.study].config.differences),
         },
         scale=SCALE,
         command=lambda w: (

@@ -161,7 +161,7 @@ def check_figure(study: Study, figure: str, where: str) -> None:
         )
     for run in runs if "e_values" in rule.inputs else ():
         if why := run.config.no_e_values():
-            raise ConfigError(f"{where}.runs: '{run.name}': {why}; or leave the run out")
+            raise ConfigError(f"{where}.runs: '{run.name}': {why}, or leave the run out")
 
 
 def check_functions(study: Study, figure: str, datasets: Mapping[str, DatasetEntry], where: str) -> None:

@@ -38,8 +38,12 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
     scaled = paper if scale == "paper" else merge(paper, data.get("scales", {}).get(scale, {}))
     where = f"{source}: runs.{entry}"
     full = validated(RunEntry, scaled, where)
-    for field in full.grid if scale != "paper" else ():
-        if _get(data.get("scales", {}).get(scale, {}), field) is not None:
+    overlay = {} if scale == "paper" else data.get("scales", {}).get(scale, {})
+    for field, choices in full.grid.items():
+        without = merge(paper, _without(overlay, field))
+        if _get(overlay, field) is not None and all(
+            merge(scaled, _nested(field, choice)) == merge(without, _nested(field, choice)) for choice in choices
+        ):
             raise ConfigError(
                 f"{where}.scales.{scale}: '{field}' has no effect, since the grid gives its values; set "
                 f"scales.{scale}.grid.{field}"
@@ -106,6 +110,14 @@ def _get(tree: Any, dotted: str) -> Any:
     head, _, rest = dotted.partition(".")
     section = tree.get(head)
     return _get(section, rest) if rest and isinstance(section, Mapping) else None
+
+
+def _without(tree: Mapping[str, Any], dotted: str) -> dict[str, Any]:
+    """`tree` without what stands at a dotted name."""
+    head, _, rest = dotted.partition(".")
+    kept = {key: value for key, value in tree.items() if key != head}
+    section = tree.get(head)
+    return kept | {head: _without(section, rest)} if rest and isinstance(section, Mapping) else kept
 
 
 def _nested(dotted: str, value: Any) -> dict[str, Any]:

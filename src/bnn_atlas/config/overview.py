@@ -5,7 +5,7 @@ from typing import Any
 from bnn_atlas.config.expansion import leaves
 from bnn_atlas.config.studies import Run, Study
 
-SECTIONS = ("likelihood", "prior", "method", "warmstart")
+SECTIONS = ("split", "likelihood", "prior", "method", "warmstart", "stopping")
 """Sections whose settings get a column each."""
 
 
@@ -23,8 +23,6 @@ def _row(run: Run, fields: list[str]) -> dict[str, Any]:
     config = run.config
     settings = {
         "dataset": config.dataset,
-        "split.kind": config.split.kind,
-        "splits": config.split.count,
         "model": config.model.label,
         "temperature": config.temperature,
         "seed": config.seed,

@@ -99,7 +99,7 @@ class RunConfig(PosteriorConfig):
         if self.stopping is None:
             return self
         if why := self.no_e_values():
-            raise ValueError(f"stopping: {why}; or leave stopping out")
+            raise ValueError(f"stopping: {why}, or leave stopping out")
         if self.blocks > 1:
             raise ValueError(
                 f"stopping with {self.blocks} blocks would make the number of draws depend on them: set "
@@ -114,9 +114,9 @@ class RunConfig(PosteriorConfig):
     def no_e_values(self) -> str | None:
         """Why E-values of draws against the warm start would say nothing of this run; None where they do."""
         if isinstance(self.method, NOT_CHAINS):
-            return f"E-values are for Markov chains, and method.kind '{self.method.kind}' has none"
+            return f"E-values are for Markov chains, which method.kind '{self.method.kind}' has not: choose another"
         if self.warmstart is None:
-            return "E-values compare chains with their warm starts: the section warmstart is needed"
+            return "E-values compare chains with their warm starts: give the section warmstart"
         if self.split.validation == 0 or self.split.validation_in_likelihood:
             return (
                 "E-values need validation rows that the posterior is not conditioned on: set split.validation above 0 "
@@ -180,6 +180,8 @@ class StudyConfig(Model):
     title: str
     paper: str
     """Citation."""
+    differences: tuple[str, ...] = ()
+    """What is done otherwise than in the paper at every scale, a sentence each, for readers of results."""
     runs: dict[str, RunEntry]
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
 

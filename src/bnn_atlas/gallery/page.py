@@ -12,6 +12,7 @@ import pandas as pd
 from bnn_atlas.gallery.captions import caption
 from bnn_atlas.gallery.claims import cell, claim_cells, counts, read_claims, with_sd, write_csv
 from bnn_atlas.gallery.pictures import shrink
+from bnn_atlas.gallery.tables import method_tables
 from bnn_atlas.gallery.times import machine, rule_times
 
 WIDTH = 1300
@@ -28,6 +29,7 @@ METRICS = (
     "agreement_*",
     "total_variation_*",
     "rhat_function_max",
+    "divergences",
 )
 """Columns of the table of scores, as patterns; those that the study has."""
 
@@ -50,7 +52,7 @@ def write_gallery(
 
     Args:
         folder: where README.md, the pictures and the CSV files go.
-        study: `name`, `title` and `paper`.
+        study: `name`, `title`, `paper` and `differences` (a sentence each).
         scale: name of the scale.
         command: what makes the results and copies the folder, as a reader would type it.
         figures: the PNG, CSV and LaTeX files of all figures; each CSV has the name of its figure.
@@ -75,6 +77,7 @@ def write_gallery(
     text = _template().render(
         title=study["title"],
         paper=study["paper"].rstrip("."),
+        differences=study["differences"],
         scale=scale,
         command=command,
         machine=machine(),
@@ -114,15 +117,15 @@ def _figures(folder: Path, files: Sequence[str | Path], captions: Mapping[str, s
     shown = []
     by_name = {(Path(file).stem, Path(file).suffix): Path(file) for file in files}
     for name in dict.fromkeys(stem for stem, _ in by_name):
-        figure: dict[str, Any] = dict.fromkeys(("picture", "data", "rows", "megabytes", "latex"), None)
+        figure: dict[str, Any] = dict.fromkeys(("picture", "data", "rows", "megabytes", "latex", "tables"), None)
         figure |= {"name": name, "caption": caption(captions[name]) if name in captions else None}
         if picture := by_name.get((name, ".png")):
             shrink(picture, folder / picture.name, WIDTH)
             figure["picture"] = picture.name
+        data = by_name[name, ".csv"]
         if table := by_name.get((name, ".tex")):
             shutil.copyfile(table, folder / table.name)
-            figure["latex"] = table.name
-        data = by_name[name, ".csv"]
+            figure |= {"latex": table.name, "tables": method_tables(data)}
         if data.stat().st_size <= LARGEST:
             shutil.copyfile(data, folder / data.name)
             figure["data"] = data.name
