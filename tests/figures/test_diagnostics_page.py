@@ -272,6 +272,15 @@ def test_numbers_are_those_of_the_tables(tmp_path: Path) -> None:
     assert (posterior["low"] <= posterior["value"]).all()
 
 
+def test_the_band_over_numbers_of_chains_is_the_spread_over_their_orders(tmp_path: Path) -> None:
+    files = one_draw(tmp_path)
+    numbers, table = numbers_of(files), Run.read(files).table
+    together = numbers[numbers["series"] == "chains together"]
+    spread = table.loc[table["metric"] == "lppd_cumulative_chains_order_sd", "value"].to_numpy()
+    np.testing.assert_allclose(together["high"] - together["value"], spread)
+    assert (spread[:-1] > 0).all()
+
+
 def test_a_step_size_that_changes_is_shown_along_the_draws(tmp_path: Path) -> None:
     sizes = numbers_of(cyclical(tmp_path)).query("panel == 'step size' and chain == 1")
     assert sizes["x"].tolist() == list(range(1, 201))

@@ -12,7 +12,7 @@ from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.sampling_perspective.diversity import functional_diversity
 from bnn_atlas.figures.sampling_perspective.functions import names, read_functions
 from bnn_atlas.figures.sampling_perspective.permuted import permuted_warmstarts
-from bnn_atlas.figures.sampling_perspective.stopping import stopping_rule
+from bnn_atlas.figures.sampling_perspective.stopping import Evidence, _title, stopping_rule
 from bnn_atlas.figures.sampling_perspective.under_over import under_over
 from bnn_atlas.figures.sampling_perspective.wasserstein import wasserstein
 from bnn_atlas.figures.shown import Shown
@@ -228,6 +228,18 @@ def test_evidence_crosses_where_it_first_reaches_the_level(
     assert np.isnan(crossing[4])
     assert (table["alpha"] == 0.01).all()
     assert list(table.loc[table["chain"] == 4, "log_e"]) == [-1.0, -2.0, -3.0, 4.6]
+
+
+@pytest.mark.parametrize(
+    ("second", "title"),
+    [
+        ([5.0, 1.0], "a: 2 of 2 chains reach 100\nat draws 1 to 3 (median 2)\nthe rule ends all chains after draw 3"),
+        ([-1.0, 1.0], "a: 1 of 2 chains reach 100\nat draw 3\nthe rule ends no chain"),
+    ],
+)
+def test_the_title_says_whether_the_rule_ends_the_block(tmp_path: Path, second: list[float], title: str) -> None:
+    run = evidence(tmp_path / "e.parquet", [(0, [0.0, 1.0, 6.0]), (1, second)])
+    assert _title(Evidence.read(run.files["e_values"], "a")) == title
 
 
 def test_evidence_that_is_not_finite_is_kept_and_only_plus_infinity_crosses(

@@ -123,6 +123,19 @@ def test_page_and_files(tmp_path: Path, inputs: dict[str, Any]) -> None:
     assert "| figures | 1 | 0.1 | 0.0 |" in text
 
 
+def test_a_large_summary_is_left_out_and_the_page_says_where_it_is(tmp_path: Path, inputs: dict[str, Any]) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    write_gallery(small, **inputs)
+    assert "are in [summary.csv](summary.csv)." in (small / "README.md").read_text()
+    row = Path(inputs["summary"]).read_text().splitlines()[-1]
+    with Path(inputs["summary"]).open("a") as file:
+        file.write((row + "\n") * (LARGEST // len(row)))
+    write_gallery(large, **inputs)
+    assert not (large / "summary.csv").exists()
+    text = (large / "README.md").read_text()
+    assert f"rows (0.3 MB) that the command above makes again, in `{inputs['summary']}`" in text
+
+
 def test_figures_have_captions_and_their_latex(tmp_path: Path, inputs: dict[str, Any]) -> None:
     folder = tmp_path / "gallery"
     write_gallery(folder, **inputs)

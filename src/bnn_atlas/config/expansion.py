@@ -39,11 +39,10 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
     where = f"{source}: runs.{entry}"
     full = validated(RunEntry, scaled, where)
     overlay = {} if scale == "paper" else data.get("scales", {}).get(scale, {})
-    for field, choices in full.grid.items():
+    for field in (field for field in full.grid if _get(overlay, field) is not None):
         without = merge(paper, _without(overlay, field))
-        if _get(overlay, field) is not None and all(
-            merge(scaled, _nested(field, choice)) == merge(without, _nested(field, choice)) for choice in choices
-        ):
+        changes = [_nested(field, choice) for choice in full.grid[field]]
+        if all(merge(scaled, change) == merge(without, change) for change in changes):
             raise ConfigError(
                 f"{where}.scales.{scale}: '{field}' has no effect, since the grid gives its values; set "
                 f"scales.{scale}.grid.{field}"

@@ -67,7 +67,6 @@ def write_gallery(
     folder.mkdir(parents=True)
     shutil.copyfile(runs, folder / "runs.csv")
     pooled = pd.read_csv(summary)
-    pooled.to_csv(folder / "summary.csv", index=False, lineterminator="\n", float_format="%.6g")
     names = list(dict.fromkeys(Path(file).stem for file in figures))
     judged = read_claims(study["name"], claims) if claims else pd.DataFrame()
     if claims:
@@ -87,6 +86,8 @@ def write_gallery(
         figures=_figures(folder, figures, {Path(file).stem: file for file in captions}),
         metrics=metrics,
         scores=_scores(pooled, metrics),
+        summary=_copied(Path(summary), folder / "summary.csv"),
+        summary_path=str(summary),
     )
     (folder / "README.md").write_text(text, encoding="utf-8", newline="\n")
 
@@ -117,7 +118,7 @@ def _figures(folder: Path, files: Sequence[str | Path], captions: Mapping[str, s
     shown = []
     by_name = {(Path(file).stem, Path(file).suffix): Path(file) for file in files}
     for name in dict.fromkeys(stem for stem, _ in by_name):
-        figure: dict[str, Any] = dict.fromkeys(("picture", "data", "rows", "megabytes", "latex", "tables"), None)
+        figure: dict[str, Any] = dict.fromkeys(("picture", "latex", "tables"), None)
         figure |= {"name": name, "caption": caption(captions[name]) if name in captions else None}
         if picture := by_name.get((name, ".png")):
             shrink(picture, folder / picture.name, WIDTH)
@@ -126,15 +127,18 @@ def _figures(folder: Path, files: Sequence[str | Path], captions: Mapping[str, s
         if table := by_name.get((name, ".tex")):
             shutil.copyfile(table, folder / table.name)
             figure |= {"latex": table.name, "tables": method_tables(data)}
-        if data.stat().st_size <= LARGEST:
-            shutil.copyfile(data, folder / data.name)
-            figure["data"] = data.name
-        else:
-            with data.open(encoding="utf-8") as lines:
-                figure["rows"] = f"{sum(1 for _ in lines) - 1:,}"
-            figure["megabytes"] = round(data.stat().st_size / 1e6, 1)
-        shown.append(figure)
+        shown.append(figure | {"data": _copied(data, folder / data.name)})
     return shown
+
+
+def _copied(data: Path, destination: Path) -> dict[str, Any]:
+    """Copy a CSV file that is small enough: its name, None for one that is too large, its rows and its megabytes."""
+    size, small = data.stat().st_size, data.stat().st_size <= LARGEST
+    if small:
+        shutil.copyfile(data, destination)
+    with data.open(encoding="utf-8") as lines:
+        rows = sum(1 for _ in lines) - 1
+    return {"file": destination.name if small else None, "rows": f"{rows:,}", "megabytes": round(size / 1e6, 1)}
 
 
 def _scores(pooled: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:

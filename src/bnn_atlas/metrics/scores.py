@@ -63,8 +63,9 @@ def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, order
         total = np.full(n, -np.inf)
         for point, (start, stop) in enumerate(pairwise([0, *counts])):
             total = np.logaddexp(total, logsumexp(log_density_by_chain[order[start:stop]], axis=0))
-            values[ordering, point] = (total - np.log(stop)).mean()
-            rows[point] += (total - np.log(stop)) / orderings
+            density = total - np.log(stop)
+            values[ordering, point] = density.mean()
+            rows[point] += density / orderings
     finite = np.isfinite(values).all(axis=0) & (orderings > 1)
     spread = np.where(counts < chains, np.where(finite, values, 0.0).std(axis=0), 0.0)
     deviation = np.where(finite, spread, np.nan)
@@ -74,12 +75,11 @@ def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, order
 def lppd_over_draws(log_density_by_draw: np.ndarray, counts: np.ndarray) -> Curve:
     """LPPD of the first 1, 2, ... draws of all chains, from the log mean density over chains [S, n]."""
     total = np.full(log_density_by_draw.shape[1], -np.inf)
-    values, errors = np.empty(len(counts)), np.empty(len(counts))
+    rows = np.empty((len(counts), len(total)))
     for point, (start, stop) in enumerate(pairwise([0, *counts])):
         total = np.logaddexp(total, logsumexp(log_density_by_draw[start:stop], axis=0))
-        values[point] = (total - np.log(stop)).mean()
-        errors[point] = _errors((total - np.log(stop))[None])[0]
-    return Curve(counts, values, errors, np.full(len(counts), np.nan))
+        rows[point] = total - np.log(stop)
+    return Curve(counts, rows.mean(axis=1), _errors(rows), np.full(len(counts), np.nan))
 
 
 def rmse(mean: np.ndarray, y: np.ndarray) -> float:

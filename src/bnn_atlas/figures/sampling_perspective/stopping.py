@@ -199,12 +199,12 @@ def _title(one: Evidence) -> str:
     level = 1 / one.alpha
     enough = style.thousands(level) if level >= 1000 else f"{level:.3g}"
     text = f"{one.name}: {len(stops)} of {len(one.chains)} chains reach {enough}"
-    end = "the rule ends no chain" if len(stops) < len(one.chains) else f"the rule ends all after draw {max(stops):,}"
     if not stops:
-        return f"{text};\n{end}"
+        return f"{text}\n \nthe rule ends no chain"
     low, high = min(stops), max(stops)
     where = f"draw {low:,}" if low == high else f"draws {low:,} to {high:,} (median {np.median(stops):,.4g})"
-    return f"{text}\nat {where}; {end}"
+    end = "ends no chain" if len(stops) < len(one.chains) else f"ends all chains after draw {high:,}"
+    return f"{text}\nat {where}\nthe rule {end}"
 
 
 def _table(one: Evidence, parts: dict[int, pd.DataFrame]) -> pd.DataFrame:
