@@ -127,7 +127,7 @@ def test_runs_of_a_label_share_a_row(tmp_path: Path) -> None:
         "airfoil": [1] * 4,
     }
     unnamed = [one._replace(label=one.run) for one in (*runs, *other)]
-    with pytest.raises(ValueError, match="row 'Airfoil' has the runs airfoil-mclmc-0 and scale-mclmc by MCLMC"):
+    with pytest.raises(ValueError, match="row 'Airfoil' by MCLMC has the runs 'airfoil-mclmc-0' and 'scale-mclmc'"):
         comparison_table(unnamed)
     wider = runs[1]._replace(point={"seed": 1, "prior.scale": 2})
     with pytest.raises(ValueError, match="differ in more than their seeds; give them different labels"):

@@ -1,4 +1,4 @@
-"""Whether the data sets of the registry have what the runs and figures of a study ask of them."""
+"""Whether the runs and figures of a study fit the data sets of the registry, and each other."""
 
 from collections.abc import Mapping
 from typing import get_args

@@ -35,24 +35,18 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
     if not re.fullmatch(NAME, entry):
         raise ConfigError(f"{source}: runs.{entry}: a name is made of letters, digits, '_', '.', '-'")
     paper = {key: value for key, value in data.items() if key != "scales"}
-    scaled = paper if scale == "paper" else merge(paper, data.get("scales", {}).get(scale, {}))
+    overlay = data.get("scales", {}).get(scale, {})
+    scaled = merge(paper, overlay)
     where = f"{source}: runs.{entry}"
     full = validated(RunEntry, scaled, where)
-    overlay = {} if scale == "paper" else data.get("scales", {}).get(scale, {})
-    for field in (field for field in full.grid if _get(overlay, field) is not None):
-        without = merge(paper, _without(overlay, field))
-        changes = [_nested(field, choice) for choice in full.grid[field]]
-        if all(merge(scaled, change) == merge(without, change) for change in changes):
+    reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
+    for field, choices in full.grid.items():
+        _check_choices(choices, f"{where}.grid.{field}")
+        if _get(overlay, field) is not None and not _has_effect(paper, overlay, field, choices):
             raise ConfigError(
                 f"{where}.scales.{scale}: '{field}' has no effect, since the grid gives its values; set "
                 f"scales.{scale}.grid.{field}"
             )
-    reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
-    for field, choices in full.grid.items():
-        if not choices:
-            raise ConfigError(f"{where}.grid.{field}: an empty list gives no run")
-        if twice := [value for i, value in enumerate(choices) if value in choices[:i]]:
-            raise ConfigError(f"{where}.grid.{field}: {json.dumps(twice[0])} stands twice; remove one")
     runs = []
     for values in itertools.product(*full.grid.values()):
         point = {key: value for key, value in scaled.items() if key != "grid"}
@@ -65,6 +59,21 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
         config = validated(RunConfig, point, f"{where} (grid {at})" if at else where)
         runs.append(Run(study, name, entry, scale, dict(zip(full.grid, values, strict=True)), config, reductions))
     return runs
+
+
+def _check_choices(choices: list[Any], where: str) -> None:
+    """Refuse a list of a grid that gives no run, or the same one twice."""
+    if not choices:
+        raise ConfigError(f"{where}: an empty list gives no run")
+    if twice := [value for i, value in enumerate(choices) if value in choices[:i]]:
+        raise ConfigError(f"{where}: {json.dumps(twice[0])} stands twice; remove one")
+
+
+def _has_effect(paper: Mapping[str, Any], overlay: Mapping[str, Any], field: str, choices: list[Any]) -> bool:
+    """Whether what an overlay sets at a field of the grid is still there beside some choice of the grid."""
+    scaled, without = merge(paper, overlay), merge(paper, _without(overlay, field))
+    changes = [_nested(field, choice) for choice in choices]
+    return any(merge(scaled, change) != merge(without, change) for change in changes)
 
 
 def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """What a figure shows: runs, each with the files that were made for the figure."""
 
+import json
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.summary import REPETITION
 from bnn_atlas.provenance import Provenance
 
 
@@ -35,6 +37,20 @@ class Shown(NamedTuple):
     chains: int
     files: dict[str, Path]
     """Name of an input of the figure -> file."""
+
+
+def check_repetitions(shown: Sequence[Shown], names: Sequence[str]) -> None:
+    """Refuse to average over anything but seeds and splits; `names` says of each run into what it is averaged."""
+    seen: dict[str, tuple[str, str]] = {}
+    for one, name in zip(shown, names, strict=True):
+        fixed = {field: value for field, value in one.point.items() if field not in REPETITION}
+        setting = json.dumps([one.entry, one.model, one.likelihood, fixed], sort_keys=True)
+        run, known = seen.setdefault(name, (one.run, setting))
+        if known != setting:
+            raise ValueError(
+                f"{name} has the runs '{run}' and '{one.run}', which differ in more than their seeds; give them "
+                "different labels"
+            )
 
 
 FigureFunction = Callable[[Sequence[Shown], FigureOutputs, Provenance], None]

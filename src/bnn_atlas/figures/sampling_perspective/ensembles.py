@@ -1,6 +1,5 @@
 """Sampled posteriors beside the deep ensembles that they were started from."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,9 +24,8 @@ from bnn_atlas.figures.scores import (
     robust_limits,
     score_text,
 )
-from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.summary import REPETITION
 from bnn_atlas.provenance import Provenance
 
 SETTING = ("model", "likelihood")
@@ -77,7 +75,8 @@ def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame
     scores["row"] = [
         labels.get(run, name) for run, name in zip(scores["run"], _row_names(scores), strict=True)
     ]  # fmt: skip
-    _check_repetitions(shown, dict(zip(scores["run"], scores["row"], strict=True)))
+    rows = dict(zip(scores["run"], scores["row"], strict=True))
+    check_repetitions(shown, [f"the row '{rows[one.run]}' by {method_name(one.method)}" for one in shown])
     keys = ["row", "task", "metric", "method"]
     groups = scores.groupby(keys, sort=False)
     means = groups["value"].apply(over_repetitions).unstack().reset_index()
@@ -88,20 +87,6 @@ def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame
         scores[[*keys, "run", "split", "value", "standard_error"]],
         means[[*keys, "value", "sd", "standard_error", "repetitions"]],
     )
-
-
-def _check_repetitions(shown: Sequence[Shown], rows: Mapping[str, str]) -> None:
-    """Refuse to average over anything but seeds and splits."""
-    seen: dict[tuple[str, str], tuple[str, str]] = {}
-    for one in shown:
-        fixed = {field: value for field, value in one.point.items() if field not in REPETITION}
-        setting = json.dumps([one.entry, fixed], sort_keys=True)
-        run, known = seen.setdefault((rows[one.run], one.method), (one.run, setting))
-        if known != setting:
-            raise ValueError(
-                f"the row '{rows[one.run]}' has the runs {run} and {one.run} by {method_name(one.method)}, which "
-                "differ in more than their seeds; give them different labels"
-            )
 
 
 def _row_names(scores: pd.DataFrame) -> list[str]:

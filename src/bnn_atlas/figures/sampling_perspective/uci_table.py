@@ -1,6 +1,5 @@
 """Methods against data sets: LPPD and RMSE, and the methods' mean ranks."""
 
-import json
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,8 +9,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
-from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.summary import REPETITION
+from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.tables import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -66,7 +64,7 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     the `ranked_datasets` that the method has. Raises ValueError where a run lacks a metric, and where a method has runs
     on a data set that differ in more than their seeds.
     """
-    _check_repetitions(shown)
+    check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
     found = pd.DataFrame([row for one in shown for row in _values(one)])
     if not found["mistaken"].any():
         found = found[found["metric"] != PUBLISHED]
@@ -112,20 +110,6 @@ def _pooled(values: np.ndarray) -> dict[str, float | int]:
         mean = float(values.mean())
     sd = float(values.std(ddof=1)) if len(values) > 1 and math.isfinite(mean) else math.nan
     return {"repetitions": len(values), "mean": mean, "sd": sd}
-
-
-def _check_repetitions(shown: Sequence[Shown]) -> None:
-    """Refuse to average over anything but seeds and splits."""
-    seen: dict[tuple[str, str], tuple[str, str]] = {}
-    for one in shown:
-        fixed = {field: value for field, value in one.point.items() if field not in REPETITION}
-        setting = json.dumps([one.entry, one.model, one.likelihood, fixed], sort_keys=True)
-        run, known = seen.setdefault((one.label, one.dataset), (one.run, setting))
-        if known != setting:
-            raise ValueError(
-                f"'{one.label}' on '{one.dataset}' has the runs '{run}' and '{one.run}', which differ in more than "
-                "their seeds; give them different labels"
-            )
 
 
 def _rows(part: pd.DataFrame, datasets: Sequence[str]) -> list[list[str]]:
