@@ -132,13 +132,14 @@ def _figures(folder: Path, files: Sequence[str | Path], captions: Mapping[str, s
 
 
 def _copied(data: Path, destination: Path) -> dict[str, Any]:
-    """Copy a CSV file that is small enough: its name, None for one that is too large, its rows and its megabytes."""
-    size, small = data.stat().st_size, data.stat().st_size <= LARGEST
-    if small:
+    """Copy a CSV file that is small enough and give its name; of one that is too large, its rows and megabytes."""
+    size = data.stat().st_size
+    if size <= LARGEST:
         shutil.copyfile(data, destination)
+        return {"file": destination.name}
     with data.open(encoding="utf-8") as lines:
         rows = sum(1 for _ in lines) - 1
-    return {"file": destination.name if small else None, "rows": f"{rows:,}", "megabytes": round(size / 1e6, 1)}
+    return {"file": None, "rows": f"{rows:,}", "megabytes": round(size / 1e6, 1)}
 
 
 def _scores(pooled: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:
