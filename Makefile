@@ -1,5 +1,7 @@
-# Set-up, demo, tests and checks; all of it lives in .venv and results/. After `make setup`: source .venv/bin/activate
-# `make setup DEVICE=gpu` installs the CUDA build of JAX; the environment stays that way until `make setup DEVICE=cpu`.
+# Set-up, demo, tests and checks; everything they make is in .venv and results/.
+# After `make setup`: source .venv/bin/activate
+# `make setup DEVICE=gpu` installs the CUDA build of JAX, and `make setup PYTHON=python3.13` uses that interpreter. The
+# environment keeps both until another `make setup` names something else.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,18 +15,23 @@ SCRIPTS := .ci/run $(wildcard envs/*.sh tests/slurm/*.sh)
 DEVICE ?= $(or $(shell cat $(VENV)/device 2>/dev/null),cpu)
 LOCK := requirements$(if $(filter gpu,$(DEVICE)),-gpu).lock
 
-# An environment is good for one lock file and one place, since its programs know their path.
-KEY := $(shell (echo "$(CURDIR)"; cat $(LOCK) envs/uv.txt envs/setup.sh) | sha256sum | cut -c1-16)
+# The interpreter that was asked for; empty lets envs/setup.sh choose one.
+PYTHON ?= $(shell cat $(VENV)/python 2>/dev/null)
+
+# An environment is valid for one lock file, one interpreter and one place, since its programs contain their path.
+KEY := $(shell (echo "$(CURDIR) $(PYTHON)"; cat $(LOCK) envs/uv.txt envs/setup.sh) | sha256sum | cut -c1-16)
 STAMP := $(VENV)/set-up-$(KEY)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup demo test lint lock schema clean
+.PHONY: setup demo test lint lock schema picture clean
 
+# The compiled gradient is built again when its sources have changed; without a compiler, this says what is lost.
 setup: $(STAMP)
+	@python -m bnn_atlas.native.build || true
 
 $(STAMP):
-	envs/setup.sh $(VENV) $(DEVICE)
+	envs/setup.sh $(strip $(VENV) $(DEVICE) $(PYTHON))
 	touch $@
 
 demo: setup
@@ -42,16 +49,26 @@ lint: setup
 	for script in $(SCRIPTS); do bash -n $$script; done
 	if command -v shellcheck; then shellcheck --external-sources $(SCRIPTS); fi
 
-# Both locks; the one for GPUs has the same versions and the CUDA packages. Newer versions: make lock ARGS=--upgrade
-COMPILE := uv pip compile pyproject.toml --group dev --python-version 3.11 --generate-hashes --no-emit-index-url \
-  --no-header --no-annotate --quiet $(ARGS)
+# One lock for all supported versions of Python, with the same version of a package on each; the lock for GPUs adds the
+# CUDA packages, and that of the peers is for benchmarks/. Newer versions: make lock ARGS=--upgrade
+COMPILE := uv pip compile --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-header --no-annotate --quiet $(ARGS)
+PROJECT := pyproject.toml --group dev --extra arviz --extra workflow
+PEERS := benchmarks/requirements-peers.lock
 lock: setup
-	$(COMPILE) --output-file requirements.lock
-	$(COMPILE) --extra gpu --constraint requirements.lock --output-file requirements-gpu.lock
-	! grep -nE '://|^-| @ ' requirements.lock requirements-gpu.lock
+	$(COMPILE) $(PROJECT) --output-file requirements.lock
+	$(COMPILE) $(PROJECT) --extra gpu --constraint requirements.lock --output-file requirements-gpu.lock
+	$(COMPILE) --group peers --output-file $(PEERS)
+	! grep -nE '://|^-| @ ' requirements.lock requirements-gpu.lock $(PEERS)
 
 schema: setup
 	python -m bnn_atlas.config.schema
+	python -m bnn_atlas.config.metrics
+
+# The picture of the README, from the demo.
+picture: setup
+	snakemake --cores $(CORES) sampling_perspective_fireball --config scale=demo
+	python -m bnn_atlas.gallery.front
 
 # Everything but results/.
 clean:

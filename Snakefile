@@ -1,28 +1,35 @@
 # BNN Atlas: four studies of Bayesian-neural-network posteriors, from raw data to the papers' figures.
 import sys
+import time
 
 from snakemake.utils import min_version
 
 sys.path.insert(0, f"{workflow.basedir}/src")
-from bnn_atlas.checks import require_slurm
-from bnn_atlas.relay import relay_sigterm
-from bnn_atlas.scheduling import without_default_limit
+from bnn_atlas.workflow import hooks
+from bnn_atlas.workflow.changes import changes_text
+from bnn_atlas.workflow.farewell import farewell
+from bnn_atlas.workflow.targets import Targets
 
+STARTED = time.monotonic()
 min_version("9.0")
-require_slurm(sys.argv)
-relay_sigterm(sys.argv)
+hooks.install(workflow, sys.argv, kept=("warmstart", "sample", "predict"))
 
 
-configfile: "config/config.yaml"
+report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/settings.smk"
-include: "workflow/rules/common.smk"
-include: "workflow/rules/common_figures.smk"
+
+
+hooks.keep_records(Path(RESULTS) / "records")
+hooks.announce_changes(lambda changed: changes_text(ATLAS, Path(workflow.basedir) / "config" / "studies", changed))
+
+
 include: "workflow/rules/data.smk"
 include: "workflow/rules/warmstart.smk"
 include: "workflow/rules/sample.smk"
 include: "workflow/rules/traces.smk"
+include: "workflow/rules/predict.smk"
 include: "workflow/rules/metrics.smk"
 include: "workflow/rules/diagnostics.smk"
 include: "workflow/rules/figures.smk"
@@ -32,20 +39,29 @@ include: "workflow/rules/gallery.smk"
 
 
 rule all:
+    """Make every table, figure and claims page; at larger scales than demo also the diagnostics pages."""
     default_target: True
     input:
         rules.tables.input,
         rules.claims.output if ATLAS.claims else [],
-        [path for study in ATLAS.studies for path in figures_of(study)],
-        [path for study in ATLAS.studies for path in diagnostics_of(study)],
+        [FIGURES.files(study) for study in ATLAS.studies],
+        [FIGURES.pages(study) for study in ATLAS.studies] if SCALE != "demo" else [],
+    message:
+        "Everything is made"
+
+
+TARGETS = Targets(ATLAS, PATHS, FIGURES)
+hooks.check_targets(workflow, TARGETS.refusal)
+hooks.group_rules(workflow, TARGETS.listed)
 
 
 onstart:
-    without_default_limit(workflow.scheduler)
+    hooks.without_default_limit(workflow.scheduler)
 
 
 onsuccess:
-    targets = workflow.dag_settings.targets
-    missing = [figure for study in ATLAS.studies for figure in figures_without_r(study)]
-    if missing and (not targets or "all" in targets):
-        print(f"Not made: {', '.join(missing)}. {MISSING_R}")
+    print(
+        farewell(
+            ATLAS, PATHS, FIGURES, TARGETS, MISSING_R, hooks.requested_targets(workflow), time.monotonic() - STARTED
+        )
+    )

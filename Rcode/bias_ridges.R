@@ -1,14 +1,15 @@
 # Ridge lines of the marginal densities of biases, and of weights to compare, for two runs; two panels per layer.
+#' @include draw.R kernel.R
 
 # Args:
 #   draws: columns run (factor of two), chain, layer (factor), label (factor in order of the ridges, from the top), role
 #     (bias or weight) and value.
 #   prior_sd: standard deviation of a prior N(0, sd^2), drawn as a ridge of its own; NULL for none.
-#   remark: said below the title.
+#   remark: text below the title.
 bias_ridges <- function(draws, prior_sd = NULL, remark = "") {
   layers <- split(draws, draws$layer, drop = TRUE)
   columns <- min(length(layers), 4)
-  # As many layers as fit beside each other: their biases, below them their weights.
+  # Each row has as many layers as fit: their biases, and below them their weights.
   beside <- split(layers, (seq_along(layers) - 1) %/% columns)
   rows <- do.call(c, unname(lapply(beside, function(some) {
     lapply(c("bias", "weight"), function(role) {
@@ -65,8 +66,8 @@ panel_ridges <- function(part, prior_sd, points = 160) {
   curves
 }
 
-# Where the x axis of a panel begins and ends: each ridge of either run has 98 per cent of its draws between. It is cut
-# at three interquartile ranges beyond the quartiles of each run, whichever is farther out, so that one parameter which
+# Limits of a panel's x axis: each ridge of either run has 98 per cent of its draws between them. They are at most three
+# interquartile ranges beyond the quartiles of a run (of the run where that is farther out), so that one parameter that
 # runs away does not flatten the others.
 panel_window <- function(part) {
   ridges <- split(part$value, list(part$run, part$label), drop = TRUE)
@@ -79,7 +80,7 @@ panel_window <- function(part) {
   c(max(min(ends[1, ]), min(fences[1, ])), min(max(ends[2, ]), max(fences[2, ])))
 }
 
-# A panel of so many ridges, as high as one of `most`: empty space takes the place of those that it lacks.
+# A panel of n ridges, padded with empty space to the height of a panel of `most`.
 padded_panel <- function(curves, ridges, most) {
   if (is.null(curves)) return(patchwork::plot_spacer())
   panel <- ridge_panel(curves)
@@ -106,7 +107,7 @@ ridge_panel <- function(curves) {
       show.legend = FALSE
     ) +
     ggplot2::scale_colour_manual(values = colours, aesthetics = c("colour", "fill")) +
-    # The numbers at the edges stand in the margins.
+    # The numbers at the edges are in the margins.
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(0.08), breaks = scales::breaks_extended(5)) +
     ggplot2::coord_cartesian(clip = "off") +
     ggplot2::scale_y_continuous(breaks = base, labels = labels, expand = ggplot2::expansion(add = c(0.15, 0.1))) +

@@ -2,6 +2,7 @@
 #
 # A figure function takes a data.frame and settings and returns list(plot, data, width, height): what to draw, the
 # numbers that are drawn, and the size in inches. It draws nothing itself.
+#' @include theme.R
 
 draw_figure <- function(figure, data, settings, png, pdf, title, note, fonts) {
   # Measuring text opens a device; this one writes no Rplots.pdf.

@@ -1,14 +1,14 @@
 # Marginal densities of single parameters: each chain's, all chains' together, and the prior.
+#' @include draw.R kernel.R
 
 # Args:
-#   draws: columns run (factor; the runs stand one below the other), chain, label (factor in order of the panels), layer
+#   draws: columns run (factor; the runs are drawn one below the other), chain, label (factor in order of the panels), layer
 #     (factor in order of the rows of panels), value, and prior_sd (standard deviation of a prior N(0, prior_sd^2); NA
 #     for none).
-#   chains_shown: at most so many chains of a run get a line of their own, the first ones; all enter the pooled density.
-#   limit: half-width of the x axis; NULL takes what holds all but 0.2 per cent of the draws of every panel of a run.
-#   remark: said below the title.
-marginal_densities <- function(draws, chains_shown = 50, limit = NULL, remark = "") {
-  runs <- lapply(split(draws, draws$run, drop = TRUE), run_curves, chains_shown = chains_shown, limit = limit)
+#   chains_shown: at most this many chains of a run, the first ones, get a line; all enter the pooled density.
+#   remark: text below the title.
+marginal_densities <- function(draws, chains_shown, remark = "") {
+  runs <- lapply(split(draws, draws$run, drop = TRUE), run_curves, chains_shown = chains_shown)
   curves <- do.call(rbind, runs)
   rownames(curves) <- NULL
   kinds <- c(chain = "one chain", pooled = "all chains", prior = "prior")
@@ -38,12 +38,10 @@ marginal_densities <- function(draws, chains_shown = 50, limit = NULL, remark = 
   list(plot = plot, data = curves, width = text_width, height = height)
 }
 
-# The curves of all panels of a run, with one x axis.
-run_curves <- function(draws, chains_shown, limit) {
+# The curves of all panels of a run, with one x axis that holds all but 0.2 per cent of the draws of every panel.
+run_curves <- function(draws, chains_shown) {
   panels <- split(draws, draws$label, drop = TRUE)
-  if (is.null(limit)) {
-    limit <- max(vapply(panels, function(p) max(abs(stats::quantile(p$value, c(0.001, 0.999)))), 0))
-  }
+  limit <- max(vapply(panels, function(p) max(abs(stats::quantile(p$value, c(0.001, 0.999)))), 0))
   do.call(rbind, lapply(panels, panel_curves, chains_shown = chains_shown, limit = limit))
 }
 

@@ -1,10 +1,11 @@
 # Joint density of the two weights of a hidden unit: a row of panels per width, a column per prior.
+#' @include draw.R
 
 region_shares <- c(0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
 # Args:
 #   draws: columns w1, w2, hidden (units M of the layer) and prior_sd (standard deviation of the prior).
-#   remark: said below the title.
+#   remark: text below the title.
 one_m_one <- function(draws, remark = "") {
   sds <- sort(unique(draws$prior_sd), decreasing = TRUE)
   widths <- sort(unique(draws$hidden))
@@ -80,7 +81,8 @@ bandwidth <- function(x) {
   tryCatch(stats::bw.SJ(x), error = function(e) stats::bw.nrd0(x)) * length(x)^(1 / 30)
 }
 
-# One panel. `many` draws are named where panels differ in them; `key` is the width of a colour in the legend (points).
+# One panel. `many` is the number of draws, given where panels differ in it; `key` is the width of a colour in the legend
+# (points).
 region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost) {
   outside <- sum(pmax(abs(panel$w1), abs(panel$w2)) > limit)
   said <- c(

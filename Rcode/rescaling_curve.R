@@ -1,4 +1,5 @@
 # Prior density that a hidden unit loses when its weights are rescaled by c, and where it loses none.
+#' @include draw.R
 
 # Args:
 #   points: columns kind ("curve", "other zero", "trivial zero"), c and h.

@@ -8,10 +8,10 @@ okabe_ito <- c(
   blue = "#0072B2", vermilion = "#D55E00", purple = "#CC79A7"
 )
 
-# The linewidth of ggplot2 for a line so many points wide.
+# The linewidth of ggplot2 for a line that is this many points wide.
 points_wide <- function(points) points / (ggplot2::.pt * 72 / 96)
 
-# Text broken into lines that fit so many inches at the size of subtitles.
+# Text broken into lines of this width, in inches, at the size of subtitles.
 wrapped <- function(text, inches) paste(strwrap(text, 17 * inches), collapse = "\n")
 
 theme_atlas <- function() {

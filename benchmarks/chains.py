@@ -3,7 +3,7 @@
 All sample the same posterior of a network with four hidden layers and heteroscedastic noise, on random rows, with the
 same step sizes, so that a step has the same gradients for everyone. The table's two parts are the 16-wide network on
 1,202 rows (airfoil's training set) with 1, 10 and 100 chains, and networks of three widths on four numbers of rows.
-Works that the output has already are skipped.
+Works that are already in the output are skipped.
 """
 
 import argparse
@@ -24,7 +24,7 @@ CHAINS = (1, 10, 100)
 WIDTHS = (16, 64, 512)
 ROWS = (300, 1202, 17_000, 60_000)
 MOST_DEVICES = 16
-"""A device for each chain is tried up to so many chains."""
+"""A device for each chain is tried with at most this many chains."""
 CACHE = ROOT / "results" / "benchmark-cache"
 SLOPE_TOLERANCE = 1e-3
 
@@ -36,9 +36,9 @@ class Contestant(NamedTuple):
     method: str
     arrangement: str
     devices: Callable[[int], int]
-    """Chains -> XLA devices; 0 where the arrangement has no place for so many."""
+    """Number of chains -> number of XLA devices; 0 where the arrangement does not suit this many chains."""
     large: bool = False
-    """Runs on the grid of widths and rows too."""
+    """Whether it also runs on the grid of widths and rows."""
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Contestant(NamedTuple):
 
 
 def shared(chains: int) -> int:
-    """Most devices, a core each, that can take equal numbers of chains, if there are two or more."""
+    """The largest number of devices, one per core, that can have equally many chains; 0 if it is below two."""
     return max((count for count in range(2, cores() + 1) if chains % count == 0), default=0)
 
 
@@ -124,22 +124,22 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--rounds", type=int, default=3, help="times that each is measured (default 3; the two largest fewer)"
+        "--rounds", type=int, default=3, help="measurements of each (default 3; fewer of the two largest)"
     )
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a measurement, about (default 1)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a measurement, about (default 1)")
     parser.add_argument(
         "--work",
         nargs=3,
         type=int,
         action="append",
         metavar=("WIDTH", "ROWS", "CHAINS"),
-        help="in place of the table's works; can be given several times",
+        help="instead of the table's works; can be given several times",
     )
-    parser.add_argument("--only", nargs="+", default=[], help="contestants whose name has one of these words")
+    parser.add_argument("--only", nargs="+", default=[], help="only contestants with one of these words in their names")
     parser.add_argument("--depth", type=int, default=4, help="hidden layers (default 4)")
-    parser.add_argument("--call-flop", type=float, default=CALL_FLOP, help="of a call of a loop (default 2e11)")
+    parser.add_argument("--call-flop", type=float, default=CALL_FLOP, help="FLOP of a call of a loop (default 2e11)")
     parser.add_argument("--prepare", action="store_true", help="compile everything into --cache and measure nothing")
-    parser.add_argument("--again", action="store_true", help="measure also what the output has already")
+    parser.add_argument("--again", action="store_true", help="also measure what is already in the output")
     parser.add_argument("--cache", type=Path, default=CACHE, help="compiled programs (default results/benchmark-cache)")
     parser.add_argument("--output", type=Path, help="default: results/chains.csv; nothing with --work or --only")
     options = parser.parse_args()
@@ -170,7 +170,7 @@ def takes_part(contestant: Contestant, work: Work, options: argparse.Namespace) 
 def measure(
     work: Work, entrants: list[Contestant], options: argparse.Namespace, workers: dict[tuple[str, str], Worker]
 ) -> list[dict[str, Any]]:
-    """Rates of all that take part in a work, in turn; each process waits while another computes."""
+    """Rates of all contestants in a work, measured in turn; each process waits while another computes."""
     print(f"\n{work.label}", flush=True)
     place = {entrant.name: worker_of(entrant, work, options.cache, workers) for entrant in entrants}
     for entrant in entrants:
@@ -203,7 +203,7 @@ def rounds_of(work: Work, options: argparse.Namespace) -> int:
 
 
 def expected_seconds(work: Work, options: argparse.Namespace) -> float:
-    """Of one contestant in a work on two cores, with everything compiled beforehand."""
+    """Seconds of one contestant in a work on two cores, with everything compiled in advance."""
     call = 5 * work.flop * work.chains / 3e11 if work.is_heavy else options.seconds
     return 1.5 + call + rounds_of(work, options) * (call + 0.5)
 
@@ -218,7 +218,7 @@ def worker_of(contestant: Contestant, work: Work, cache: Path, workers: dict[tup
 
 
 def check(built: dict[str, Any]) -> None:
-    """All sample the same posterior."""
+    """Check that all sample the same posterior."""
     slopes = {name: ready["slope"] for name, ready in built.items()}
     if max(slopes.values()) > min(slopes.values()) * (1 + SLOPE_TOLERANCE):
         sys.exit(f"these do not sample the same posterior, as the lengths of their gradients show: {slopes}")
@@ -246,7 +246,7 @@ def row(work: Work, contestant: Contestant, repeat: int, rate: float, products: 
 
 def matches(done: pd.DataFrame, work: Work) -> list[bool]:
     key = (work.hidden[0], len(work.hidden), work.rows, work.chains)
-    return [found == key for found in done[["width", "depth", "rows", "chains"]].itertuples(index=False, name=None)]
+    return [row == key for row in done[["width", "depth", "rows", "chains"]].itertuples(index=False, name=None)]
 
 
 def is_done(done: pd.DataFrame, work: Work) -> bool:

@@ -31,7 +31,7 @@ JOBS = {"first": 0, "same": 0, "other data and seed": 1}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=2, help="times that each job runs (default 2)")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of each job (default 2)")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--output", type=Path, default=HERE / "results" / "compile.csv")
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def measure(network: str, method: str, repeat: int) -> list[dict[str, Any]]:
-    """The three jobs, in a cache of their own."""
+    """Run the three jobs, with a cache of their own."""
     rows = []
     with tempfile.TemporaryDirectory() as cache:
         for kind, seed in JOBS.items():
@@ -66,8 +66,8 @@ def measure(network: str, method: str, repeat: int) -> list[dict[str, Any]]:
             done = subprocess.run(
                 command, env=environment(BNN_ATLAS_CACHE=cache), stdout=subprocess.PIPE, text=True, check=True
             )
-            found = json.loads(done.stdout)
-            rows.append({"network": network, "method": method, "job": kind, "repeat": repeat, **found})
+            measured = json.loads(done.stdout)
+            rows.append({"network": network, "method": method, "job": kind, "repeat": repeat, **measured})
             print(
                 "{network}, {method}, {job}: {seconds:.2f} s for {programs} programs, of which {compiled} compiled "
                 "in {compiling_seconds:.2f} s".format(**rows[-1]),
@@ -77,7 +77,7 @@ def measure(network: str, method: str, repeat: int) -> list[dict[str, Any]]:
 
 
 class Compilation:
-    """What JAX reports of tracing, lowering, compiling and loading in this process."""
+    """What JAX reports about tracing, lowering, compiling and loading in this process."""
 
     def __init__(self) -> None:
         from jax import monitoring
@@ -109,7 +109,7 @@ class Compilation:
 
 
 def job(network: str, method: str, seed: int) -> dict[str, Any]:
-    """Sample a few steps; what that took of compilation."""
+    """Sample a few steps; returns what their compilation took."""
     from bnn_atlas.runtime import configure
 
     configure(cores())
@@ -117,10 +117,11 @@ def job(network: str, method: str, seed: int) -> dict[str, Any]:
     from problems import classification, regression
     from work import Work
 
-    from bnn_atlas.config.methods import HMCConfig, MCLMCConfig
-    from bnn_atlas.samplers.hmc import build_hmc
-    from bnn_atlas.samplers.mile import build_mile
-    from bnn_atlas.samplers.run import Block, run_block
+    from bnn_atlas.config.methods.hmc import HMCConfig
+    from bnn_atlas.config.methods.mclmc import MCLMCConfig
+    from bnn_atlas.methods.hmc import build_hmc
+    from bnn_atlas.methods.mclmc.mile import build_mile
+    from bnn_atlas.runner.run import Block, run_block
 
     logging.disable()
     begun = time.perf_counter()
@@ -130,9 +131,10 @@ def job(network: str, method: str, seed: int) -> dict[str, Any]:
         posterior, data, starts = classification((256, 256), 784, 10, 128, cores(), seed)
     if method == "mclmc":
         settings = MCLMCConfig(warmup=100, steps=20, thinning=10, step_size_init=1e-4)
-        sampler = build_mile(settings, posterior.layout.size, temperature=1.0)
+        sampler = build_mile(settings, posterior, data)
     else:
-        sampler = build_hmc(HMCConfig(burn_in=2, steps=2, step_size=1e-4, trajectory_length=2e-4), temperature=1.0)
+        short = HMCConfig(burn_in=2, steps=2, step_size=1e-4, trajectory_length=2e-4)
+        sampler = build_hmc(short, posterior, data)
     with tempfile.TemporaryDirectory() as folder:
         block = Block(starts, np.arange(len(starts)), seed, Path(folder) / "trace.zarr", "benchmark", {})
         run_block(sampler, posterior, data, block, checkpoint_every=100)

@@ -27,16 +27,16 @@ from machine import cores, environment
 from work import Work
 
 if TYPE_CHECKING:
-    from bnn_atlas.samplers.base import Phase
+    from bnn_atlas.methods.base import Phase
 
 HERE = Path(__file__).parent
 HIDDEN, ROWS = (16, 16, 16, 16), 1202
 WARMUP, STEPS, THINNING = 50_000, 10_000, 10
 CALL_FLOP = 2e12
 SIZES = {"cpu": 1024, "gpu": 8192}
-"""Of the matrices that are multiplied."""
+"""Rows and columns of the matrices that are multiplied."""
 SEGMENT_BYTES = 2e9
-"""Most that the kept draws of a segment take on the device."""
+"""Bytes that the kept draws of a segment may take on the device."""
 COMPARED_CHAINS, COMPARED_STEPS = 8, 5
 TOLERANCE = 1e-3
 """Largest difference from a CPU, relative to the largest value; rounding in float32 stays far below it."""
@@ -46,15 +46,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "gpu"), default="gpu")
     parser.add_argument("--chains", nargs="+", type=int, default=[1, 10, 100, 1000, 10_000])
-    parser.add_argument("--rounds", type=int, default=3, help="times that each is measured (default 3)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of a measurement, about (default 2)")
-    parser.add_argument("--call-flop", type=float, default=CALL_FLOP, help="of a call of a loop (default 2e12)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each (default 3)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of a measurement, about (default 2)")
+    parser.add_argument("--call-flop", type=float, default=CALL_FLOP, help="FLOP of a call of a loop (default 2e12)")
     parser.add_argument("--precision", help="of matrix products, as jax_default_matmul_precision; default: JAX's")
-    parser.add_argument("--run-chains", type=int, default=10_000, help="of the run that is estimated (default 10000)")
     parser.add_argument(
-        "--run-part", nargs=2, type=int, default=(5000, 1000), metavar=("WARMUP", "STEPS"), help="that is timed of it"
+        "--run-chains", type=int, default=10_000, help="chains of the run that is estimated (default 10000)"
     )
-    parser.add_argument("--folder", type=Path, help="where there is room for the run's draws (default: TMPDIR)")
+    parser.add_argument(
+        "--run-part",
+        nargs=2,
+        type=int,
+        default=(5000, 1000),
+        metavar=("WARMUP", "STEPS"),
+        help="the part of it that is timed",
+    )
+    parser.add_argument("--folder", type=Path, help="with space for the run's draws (default: TMPDIR)")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder (default results/)")
     parser.add_argument("--part", choices=PARTS, help="do one part in this process and print its rows")
     options = parser.parse_args()
@@ -73,7 +80,7 @@ def main() -> None:
 
 
 def child(part: str, device: str) -> Any:
-    """What a part prints in a process of its own, with this process's other arguments."""
+    """The output of a part, run in a process of its own with the other arguments of this process."""
     command = [sys.executable, *sys.argv, "--part", part, "--device", device]
     done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
@@ -106,12 +113,12 @@ def start(options: argparse.Namespace) -> dict[str, str]:
 
 def compare(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Largest relative differences between the device and a CPU; ends the program where they are not rounding."""
-    found, expected = child("values", options.device), child("reference", "cpu")
+    results, expected = child("values", options.device), child("reference", "cpu")
     rows = []
     for name, values in expected["values"].items():
         reference = np.array(values)
-        difference = float(np.abs(np.array(found["values"][name]) - reference).max() / np.abs(reference).max())
-        rows.append({"value": name, "difference": float(f"{difference:.3g}"), **found["about"]})
+        difference = float(np.abs(np.array(results["values"][name]) - reference).max() / np.abs(reference).max())
+        rows.append({"value": name, "difference": float(f"{difference:.3g}"), **results["about"]})
         print(f"{name}: differs by {difference:.2g} of the largest value", flush=True)
         if not (np.abs(reference).max() > 0 and difference < TOLERANCE):
             sys.exit(f"{name} differs from the CPU's by more than {TOLERANCE:g}: try --precision highest")
@@ -130,12 +137,12 @@ def values(options: argparse.Namespace, batched: bool = True) -> dict[str, Any]:
     work = Work(HIDDEN, ROWS, COMPARED_CHAINS)
     posterior, data, starts = regression(work)
     bind = binder(posterior)
-    samplers = {"MCLMC": mclmc(100, 10, 10, posterior.layout.size), "HMC": hmc(leapfrog_steps=10, step_size=1e-3)}
+    samplers = {"MCLMC": mclmc(100, 10, 10, posterior, data), "HMC": hmc(10, 1e-3, posterior, data)}
 
     def one(data: PosteriorData, theta: jax.Array) -> dict[str, jax.Array]:
         target, key = bind(data), jax.random.key(0)
         evaluation = target.evaluate(theta)
-        found = {"log-likelihood": evaluation.density.log_likelihood, "gradient": evaluation.gradient}
+        results = {"log-likelihood": evaluation.density.log_likelihood, "gradient": evaluation.gradient}
         for name, sampler in samplers.items():
             phase = sampler.phases[-1]
 
@@ -143,12 +150,12 @@ def values(options: argparse.Namespace, batched: bool = True) -> dict[str, Any]:
                 return phase.step(jax.random.fold_in(key, index), index, state, target, phase.settings)[0]
 
             state = jax.lax.fori_loop(0, COMPARED_STEPS, step, sampler.init(key, theta, target))
-            found[f"way of {COMPARED_STEPS} steps of {name}"] = sampler.position(state) - theta
-        return found
+            results[f"way of {COMPARED_STEPS} steps of {name}"] = sampler.position(state) - theta
+        return results
 
     place = Placement(COMPARED_CHAINS, batched=batched)
-    found = place.get(place.map(one)(place.share(data), place.put(starts)))
-    return {"values": {name: value.tolist() for name, value in found.items()}, "about": about}
+    results = place.get(place.map(one)(place.share(data), place.put(starts)))
+    return {"values": {name: value.tolist() for name, value in results.items()}, "about": about}
 
 
 def reference(options: argparse.Namespace) -> dict[str, Any]:
@@ -156,23 +163,23 @@ def reference(options: argparse.Namespace) -> dict[str, Any]:
     return values(options, batched=False)
 
 
-def mclmc(warmup: int, steps: int, thinning: int, dimension: int) -> Any:
-    """MILE, at a step size at which nothing diverges while it is not tuned yet."""
-    from bnn_atlas.config.methods import MCLMCConfig
-    from bnn_atlas.samplers.mile import build_mile
+def mclmc(warmup: int, steps: int, thinning: int, posterior: Any, data: Any) -> Any:
+    """MILE, with a step size at which nothing diverges before it is tuned."""
+    from bnn_atlas.config.methods.mclmc import MCLMCConfig
+    from bnn_atlas.methods.mclmc.mile import build_mile
 
     settings = MCLMCConfig(warmup=warmup, steps=steps, thinning=thinning, step_size_init=0.01)
-    return build_mile(settings, dimension, temperature=1.0)
+    return build_mile(settings, posterior, data)
 
 
-def hmc(leapfrog_steps: int, step_size: float) -> Any:
+def hmc(leapfrog_steps: int, step_size: float, posterior: Any, data: Any) -> Any:
     """Trajectories of fixed length."""
-    from bnn_atlas.config.methods import HMCConfig
-    from bnn_atlas.samplers.hmc import build_hmc
+    from bnn_atlas.config.methods.hmc import HMCConfig
+    from bnn_atlas.methods.hmc import build_hmc
 
     length = (leapfrog_steps - 0.5) * step_size
     settings = HMCConfig(burn_in=0, step_size=step_size, trajectory_length=length, jitter=0.0)
-    return build_hmc(settings, temperature=1.0)
+    return build_hmc(settings, posterior, data)
 
 
 def rates(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -214,7 +221,7 @@ def rates(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def products() -> float:
-    """GFLOP/s of matrix products in float32 on the device, at the precision that the sampler has."""
+    """GFLOP/s of matrix products in float32 on the device, at the precision of the sampler."""
     import jax
 
     size = SIZES[jax.default_backend()]
@@ -230,18 +237,17 @@ def products() -> float:
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Seconds of each stretch of the run, from the time that a part of it takes."""
+    """Seconds of each stretch of the run, estimated from the time that a part of it takes."""
     about = start(options)
     from problems import regression
 
-    from bnn_atlas.samplers import run as runner
+    from bnn_atlas.runner import run as runner
 
     chains = options.run_chains
     posterior, data, starts = regression(Work(HIDDEN, ROWS, chains))
-    size = posterior.layout.size
-    part, whole = (mclmc(*steps, THINNING, size) for steps in (options.run_part, (WARMUP, STEPS)))
+    part, whole = (mclmc(*steps, THINNING, posterior, data) for steps in (options.run_part, (WARMUP, STEPS)))
     shortest = min(phase.steps for phase in part.phases)
-    segment = max(10, min(1000, shortest // 2, int(SEGMENT_BYTES / (4 * size * chains))) // 10 * 10)
+    segment = max(10, min(1000, shortest // 2, int(SEGMENT_BYTES / (4 * posterior.layout.size * chains))) // 10 * 10)
     ends: list[End] = []
     begun = time.perf_counter()
 
@@ -256,38 +262,45 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         block = runner.Block(starts, np.arange(chains), 0, Path(folder) / "trace.zarr", "benchmark", {})
         runner.run_block(part, posterior, data, block, segment)
     rows = []
-    for name, some, all_ in stretches(ends, part.phases, whole.phases):
+    for name, in_part, in_whole in stretches(ends, part.phases, whole.phases):
         rows.append(
-            {"chains": chains, "stretch": name, "part_seconds": round(some, 3), "seconds": round(all_, 2), **about}
+            {
+                "chains": chains,
+                "stretch": name,
+                "part_seconds": round(in_part, 3),
+                "seconds": round(in_whole, 2),
+                **about,
+            }
         )
-        print(f"{name}: {some:.2f} s of the part, so {all_:.1f} s of the whole", flush=True)
+        print(f"{name}: {in_part:.2f} s of the part, so {in_whole:.1f} s of the whole", flush=True)
     return rows
 
 
 class End(NamedTuple):
-    """A segment of so many steps was written at this time."""
+    """A segment of this many steps was written at this time."""
 
     phase: str
     steps: int
-    when: float
+    time: float
 
 
 def stretches(
     ends: Sequence[End], part: "Sequence[Phase]", whole: "Sequence[Phase]"
 ) -> Iterator[tuple[str, float, float]]:
-    """(name, seconds in the part, seconds in the whole) of each phase and of what lies before and between phases.
+    """(name, seconds in the part, seconds in the whole) of each phase, and of the time before and between phases.
 
-    A phase's rate is that from the end of its first segment on. What lies between two phases is the first one's ending
-    on the host, which grows with that phase if it takes its draws; what lies before all is the start with compilation.
+    The rate of a phase is measured from the end of its first segment. The time between two phases is what the first one
+    computes on the host at its end, which grows with that phase if it uses its draws; the time before all phases is the
+    start, with compilation.
     """
     gap, reached, growth = "start and compilation", 0.0, 1.0
     for timed, phase in zip(part, whole, strict=True):
         first, *others = (end for end in ends if end.phase == phase.name)
-        per_step = (others[-1].when - first.when) / sum(end.steps for end in others)
-        waited = max(0.0, first.when - per_step * first.steps - reached)
+        per_step = (others[-1].time - first.time) / sum(end.steps for end in others)
+        waited = max(0.0, first.time - per_step * first.steps - reached)
         yield gap, waited, waited * growth
         yield phase.name, per_step * timed.steps, per_step * phase.steps
-        gap, reached = f"ending of '{phase.name}'", others[-1].when
+        gap, reached = f"ending of '{phase.name}'", others[-1].time
         growth = phase.steps / timed.steps if phase.keep else 1.0
 
 

@@ -9,13 +9,14 @@ import numpy as np
 from problems import Problem
 from work import STEP_SIZE, Loop, Work, length
 
-from bnn_atlas.config.methods import HMCConfig, MCLMCConfig
+from bnn_atlas.config.methods.hmc import HMCConfig
+from bnn_atlas.config.methods.mclmc import MCLMCConfig
+from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.hmc import build_hmc
+from bnn_atlas.methods.mclmc.mile import build_mile
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import PosteriorData, binder, data_specs
-from bnn_atlas.samplers import run
-from bnn_atlas.samplers.base import Sampler
-from bnn_atlas.samplers.hmc import build_hmc
-from bnn_atlas.samplers.mile import build_mile
+from bnn_atlas.runner import run
 
 
 def slope(problem: Problem) -> float:
@@ -27,7 +28,7 @@ def slope(problem: Problem) -> float:
 
 
 def bare(problem: Problem, work: Work) -> Loop:
-    """Gradients alone, each at a place that depends on the one before."""
+    """Gradients alone, each at a position that depends on the gradient before it."""
     posterior = problem.posterior
     steps = work.steps(1)
 
@@ -53,7 +54,7 @@ def bare(problem: Problem, work: Work) -> Loop:
 
 
 def inside_runner(problem: Problem, work: Work, method: str, folder: Path | None) -> Loop:
-    """A sampler in the runner with all that belongs to it; a call is a segment, and the first is not counted."""
+    """A sampler in the runner, with everything that it does; a call is a segment, and the first is not counted."""
     per_step = 2 if method == "mclmc" else work.leapfrog_steps
     steps = work.steps(per_step)
     ends: list[float] = []
@@ -67,7 +68,7 @@ def inside_runner(problem: Problem, work: Work, method: str, folder: Path | None
     def timed(calls: int) -> float:
         ends.clear()
         run.ProgressReport = Ends  # type: ignore[misc]
-        sampler = build_sampler(work, method, (calls + 1) * steps, steps, problem.posterior.layout.size)
+        sampler = build(work, method, (calls + 1) * steps, steps, problem)
         with tempfile.TemporaryDirectory(dir=folder) as place:
             block = run.Block(problem.starts, np.arange(work.chains), 0, Path(place) / "trace.zarr", "benchmark", {})
             run.run_block(sampler, problem.posterior, problem.data, block, steps)
@@ -76,7 +77,7 @@ def inside_runner(problem: Problem, work: Work, method: str, folder: Path | None
     return Loop(work.chains * steps * per_step, slope(problem), timed)
 
 
-def build_sampler(work: Work, method: str, steps: int, segment: int, dimension: int) -> Sampler:
+def build(work: Work, method: str, steps: int, segment: int, problem: Problem) -> Method:
     """The last phase alone, at settings that are not tuned."""
     if method == "hmc":
         leapfrog = work.leapfrog_steps
@@ -84,9 +85,10 @@ def build_sampler(work: Work, method: str, steps: int, segment: int, dimension: 
             HMCConfig(
                 burn_in=0, steps=steps, step_size=STEP_SIZE, trajectory_length=(leapfrog - 0.5) * STEP_SIZE, jitter=0.0
             ),
-            temperature=1.0,
+            problem.posterior,
+            problem.data,
         )
     thinning = 10 if segment % 10 == 0 else 1
     settings = MCLMCConfig(warmup=100, steps=steps, thinning=thinning, step_size_init=STEP_SIZE)
-    sampler = build_mile(settings, dimension, temperature=1.0)
+    sampler = build_mile(settings, problem.posterior, problem.data)
     return sampler._replace(phases=sampler.phases[-1:])

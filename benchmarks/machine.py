@@ -24,12 +24,12 @@ def cores() -> int:
 
 def processor() -> str:
     """Model name of the processor."""
-    found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
-    return found.group(1).strip() if found else platform.machine()
+    match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return match.group(1).strip() if match else platform.machine()
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """This environment without settings of JAX, with the programs beside Python found first, and with `settings`."""
+    """This environment without JAX's settings, with Python's folder first on the path, and with `settings`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     return {**kept, "PATH": path, **settings}

@@ -1,7 +1,7 @@
 """Memory of one full-data gradient against the number of micro-batches and the budget that asked for them.
 
 A 784-256-256-10 classifier on 60,000 rows. Every gradient is computed in a process of its own, whose resident memory is
-noted before it and at its peak. The compiler's own account of temporary memory stands beside it.
+noted before it and at its peak, together with the temporary memory that the compiler reports.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def gradient(rows: int, budget: float | None = None, pieces: int = 1) -> dict[st
     compiled = jax.jit(posterior.evaluate).lower(theta, batch).compile()
     jax.block_until_ready(jax.numpy.ones((FEATURES, FEATURES)) @ jax.numpy.ones((FEATURES, FEATURES)))  # libraries
     before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is counted anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # start a new peak
     begun = time.perf_counter()
     result = jax.block_until_ready(compiled(theta, batch))
     seconds = time.perf_counter() - begun

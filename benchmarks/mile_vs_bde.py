@@ -232,8 +232,8 @@ def command(side: str, work: Work) -> list[str]:
 
 def scores(side: str, place: Path, work: Work) -> dict[str, float]:
     if side == "bde":
-        found = json.loads((place / "scores.json").read_text(encoding="utf-8"))
-        values = [found[name] for name in ("rmse", "nll", "lppd")]
+        scores = json.loads((place / "scores.json").read_text(encoding="utf-8"))
+        values = [scores[name] for name in ("rmse", "nll", "lppd")]
     else:
         table = pd.read_parquet(place / work.job["table"]).set_index("metric").value
         values = [table[name] for name in ("rmse", "nll_moment_matched", "lppd")]

@@ -96,15 +96,15 @@ def contestants(rows: pd.DataFrame) -> Iterator[tuple[str, ...]]:
         index="repeat", columns=["method", "package", "arrangement"], values="gradients_per_second"
     )
     for method, package, arrangement in rows[["method", "package", "arrangement"]].drop_duplicates().values:
-        own = rows[(rows.method == method) & (rows.package == package) & (rows.arrangement == arrangement)]
+        selected = rows[(rows.method == method) & (rows.package == package) & (rows.arrangement == arrangement)]
         ours = rates.get((method, "atlas", OURS))
         yield (
-            f"{own.chains.iloc[0]} chains" if own.chains.iloc[0] > 1 else "1 chain",
+            f"{selected.chains.iloc[0]} chains" if selected.chains.iloc[0] > 1 else "1 chain",
             f"{PACKAGES[package]}, {'gradients alone' if method == 'gradient' else method.upper()}",
             {OURS: "one after another", "shards": "rows shared by the cores"}.get(arrangement, arrangement),
-            spread(own.gradients_per_second),
-            f"{own.gflops.median():.0f}",
-            f"{own.share.median():.0%}",
+            spread(selected.gradients_per_second),
+            f"{selected.gflops.median():.0f}",
+            f"{selected.share.median():.0%}",
             "" if ours is None else f"{(ours / rates[method, package, arrangement]).median():.2f}",
         )
 
@@ -131,6 +131,20 @@ def sgmcmc_step(table: pd.DataFrame) -> str:
 
 BASES = {"sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec": "sgd momentum"}
 """What each stochastic-gradient sampler is compared with."""
+
+
+def kernel(table: pd.DataFrame) -> str:
+    """Medians over the rounds, and how many times as fast as XLA on all rows at once in the same round."""
+    lines = []
+    for work, rows in table.groupby("work", sort=False):
+        times = rows.pivot_table(index="repeat", columns="way", values="microseconds")
+        reached = rows.flop.iloc[0] / 1e3 / times["compiled"] / rows.groupby("repeat").matmul_gflops.first()
+        cells = [f"{number(times['whole'].median())}"]
+        for way in ("pieces", "compiled"):
+            cells.append(f"{number(times[way].median())} ({(times['whole'] / times[way]).median():.2f} x)")
+        lines.append((str(work), *cells, f"{reached.median():.0%}"))
+    head = ("", "XLA, all rows at once", "XLA, rows in cache", "compiled", "share of products")
+    return f"{machine(table)}; {table.repeat.nunique()} rounds; microseconds per gradient.\n\n{markdown(head, lines)}"
 
 
 def compile_time(table: pd.DataFrame) -> str:
@@ -265,6 +279,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "mile_vs_bde": (mile_vs_bde, ("mile_vs_bde",)),
     "chains": (chains, ("chains",)),
     "sgmcmc_step": (sgmcmc_step, ("sgmcmc_step",)),
+    "kernel": (kernel, ("kernel",)),
     "compile": (compile_time, ("compile",)),
     "trace_writing": (trace_writing, ("trace_writing",)),
     "trace_reading": (trace_reading, ("trace_reading",)),
@@ -280,8 +295,8 @@ def fill(text: str, results: Path) -> str:
         paths = [results / f"{source}.csv" for source in sources]
         if all(path.exists() for path in paths):
             begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-            before, found, rest = text.partition(begin)
-            if not found:
+            before, mark, rest = text.partition(begin)
+            if not mark:
                 raise ValueError(f"README.md has no place for the table '{name}': add the line {begin.strip()}")
             text = f"{before}{begin}\n{table(*map(pd.read_csv, paths))}\n\n{end}{rest.partition(end)[2]}"
     return text

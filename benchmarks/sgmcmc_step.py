@@ -1,8 +1,8 @@
 """Time per step of the stochastic-gradient samplers against optax's SGD, on the same network, rows and mini-batches.
 
-All loops run in turn on one core, each compiled whole: the choice of the rows, their gradient and what the method makes
-of it. Times are of the processor, all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with
-momentum. `noise` draws the random numbers of a step alone.
+All loops run in turn on one core, each compiled as a whole: choosing the rows, computing their gradient, updating the
+state. Times are CPU times of all threads together. SGLD and pSGLD are compared with plain SGD, SGHMC with SGD with
+momentum. `noise` only draws the random numbers of a step.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from report import BASES
 
 from bnn_atlas.runtime import configure
 
-# One core for all threads, or those that wait for work would be counted.
+# One core for all threads, or those that spin while they wait for work would be counted.
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 configure(1)
 
@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from bnn_atlas.config.methods.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig, SGLDConfig
 from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     HeteroscedasticLikelihood,
@@ -37,12 +38,11 @@ from bnn_atlas.config.posterior import (
     ModelConfig,
     NormalPrior,
 )
-from bnn_atlas.config.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig, SGLDConfig
 from bnn_atlas.keys import Role, role_key, step_key
+from bnn_atlas.methods import minibatch
+from bnn_atlas.methods.noise import standard_normal
+from bnn_atlas.methods.sgmcmc.build import build_sgmcmc
 from bnn_atlas.posterior.density import PosteriorData, Target, binder, build_posterior, posterior_data
-from bnn_atlas.samplers import minibatch
-from bnn_atlas.samplers.noise import standard_normal
-from bnn_atlas.samplers.sgmcmc import build_sgmcmc
 
 RESULT = Path(__file__).parent / "results" / "sgmcmc_step.csv"
 RATE = 1e-7
@@ -203,7 +203,7 @@ def chain(
     work: Work,
 ) -> Loop:
     """The sampling phase with the sums of its statistics, as in the runner."""
-    sampler = build_sgmcmc(config, work.rows)
+    sampler = build_sgmcmc(config, bind(data).posterior, data)
     (phase,) = sampler.phases
 
     def run(data: PosteriorData, state: Any) -> Any:
@@ -225,7 +225,7 @@ def chain(
 
 
 def noise(start: jax.Array, key: jax.Array, work: Work) -> Loop:
-    """As many normal numbers as parameters, added to them."""
+    """One normal number per parameter, added to it."""
 
     def run(data: PosteriorData, theta: jax.Array) -> jax.Array:
         def step(index: jax.Array, theta: jax.Array) -> jax.Array:

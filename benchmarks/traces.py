@@ -1,12 +1,12 @@
 """What writing a trace costs the sampler, and how fast one layer of a large trace is read.
 
-writing: MCLMC on the 16-wide network with 1,202 rows, 10 chains, in the runner; the same run with the trace's writer
-replaced by nothing, in turn. Every tenth draw is kept, as in the papers' setting, and then every draw.
+writing: MCLMC on the 16-wide network with 1,202 rows, 10 chains, in the runner; the same run with a
+writer that does nothing, in turn. Every tenth draw is kept, as in the papers' setting, and then every draw.
 
 reading: 1,000 chains x 1,000 draws x 946 parameters (3.8 GB, blocks of 100 chains), written into --folder; one layer of
-the pooled trace, and as many bytes of the same files in plain reads, in turn, from the page cache and after the system
-was asked to forget these files (which it does for this machine's memory; a host below it may still hold them). Also how
-far the resident memory rises while the layer is read.
+the pooled trace, and the same number of bytes of the same files in plain reads, in turn, from the page cache and after
+the system was asked to forget these files (which it does in this machine's memory; the host of a virtual machine may
+still have them). Also how much the resident memory rises while the layer is read.
 """
 
 import argparse
@@ -38,13 +38,13 @@ PIECE = 1 << 20
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("writing", "reading"), help="one of the two")
+    parser.add_argument("--only", choices=("writing", "reading"), help="only one of the two")
     parser.add_argument("--rounds", type=int, default=3, help="(default 3)")
     parser.add_argument("--steps", type=int, default=1000, help="per segment when writing (default 1000)")
     parser.add_argument("--segments", type=int, default=4, help="of a run when writing (default 4)")
     parser.add_argument("--shape", nargs=2, type=int, default=(1000, 1000), metavar=("CHAINS", "DRAWS"))
     parser.add_argument("--block", type=int, default=100, help="chains of a block when reading (default 100)")
-    parser.add_argument("--folder", type=Path, help="where there is room for the trace that is read (default: TMPDIR)")
+    parser.add_argument("--folder", type=Path, help="with space for the trace that is read (default: TMPDIR)")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder (default results/)")
     options = parser.parse_args()
     gradients = 4 * WORK.chains * options.steps * (options.segments + 1) * options.rounds * 2
@@ -92,9 +92,9 @@ def writing(options: argparse.Namespace) -> list[dict[str, Any]]:
         configure(cores())
         from problems import regression
 
-        from bnn_atlas.config.methods import MCLMCConfig
-        from bnn_atlas.samplers import run
-        from bnn_atlas.samplers.mile import build_mile
+        from bnn_atlas.config.methods.mclmc import MCLMCConfig
+        from bnn_atlas.methods.mclmc.mile import build_mile
+        from bnn_atlas.runner import run
 
         logging.disable()
         posterior, data, starts = regression(WORK)
@@ -113,7 +113,7 @@ def writing(options: argparse.Namespace) -> list[dict[str, Any]]:
             run.TraceWriter = writers[writer]  # type: ignore[misc]
             steps = options.steps * (options.segments + 1)
             settings = MCLMCConfig(warmup=100, steps=steps, thinning=thinning, step_size_init=STEP_SIZE)
-            sampler = build_mile(settings, posterior.layout.size, temperature=1.0)
+            sampler = build_mile(settings, posterior, data)
             sampler = sampler._replace(phases=sampler.phases[-1:])
             with tempfile.TemporaryDirectory(dir=folder) as place:
                 block = run.Block(starts, np.arange(WORK.chains), 0, Path(place) / "trace.zarr", "benchmark", {})
@@ -176,7 +176,7 @@ def reading(options: argparse.Namespace) -> list[dict[str, Any]]:
                     if cache == "cold":
                         forget(files)
                     before = resident("VmRSS")
-                    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is counted anew
+                    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # start a new peak
                     begun = time.perf_counter()
                     count = read()
                     rate = count / (time.perf_counter() - begun)
@@ -204,7 +204,7 @@ def reading(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def write_block(folder: Path, layout: Any, first: int, chains: int, draws: int) -> Path:
-    """A trace of so many chains, of random numbers that repeat from segment to segment."""
+    """Write a trace of `chains` chains: random numbers that repeat from segment to segment."""
     from bnn_atlas.traces.store import TraceWriter
 
     segment = min(100, draws)
@@ -228,7 +228,7 @@ def write_block(folder: Path, layout: Any, first: int, chains: int, draws: int) 
 
 @contextmanager
 def scratch(parent: Path | None, needed: float) -> Iterator[Path]:
-    """A folder with room for so many bytes, removed afterwards."""
+    """A folder with at least `needed` bytes free, removed afterwards."""
     with tempfile.TemporaryDirectory(dir=parent) as folder:
         free = shutil.disk_usage(folder).free
         if free < needed:
@@ -239,7 +239,7 @@ def scratch(parent: Path | None, needed: float) -> Iterator[Path]:
 
 
 def read_whole(files: list[Path], most: int) -> Iterator[int]:
-    """Bytes of plain reads, piece by piece from the start of each file, of as large a share of each."""
+    """Sizes of plain reads of `most` bytes in all: of each file the same share from its start, piece by piece."""
     piece = bytearray(PIECE)
     share = most / sum(file.stat().st_size for file in files)
     for file in files:

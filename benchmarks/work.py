@@ -17,7 +17,7 @@ CALL_FLOP = 2e11
 LONG_FLOP, HEAVY_FLOP = 2e10, 1e11
 """FLOP of a gradient of all chains that takes about a tenth of a second and half a second on two cores."""
 STORED_STEPS = 1000
-"""Most steps of one call, and so states that it returns."""
+"""Largest number of steps of one call, and so of the states that it returns."""
 
 
 class Work(NamedTuple):
@@ -30,12 +30,12 @@ class Work(NamedTuple):
 
     @property
     def widths(self) -> list[int]:
-        """Of all layers, input and output included."""
+        """Widths of all layers, input and output included."""
         return [FEATURES, *self.hidden, OUTPUTS]
 
     @property
     def flop(self) -> int:
-        """Of one gradient of one chain."""
+        """FLOP of one gradient of one chain."""
         return gradient_flop(self.widths, self.rows)
 
     @property
@@ -44,7 +44,7 @@ class Work(NamedTuple):
         return f"{width}, {self.rows:,} rows, {self.chains} chain{'s' * (self.chains > 1)}"
 
     def steps(self, gradients: int) -> int:
-        """Steps of one call, of so many gradients each: a multiple of ten, or one where each takes long."""
+        """Steps of one call, each of `gradients` gradients: a multiple of ten, or one if a gradient takes long."""
         count = min(int(self.call_flop / (self.flop * self.chains * gradients)), STORED_STEPS)
         return 1 if self.is_heavy else max(10, count // 10 * 10)
 
@@ -55,7 +55,7 @@ class Work(NamedTuple):
 
     @property
     def leapfrog_steps(self) -> int:
-        """Leapfrog steps of a trajectory of HMC: ten, or two where a gradient takes long."""
+        """Leapfrog steps of a trajectory of HMC: ten, or two if a gradient takes long."""
         return 10 if self.flop * self.chains < LONG_FLOP else 2
 
     def data(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -85,10 +85,10 @@ class Loop(NamedTuple):
     slope: float
     """Length of the gradient where the first chain starts, which shows that all sample the same posterior."""
     run: Callable[[int], float]
-    """run(calls) -> seconds of so many calls."""
+    """run(calls) -> seconds of this many calls."""
 
 
 def length(arrays: list[Any]) -> float:
-    """Of the vector that some arrays (or pairs of them) make up."""
+    """Euclidean length of the vector that some arrays (or pairs of them) form."""
     flat = [part for entry in arrays for part in (entry if isinstance(entry, tuple) else (entry,))]
     return float(np.sqrt(sum(np.square(np.asarray(part, np.float64)).sum() for part in flat)))

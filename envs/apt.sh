@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# To be sourced: `apt_install PACKAGE...` installs Debian packages where that needs no password; false where it cannot.
+# To be sourced. `apt_install PACKAGE...` installs Debian packages if that needs no password, and otherwise returns false.
 
 apt_install() {
   local root=()
@@ -9,7 +9,7 @@ apt_install() {
     root=(sudo --non-interactive)
   fi
   echo "== apt-get install $*"
-  # Without the update a fresh image has no package list; with an old one it may still do.
+  # A fresh image has no package list without the update; if the update fails, an old list may still be enough.
   "${root[@]}" apt-get update --quiet --quiet || true
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install --yes --quiet --quiet --no-install-recommends "$@" >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install R with the packages of the R figures where they are missing. False, with one line, where that cannot be done.
+# Install R and the packages of the R figures if they are missing. If that is impossible, say so in one line and fail.
 set -euo pipefail
 # shellcheck source=envs/apt.sh
 . "$(dirname "$0")/apt.sh"
@@ -16,5 +16,5 @@ complete && exit
 if apt_install "${debian[@]}" && complete; then
   exit
 fi
-echo "R with ggplot2 could not be installed; the R figures will be left out until you do: apt-get install ${debian[*]}" >&2
+echo "R with ggplot2 could not be installed; the R figures are left out until you run: apt-get install ${debian[*]}" >&2
 exit 1

@@ -38,6 +38,24 @@ def test_chains(tmp_path: Path) -> None:
     assert run("chains.py", *arguments, *only).startswith("0 works"), "what is there is not measured again"
 
 
+def test_kernel(tmp_path: Path) -> None:
+    output = tmp_path / "kernel.csv"
+    run("kernel.py", "--rounds", "1", "--flop", "1e6", "--works", "2", "--output", output)
+    table = pd.read_csv(output)
+    assert list(table.way) == ["whole", "pieces", "compiled"] * 2
+    assert (table.microseconds > 0).all()
+
+
+def test_how_many_times_as_fast_the_kernel_is() -> None:
+    times = {"whole": (8.0, 4.0, 6.0), "pieces": (4.0, 4.0, 4.0), "compiled": (2.0, 2.0, 2.0)}
+    table = pd.DataFrame(
+        {"work": "w", "repeat": n, "way": way, "microseconds": value, "flop": 100e3, "matmul_gflops": 100.0, **MACHINE}
+        for way, values in times.items()
+        for n, value in enumerate(values)
+    )
+    assert "| w | 6 | 4 (1.50 x) | 2 (3.00 x) | 50% |" in report.kernel(table)
+
+
 def test_compile(tmp_path: Path) -> None:
     network = "784-256-256-10 classification"
     run("compile.py", "--rounds", "1", "--networks", network, "--methods", "hmc", "--output", tmp_path / "compile.csv")

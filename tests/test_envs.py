@@ -5,6 +5,7 @@ import re
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -27,13 +28,20 @@ def pip_pins(name: str) -> dict[str, str]:
     return dict(entry.split("==") for entry in section)
 
 
+def project() -> dict[str, Any]:
+    """The section `project` of pyproject.toml."""
+    return tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
 def direct_requirements() -> set[str]:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {re.split(r"[^\w.-]", requirement)[0] for requirement in project["dependencies"]}
+    """Packages of the library and of the extras `arviz` and `workflow`."""
+    extras = project()["optional-dependencies"]
+    requirements = project()["dependencies"] + extras["arviz"] + extras["workflow"]
+    return {re.split(r"[^\w.-]", requirement)[0] for requirement in requirements}
 
 
 def what_make_does(*arguments: str) -> str:
-    inherited = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DEVICE", "VENV")
+    inherited = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "DEVICE", "PYTHON", "VENV")
     environment = {name: value for name, value in os.environ.items() if name not in inherited}
     command = ["make", "--dry-run", "--no-print-directory", *arguments]
     return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True).stdout
@@ -76,6 +84,65 @@ def test_make_sets_up_what_was_asked_for_and_stays_with_it(tmp_path: Path) -> No
     assert "envs/setup.sh" not in what_make_does("demo", environment)
 
 
+def test_make_keeps_the_interpreter_that_was_asked_for(tmp_path: Path) -> None:
+    environment = f"VENV={tmp_path}"
+    first = what_make_does("setup", environment, "PYTHON=python3.13")
+    assert f"envs/setup.sh {tmp_path} cpu python3.13\n" in first
+    (tmp_path / "python").write_text("python3.13\n")
+    Path(*re.findall(r"touch (\S+/set-up-\w+)", first)).touch()
+    assert "envs/setup.sh" not in what_make_does("demo", environment)
+    assert f"envs/setup.sh {tmp_path} cpu python3\n" in what_make_does("demo", environment, "PYTHON=python3")
+
+
+FOUND = """#!/bin/bash
+case $2 in
+  *version_info*executable*) [ "{version}" -ge 11 ] && [ "{version}" -le 13 ] && echo "$0" ;;
+  *) [ "$1" = --version ] || [ "$2" = "import ensurepip, venv" ] || {{ echo "$0 $*"; exit 7; }} ;;
+esac
+"""
+
+
+def chosen_python(folder: Path, interpreters: dict[str, int | None], *asked: str) -> str:
+    """What envs/setup.sh says, up to where it would make an environment with the interpreter that it chose.
+
+    `interpreters` are the minor versions of the commands of these names; None is a command that fails, as a shim does.
+    """
+    commands = folder / "bin"
+    commands.mkdir()
+    for name in ("python3", "python3.11", "python3.12", "python3.13"):
+        version = interpreters.get(name)
+        (commands / name).write_text("#!/bin/bash\nexit 127\n" if version is None else FOUND.format(version=version))
+        (commands / name).chmod(0o755)
+    environment = {"PATH": f"{commands}:/usr/bin:/bin", "HOME": str(folder)}
+    command = [REPOSITORY / "envs" / "setup.sh", folder / "environment", "cpu", *asked]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (7 if "-m venv" in done.stdout else 1)
+    return done.stdout.replace(f"{commands}/", "") + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("interpreters", "asked", "expected"),
+    [
+        ({"python3": 12, "python3.13": 13}, [], "python3 -m venv"),
+        ({"python3": 14, "python3.12": 12, "python3.11": 11}, [], "python3.12 -m venv"),
+        ({"python3.11": 11}, [], "python3.11 -m venv"),
+        ({"python3": 11, "python3.13": 13}, ["python3.13"], "python3.13 -m venv"),
+        ({"python3": 14, "python3.11": 10}, [], "no Python 3.11, 3.12 or 3.13 found"),
+        ({"python3": 11}, ["python3.13"], "PYTHON is 'python3.13', which does not run"),
+    ],
+)
+def test_set_up_takes_a_supported_interpreter_that_runs(
+    tmp_path: Path, interpreters: dict[str, int | None], asked: list[str], expected: str
+) -> None:
+    assert expected in chosen_python(tmp_path, interpreters, *asked)
+
+
+def test_set_up_supports_the_versions_of_the_project() -> None:
+    script = (REPOSITORY / "envs" / "setup.sh").read_text(encoding="utf-8")
+    ((first, last),) = re.findall(r"\(3, (\d+)\) <= sys.version_info\[:2\] <= \(3, (\d+)\)", script)
+    assert project()["requires-python"] == f">=3.{first},<3.{int(last) + 1}"
+
+
 def test_set_up_for_an_unknown_device_is_refused_at_once(tmp_path: Path) -> None:
     command = [REPOSITORY / "envs" / "setup.sh", tmp_path / "environment", "tpu"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -94,6 +161,13 @@ def test_lock_names_no_host_and_hashes_everything(lock: str) -> None:
     assert not re.search(r"://|^-| @ ", lock, re.MULTILINE)
     requirements = re.split(r"\n(?=\S)", lock.strip())
     assert all("--hash=sha256:" in requirement for requirement in requirements)
+
+
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_lock_has_one_version_of_a_package_for_all_interpreters(lock: str) -> None:
+    packages = re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)
+    assert len(packages) == len(set(packages))
+    assert not re.search(r"python(_full)?_version", lock)
 
 
 def test_lock_has_what_the_project_requires() -> None:

@@ -1,6 +1,9 @@
 """Log files of jobs."""
 
 import logging
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +22,10 @@ def test_records_and_the_traceback_reach_the_file(tmp_path: Path, capsys: pytest
             log.warning("careful")
             raise ValueError("no such chain")
 
-    with pytest.raises(ValueError, match="no such chain"):
+    with pytest.raises(SystemExit) as ended:
         fail()
+    assert ended.value.code == 1
+    assert ended.value.__suppress_context__
     text = path.read_text()
     assert "INFO half way" in text
     assert "Traceback" in text
@@ -28,9 +33,10 @@ def test_records_and_the_traceback_reach_the_file(tmp_path: Path, capsys: pytest
     on_terminal = capsys.readouterr().err
     assert "careful" in on_terminal
     assert "half way" not in on_terminal
+    assert "no such chain" not in on_terminal  # Snakemake prints the log
 
 
-def test_attempts_stand_behind_each_other_and_leave_no_handler(tmp_path: Path) -> None:
+def test_attempts_follow_each_other_and_leave_no_handler(tmp_path: Path) -> None:
     before = list(logging.getLogger().handlers)
     for word in ("first", "second"):
         with logged(tmp_path / "job.log"):
@@ -38,3 +44,26 @@ def test_attempts_stand_behind_each_other_and_leave_no_handler(tmp_path: Path) -
     lines = (tmp_path / "job.log").read_text().splitlines()
     assert [line.split()[-1] for line in lines] == ["started", "first", "started", "second"]
     assert logging.getLogger().handlers == before
+
+
+def test_sigterm_ends_a_job_with_a_line_in_its_log(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom bnn_atlas.logs import logged\n"
+        "with logged(sys.argv[1]):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "job.log")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+    text = (tmp_path / "job.log").read_text()
+    assert "ended by SIGTERM after 0 s, with nothing saved" in text
+    assert "`runtime`" in text
+
+
+def test_a_handler_of_sigterm_is_given_back(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with logged(tmp_path / "job.log"):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -79,6 +79,21 @@ configure(threads=3, float64=True)
     assert folder.startswith(str(tmp_path))
 
 
+def test_jax_obeys_where_it_is_imported_already(tmp_path: Path) -> None:
+    program = """
+import jax
+from bnn_atlas.runtime import configure
+configure(threads=3, float64=True)
+value = jax.jit(lambda x: x + 1)(jax.numpy.zeros(2))
+print(len(jax.devices()), value.dtype, jax.config.jax_compilation_cache_dir)
+print(jax.config.jax_persistent_cache_min_compile_time_secs)
+"""
+    devices, dtype, folder, seconds = child(program, BNN_ATLAS_CACHE=str(tmp_path)).split()
+    assert (devices, dtype) == ("3", "float64")
+    assert folder.startswith(str(tmp_path))
+    assert float(seconds) == 0
+
+
 def test_tests_run_on_four_devices() -> None:
     assert len(jax.devices()) == 4
     assert jnp.zeros(1).dtype == jnp.float32
@@ -89,12 +104,12 @@ def test_tests_run_on_four_devices() -> None:
     ("arguments", "setting"),
     [({"threads": 2}, "XLA_FLAGS"), ({"device": "gpu"}, "JAX_PLATFORMS"), ({"float64": True}, "JAX_ENABLE_X64")],
 )
-def test_other_settings_after_the_import_are_refused(
+def test_other_settings_after_the_first_computation_are_refused(
     arguments: dict, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     before = dict(os.environ)
-    with pytest.raises(RuntimeError, match=f"must be called before JAX is imported: {setting} is '.*' and cannot"):
+    with pytest.raises(RuntimeError, match=f"must be called before JAX computes: {setting} is '.*' and cannot"):
         configure(**{"threads": 4} | arguments)
     assert dict(os.environ) == before
 

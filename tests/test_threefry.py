@@ -68,3 +68,16 @@ def test_vmap_does_not_change_a_stream():
 def test_other_widths_are_refused():
     with pytest.raises(ValueError, match="only 32 and 64"):
         jax.random.bits(jax.random.key(0, impl=THREEFRY), (3,), jnp.uint8)
+
+
+def test_compiler_computes_each_key_once():
+    def draws(seed, numbers):
+        key = jax.random.key(seed, impl=THREEFRY)
+        for number in numbers:
+            key = jax.random.fold_in(key, number)
+        first, second = jax.random.split(key)
+        return jax.random.normal(first, (100,)), jax.random.normal(second, (100,)), jax.random.uniform(key, (7,))
+
+    program = jax.jit(draws).lower(1, jnp.arange(3))
+    written, compiled = (text.count(" xor(") for text in (program.as_text("hlo"), program.compile().as_text()))
+    assert 0 < compiled < 1.5 * written

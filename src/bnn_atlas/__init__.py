@@ -1,1 +1,36 @@
-"""BNN Atlas: kernels and tools behind the pipeline that draws four studies of Bayesian-neural-network posteriors."""
+"""BNN Atlas: posteriors of Bayesian neural networks, from their densities to scored draws.
+
+The names below are all that most users of the library need; docs/library.md shows them at work. They are imported when
+they are first used, so that `import bnn_atlas` does not import JAX before `configure` was called.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bnn_atlas.library import NetworkPosterior, build_posterior, predict, sample, score, starting_points
+    from bnn_atlas.runtime import configure
+    from bnn_atlas.traces.pool import open_pool
+
+__all__ = [
+    "NetworkPosterior",
+    "build_posterior",
+    "configure",
+    "open_pool",
+    "predict",
+    "sample",
+    "score",
+    "starting_points",
+]
+
+_ELSEWHERE = {"configure": "bnn_atlas.runtime", "open_pool": "bnn_atlas.traces.pool"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ELSEWHERE.get(name, "bnn_atlas.library")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,11 +1,20 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, and reading small arrays back."""
 
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+ZIP_DAMAGE = (BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, OSError)
+"""What reading a damaged zip or .npz raises: a changed byte can also ask for a password (RuntimeError), an unknown
+compression (NotImplementedError, a RuntimeError) or a position before the start of the file (OSError)."""
 
 
 @contextmanager
@@ -28,3 +37,79 @@ def atomic(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(temporary)
         else:
             temporary.unlink(missing_ok=True)
+
+
+class DiskError(OSError):
+    """The disk refused a file; the message names it and says what to do. `errno` is the system's."""
+
+    def __init__(self, path: Path, error: OSError, advice: str) -> None:
+        super().__init__(f"cannot write {path}: {error.strerror or error}. {advice}")
+        self.errno = error.errno
+
+
+@contextmanager
+def refusals(path: Path, advice: str) -> Iterator[None]:
+    """Raise a DiskError for `path` with this advice where the system refuses to write (full disk, quota, read-only)."""
+    try:
+        yield
+    except DiskError:
+        raise
+    except OSError as error:
+        raise DiskError(path, error, advice) from error
+
+
+def save_arrays(path: str | Path, arrays: Mapping[str, ArrayLike | None], *, compressed: bool = False) -> None:
+    """Write named arrays as .npz (atomic); equal arrays give equal bytes. Names with None are left out."""
+    present = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    with atomic(path) as temporary, temporary.open("wb") as handle:
+        if compressed:
+            np.savez_compressed(handle, allow_pickle=False, **present)
+        else:
+            np.savez(handle, allow_pickle=False, **present)
+
+
+def load_chosen(path: str | Path, names: Collection[str], error: type[Exception], what: str) -> dict[str, np.ndarray]:
+    """Some arrays of what `save_arrays` wrote, without reading the others; raises as `load_arrays` does."""
+    try:
+        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as stored:
+            if missing := set(names) - set(stored.files):
+                raise error(f"{path}: not {what} (missing: {', '.join(sorted(missing))}); delete it and make it again")
+            return {name: stored[name] for name in names}
+    except ZIP_DAMAGE as damage:
+        raise error(f"{path}: not {what} ({damage}); delete it and make it again") from None
+
+
+def load_arrays(
+    path: str | Path,
+    required: Collection[str],
+    error: type[Exception],
+    what: str,
+    optional: Collection[str] | None = (),
+) -> dict[str, np.ndarray]:
+    """Read what `save_arrays` wrote; nothing in the file is executed.
+
+    Args:
+        path: the file.
+        required: names of arrays that the file must have.
+        error: what is raised for any other file.
+        what: what the file should be, for the message, such as `a split`.
+        optional: names of arrays that it may have; None allows any.
+
+    Raises:
+        error: the file is damaged, or has arrays that are missing or unknown; the message names it.
+        FileNotFoundError: there is no file.
+    """
+    with Path(path).open("rb") as handle:
+        try:
+            with np.load(handle, allow_pickle=False) as stored:
+                arrays = {name: stored[name] for name in stored.files}
+        except ZIP_DAMAGE as damage:
+            raise error(f"{path}: not {what} ({damage}); delete it and make it again") from None
+    missing = set(required) - arrays.keys()
+    unknown = set() if optional is None else arrays.keys() - set(required) - set(optional)
+    if missing or unknown:
+        raise error(
+            f"{path}: not {what} (missing: {', '.join(sorted(missing)) or 'none'}; "
+            f"unknown: {', '.join(sorted(unknown)) or 'none'}); delete it and make it again"
+        )
+    return arrays

@@ -1,17 +1,28 @@
 """Log files of jobs."""
 
 import logging
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+
+STARTED = " INFO started"
+"""How the first line of each attempt in a log ends."""
 
 
 @contextmanager
 def logged(path: str | Path) -> Iterator[None]:
-    """Send log records and the traceback of a failure to the file at `path`, behind those of earlier attempts.
+    """Send log records and the traceback of a failure to the file at `path`, after those of earlier attempts.
 
-    Warnings also go to the terminal.
+    Warnings also go to the terminal. SIGTERM, as at a cluster's time limit, ends the job with a line that says so. A
+    failure ends the process with status 1 and without further words: Snakemake prints the log of a failed job.
+
+    Raises:
+        SystemExit: the job has failed.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -19,6 +30,7 @@ def logged(path: str | Path) -> Iterator[None]:
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
     terminal = logging.StreamHandler(sys.stderr)
     terminal.setLevel(logging.WARNING)
+    terminal.addFilter(lambda record: record.exc_info is None)
     root = logging.getLogger()
     atlas = logging.getLogger("bnn_atlas")
     root.addHandler(file)
@@ -26,11 +38,35 @@ def logged(path: str | Path) -> Iterator[None]:
     atlas.setLevel(logging.INFO)
     atlas.info("started")
     try:
-        yield
+        with _told_of_sigterm(atlas):
+            yield
     except Exception:
         root.exception("failed")
-        raise
+        raise SystemExit(1) from None
     finally:
         root.removeHandler(file)
         root.removeHandler(terminal)
         file.close()
+
+
+@contextmanager
+def _told_of_sigterm(log: logging.Logger) -> Iterator[None]:
+    """End the process on SIGTERM with a line in the log. Only the main thread can listen."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    begun = time.monotonic()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        log.error(
+            "ended by SIGTERM after %.0f s, with nothing saved. If a cluster's time limit ended this job, raise the "
+            "`runtime` of its rule, for example under set-resources in slurm/config.yaml",
+            time.monotonic() - begun,
+        )
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -7,14 +7,18 @@ from typing import Any
 import jax
 import numpy as np
 from jax import numpy as jnp
+from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.stages import Compiled
+
+from bnn_atlas.compilation import compiled
 
 Tree = Any
 
 DATA_AXIS = "data"
 """Mesh axis of the devices that share the rows of one chain."""
 EVERYWHERE = PartitionSpec()
-"""Arrays that every device has whole."""
+"""Arrays of which every device has all."""
 BY_ROWS = PartitionSpec(DATA_AXIS)
 """Arrays whose leading axis, rows, is shared out among the devices of a chain."""
 
@@ -24,8 +28,8 @@ class Placement:
 
     On CPUs the chains are shared out among the devices and each device takes them one after another in a loop whose
     length the compiler does not know, so a chain's bits depend neither on its neighbours nor on the number of devices.
-    On a GPU the chains are batched by `vmap`. With `shards` above 1 every chain is computed on so many devices at once,
-    each with its share of the rows; the function sums over them along the mesh axis `data`.
+    On a GPU the chains are batched by `vmap`. With `shards` above 1 every chain is computed on that many devices at
+    once, each with its share of the rows; the function sums over them along the mesh axis `data`.
     """
 
     def __init__(
@@ -35,7 +39,7 @@ class Placement:
         batched: bool | None = None,
         shards: int = 1,
     ) -> None:
-        """Place so many chains on `devices` (all by default); `batched` is for tests of the GPU's way on a CPU.
+        """Place a number of chains on `devices` (all by default); `batched` is for tests of the GPU's way on a CPU.
 
         Raises:
             ValueError: fewer devices than shards.
@@ -62,7 +66,7 @@ class Placement:
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.chains], tree)
 
     def shapes(self, tree: Tree) -> Tree:
-        """What `put` will make of arrays with these global shapes, for compiling ahead of them."""
+        """What `put` will make of arrays with these global shapes, for compiling in advance."""
         sharding = NamedSharding(self._mesh, PartitionSpec("chain"))
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
@@ -80,16 +84,20 @@ class Placement:
             if self.batched:
                 return jax.vmap(partial(function, shared))(chained)
 
+            example = jax.tree.map(lambda leaf: leaf[0], chained)
+            traced, shapes = jax.make_jaxpr(function, return_shape=True)(shared, example)
+            form = jax.tree.structure(shapes)
+
             def body(index: jax.Array, results: Tree) -> Tree:
                 one = jax.tree.map(lambda leaf: leaf[index], chained)
+                new = jaxpr_as_fun(traced)(*jax.tree.leaves((shared, one)))
                 return jax.tree.map(
                     lambda all_, new: jax.lax.dynamic_update_index_in_dim(all_, new, index, 0),
                     results,
-                    function(shared, one),
+                    jax.tree.unflatten(form, new),
                 )
 
             size = jax.tree.leaves(chained)[0].shape[0]
-            shapes = jax.eval_shape(function, shared, jax.tree.map(lambda leaf: leaf[0], chained))
             results = jax.tree.map(lambda s: jnp.zeros((size, *s.shape), s.dtype), shapes)
             return jax.lax.fori_loop(0, count[0], body, results)
 
@@ -109,12 +117,20 @@ class Mapped:
 
     def __init__(self, mapped: Any, counts: jax.Array) -> None:
         self._mapped, self._counts = mapped, counts
+        self._compiled: dict[Any, Compiled] = {}
 
     def __call__(self, shared: Tree, chained: Tree) -> Tree:
         """Results [chain, ...], on the devices; compiles where that is not done."""
-        return self._mapped(shared, chained, self._counts)
+        return self.compile(shared, chained)(shared, chained, self._counts)
 
-    def compile(self, shared: Tree, chained: Tree) -> None:
-        """Compile for arguments like these, and for no others."""
-        if hasattr(self._mapped, "lower"):
-            self._mapped = self._mapped.lower(shared, chained, self._counts).compile()
+    def shapes(self, shared: Tree, chained: Tree) -> Tree:
+        """Shapes and types of the results on the devices."""
+        return jax.eval_shape(self._mapped, shared, chained, self._counts)
+
+    def compile(self, shared: Tree, chained: Tree) -> Compiled:
+        """The program for arguments like these, which may be shapes; compiled once."""
+        leaves = jax.tree.leaves((shared, chained))
+        kind = tuple((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves)
+        if kind not in self._compiled:
+            self._compiled[kind] = compiled(self._mapped.lower(shared, chained, self._counts))
+        return self._compiled[kind]

@@ -6,23 +6,21 @@ import math
 import os
 import platform
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any, Self
 
-import numpy as np
-
-from bnn_atlas.files import atomic
-
 CODE = ("Snakefile", "workflow", "src", "Rcode", "requirements.lock", "requirements-gpu.lock")
 """What a result depends on besides its settings; an edit anywhere else leaves its provenance as it was."""
 
 SUMMARY = (
-    "study", "figure", "scale", "reductions", "runs", "run", "split", "block", "dataset", "method", "chains", "draws",
+    "study", "figure", "scale", "reductions", "marks", "runs", "run", "split", "block", "dataset", "method", "chains",
+    "draws", "kernel", "own_data",
 )  # fmt: skip
-"""Settings that are kept in words beside the hash of all of them."""
+"""Settings that are kept readable, next to the hash of all of them."""
 
 UNKNOWN = "unknown"
 
@@ -61,19 +59,12 @@ class Provenance:
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"not a provenance record ({error}): {text[:80]!r}") from None
 
-    def write_sidecar(self, path: str | Path) -> Path:
-        """Write `<path>.provenance.json` beside the file `path` and return its name."""
-        sidecar = Path(f"{path}.provenance.json")
-        with atomic(sidecar) as temporary:
-            temporary.write_text(self.to_json() + "\n", encoding="ascii")
-        return sidecar
-
 
 def collect(settings: Mapping[str, Any], *, root: str | Path, device: str | None = None) -> Provenance:
     """Provenance of whatever is made from `settings` by the code in the repository `root`.
 
-    `settings` holds the leaf values that the result depends on, nested as they like. `device` is what computed the
-    result, as the caller knows it; left out, the processor of this machine. Raises as `fingerprint` does.
+    `settings` holds the leaf values that the result depends on, nested in any way. `device` is what computed the
+    result; left out, it is the processor of this machine. Raises as `fingerprint` does.
     """
     folder = Path(root)
     plain = _plain(settings, "settings")
@@ -96,7 +87,7 @@ def fingerprint(obj: Any) -> str:
 
     Takes mappings with text keys, lists, tuples, text, numbers, booleans, None, relative paths and NumPy scalars and
     arrays. Raises TypeError for other types, and ValueError for an absolute path (the result would depend on the
-    machine) or a number that is not finite; both say where in `obj` it stands.
+    machine) or a number that is not finite; both say where in `obj` it is.
     """
     return hashlib.sha256(_canonical(_plain(obj, "value")).encode("ascii")).hexdigest()
 
@@ -112,7 +103,7 @@ def _plain(obj: Any, where: str) -> Any:
         if wrong:
             raise TypeError(f"{where}: the key {wrong[0]!r} is not text; give text keys")
         return {key: _plain(value, f"{where}.{key}") for key, value in obj.items()}
-    if isinstance(obj, np.ndarray | np.generic):
+    if (numpy := sys.modules.get("numpy")) and isinstance(obj, numpy.ndarray | numpy.generic):
         return _plain(obj.tolist(), where)
     if isinstance(obj, list | tuple):
         return [_plain(value, f"{where}[{i}]") for i, value in enumerate(obj)]

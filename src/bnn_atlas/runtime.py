@@ -1,10 +1,11 @@
-"""How a job uses the machine: devices, precision and the compilation cache; call `configure` before importing JAX."""
+"""How a job uses the machine: devices, precision and the compilation cache; call `configure` before JAX computes."""
 
 import importlib.util
 import os
 import platform
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -12,18 +13,18 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
     """Set up JAX for one job.
 
     On a CPU every core of the job is one XLA device, and the devices share a pool of as many threads. XLA splits long
-    sums and products among that pool: with networks of more than some ten thousand parameters, or as many rows, the
-    rounding of a chain depends on `threads`, though never on the cores that the machine has beside them.
-    Compiled programs are kept in the user's cache folder, apart for each processor type. Other flags in XLA_FLAGS stay.
+    sums and products among that pool: above some ten thousand parameters or rows, the rounding of a chain depends on
+    `threads`, though never on how many other cores the machine has. Compiled programs are kept in the user's cache
+    folder, separately for each processor type. Other flags in XLA_FLAGS are left as they are.
 
     Args:
         threads: cores of this job.
         device: `cpu` or `gpu`.
         float64: compute in double precision.
-        shards: devices that share the data of a chain; on a CPU there are at least so many, whatever the cores.
+        shards: devices that share the data of a chain; a CPU gets at least this many devices, however few its cores.
 
     Raises:
-        RuntimeError: JAX cannot use GPUs here, or is already running with other settings.
+        RuntimeError: JAX cannot use GPUs here, or has computed with other settings already.
     """
     if device == "gpu" and not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
         raise RuntimeError(
@@ -34,28 +35,50 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
         f"--xla_force_host_platform_device_count={max(threads, shards)} --xla_cpu_multi_thread_eigen=false "
         "--xla_cpu_prefer_vector_width=512"
     )
-    own = [flag.partition("=")[0] for flag in flags.split()]
-    others = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if flag.partition("=")[0] not in own]
+    set_here = [flag.partition("=")[0] for flag in flags.split()]
+    others = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if flag.partition("=")[0] not in set_here]
     settings = {
         "XLA_FLAGS": " ".join([*others, flags]),
-        "NPROC": "1",  # the pool has a thread for each device, and no more for other cores
+        "NPROC": "1",  # the pool has one thread per device, and none for other cores
         "JAX_PLATFORMS": "cpu" if device == "cpu" else "cuda",
         "JAX_ENABLE_X64": "1" if float64 else "0",
     }
     if device == "gpu":
         # GPUs would multiply in TF32, whose rounding errors make leapfrog steps inaccurate.
         settings["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
-        # JAX would take three quarters of the memory at once, and a second job or program beside it would find none.
+        # JAX would reserve three quarters of the memory at once and leave none for a second job or program.
         settings["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-    for name, value in settings.items():
-        if "jax" in sys.modules and os.environ.get(name) != value:
-            raise RuntimeError(
-                f"configure() must be called before JAX is imported: {name} is {os.environ.get(name)!r} "
-                f"and cannot become {value!r} any more"
-            )
+    if _computes():
+        for name, value in settings.items():
+            if os.environ.get(name) != value:
+                raise RuntimeError(
+                    f"configure() must be called before JAX computes: {name} is {os.environ.get(name)!r} "
+                    f"and cannot become {value!r} any more"
+                )
+    settings["JAX_COMPILATION_CACHE_DIR"] = str(cache_folder() / "xla" / _folder_name(processor()))
+    settings["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ.update(settings)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache_folder() / "xla" / _folder_name(processor()))
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    if "jax" in sys.modules:
+        _update_jax(settings)
+
+
+def _computes() -> bool:
+    """Whether JAX has taken its devices."""
+    if "jax" not in sys.modules:
+        return False
+    from jax._src import xla_bridge
+
+    return xla_bridge.backends_are_initialized()
+
+
+def _update_jax(settings: Mapping[str, str]) -> None:
+    """Give JAX the settings that it reads from the environment only while it is imported."""
+    import jax
+
+    for name, value in settings.items():
+        if name.startswith("JAX_"):
+            kind = type(getattr(jax.config, name.lower()))
+            jax.config.update(name.lower(), kind(float(value)) if kind in (bool, float) else value)
 
 
 def cache_folder() -> Path:
@@ -68,10 +91,10 @@ def cache_folder() -> Path:
 def processor() -> str:
     """Name of this machine's processor type."""
     try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     except OSError:
-        found = None
-    return found.group(1).strip() if found else platform.processor() or platform.machine()
+        match = None
+    return match.group(1).strip() if match else platform.processor() or platform.machine()
 
 
 def _folder_name(text: str) -> str:

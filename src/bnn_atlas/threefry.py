@@ -1,13 +1,16 @@
 """The counter-based random generator Threefry-2x32 with its twenty rounds written out.
 
 Salmon et al. 2011, Parallel Random Numbers: As Easy as 1, 2, 3. JAX's own Threefry loops over the rounds on a CPU, and
-its Philox is not vectorised there; written out, the rounds fuse with what takes the numbers, several times as fast.
+its Philox is not vectorised there. Written out, the rounds fuse with the code that uses the numbers, which is several
+times as fast.
+Keys are computed apart from what takes them: fused, the rounds of a key would be repeated in each of its uses, and
+those of the key before it in each of these, in programs that take seconds to minutes to compile.
 """
 
 from math import prod
 from typing import Any
 
-from jax import Array
+from jax import Array, lax
 from jax import numpy as jnp
 from jax.extend.random import define_prng_impl
 
@@ -34,11 +37,12 @@ def _seed(number: Array) -> Array:
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
     counters = jnp.arange(prod(shape), dtype=jnp.uint32)
-    return jnp.stack(threefry2x32(key, jnp.zeros_like(counters), counters), axis=-1).reshape(*shape, 2)
+    words = jnp.stack(threefry2x32(key, jnp.zeros_like(counters), counters), axis=-1)
+    return lax.optimization_barrier(words.reshape(*shape, 2))
 
 
 def _fold_in(key: Array, number: int | Array) -> Array:
-    return jnp.stack(threefry2x32(key, *_seed(jnp.asarray(number))))
+    return lax.optimization_barrier(jnp.stack(threefry2x32(key, *_seed(jnp.asarray(number)))))
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:

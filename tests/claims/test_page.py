@@ -18,7 +18,7 @@ from bnn_atlas.claims.report import report
 from bnn_atlas.claims.table import SCHEMA, write_claims
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
 from bnn_atlas.config.claims import Claim
-from bnn_atlas.metrics.tables import write_table
+from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.provenance import collect
 
 from .making import CLAIM, COMPARISON, RUNS, claimed, planned, row, seeds, table
@@ -62,7 +62,8 @@ class Page(HTMLParser):
 @pytest.fixture
 def judgements(tmp_path: Path) -> list[Judgement]:
     rows = [
-        *seeds("mile", 0.5, 0.25, 0.75), *seeds("ensemble", 0.75, 0.75, 1.25), row("single", 0.2, standard_error=0.01),
+        *seeds("mile", 0.5, 0.25, 0.75), *seeds("ensemble", 0.75, 0.75, 1.25),
+        row("single", 0.2, standard_error=0.01, over="rows"),
     ]  # fmt: skip
     table(tmp_path, rows)
     studies = [claimed(*CLAIMS, runs=REDUCED), claimed({"runs": ["gone"]}, name="other", title="Another study")]
@@ -93,13 +94,13 @@ def test_the_page_shows_every_claim_with_its_verdict(
         "small.c4": "reproduced", "other.c0": "not-run",
     }  # fmt: skip
     counts = re.findall(r'class="verdict ([\w-]+)">[\w ]+: (\d)<', text.partition("<section")[0])
-    assert counts == [("reproduced", "2"), ("reduced", "1"), ("failed", "1"), ("not-run", "2")]
+    assert counts == [("reproduced", "2"), ("reduced", "1"), ("failed", "1"), ("not-tested", "0"), ("not-run", "2")]
     shown = re.sub(r"\s+", " ", "".join(page.texts))
     for part in (
-        "0.500 ± 0.250", "mean ± sd of 3 repetitions; standard error 0.144", "0.2000 ± 0.0100",
-        "one run ± the standard error of its row", "−0.417 ± 0.144", "mean ± sd of 3 paired differences",
+        "0.500 ± 0.250", "mean ± sd of 3 repetitions; standard error 0.144 over seeds", "0.2000 ± 0.0100",
+        "one run ± standard error over rows", "−0.417 ± 0.144", "mean ± sd of 3 paired differences",
         "0.500 ± 0.250 against 0.917 ± 0.289", "chains: 1000 → 10",
-        "Source: Somebody, 2001.", "needed: scale paper: snakemake claims --config scale=paper",
+        "Source: Somebody, 2001.", "needed: scale paper: snakemake --cores 2 claims --config scale=paper",
         "Errors are <b>small</b> & \"few\"", "difference below 0", "outside the limit by 1.1",
         "within 0.25 of it half of <it>",
     ):  # fmt: skip
@@ -158,6 +159,12 @@ def test_the_table_holds_values_verdicts_and_rows(tmp_path: Path, judgements: li
     assert {r["side"] for r in compared["rows"]} == {"value", "compared with"}
 
 
+def test_a_figure_that_is_a_table_has_no_picture(tmp_path: Path, judgements: list[Judgement]) -> None:
+    (tmp_path / "curve.tex").write_text("1 & 2")
+    text = written(tmp_path, judgements, {"small/curve": tmp_path / "curve.tex"})
+    assert "<img" not in text
+
+
 def test_thumbnails_are_small_copies(figures: dict[str, Path]) -> None:
     data = thumbnail(figures["small/curve"]).removeprefix("data:image/png;base64,")
     with Image.open(io.BytesIO(base64.b64decode(data))) as picture:
@@ -172,7 +179,7 @@ def test_excluded_chains_are_said_on_the_page_and_in_the_table(tmp_path: Path) -
     text = written(tmp_path, judgements, {})
     assert '<p class="small">1 of 20 chains of single, split 0 excluded</p>' in text
     assert '<td class="right">19 of 20</td>' in text
-    assert "where more than 5 per cent are, it is not run" in text
+    assert "if these are more than 5 per cent, it is not run" in text
     write_claims(tmp_path / "claims.parquet", judgements)
     (found,) = pd.read_parquet(tmp_path / "claims.parquet").to_dict("records")
     assert found["verdict"] == "reproduced"

@@ -65,3 +65,40 @@ def test_how_jobs_are_cut_is_no_reduction(tmp_path: Path) -> None:
     for scale, reductions in cases:
         found = claimed_study(load_study(path, scale, DATASETS), CLAIMS, scale)
         assert found.runs["one"].reductions == reductions
+
+
+def test_chains_know_the_run_of_their_warm_starts(tmp_path: Path) -> None:
+    """The deep ensemble with the same split, network, seed, training and number of members, and no other."""
+
+    def ensembles(study: dict[str, Any]) -> None:
+        study["figures"] = {}
+        one = study["runs"]["one"] | {"scales": {}}
+        point = one | {"method": {"kind": "deep_ensemble"}}
+        study["runs"] = {"one": one, "cold": one | {"temperature": 0.5}}
+        study["runs"] |= {"fewer": point | {"chains": 2}, "other": point | {"seed": 9}, "starts": point}
+
+    claims = ClaimsConfig.model_validate({"paper": "p", "claims": {"a": CLAIM, "b": CLAIM | {"runs": ["cold"]}}})
+    found = claimed_study(load_study(study_file(tmp_path, ensembles), "paper", DATASETS), claims, "paper")
+    assert {name: (plan.chained, plan.starts) for name, plan in found.runs.items()} == {
+        "one": (True, "starts"),
+        "cold": (True, "starts"),
+        "starts": (False, None),
+    }
+
+
+def test_figures_in_which_claims_find_numbers(tmp_path: Path) -> None:
+    def figures(study: dict[str, Any]) -> None:
+        study["runs"] = {"one": study["runs"]["one"] | {"scales": {}}}
+        study["runs"]["two"] = dict(study["runs"]["one"])
+        scales = {"demo": {"runs": ["two"]}, "laptop": None}
+        study["figures"] = {"prior_depth": {"runs": ["one"], "scales": scales}}
+
+    number = {"metric": None, "runs": [], "figure": "prior_depth", "in_figure": {"column": "mean", "take": "max"}}
+    claims = ClaimsConfig.model_validate({"paper": "p", "claims": {"a": CLAIM | number}})
+    path = study_file(tmp_path, figures)
+    paper = claimed_study(load_study(path, "paper", DATASETS), claims, "paper")
+    assert (paper.figures["prior_depth"].runs, paper.figures["prior_depth"].other) == (("one",), None)
+    assert list(paper.runs) == ["one"]
+    demo = claimed_study(load_study(path, "demo", DATASETS), claims, "demo")
+    assert demo.figures["prior_depth"].other == "it shows two in place of one"
+    assert claimed_study(load_study(path, "laptop", DATASETS), claims, "laptop").figures == {}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.claims.answer import ClaimError
+from bnn_atlas.claims.rows import ClaimError
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge, judge_all
 
 from .making import COMPARISON, RUNS, claimed, judged, planned, row, seeds, table
@@ -191,12 +191,24 @@ def test_few_chains_that_are_left_do_not_answer_for_all(tmp_path: Path, chains: 
         not_run(found, f"split 0: {40 - left} of 40 chains were excluded", "at least 38 of its 40 chains")
 
 
-def test_a_metric_with_a_wrong_name_is_pointed_out(tmp_path: Path) -> None:
+def test_a_run_without_a_chain_left_answers_nothing_and_says_why(tmp_path: Path) -> None:
+    """Whichever metric is asked for: the headlines are missing values, the others are not there."""
+    note = "10 of 10 chains excluded: 8 never moved, 2 not finite"
+    rows = [
+        row("single", 10.0, metric="chains_excluded", note=note),
+        row("single", float("nan"), metric="rmse", chains=0, note=f"no chain left to average; {note}"),
+    ]
+    for metric in ("rmse", "coverage"):
+        change = {"runs": ["single"], "metric": metric, "at": "0.9" if metric == "coverage" else ""}
+        not_run(judged(tmp_path, rows, claimed(change)), f"split 0: {note}", "a run whose chains move")
+
+
+def test_a_metric_that_a_run_lacks_is_pointed_out(tmp_path: Path) -> None:
     path = tmp_path / "small.parquet"
-    table(tmp_path, [row("single", 0.5, metric=metric) for metric in ("nll_moment_matched", "rmse")])
-    claims = [{"runs": ["single"], "metric": metric} for metric in ("nll_moment_mached", "accuracy")]
+    table(tmp_path, [row("single", 0.5, metric=metric) for metric in ("lppd_chain_max", "rmse")])
+    claims = [{"runs": ["single"], "metric": metric} for metric in ("lppd_chain_min", "accuracy")]
     near, far = judge_all([claimed(*claims)], {"small": path})
-    not_run(near, "no metric 'nll_moment_mached' for 'airfoil'; did you mean 'nll_moment_matched'?")
+    not_run(near, "no metric 'lppd_chain_min' for 'airfoil'; did you mean 'lppd_chain_max'?")
     not_run(far, "no metric 'accuracy' for 'airfoil'; needed: a run that measures it")
 
 
@@ -296,3 +308,16 @@ def test_all_claims_of_all_studies_in_order(tmp_path: Path) -> None:
     assert [(j.study.name, j.name, j.verdict) for j in found] == [
         ("small", "c0", Verdict.REPRODUCED), ("small", "c1", Verdict.NOT_RUN), ("unmade", "c0", Verdict.NOT_RUN),
     ]  # fmt: skip
+
+
+def test_a_metric_with_a_parameter_is_judged_where_the_claim_says(tmp_path: Path) -> None:
+    rows = [row("single", value, metric="coverage", at=at) for at, value in (("0.5", 0.1), ("0.9", 0.5))]
+    claim = {"runs": ["single"], "metric": "coverage"}
+    found = judged(tmp_path, rows, claimed(claim | {"at": 0.9}))
+    assert found.verdict == Verdict.REPRODUCED
+    assert found.own is not None
+    assert found.own.value == 0.5
+    not_run(judged(tmp_path, rows, claimed(claim)), "has 'coverage' at 0.5, 0.9, not at ''", "`at` of the claim")
+    not_run(judged(tmp_path, rows, claimed(claim | {"at": "0.95"})), "not at '0.95'")
+    than = {"relation": "less_than", "paper_value": None, "tolerance": None, "than": {"at": "0.9"}}
+    assert judged(tmp_path, rows, claimed(claim | {"at": "0.5"} | than)).verdict == Verdict.REPRODUCED

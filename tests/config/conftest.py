@@ -1,21 +1,27 @@
-"""Figures of the study that the tests of config/ change."""
+"""Kinds of figures that only the tests of config/ ask for."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from bnn_atlas.config.figures import FIGURES, FigureRule
+from bnn_atlas.config import figure_checks
+from bnn_atlas.config.kinds import Kind, kinds
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind(name="curve", module="small", files=("table",)),
+        Kind(name="cloud", module="small", sections=("grid",), runs="one"),
+        Kind(name="bumps", module="small", sections=("subset",), runs="one"),
+        Kind(name="values", module="small", sections=("functions",)),
+        Kind(name="line", module="small", runs="none"),
+        Kind(name="evidence", module="small", files=("e_values",)),
+    )
+}
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _figures() -> Iterator[None]:
-    rules = {
-        "curve": FigureRule("small", {"table": "metrics.parquet"}),
-        "cloud": FigureRule("small", {"grid": "grid.npz"}, sections=("grid",), one_run=True),
-        "bumps": FigureRule("small", {"draws": "draws.parquet"}, sections=("subset",), one_run=True),
-        "line": FigureRule("small", {}),
-        "evidence": FigureRule("small", {"e_values": "e_values.parquet"}),
-    }
+def _kinds() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(FIGURES, "small", rules)
+        patch.setattr(figure_checks, "kinds", lambda: KINDS | kinds())
         yield

@@ -38,7 +38,7 @@ def assert_mentions(message: str, *parts: str) -> None:
 MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     "unknown key of a run": (
         run_edit(chians=4),
-        ("runs.one: unknown key 'chians'", "did you mean 'chains'?", "allowed keys: ", "chains_per_block"),
+        ("runs.one: unknown key 'chians' (did you mean 'chains'?) (line ",),
     ),
     "unknown key of a section": (
         nested("warmstart", learning_rat=0.1),
@@ -48,20 +48,51 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         nested("likelihood", sgima=1),
         ("runs.one.likelihood: unknown key 'sgima'", "did you mean 'sigma'?", "allowed keys: kind, sigma"),
     ),
-    "key like no other": (run_edit(zzz=1), ("unknown key 'zzz'; allowed keys",)),
-    "missing key": (run_edit(chains=None), ("runs.one.chains: Field required",)),
+    "key like no other": (run_edit(zzz=1), ("unknown key 'zzz'; allowed keys: model, likelihood, ", "grid, scales")),
+    "method with a slip": (
+        run_edit(method={"kind": "mclcm"}),
+        ("runs.one.method.kind = 'mclcm': did you mean 'mclmc'? (line",),
+    ),
+    "method like no other": (
+        run_edit(method={"kind": "zzz"}),
+        ("runs.one.method.kind = 'zzz': allowed are 'mclmc', ", "'deep_ensemble' (line"),
+    ),
+    "prior with a slip": (
+        run_edit(prior={"kind": "nromal"}),
+        ("runs.one.prior.kind = 'nromal': allowed are 'standard_normal', ", "(did you mean 'normal'?) (line"),
+    ),
+    "split with a slip": (
+        nested("split", kind="radom"),
+        ("runs.one.split.kind = 'radom': must be 'random', ", "or 'mile' (did you mean 'random'?) (line"),
+    ),
+    "nothing for a number": (
+        lambda s: s["runs"]["one"].update(chains=None),
+        ("runs.one.chains: is empty; a whole number is wanted, such as 4 (line",),
+    ),
+    "nothing for a text": (
+        lambda s: s["runs"]["one"].update(description=None),
+        ("runs.one.description: is empty; text is wanted (line",),
+    ),
+    "no content of a section": (lambda s: s.update(runs=None), ("runs: is empty; a section is wanted: keys",)),
+    "missing key": (run_edit(chains=None), ("runs.one.chains: this key is missing",)),
     "missing key of a variant": (
         run_edit(method={"kind": "hmc", "step_size": 0.1}),
-        ("runs.one.method.trajectory_length: Field required",),
+        ("runs.one.method.trajectory_length: this key is missing",),
     ),
-    "word for a number": (run_edit(chains="many"), ("runs.one.chains = 'many'", "valid integer")),
-    "list for a number": (run_edit(chains=[4, 5]), ("runs.one.chains = [4, 5]", "valid integer")),
-    "number for a list": (nested("model", hidden=16), ("runs.one.model.hidden = 16", "valid tuple")),
-    "number for a section": (run_edit(model=3), ("runs.one.model = 3", "valid dictionary")),
-    "word for a section": (run_edit(likelihood="gaussian"), ("runs.one.likelihood = 'gaussian'", "dictionary")),
-    "half a chain": (run_edit(chains=2.5), ("runs.one.chains = 2.5", "valid integer")),
-    "no chains": (run_edit(chains=0), ("runs.one.chains = 0", "greater than 0")),
-    "width 0": (nested("model", hidden=[4, 0]), ("runs.one.model.hidden.1 = 0", "greater than 0")),
+    "word for a number": (run_edit(chains="many"), ("runs.one.chains = 'many'", "a whole number is wanted")),
+    "list for a number": (run_edit(chains=[4, 5]), ("runs.one.chains = [4, 5]", "a whole number is wanted")),
+    "number for a list": (
+        nested("model", hidden=16),
+        ("runs.one.model.hidden = 16", "a list is wanted, such as [a, b]"),
+    ),
+    "number for a section": (run_edit(model=3), ("runs.one.model = 3", "a section is wanted")),
+    "word for a section": (
+        run_edit(likelihood="gaussian"),
+        ("runs.one.likelihood = 'gaussian'", "a section is wanted"),
+    ),
+    "half a chain": (run_edit(chains=2.5), ("runs.one.chains = 2.5", "a whole number is wanted")),
+    "no chains": (run_edit(chains=0), ("runs.one.chains = 0", "greater than or equal to 1")),
+    "width 0": (nested("model", hidden=[4, 0]), ("runs.one.model.hidden.1 = 0", "greater than or equal to 1")),
     "negative step size": (
         run_edit(method={**HMC, "step_size": -0.1}),
         ("runs.one.method.step_size = -0.1", "greater than 0"),
@@ -92,7 +123,10 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     "negative seed": (nested("split", seed=-1), ("runs.one.split.seed = -1", "greater than or equal to 0")),
     "all rows for testing": (nested("split", test=1.0), ("runs.one.split.test = 1.0", "less than 1")),
     "unknown split": (nested("split", kind="sorted"), ("runs.one.split.kind = 'sorted'", "'train_test_split'")),
-    "unknown activation": (nested("model", activation="gelu"), ("runs.one.model.activation = 'gelu'", "'silu'")),
+    "unknown activation": (
+        nested("model", activation="softplus"),
+        ("runs.one.model.activation = 'softplus'", "'silu'"),
+    ),
     "unknown prior": (
         run_edit(prior={"kind": "cauchy"}),
         ("runs.one.prior.kind = 'cauchy'", "allowed are 'standard_normal', 'normal', 'normal_flat_bias', 'laplace'"),
@@ -117,7 +151,7 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         nested("method", phases=[0.8, 0.2, 0.1]),
         ("runs.one.method: phases must add up to 1, not 1.1",),
     ),
-    "two phases": (nested("method", phases=[0.8, 0.2]), ("runs.one.method.phases.2: Field required",)),
+    "two phases": (nested("method", phases=[0.8, 0.2]), ("runs.one.method.phases.2: this key is missing",)),
     "a phase of 0": (nested("method", phases=[0.9, 0.1, 0.0]), ("runs.one.method.phases.2 = 0.0", "greater than 0")),
     "too short a warm-up": (nested("method", warmup=50), ("warmup (50) leaves fewer than 10 steps", "(0.8, 0.1, 0.1)")),
     "patience without validation rows": (
@@ -132,7 +166,10 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         run_edit(grid={"warmstart.learning_rate": [0.1, -0.1]}),
         ("runs.one", "warmstart.learning_rate = -0.1", "greater than 0"),
     ),
-    "grid value that is not a list": (run_edit(grid={"seed": 3}), ("runs.one.grid.seed = 3", "valid list")),
+    "grid value that is not a list": (
+        run_edit(grid={"seed": 3}),
+        ("runs.one.grid.seed = 3", "a list is wanted, such as [a, b]"),
+    ),
     "empty grid list": (run_edit(grid={"seed": []}), ("runs.one.grid.seed: an empty list gives no run",)),
     "grid value that no file name takes": (
         run_edit(grid={"dataset": ["a data set"]}),
@@ -145,11 +182,11 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "same run twice in a grid": (
         run_edit(grid={"seed": [1, 1]}),
-        ("runs.one.grid.seed: 1 stands twice",),
+        ("runs.one.grid.seed: 1 is given twice",),
     ),
     "same number written in two ways in a grid": (
         run_edit(grid={"likelihood.sigma": [1, 1.0]}),
-        ("runs.one.grid.likelihood.sigma: 1.0 stands twice",),
+        ("runs.one.grid.likelihood.sigma: 1.0 is given twice",),
     ),
     "scale that sets what the grid varies": (
         run_edit(grid={"likelihood.sigma": [1, 2]}, scales={"laptop": {"likelihood": {"sigma": 5}}}),
@@ -161,11 +198,19 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "grid that makes the name of another run": (
         lambda s: s["runs"].update({"one-seed1": RUN, "one": {**RUN, "grid": {"seed": [1, 2]}}}),
-        ("runs.one-seed1: the run name 'one-seed1' is made twice; rename one entry",),
+        ("runs.one-seed1: the run name 'one-seed1' is given to two runs; rename one entry",),
     ),
     "missing data set": (
         run_edit(dataset="airfol"),
-        ("runs.one.dataset = 'airfol': no such data set", "diabetes, other"),
+        ("runs.one.dataset = 'airfol': no such data set; config/datasets.yaml has diabetes, other, words",),
+    ),
+    "data set with a slip": (
+        run_edit(dataset="diabetis"),
+        ("runs.one.dataset = 'diabetis': no such data set (did you mean 'diabetes'?)", "diabetes, other"),
+    ),
+    "figure of a run with a slip": (
+        lambda s: s["figures"]["curve"].update(runs=["oen"]),
+        ("figures.curve.runs: no run 'oen' (did you mean 'one'?); there are one",),
     ),
     "missing data set in a grid": (
         run_edit(grid={"dataset": ["diabetes", "airfol"]}),
@@ -177,15 +222,35 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "unknown key of a figure": (
         lambda s: s["figures"]["curve"].update(bins=3),
-        ("figures.curve: unknown key 'bins'", "allowed keys: runs, labels, subset, grid"),
+        ("figures.curve: unknown key 'bins'", "allowed keys: draw, runs, labels, caption, files, subset, grid"),
     ),
     "too many bins": (
         lambda s: s["figures"]["curve"].update(grid={"bins": 5000}),
         ("figures.curve.grid.bins = 5000", "less than or equal to 4000"),
     ),
-    "figure without a rule": (
+    "figure of an unknown kind": (
         lambda s: s["figures"].update(curves={"runs": ["one"]}),
-        ("figures.curves: no such figure of this study; there are curve, cloud, bumps, line",),
+        ("figures.curves.draw = 'curves': no such kind of figure (did you mean 'curve'?)",),
+    ),
+    "unknown file of a figure": (
+        lambda s: s["figures"]["curve"].update(files=["set"]),
+        ("figures.curve.files.0 = 'set': no such file of a run (did you mean 'sets'?)",),
+    ),
+    "further sets of a run that has none": (
+        lambda s: s["figures"]["curve"].update(files=["sets"]),
+        ("figures.curve.runs: 'one' has no further sets", "give the run evaluate.shifts"),
+    ),
+    "references of a run that has none": (
+        lambda s: s["figures"]["curve"].update(files=["against"]),
+        ("figures.curve.runs: 'one' has no references; give the run evaluate.references",),
+    ),
+    "section that a kind does not read": (
+        lambda s: s["figures"]["curve"].update(grid={}),
+        ("figures.curve.grid: a figure of the kind 'curve' has no such section; it reads tables",),
+    ),
+    "figure with a run of a study that is not loaded": (
+        lambda s: s["figures"]["curve"].update(runs=["smal/one"]),
+        ("figures.curve.runs: 'smal/one': the study 'smal' is not loaded (did you mean 'small'?)", "config.yaml"),
     ),
     "figure of nothing": (
         lambda s: s["figures"]["curve"].update(runs=[]),
@@ -226,7 +291,7 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         nested("split", kind="standard", count=21),
         ("runs.one.split.count = 21: of the data set 'diabetes', at most 20 standard splits are allowed",),
     ),
-    "no runs": (lambda s: s.pop("runs"), ("runs: Field required",)),
+    "no runs": (lambda s: s.pop("runs"), ("runs: this key is missing (line 1)",)),
 }
 
 
@@ -246,7 +311,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 def test_chains_that_do_not_fill_blocks_get_a_number_that_works(tmp_path: Path, chains: int, per_block: int) -> None:
     message = study_error(tmp_path, run_edit(chains=chains, chains_per_block=per_block))
     assert_mentions(message, f"chains ({chains}) must be a multiple of chains_per_block ({per_block})")
-    advice = int(message.rpartition("chains_per_block: ")[2])
+    advice = int(message.rpartition("chains_per_block: ")[2].removesuffix(" (line 4)"))
     assert chains % advice == 0
     assert advice <= per_block
     config = load_study(study_file(tmp_path, run_edit(chains=chains, chains_per_block=advice)), "paper", DATASETS)
@@ -283,11 +348,11 @@ def test_key_given_twice_is_refused(tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "found"), [("", "NoneType"), ("- a\n", "list"), ("word\n", "str")])
+@pytest.mark.parametrize(("text", "found"), [("", "is empty"), ("- a\n", "holds no keys"), ("word\n", "holds no keys")])
 def test_study_that_is_not_a_mapping(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=f"{path}: expected keys such as title and runs, found {found}"):
+    with pytest.raises(ConfigError, match=f"{path}: the file {found}; a study has keys such as title and runs"):
         load_study(path, "demo", DATASETS)
 
 
@@ -300,12 +365,13 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     ("settings", "expected"),
     [
         ({"scale": "huge"}, ("scale = 'huge'", "'demo', 'laptop' or 'paper'")),
-        ({"studies": ["smal"]}, ("studies = 'smal'", "no such study; there are small")),
-        ({"studies": "small"}, ("studies = 'small'", "valid tuple")),
+        ({"studies": ["smal"]}, ("studies = 'smal'", "no such study (did you mean 'small'?); there are small")),
         ({"studies": []}, ("studies = []: at least one study is needed; there are small",)),
         ({"device": "tpu"}, ("device = 'tpu'", "'cpu' or 'gpu'")),
         ({"scael": "demo"}, ("unknown key 'scael'", "did you mean 'scale'?", "allowed keys: scale, studies")),
-        ({"results": 3}, ("results = 3", "valid string")),
+        ({"results": 3}, ("results = 3", "text is wanted; put numbers, dates")),
+        ({"results": None}, ("results: is empty; text is wanted",)),
+        ({"scale": None}, ("scale: is empty; must be 'demo', 'laptop' or 'paper'",)),
     ],
 )
 def test_mistakes_in_the_settings(tmp_path: Path, settings: dict[str, Any], expected: tuple[str, ...]) -> None:
@@ -322,7 +388,9 @@ def test_mistake_in_the_registry_names_its_file(tmp_path: Path) -> None:
     (folder / "datasets.yaml").write_text(yaml.safe_dump(data))
     with pytest.raises(ConfigError) as caught:
         load_atlas({"studies": ["small"]}, folder)
-    assert_mentions(str(caught.value), str(folder / "datasets.yaml"), "diabetes.rows = -5", "greater than 0")
+    assert_mentions(
+        str(caught.value), str(folder / "datasets.yaml"), "diabetes.rows = -5", "greater than or equal to 1", "(line 5)"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -342,11 +410,37 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
             ("claims.error.tolerance = 0.0", "greater than 0"),
         ),
         ({"bond": 3.0}, ("claims.error: unknown key 'bond'", "did you mean 'bound'?")),
-        ({"bound": "low"}, ("claims.error.bound = 'low'", "valid number")),
-        ({"runs": []}, ("claims.error.runs = []", "at least 1 item")),
-        ({"figure": "cruve"}, ("claims.error.figure: no figure 'cruve' in study 'small'", "it has curve")),
-        ({"tolerance": 0.1}, ("claims.error: relation 'at_most' has no tolerance; give bound",)),
-        ({"than": {"chains": 3}}, ("claims.error: relation 'at_most' has no than", "less_than")),
+        ({"bound": "low"}, ("claims.error.bound = 'low'", "a number is wanted")),
+        ({"runs": []}, ("claims.error: metric and runs are needed", "figure and in_figure")),
+        (
+            {"figure": "cruve"},
+            ("claims.error.figure: no figure 'cruve' in study 'small' (did you mean 'curve'?)", "it has curve"),
+        ),
+        ({"metric": "rsme"}, ("claims.error.metric = 'rsme': there is no such metric (did you mean 'rmse'?)", "(line")),
+        ({"metric": "zzz"}, ("claims.error.metric = 'zzz': there is no such metric; docs/metrics.md lists all",)),
+        ({"chains": 10**9}, ("claims.error.chains = 1000000000: must be less than or equal to 100000",)),
+        ({"chains": 5}, ("claims.error.chains = 5: run 'one' has 4 chains",)),
+        ({"draws": 11}, ("claims.error.draws = 11: run 'one' has 10 draws",)),
+        (
+            {"dataset": "diabetis"},
+            (
+                "claims.error.dataset = 'diabetis': run 'one' has no such set (did you mean 'diabetes'?)",
+                "it has diabetes",
+            ),
+        ),
+        ({"metric": "coverage"}, ("claims.error.at = '': 'coverage' needs one, its nominal level",)),
+        ({"at": 0.9}, ("claims.error.at = '0.9': 'rmse' has no level; leave `at` out",)),
+        (
+            {"relation": "less_than", "than": {"metric": "rmsee"}},
+            ("claims.error.than.metric = 'rmsee': there is no such metric (did you mean 'rmse'?)",),
+        ),
+        (
+            {"relation": "less_than", "than": {"chains": 5}},
+            ("claims.error.than.chains = 5: run 'one' has 4 chains",),
+        ),
+        ({"relation": "atmost"}, ("claims.error.relation = 'atmost': must be 'equals', ", "did you mean 'at_most'?")),
+        ({"tolerance": 0.1}, ("claims.error: relation 'at_most' takes no tolerance; give bound",)),
+        ({"than": {"chains": 3}}, ("claims.error: relation 'at_most' takes no than", "less_than")),
         ({"relation": "less_than"}, ("claims.error: relation 'less_than' needs than",)),
         (
             {"relation": "greater_than", "than": {"chains": 3}, "bound": -1.0},

@@ -14,7 +14,8 @@ from bnn_atlas.config.evaluation import EvaluationConfig
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, Shift
 from bnn_atlas.config.studies import Study
-from tests.config.folders import REGISTRY, REPOSITORY
+from tests.config.folders import DATASETS as SMALL
+from tests.config.folders import REGISTRY, REPOSITORY, Edit, study_file
 
 PATH = "small.yaml"
 FILE = [{"name": "f", "url": "https://example.org/f", "sha256": "0" * 64}]
@@ -111,7 +112,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "order that is not known": (
         {"dataset": "photos", "split": {"kind": "published", "order": "tfds", "validation": 0}},
-        ("runs.one.split.order = 'tfds'", "of the data set 'photos'", "only that of cifar10, mnist; use 'file'"),
+        (
+            "runs.one.split.order = 'tfds'",
+            "of the data set 'photos'",
+            "only that of cifar10, cifar100, mnist; use 'file'",
+        ),
     ),
     "outside set of a regression": (
         {
@@ -136,19 +141,19 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "unknown outside set": (
         {"evaluate": {"out_of_distribution": ["photo"]}},
-        ("runs.one.evaluate.out_of_distribution: 'photo' is no data set", "those of 'cifar10'", "there are photos"),
+        ("runs.one.evaluate.out_of_distribution: 'photo' is not a data set", "those of 'cifar10'", "there are photos"),
     ),
     "outside set of another shape": (
         {"evaluate": {"out_of_distribution": ["photos", "grey"]}},
-        ("runs.one.evaluate.out_of_distribution: 'grey' is no data set", "there are photos"),
+        ("runs.one.evaluate.out_of_distribution: 'grey' is not a data set", "there are photos"),
     ),
     "outside set of another vocabulary": (
         {"dataset": "reviews", "model": {"kind": "cnn_lstm"}, "evaluate": {"out_of_distribution": ["posts", "tweets"]}},
-        ("runs.one.evaluate.out_of_distribution: 'tweets' is no data set", "'reviews'; there are posts"),
+        ("runs.one.evaluate.out_of_distribution: 'tweets' is not a data set", "'reviews'; there are posts"),
     ),
     "outside set that is none": (
         {"evaluate": {"out_of_distribution": ["cifar10c"]}},
-        ("runs.one.evaluate.out_of_distribution: 'cifar10c' is no data set", "there are photos"),
+        ("runs.one.evaluate.out_of_distribution: 'cifar10c' is not a data set", "there are photos"),
     ),
     "no outside set at all": (
         {"dataset": "grey", "evaluate": {"out_of_distribution": ["photos"]}},
@@ -177,7 +182,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             "likelihood": {"kind": "gaussian"},
             "evaluate": {"references": ["hmc_cifar10"]},
         },
-        ("runs.one.evaluate.references = 'hmc_cifar10': agreement is for classification",),
+        ("runs.one.evaluate.references = 'hmc_cifar10': published predictions are for classification",),
     ),
 }
 
@@ -189,7 +194,7 @@ def test_mistakes(name: str, tmp_path: Path) -> None:
         load(tmp_path, one=changes)
     message = str(caught.value)
     assert message.startswith(str(tmp_path / PATH))
-    # A nested key is named with or without the colon behind the run.
+    # A nested key is named with or without the colon after the run.
     flat = message.replace("runs.one.evaluate", "runs.one: evaluate")
     missing = [part for part in expected if part not in message and part not in flat]
     assert not missing, message
@@ -246,6 +251,27 @@ def test_known_orders(dataset: str, tmp_path: Path) -> None:
     assert study.runs["one"].config.split.order == "tfds"
 
 
+def test_the_order_of_cifar100_is_that_of_the_generator_of_both_cifar_sets(tmp_path: Path) -> None:
+    """Rows are numbered in the order of the files of the binary version, which is the one that is registered."""
+    registry = load_registry(REPOSITORY / "config" / "datasets.yaml")
+    (tmp_path / PATH).write_text(
+        yaml.safe_dump(
+            {
+                "title": "t",
+                "paper": "p",
+                "runs": {"one": RUN | {"dataset": "cifar100", "split": RUN["split"] | {"order": "tfds"}}},
+            }
+        ),
+        encoding="utf-8",
+    )
+    assert load_study(tmp_path / PATH, "paper", registry).runs["one"].config.split.order == "tfds"
+    (file,) = registry["cifar100"].files
+    assert file.read.model_dump(include={"train", "test"}) == {
+        "train": ("cifar-100-binary/train.bin",),
+        "test": ("cifar-100-binary/test.bin",),
+    }
+
+
 def test_registered_sets_of_the_same_rows_share_the_beginning_of_their_names() -> None:
     registry = load_registry(REPOSITORY / "config" / "datasets.yaml")
     names = [name for name, entry in registry.items() if entry.task == "classification" and entry.of is None]
@@ -263,6 +289,9 @@ def test_references_to_runs_with_the_same_test_rows(tmp_path: Path) -> None:
         load(tmp_path, one={"evaluate": {"references": ["two"]}}, two=first, three={})
     with pytest.raises(ConfigError, match="'two': no predictions for the same test rows"):
         load(tmp_path, one={"evaluate": {"references": ["two"]}}, two={"dataset": "photos"})
+    number = {"dataset": "diabetes", "split": {}, "likelihood": {"kind": "gaussian"}}
+    regressions = load(tmp_path, one=number | {"evaluate": {"references": ["two"]}}, two=number)
+    assert regressions.runs["one"].config.evaluate.references == ("two",)
     study = load(tmp_path, one={"evaluate": {"references": ["two", "hmc_cifar10"]}}, two={})
     assert study.runs["one"].config.evaluate.references == ("two", "hmc_cifar10")
 
@@ -282,3 +311,15 @@ def test_a_grid_is_referred_to_by_the_name_of_its_runs(tmp_path: Path) -> None:
     load(tmp_path, one={"evaluate": {"references": ["two-seed1"]}}, two=grid)
     with pytest.raises(ConfigError, match="references = 'one-seed1': no predictions"):
         load(tmp_path, one=grid | {"evaluate": {"references": ["one-seed1"]}})
+
+
+def published(author: str) -> Edit:
+    return lambda study: study.update(published=[author])
+
+
+def test_published_variants_are_asked_for_by_author(tmp_path: Path) -> None:
+    asked = load_study(study_file(tmp_path, published("sommer")), "paper", SMALL)
+    assert asked.config.published == ("sommer",)
+    assert load_study(study_file(tmp_path), "paper", SMALL).config.published == ()
+    with pytest.raises(ConfigError, match=r"published\.0 = 'nobody': .*'izmailov', 'sommer' or 'uppal'"):
+        load_study(study_file(tmp_path, published("nobody")), "paper", SMALL)

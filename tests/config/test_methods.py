@@ -1,12 +1,42 @@
 """Settings of the Markov-chain methods."""
 
+import subprocess
+import sys
+from importlib import import_module
+from inspect import signature
+
 import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from bnn_atlas.config.methods import SHORTEST_WARM_UP, BlackJAXMCLMCConfig, HMCConfig, MCLMCConfig, MethodConfig
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.hmc import SHORTEST_WARM_UP, HMCConfig
+from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
+from bnn_atlas.config.methods.registry import METHODS, MethodConfig, method
 
 METHOD = TypeAdapter(MethodConfig)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_the_record_of_a_method_is_whole(kind):
+    """Its builder is a function of settings, posterior and data, and nothing else."""
+    record = method(kind)
+    module, function = record.builder.split(":")
+    assert list(signature(getattr(import_module(module), function)).parameters) == ["config", "posterior", "data"]
+    assert isinstance(record.kind_of_draws, KindOfDraws)
+    looks = [(other.family, other.variant) for other in METHODS.values()]
+    assert looks.count((record.family, record.variant)) == 1
+    assert [other.title for other in METHODS.values()].count(record.title) == 1
+
+
+def test_an_unknown_method_is_named_with_those_that_there_are():
+    with pytest.raises(ValueError, match=r"there is no method 'mala'; methods are mclmc, .*deep_ensemble"):
+        method("mala")
+
+
+def test_settings_of_methods_need_no_jax():
+    code = "import sys, bnn_atlas.config.methods.registry; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

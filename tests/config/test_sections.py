@@ -19,7 +19,7 @@ def network(**model: Any) -> Edit:
 
 def functions(**section: Any) -> Edit:
     """The figure `curve` with the section."""
-    return lambda study: study["figures"]["curve"].update(functions=section)
+    return lambda study: study["figures"]["curve"].update(draw="values", functions=section)
 
 
 def load(folder: Path, edit: Edit, inputs: int = 10) -> Any:
@@ -36,7 +36,7 @@ def load(folder: Path, edit: Edit, inputs: int = 10) -> Any:
         (functions(**LINE), ("figures.curve.functions.inputs = 'line'", "'diabetes' (run one)", "[10]", "use 'test'")),
         (functions(inputs="line", low=2, high=1), ("figures.curve.functions", "low (2.0) must be below high (1.0)")),
         (functions(inputs="grid"), ("figures.curve.functions.inputs = 'grid'", "'test' or 'line'")),
-        (functions(), ("figures.curve.functions.inputs: Field required",)),
+        (functions(), ("figures.curve.functions.inputs: this key is missing",)),
     ],
 )
 def test_mistake_is_named(tmp_path: Path, edit: Edit, parts: tuple[str, ...]) -> None:

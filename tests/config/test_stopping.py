@@ -41,11 +41,11 @@ def test_the_level_is_a_setting_like_any_other(tmp_path: Path) -> None:
         ({"split": HELD_OUT, "warmstart": None}, "give the section warmstart, or leave stopping out"),
         ({"split": HELD_OUT, "likelihood": {"kind": "learned_noise"}}, "has not learned the noise"),
         ({"split": HELD_OUT, "chains_per_block": 2}, "stopping with 2 blocks"),
-        ({"split": HELD_OUT, "stopping": {"alpha": 1.0}}, "runs.one.stopping.alpha = 1.0: Input should be less than 1"),
-        ({"split": HELD_OUT, "stopping": {"alpha": 0}}, "runs.one.stopping.alpha = 0: Input should be greater than 0"),
+        ({"split": HELD_OUT, "stopping": {"alpha": 1.0}}, "runs.one.stopping.alpha = 1.0: must be less than 1"),
+        ({"split": HELD_OUT, "stopping": {"alpha": 0}}, "runs.one.stopping.alpha = 0: must be greater than 0"),
         ({"split": HELD_OUT, "stopping": {"check": 3}}, "runs.one.stopping: unknown key 'check'; allowed keys: alpha"),
         *(
-            ({"split": HELD_OUT, "method": {"kind": kind}}, f"for Markov chains, which method.kind '{kind}' has not")
+            ({"split": HELD_OUT, "method": {"kind": kind}}, f"for Markov chains, and method.kind '{kind}' runs none")
             for kind in ("deep_ensemble", "laplace", "mean_field", "map")
         ),
     ],

@@ -14,7 +14,8 @@ from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims import load_claims
 from bnn_atlas.config.expansion import leaves, merge
 from bnn_atlas.config.settings import load_atlas, load_study
-from bnn_atlas.config.studies import Run, SplitConfig, Study
+from bnn_atlas.config.splits import SplitConfig
+from bnn_atlas.config.studies import Run, Study, legend_texts, shown_runs
 from tests.config.folders import CLAIM, DATASETS, HMC, RUN, config_folder, run_edit, study_file
 
 
@@ -243,7 +244,7 @@ def test_labels_are_given_by_run_or_grid_and_by_exact_name(tmp_path: Path) -> No
     data["figures"]["curve"] = {"runs": ["one", "one-wide", "one-seed2"], "labels": {"one": "A", "one-seed2": "B"}}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     study = load_study(path, "paper", DATASETS)
-    assert study.labels_of(study.figures["curve"]) == {
+    assert legend_texts(study.figures["curve"], shown_runs({"small": study}, "small", study.figures["curve"].runs)) == {
         "one-seed1": "A",
         "one-seed2": "B",
         "one-wide": "one-wide",
@@ -271,7 +272,7 @@ def test_merge_keeps_the_overlay_and_every_untouched_value(base: dict[str, Any],
 
 def test_posterior_settings_are_those_of_the_run(tmp_path: Path) -> None:
     config = only(load(tmp_path, temperature=2.0, float64=True)).config
-    names = ("model", "likelihood", "prior", "temperature", "float64", "gradient_memory_mb", "data_shards")
+    names = ("model", "likelihood", "prior", "temperature", "float64", "gradient_memory_mb", "data_shards", "kernel")
     assert config.posterior.model_dump() == {name: config.model_dump()[name] for name in names}
 
 

@@ -35,8 +35,8 @@ class Reply(NamedTuple):
     status: int = 200
     length: int | None = None
     """Content-Length to claim instead of the true one."""
-    pause: float = 0.0
-    """Seconds between the two halves of the body."""
+    together: int = 1
+    """Requests of all paths that the second half of the body waits for."""
 
 
 class Server:
@@ -55,9 +55,9 @@ class Server:
                 self.end_headers()
                 half = len(reply.body) // 2
                 self.wfile.write(reply.body[:half])
-                if reply.pause:
-                    self.wfile.flush()
-                    time.sleep(reply.pause)
+                self.wfile.flush()
+                while len(server.requests) < reply.together:
+                    time.sleep(0.01)
                 self.wfile.write(reply.body[half:])
 
             def log_message(self, format: str, *args: Any) -> None:

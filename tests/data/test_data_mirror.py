@@ -22,9 +22,7 @@ from bnn_atlas.data.scaling import input_statistics
 
 MIRROR = os.environ.get("BNN_ATLAS_MIRROR", "")  # read before a fixture hides it from the tests
 if not MIRROR:
-    pytest.skip(
-        "BNN_ATLAS_MIRROR is not set: the real data sets cannot be had without network", allow_module_level=True
-    )
+    pytest.skip("BNN_ATLAS_MIRROR is not set: the real data sets need it or a network", allow_module_level=True)
 
 REGISTRY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")
 DOWNLOADED = sorted(name for name, entry in REGISTRY.items() if entry.files and entry.kind == "table")

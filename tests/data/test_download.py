@@ -2,9 +2,13 @@
 
 import io
 import logging
+import os
+import struct
 import subprocess
 import sys
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,8 @@ import pytest
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.datasets import DatasetEntry
 from bnn_atlas.data.checksum import verify
-from bnn_atlas.data.download import cache_path, download, fetch
-from bnn_atlas.data.errors import ChecksumError, DownloadError
+from bnn_atlas.data.download import cache_path, download, fetch, mirrors
+from bnn_atlas.data.errors import ChecksumError, DataError, DownloadError
 from bnn_atlas.data.progress import LogProgress
 from bnn_atlas.data.tables import read_table, table_hash
 from bnn_atlas.runtime import cache_folder
@@ -235,6 +239,41 @@ def test_zip_with_an_altered_member(server: Server, tmp_path: Path) -> None:
         _download(file, tmp_path / "table.csv")
 
 
+def _marked(flags: int = 0, method: int = zipfile.ZIP_STORED) -> bytes:
+    """A zip of the table whose headers say that it is encrypted or packed in another way."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("table.csv", CSV)
+    marked = bytearray(content.getvalue())
+    for signature, start in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = marked.index(signature) + start
+        marked[place : place + 4] = struct.pack("<HH", flags, method)
+    return bytes(marked)
+
+
+@pytest.mark.parametrize(
+    ("archive", "reason"),
+    [
+        (lambda: _marked(flags=1), "is encrypted"),
+        (lambda: _marked(method=99), "is packed in an unknown way (method 99)"),
+        (lambda: _zip(**{"table.csv": bytes(100 * 2**20)}), "to 104,857,600 bytes, far more than a data set"),
+    ],
+    ids=["encrypted", "unknown method", "bomb"],
+)
+def test_odd_zip_is_refused_before_it_is_unpacked(
+    server: Server, tmp_path: Path, archive: Callable[[], bytes], reason: str
+) -> None:
+    file = file_entry(url=server.serve("/t.zip", Reply(archive())), member="table.csv")
+    start = time.process_time()
+    with pytest.raises(DataError) as caught:
+        _download(file, tmp_path / "out" / "table.csv", cache=tmp_path / "cache")
+    assert time.process_time() - start < 1
+    assert str(caught.value).startswith("table.csv: the zip at http://127.0.0.1:")
+    assert "the member 'table.csv' " in str(caught.value)
+    assert reason in str(caught.value)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 def test_no_zip_or_a_damaged_one(server: Server, tmp_path: Path) -> None:
     archive = _zip(**{"table.csv": CSV})
     place = archive.index(b"table.csv") + 15
@@ -292,7 +331,7 @@ def test_fetch_finds_the_file_of_a_data_set(server: Server, tmp_path: Path) -> N
 
 def test_two_processes_at_once(server: Server, tmp_path: Path) -> None:
     body = b"a,b,y\n" + b"1,2,3\n" * 50_000
-    file = file_entry(body, url=server.serve("/t", Reply(body, pause=0.3)))
+    file = file_entry(body, url=server.serve("/t", Reply(body, together=2)))
     program = (
         "import sys; from bnn_atlas.config.datasets import FileEntry; from bnn_atlas.data.download import download; "
         "download(FileEntry.model_validate_json(sys.argv[1]), sys.argv[2])"
@@ -333,3 +372,18 @@ def test_progress_on_a_terminal(
 
 def test_reader_of_the_entry_fits_the_sample() -> None:
     assert tuple(CSV_READER["columns"]) == file_entry().read.columns
+
+
+def test_mirrors_are_tried_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    (second / "some").mkdir(parents=True)
+    (second / "some" / "table.csv").write_bytes(CSV)
+    monkeypatch.setenv("BNN_ATLAS_MIRROR", f"{first}{os.pathsep}{second}")
+    target = _download(file_entry(url=None), tmp_path / "table.csv", cache=tmp_path / "cache")
+    assert target.read_bytes() == CSV
+
+
+def test_colons_of_urls_separate_nothing() -> None:
+    places = ["/data/a", "https://host:8080/x", "http://other/y", "~/b"]
+    assert mirrors(os.pathsep.join(places)) == places

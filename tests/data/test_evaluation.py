@@ -9,7 +9,6 @@ import pytest
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.shift import parse_shift
-from bnn_atlas.data import evaluation
 from bnn_atlas.data.cifar10c import read_cifar10c
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
@@ -127,7 +126,7 @@ def test_outside_tokens_of_another_vocabulary_are_refused(tmp_path: Path, vocabu
 
 @pytest.fixture
 def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
+    monkeypatch.setattr("bnn_atlas.data.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
 
 
 @pytest.mark.usefixtures("_small_cifar10c")

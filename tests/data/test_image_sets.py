@@ -220,7 +220,7 @@ def test_predictions(tmp_path: Path, order: str) -> None:
     # The MD5 sums of test0 to test3 start with f6f4, 5a10, ad02 and 8ad8.
     rows = [0, 1, 2, 3] if order == "file" else [1, 3, 2, 0]
     np.testing.assert_array_equal(loaded.probabilities[rows], lines)
-    with pytest.raises(DataError, match=r"published predictions for .mnist., no data set"):
+    with pytest.raises(DataError, match=r"published predictions for .mnist., not a data set"):
         prepare("reference", _predictions(order), paths)
 
 
@@ -253,7 +253,7 @@ def test_number_of_predictions_is_checked(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not as predictions"):
         prepare_predictions("small", _grey(), [])
     (tmp_path / "other.npz").write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"other\.npz: no prepared predictions"):
+    with pytest.raises(DataError, match=r"other\.npz: not prepared predictions"):
         load_predictions(tmp_path / "other.npz")
     (tmp_path / "empty").write_bytes(b"")
     assert read_probabilities(tmp_path / "empty", 3).shape == (0, 3)

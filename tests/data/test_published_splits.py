@@ -10,7 +10,7 @@ import pytest
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.datasets import load_registry
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.studies import SplitConfig
+from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
@@ -75,6 +75,11 @@ def test_published_rows_in_tfds_order() -> None:
     assert _rows(order="tfds", first=20, first_test=3, validation=0.1) == [train[:18], train[18:20], test[:3]]
 
 
+def test_the_first_rows_of_cifar_in_tfds_order() -> None:
+    """The ids that TensorFlow Datasets gives the first training images of its CIFAR sets (`train_16399`, ...)."""
+    assert tfds_order("train", 50_000)[:8].tolist() == [16399, 1680, 47917, 17307, 27051, 48736, 26263, 1456]
+
+
 @pytest.mark.parametrize(
     ("fields", "published_train", "message"),
     [
@@ -98,9 +103,9 @@ def test_published_rows_that_there_are_not(fields: dict[str, Any], published_tra
         ({"kind": "standard", "first": 5, "first_test": 5}, "first, first_test: only for kind 'published'"),
         ({"kind": "published", "limit": 5}, "limit is not for kind 'published'"),
         ({"kind": "published", "count": 2}, "count = 2: of kind 'published' there is one split"),
-        ({"kind": "published", "first": 0}, "greater than 0"),
+        ({"kind": "published", "first": 0}, "greater than or equal to 1"),
         ({"kind": "published", "order": "keras"}, "'file' or 'tfds'"),
-        ({"scaling": "pixels"}, "'columns', 'channels', 'published', 'unit' or 'none'"),
+        ({"scaling": "pixels"}, "'columns', 'all_rows', 'channels', 'published', 'unit' or 'none'"),
     ],
 )
 def test_settings_that_do_not_fit_together(fields: dict[str, Any], message: str) -> None:
@@ -111,7 +116,11 @@ def test_settings_that_do_not_fit_together(fields: dict[str, Any], message: str)
 @pytest.mark.parametrize(
     ("dataset", "split", "message"),
     [
-        ("diabetes", {"kind": "published"}, r"split\.kind = 'published': the data set 'diabetes' has no published div"),
+        (
+            "diabetes",
+            {"kind": "published"},
+            r"split\.kind = 'published': the data set 'diabetes' has no published split",
+        ),
         ("mnist", {"kind": "published", "first": 60001}, r"'mnist': split\.first = 60001: there are 60000 published"),
         ("mnist", {"kind": "published", "first_test": 10001}, r"there are 10000 published test rows"),
         ("notmnist", {"kind": "published"}, r"'notmnist': .* no published training rows"),
@@ -119,8 +128,8 @@ def test_settings_that_do_not_fit_together(fields: dict[str, Any], message: str)
         ("mnist", {"scaling": "columns"}, r"split\.scaling = 'columns': .*'mnist' \(image\), allowed are channels"),
         ("fashion_mnist", {"scaling": "published"}, r"'fashion_mnist' \(image\), allowed are channels, unit, none"),
         ("imdb", {"scaling": "unit"}, r"'imdb' \(tokens\), allowed are none"),
-        ("digits", {"scaling": "channels"}, r"'digits' \(table\), allowed are columns, none"),
-        ("hmc_imdb", {}, r"dataset = 'hmc_imdb': these are published predictions for 'imdb', no data set"),
+        ("digits", {"scaling": "channels"}, r"'digits' \(table\), allowed are columns, all_rows, none"),
+        ("hmc_imdb", {}, r"dataset = 'hmc_imdb': these are published predictions for 'imdb', not a data set"),
     ],
 )
 def test_split_that_the_data_set_does_not_have(
@@ -262,7 +271,7 @@ def test_rows_of_another_shape_cannot_be_compared(tmp_path: Path) -> None:
 
 def test_prepared_data_are_no_split(tmp_path: Path) -> None:
     _load(tmp_path, _images())
-    with pytest.raises(DataError, match=r"prepared\.npz: not a split \(no .*x_mean"):
+    with pytest.raises(DataError, match=r"prepared\.npz: not a split \(missing: .*x_mean"):
         load_split(tmp_path / "prepared.npz", tmp_path / "prepared.npz")
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,54 @@ def test_csv_with_words_missing_values_and_a_comment(tmp_path: Path) -> None:
 
 def test_quoted_header_and_semicolons(tmp_path: Path) -> None:
     path = _write(tmp_path / "t", '"fixed acidity";"quality"\n7.4;5\n')
-    assert read_table(path, _csv("acidity", "quality", separator=";")).numbers["quality"].tolist() == [5.0]
+    assert read_table(path, _csv("fixed_acidity", "quality", separator=";")).numbers["quality"].tolist() == [5.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,target\n1,2,3\n",
+        '"a","b","target"\n1,2,3\n',
+        "\ufeffA, B ,Target\r\n1,2,3\r\n",
+    ],
+)
+def test_header_with_the_registered_names_is_skipped(tmp_path: Path, text: str) -> None:
+    path = _write(tmp_path / "t", text)
+    assert read_table(path, _csv("a", "b", "target")).numbers["target"].tolist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("target,b,a", ("a", "b", "target")),
+        ("a,c,target", ("a", "b", "target")),
+        (",b,target", ("a", "b", "target")),
+        ("B,b", ("b", "B")),
+        ("x 1,x_1", ("x_1", "x 1")),
+    ],
+)
+def test_header_with_other_names_is_refused(tmp_path: Path, header: str, columns: tuple[str, ...]) -> None:
+    path = _write(tmp_path / "t.csv", f"{header}\n" + ",".join("123"[: len(columns)]) + "\n")
+    with pytest.raises(DataError) as caught:
+        read_table(path, _csv(*columns))
+    names = ", ".join(header.split(","))
+    assert str(caught.value).startswith(
+        f"{path}: row 1 names the columns {names}; registered are {', '.join(columns)}."
+    )
+
+
+def test_header_with_names_of_its_own_is_registered_with_them(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t", "X1,Y\n1,2\n")
+    assert read_table(path, _csv("size", "price", header=["X1", "Y"])).numbers["price"].tolist() == [2.0]
+    with pytest.raises(DataError, match="names the columns X1, Y; registered are Y, X1"):
+        read_table(path, _csv("size", "price", header=["Y", "X1"]))
+    with pytest.raises(ValueError, match="header names 1 columns and columns 2"):
+        _csv("size", "price", header=["X1"])
+
+
+def test_header_of_numbers_can_be_registered(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t", "2019,2020\n1,2\n")
+    assert read_table(path, _csv("before", "after", header=["2019", "2020"])).numbers["after"].tolist() == [2.0]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +161,7 @@ def _workbook(path: Path, rows: list[list[Any]], sheets: tuple[str, ...] = ("fir
 
 
 def test_xlsx_sheet_without_empty_rows_and_columns(tmp_path: Path) -> None:
-    rows = [["X1", None, "Y1"], [0.98, None, 15.55], [None, None, None], [1, None, 20]]
+    rows = [["X", None, "Y"], [0.98, None, 15.55], [None, None, None], [1, None, 20]]
     path = _workbook(tmp_path / "t.xlsx", rows)
     table = read_table(path, _reader(format="xlsx", sheet="second", columns=["x", "y"]))
     np.testing.assert_array_equal(table.numbers["x"], [0.98, 1])
@@ -126,6 +174,7 @@ def test_xlsx_sheet_without_empty_rows_and_columns(tmp_path: Path) -> None:
         ([["x", "y"], [1, 2], [3, None]], "row 3, column 'y': None is not a finite number"),
         ([["x", "y"], [1, 2], ["a", 3]], "row 3, column 'x': 'a' is not a finite number"),
         ([["x", "y", "z"], [1, 2, 3]], "row 1 has 3 cells; 2 columns"),
+        ([["y", "x"], [1, 2]], "row 1 names the columns y, x; registered are x, y"),
         ([[1, 2], [3, 4]], "row 1 should hold column names"),
         ([], "no rows of data"),
     ],
@@ -133,6 +182,14 @@ def test_xlsx_sheet_without_empty_rows_and_columns(tmp_path: Path) -> None:
 def test_bad_sheet_is_named(tmp_path: Path, rows: list[list[Any]], message: str) -> None:
     path = _workbook(tmp_path / "t.xlsx", rows, sheets=("only",))
     with pytest.raises(DataError, match=message):
+        read_table(path, _reader(format="xlsx", columns=["x", "y"]))
+
+
+def test_workbook_that_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+    path = _workbook(tmp_path / "t.xlsx", [["x", "y"], [1, 2]])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/media/image.png", bytes(100 * 2**20))
+    with pytest.raises(DataError, match=r"t\.xlsx: the member 'xl/media/image\.png' would unpack from"):
         read_table(path, _reader(format="xlsx", columns=["x", "y"]))
 
 

@@ -89,7 +89,7 @@ def test_foreign_names_are_refused_and_never_run(tmp_path: Path, wrap: str, prot
     stream = pickle.dumps(body, protocol) if wrap == "whole" else None
     content = raw_files.object_npy([[1], [2]] if wrap == "whole" else body, protocol, stream=stream)
     path = _file(tmp_path, _keras(x_train=content))
-    name = r"'pathlib\.\w*Path'|'pathlib\.Path.touch'|'(builtins|__builtin__)\.getattr'"
+    name = r"'pathlib\.(_local\.)?\w*Path'|'pathlib\.(_local\.)?Path.touch'|'(builtins|__builtin__)\.getattr'"
     with pytest.raises(DataError, match=rf"imdb\.npz: x_train\.npy: refused: the file asks for ({name})"):
         keras_imdb.read(path, "keras_npz")
     assert not mark.exists()
@@ -165,7 +165,7 @@ def test_rows_follow_keras(tmp_path: Path) -> None:
     [
         (_keras()[:-30], "keras_npz", r"not an intact \.npz of reviews"),
         (_keras()[:200], "keras_npz", r"not an intact \.npz of reviews"),
-        (_damaged(10, 1), "keras_npz", r"not an intact \.npz of reviews \("),
+        (_damaged(10, 1), "keras_npz", r"the member 'x_train\.npy' is packed in an unknown way"),
         (_keras(), "tokens_npz", r"no item named 'train_tokens.npy'"),
         (_keras(y_test=raw_files.npy(np.array([0]))), "keras_npz", r"imdb\.npz: test: 1 labels, 2 sequences"),
         (_keras(y_test=raw_files.npy(np.array([0.0, 1.0]))), "keras_npz", r"y_test\.npy is float64"),

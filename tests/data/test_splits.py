@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
-from bnn_atlas.config.studies import SplitConfig
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.splits import SplitConfig, check_parts, standard_split_count
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.published import standard_split_count
 from bnn_atlas.data.splits import Split, SplitData, load_split, make_split, save_split
 
 KINDS = ("random", "standard", "train_test_split")
@@ -228,3 +229,33 @@ def test_split_file_holds_no_data_and_has_stable_bytes(tmp_path: Path) -> None:
             "train", "validation", "test", "validation_in_likelihood", "x_mean", "x_scale", "y_mean", "y_scale",
             "dataset",
         }  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [None, 7])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"test": test, "validation": share} for test in (0.05, 0.5, 0.9) for share in (0, 0.1, 0.5)),
+        *(
+            {"kind": "train_test_split", "test": test, "validation_seed": seed}
+            for test in (0.05, 0.9)
+            for seed in (None, 3)
+        ),
+        {"kind": "standard"},
+        {"kind": "mile", "rng": 1},
+    ],
+)
+def test_plans_refuse_the_splits_that_cannot_be_made(settings: dict[str, Any], limit: int | None) -> None:
+    config = SplitConfig(**settings, limit=limit)
+    for n in range(2, 30):
+        planned = made = True
+        try:
+            check_parts(n, config)
+        except ConfigError:
+            planned = False
+        try:
+            parts = make_split(n, config, 0)
+            made = bool(len(parts.train) and len(parts.test) and (len(parts.validation) or not config.validation))
+        except DataError:
+            made = False
+        assert planned == made, n

@@ -1,4 +1,4 @@
-"""Data sets that are made up by a seed: what is said of them holds, and they are the same everywhere."""
+"""Synthetic data sets: they are as described, and the same everywhere."""
 
 from pathlib import Path
 

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables import Row, write_table
+from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.measurement import Row
 from tests.figures.shown import shown
 
 

@@ -9,9 +9,9 @@ from bnn_atlas.figures.shown import Shown
 def shown(run: str = "mile", files: dict[str, Path] | None = None, **changes: Any) -> Shown:
     """A regression by MILE with two hidden layers, apart from `changes`."""
     common: dict[str, Any] = {
-        "run": run, "entry": run, "label": run, "point": {}, "dataset": "airfoil",
+        "study": "s", "run": run, "entry": run, "label": run, "point": {}, "dataset": "airfoil",
         "dataset_title": changes.get("dataset", "airfoil").capitalize(), "task": "regression",
         "model": "mlp 16x16 relu", "hidden": (16, 16), "method": "mclmc", "likelihood": "learned_noise",
-        "prior_sd": 1.0, "split": 0, "chains": 10,
+        "prior_sd": 1.0, "energy_variance": 0.1, "split": 0, "chains": 10,
     }  # fmt: skip
-    return Shown(**{**common, **changes}, files=files or {})
+    return Shown(**{"parts": {}, **common, **changes}, files=files or {})

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bnn_atlas.metrics.functions import FunctionDraws, save_functions
-from bnn_atlas.metrics.predictive import PredictiveSummary, running_counts, save
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.gathering.predictive import PredictiveSummary, running_counts, save
+from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions, save_functions
+
+from .shown import shown
 
 
 def functions_on_rows(
@@ -53,7 +56,8 @@ def save_running(path: Path, log_density: np.ndarray, divergent: tuple[int, ...]
     counts = running_counts(draws, 50)
     with np.errstate(divide="ignore"):
         running = np.log(np.cumsum(np.exp(log_density), axis=1) / np.arange(1, draws + 1)[:, None]).mean(axis=2)
-        by_draw = np.log(np.exp(log_density[~left_out]).mean(axis=0))
+        kept = log_density[~left_out]
+        by_draw = np.log(np.exp(kept).mean(axis=0)) if len(kept) else np.full_like(log_density[0], np.nan)
     running[left_out] = np.nan
     nothing = np.empty(0, dtype=np.int64)
     summary = PredictiveSummary(
@@ -78,3 +82,25 @@ def _saved(
         ),
     )  # fmt: skip
     return path
+
+
+def two_runs(folder: Path, **sizes: int) -> list[Shown]:
+    runs = []
+    for seed, run in enumerate(("Permuted", "Regular")):
+        functions = functions_on_rows(folder / f"{run}-functions.npz", between=seed, seed=seed, **sizes)
+        predictive = running_predictions(folder / f"{run}-predictive.npz", chains=3, draws=60, seed=seed)
+        runs.append(shown(run, {"functions": functions, "predictive": predictive}))
+    return runs
+
+
+def networks(folder: Path, count: int = 3, **changes: int) -> list[Shown]:
+    return [
+        shown(f"{i + 1}x8", {"functions": functions_on_line(folder / f"{i}.npz", rough=i + 1, seed=i, **changes)})
+        for i in range(count)
+    ]
+
+
+def changed(run: Shown, **changes: np.ndarray | None) -> Shown:
+    path = run.files["functions"]
+    save_functions(path, load_functions(path)._replace(**changes))
+    return run

@@ -7,10 +7,10 @@ import numpy as np
 from scipy.signal import lfilter
 
 from bnn_atlas.figures.diagnostics import RunFiles
-from bnn_atlas.metrics.cost import Cost, Phase
-from bnn_atlas.metrics.evaluate import score, write_scored
-from bnn_atlas.metrics.predictive import Limits, summarise
-from bnn_atlas.metrics.tables import RunIdentity
+from bnn_atlas.metrics.gathering.cost import Cost, Phase
+from bnn_atlas.metrics.gathering.predictive import Limits, summarise
+from bnn_atlas.metrics.judgement.evaluate import score, write_scored
+from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.predictive import Predictive
 from tests.metrics.conftest import MemoryPool, linear
@@ -51,6 +51,7 @@ def reported(theta: np.ndarray, seed: int = 1) -> dict[str, np.ndarray]:
         "log_prior": -0.5 * np.sum(theta**2, axis=2),
         "energy_change": change,
         "acceptance": np.minimum(1.0, np.exp(-change)),
+        "cut_short": np.full(shape, 0.25),
         "divergent": np.zeros(shape, dtype=np.int32),
         "step_size": np.broadcast_to(np.geomspace(0.01, 0.03, shape[0])[:, None], shape).copy(),
         "gradients": np.full(shape, 20, dtype=np.int32),

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.sampling_perspective.ridges import bias_ridges
+from bnn_atlas.figures.sampling_perspective.bias_ridges import bias_ridges
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -29,15 +29,18 @@ def runs(folder: Path, flat: dict[str, np.ndarray], penalised: dict[str, np.ndar
     first = write_draws(folder / "penalised.parquet", penalised)
     second = write_draws(folder / "flat.parquet", flat)
     return [
-        shown("p", {"draws": first}, label="N(0, 1) on biases"),
-        shown("f", {"draws": second}, label="flat", prior_sd=None),
+        shown("p", {"subset": first}, label="N(0, 1) on biases"),
+        shown("f", {"subset": second}, label="flat", prior_sd=None),
     ]
 
 
 @needs_r
-def test_ridges_are_the_densities_of_both_runs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_ridges_are_the_densities_of_both_runs(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bnn_atlas.figures.sampling_perspective.bias_ridges.RIDGES", {"bias": 2, "weight": 1})
     pair = runs(tmp_path, values(3.0), values(1.0, 1))
-    bias_ridges(pair, outputs("a"), provenance, biases_shown=2, weights_shown=1)
+    bias_ridges(pair, outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     order = table.drop_duplicates(["layer", "label", "role"]).groupby("layer")["label"].agg(list).to_dict()
     assert order == {

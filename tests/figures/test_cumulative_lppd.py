@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.kinds.cumulative_lppd import LEAST_HEIGHT, _lppd_figure, _papers, cumulative_lppd, lppd_curves
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.lppd import cumulative_lppd, lppd_curves
+from bnn_atlas.figures.published import Published
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables import Row, write_table
+from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import Provenance
 from tests.figures.shown import shown
 
@@ -60,7 +62,7 @@ def test_files_appear_with_the_plotted_numbers(outputs: Outputs, provenance: Pro
     chains = table[table["over"] == "chains"]
     assert list(chains["count"]) == [1, 2, 4]
     assert list(chains["mean"]) == [0.6, 0.7, 0.75]
-    np.testing.assert_allclose(chains["sd"], [0.04, 0.03, 0], rtol=1e-12)
+    np.testing.assert_allclose(chains["sd"], [0.04, 0.03, np.nan], rtol=1e-12)
     assert set(table["label"]) == {"MILE"}
     draws = table[table["over"] == "draws"]
     assert list(draws["count"]) == [1, 10, 100]
@@ -148,3 +150,45 @@ def test_bad_tables_are_refused_in_words(outputs: Outputs, provenance: Provenanc
     ):
         cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
     assert not outputs("a").png.exists()
+
+
+def test_runs_of_one_name_in_two_studies_are_two_lines(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    for study, shift in (("s", 0.0), ("t", 1.0)):
+        write_table(tmp_path / f"{study}.parquet", [row._replace(study=study) for row in rows("mile", shift=shift)])
+    ours = shown("mile", {"table": tmp_path / "s.parquet"}, label="ours")
+    theirs = shown("t/mile", {"table": tmp_path / "t.parquet"}, study="t", label="theirs")
+    cumulative_lppd([ours, theirs], outputs("a"), provenance)
+    means = pd.read_csv(outputs("a").csv).groupby("label")["mean"].max()
+    assert means["theirs"] == pytest.approx(means["ours"] + 1)
+
+
+def test_published_numbers_are_marked_and_the_axes_hold_them(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    (run,) = runs(tmp_path, frame(rows("mile")), label="MILE")
+    numbers = [
+        Published("lppd_cumulative_chains", 0.61, 0.05, 1, None),
+        Published("lppd_cumulative_chains", 0.80, None, 1000, None),
+        Published("rmse", 0.14, None, None, None),
+    ]
+    cumulative_lppd([run._replace(published=tuple(numbers))], outputs("a"), provenance)
+    saved = pd.read_csv(outputs("a").csv).query("kind == 'published'")
+    assert saved[["over", "count", "mean"]].values.tolist() == [["chains", 1, 0.61], ["chains", 1000, 0.80]]
+    papers = _papers([run._replace(published=tuple(numbers))])
+    upper = _lppd_figure(lppd_curves(frame(rows("mile")), {"mile": "MILE"}, "t"), papers, set(), {"airfoil": "A"}).axes[
+        0
+    ]
+    assert upper.get_xlim()[1] > 1000
+    low, high = upper.get_ylim()
+    assert low < 0.56
+    assert high > 0.80
+
+
+def test_an_axis_is_never_lower_than_the_errors_over_rows() -> None:
+    table = frame(rows("mile"))
+    table.loc[table["metric"] == "lppd_cumulative_chains", "value"] *= 1e-3
+    figure = _lppd_figure(lppd_curves(table, None, "t"), _papers([]), set(), {"airfoil": "A"})
+    low, high = figure.axes[0].get_ylim()
+    assert high - low == pytest.approx(LEAST_HEIGHT * 0.3)

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.kinds.fireball import fireball
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.fireballs import fireball
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -78,7 +78,7 @@ def test_every_layer_against_every_layer(outputs: Outputs, provenance: Provenanc
 def test_single_pairs_stand_side_by_side(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     chosen = [("layer0.weight[0,0]", "layer0.weight[0,1]"), ("layer2.weight[0,0]", "layer2.weight[0,1]"),
               ("layer1.weight[0,0]", "layer1.weight[0,1]")]  # fmt: skip
-    fireball(runs(tmp_path, grids(weights(3))), outputs("a"), provenance, pairs=chosen)
+    fireball(runs(tmp_path, grids(chosen)), outputs("a"), provenance)
     assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["x_name"])) == ["W1[1,1]", "W3[1,1]", "W2[1,1]"]
 
 
@@ -100,8 +100,6 @@ def test_a_pair_wholly_outside_is_shown_as_such(outputs: Outputs, provenance: Pr
 def test_bad_grids_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no draw of \(layer0\.weight\[0,0\], layer0\.weight\[0,1\]\) lies inside"):
         fireball(runs(tmp_path, grids(weights(1), shift=100.0)), outputs("a"), provenance)
-    with pytest.raises(ValueError, match=r"no pair \(a, b\); it has \(layer0"):
-        fireball(runs(tmp_path, grids(weights(1))), outputs("a"), provenance, pairs=[("a", "b")])
     with pytest.raises(ValueError, match="no draw of any pair"):
         fireball(runs(tmp_path, grids([])), outputs("a"), provenance)
     with pytest.raises(ValueError, match="no pairs to draw"):

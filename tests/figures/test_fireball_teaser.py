@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.kinds.fireball_teaser import fireball_teaser
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.teaser import fireball_teaser
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -34,7 +34,7 @@ def teaser(folder: Path, chains: int = 10, draws: int = 200, names: tuple[str, s
     )
     grid.save(folder / "grid.npz")
     write_subset(folder / "draws.parquet", NAMES, every[:chains])
-    return shown(files={"grid": folder / "grid.npz", "draws": folder / "draws.parquet"}, chains=20)
+    return shown(files={"grid": folder / "grid.npz", "subset": folder / "draws.parquet"}, chains=20)
 
 
 def test_both_panels_are_in_the_files(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_both_panels_are_in_the_files(outputs: Outputs, provenance: Provenance, 
 
 def test_few_draws_and_a_lost_chain_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     run = teaser(tmp_path, 2, 20)
-    frame = pd.read_parquet(run.files["draws"])
+    frame = pd.read_parquet(run.files["subset"])
     frame.loc[0, "value"] = np.nan
-    frame.to_parquet(run.files["draws"], index=False)
+    frame.to_parquet(run.files["subset"], index=False)
     fireball_teaser([run], outputs("a"), provenance)
     assert (pd.read_csv(outputs("a").csv)["panel"] == "smoothed").any()
 

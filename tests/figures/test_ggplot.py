@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.ggplot import RCODE, RError, RWarning
-from bnn_atlas.figures.r_setup import PACKAGES, available
+from bnn_atlas.figures.ggplot import RError, RWarning
+from bnn_atlas.figures.r_setup import PACKAGES, RCODE, available, r_files
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.needs_r import needs_r
@@ -131,3 +131,10 @@ def test_missing_packages_are_named(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     missing = available()
     assert (missing is None) if reason is None else (missing is not None and reason in str(missing))
+
+
+def test_r_files_come_after_those_that_they_need(tmp_path: Path) -> None:
+    for name, needs in (("a", ""), ("b", "#' @include a.R\n"), ("mine", "# Mine.\n#' @include b.R a.R\n")):
+        (tmp_path / f"{name}.R").write_text(f"{needs}\n{name} <- 1\n")
+    assert [file.name for file in r_files("mine", tmp_path)] == ["a.R", "b.R", "mine.R"]
+    assert [file.stem for file in r_files("bias_ridges")] == ["theme", "draw", "kernel", "bias_ridges"]

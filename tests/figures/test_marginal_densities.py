@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.kinds.marginal_densities import marginal_densities
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.densities import marginal_densities
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
@@ -23,10 +23,13 @@ def values(names: tuple[str, ...] = NAMES, chains: int = 3, draws: int = 50) -> 
 
 
 @needs_r
-def test_densities_are_drawn_the_same_twice(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    run = shown(files={"draws": write_draws(tmp_path / "draws.parquet", values())})
+def test_densities_are_drawn_the_same_twice(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bnn_atlas.figures.kinds.marginal_densities.CHAINS_SHOWN", 2)
+    run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
     for folder in ("a", "b"):
-        marginal_densities([run], outputs(folder), provenance, chains_shown=2)
+        marginal_densities([run], outputs(folder), provenance)
     for first, second in zip(outputs("a"), outputs("b"), strict=True):
         assert first.read_bytes() == second.read_bytes()
     assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
@@ -47,7 +50,7 @@ def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenan
     draws = values(("log_sigma",))
     draws["log_sigma"][2] = 1 + 20 * (draws["log_sigma"][2] - 1)  # a chain that must not set the bandwidth
     file = write_draws(tmp_path / "draws.parquet", draws)
-    marginal_densities([shown(files={"draws": file}, prior_sd=None)], outputs("a"), provenance, limit=4.0)
+    marginal_densities([shown(files={"subset": file}, prior_sd=None)], outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     assert set(table["curve"]) == {"chain", "pooled"}
     chains = table[table["curve"] == "chain"].pivot(index="x", columns="chain", values="density")
@@ -59,7 +62,11 @@ def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenan
         mean = np.average(x, weights=density)
         assert mean == pytest.approx(draws["log_sigma"][chain].mean(), abs=0.01)
         assert np.sqrt(np.average((x - mean) ** 2, weights=density)) == pytest.approx(0.55, abs=0.1)
-    assert (table["x"].min(), table["x"].max()) == (-4, 4)
+    assert (
+        table["x"].max()
+        == -table["x"].min()
+        == pytest.approx(np.abs(np.quantile(draws["log_sigma"], [0.001, 0.999])).max(), rel=0.01)
+    )
 
 
 @needs_r
@@ -69,8 +76,8 @@ def test_runs_stand_below_each_other_with_their_own_axes(
     wide = {name: 10 * some for name, some in values(("layer0.weight[0,0]", "layer1.weight[0,0]")).items()}
     files = [write_draws(tmp_path / "small.parquet", values()), write_draws(tmp_path / "large.parquet", wide)]
     runs = [
-        shown("small", {"draws": files[0]}, label="small network"),
-        shown("large", {"draws": files[1]}, label="large network", prior_sd=None),
+        shown("small", {"subset": files[0]}, label="small network"),
+        shown("large", {"subset": files[1]}, label="large network", prior_sd=None),
     ]
     marginal_densities(runs, outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
@@ -99,11 +106,11 @@ def test_bad_draws_are_refused_before_r(
     file = write_draws(tmp_path / "draws.parquet", values())
     change(pd.read_parquet(file)).to_parquet(file)
     with pytest.raises(ValueError, match=says):
-        marginal_densities([shown(files={"draws": file})], outputs("a"), provenance)
+        marginal_densities([shown(files={"subset": file})], outputs("a"), provenance)
 
 
 def test_runs_that_cannot_be_told_apart_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    run = shown(files={"draws": write_draws(tmp_path / "draws.parquet", values())})
+    run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
     for runs, says in (([], "no runs to show"), ([run, run], "two runs have the label 'mile'")):
         with pytest.raises(ValueError, match=says):
             marginal_densities(runs, outputs("a"), provenance)

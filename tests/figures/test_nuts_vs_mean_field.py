@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.two_weights import nuts_vs_mean_field
+from bnn_atlas.figures.sampling_perspective.nuts_vs_mean_field import nuts_vs_mean_field
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -28,7 +28,7 @@ def runs(folder: Path, chains: int = 12, draws: int = 300, fits: int = 2, noise:
         for method, pair in (("nuts", np.stack([first, second], axis=2)), ("mean_field", fit)):
             values = np.concatenate([pair, rng.normal(-1, 0.1, (*pair.shape[:2], 1))], axis=2)
             file = write_subset(folder / f"{method}{sd}.parquet", NAMES, values)
-            found.append(shown(f"{method}-{sd}", {"draws": file}, method=method, prior_sd=sd, hidden=(1,)))
+            found.append(shown(f"{method}-{sd}", {"subset": file}, method=method, prior_sd=sd, hidden=(1,)))
     return found
 
 

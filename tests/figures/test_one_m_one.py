@@ -24,7 +24,7 @@ def run(folder: Path, width: int, sd: float, values: dict[str, np.ndarray] | Non
     values = values or {W1: sd * w1, W2: sd / 2 * (0.6 * w1 + 0.8 * other)}
     name = f"m{width}-sd{sd:g}"
     file = write_draws(folder / f"{name}.parquet", values)
-    return shown(name, {"draws": file}, **{"hidden": (width,), "prior_sd": sd, **changes})
+    return shown(name, {"subset": file}, **{"hidden": (width,), "prior_sd": sd, **changes})
 
 
 @needs_r

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.kinds.prior_depth import _prior_depth_figure, prior_depth, prior_depth_table
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.prior_depth import prior_depth, prior_depth_table
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -84,6 +84,22 @@ def test_wild_and_undefined_values_stay_in_the_table(outputs: Outputs, provenanc
     assert table["mean"].min() == -np.inf
     assert {-35.0, 80.0} <= set(table["mean"])
     assert (table["mean"].isna() & (table["repetitions"] == 1)).sum() == 1
+
+
+def test_every_finite_value_is_inside_its_axes_with_its_bar(tmp_path: Path) -> None:
+    runs = grid(tmp_path, ("airfoil",))
+    runs[0] = scored(tmp_path, runs[0].run, -35.0, 80.0, **changed(runs[0]))
+    table = prior_depth_table(runs)
+    assert (table.loc[table["metric"] == "lppd", "standard_error"] == 0.04).all()
+    for ax, metric in zip(_prior_depth_figure(table, {"airfoil": "A"}).axes, ("lppd", "rmse"), strict=True):
+        part = table[table["metric"] == metric]
+        low, high = ax.get_ylim()
+        assert low < part["mean"].min()
+        assert high > part["mean"].max()
+        assert all(line.get_clip_on() for line in ax.lines)
+        assert ax.get_title(loc="right") == "axis compressed beyond the grey line"
+        drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in ax.lines])
+        assert set(part["mean"].round(9)) <= set(drawn.round(9))
 
 
 def test_one_setting_and_many_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:

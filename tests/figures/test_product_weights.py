@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.products import product_weights
+from bnn_atlas.figures.sampling_perspective.product_weights import product_weights
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -27,7 +27,7 @@ def network(
     values = np.concatenate([into, product / into, rng.normal(size=(chains, draws, 1))], axis=2)
     names = [f"layer0.weight[{i},0]" for i in range(units)] + [f"layer1.weight[0,{i}]" for i in range(units)]
     file = write_subset(folder / "draws.parquet", [*names, "log_sigma"], values)
-    return shown(files={"draws": file}, hidden=(units,) if hidden is None else hidden)
+    return shown(files={"subset": file}, hidden=(units,) if hidden is None else hidden)
 
 
 def test_products_by_chain_and_unit(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
@@ -48,6 +48,10 @@ def test_products_by_chain_and_unit(outputs: Outputs, provenance: Provenance, tm
     np.testing.assert_allclose(mean[["0", "1", "all"]], [1, -1, 0], atol=0.05)
     pair = table[(table["x_unit"] == 1) & (table["y_unit"] == 2)].groupby("chain")[["x", "y"]].mean()
     np.testing.assert_allclose(pair.loc["0"], [1, -1], atol=0.05)
+    pooled = table[(table["x_unit"] == 1) & (table["y_unit"] == 2) & (table["chain"] == "all")]
+    # Two chains are at (1, -1) and two at (-1, 1): the region of all draws has both.
+    assert {0.5, 0.8, 0.95} == set(pooled["share"])
+    assert set(np.sign(pooled["x"])) == {-1, 1}
 
 
 @pytest.mark.parametrize(("units", "chains", "draws"), [(1, 2, 20), (5, 1, 20), (2, 30, 100)])
@@ -65,4 +69,4 @@ def test_other_networks_are_refused_in_words(outputs: Outputs, provenance: Prove
         product_weights([network(tmp_path, hidden=(5, 5))], outputs("a"), provenance)
     file = write_subset(tmp_path / "other.parquet", ["layer0.weight[0,0]", "layer1.weight[0,1]"], np.ones((2, 5, 2)))
     with pytest.raises(ValueError, match=r"other\.parquet: no unit has both weights"):
-        product_weights([shown(files={"draws": file}, hidden=(5,))], outputs("a"), provenance)
+        product_weights([shown(files={"subset": file}, hidden=(5,))], outputs("a"), provenance)

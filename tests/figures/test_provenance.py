@@ -99,9 +99,6 @@ def test_json_is_sorted_ascii_and_reads_back(repository: Path, tmp_path: Path) -
     assert list(json.loads(text)) == sorted(json.loads(text))
     assert Provenance.from_json(text) == made
     assert str(tmp_path) not in text
-    sidecar = made.write_sidecar(tmp_path / "table.parquet")
-    assert sidecar.name == "table.parquet.provenance.json"
-    assert Provenance.from_json(sidecar.read_text()) == made
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"seeds": 1}', '{"seeds": [], "other": 1}'])

@@ -6,12 +6,13 @@ import pandas as pd
 import pytest
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.ensembles import (
+from bnn_atlas.figures.kinds.sampling_vs_ensemble import (
     _comparison_figure,
     comparison_table,
     sampling_vs_ensemble,
 )
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.published import Published
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -140,3 +141,22 @@ def test_one_side_alone_is_refused(tmp_path: Path) -> None:
         comparison_table(runs[:1])
     with pytest.raises(ValueError, match="hold ensembles only; list both"):
         comparison_table(runs[1:])
+
+
+def test_published_numbers_stand_beside_the_means(tmp_path: Path) -> None:
+    runs = pairs(tmp_path, ("airfoil",), 3)
+    numbers = (
+        Published("lppd_cumulative_chains", 0.6, 0.1, 10, None),
+        Published("lppd_cumulative_chains", 0.9, None, 1000, None),
+        Published("rmse", 0.05, 0.01, None, None),
+    )
+    marked = [one._replace(published=numbers) if one.method == "mclmc" else one for one in runs]
+    singles, means = comparison_table(marked)
+    found = means.set_index(["method", "metric"])[["published", "published_sd"]]
+    np.testing.assert_allclose(found.loc[("mclmc", "lppd")], [0.9, np.nan])
+    np.testing.assert_allclose(found.loc[("mclmc", "rmse")], [0.05, 0.01])
+    assert found.loc["deep_ensemble"].isna().all(axis=None)
+    figure = _comparison_figure(singles, means)
+    for ax, value in zip(figure.axes, (0.9, 0.04), strict=True):
+        assert ax.get_xlim()[0] < value < ax.get_xlim()[1]
+    assert [ax.containers != [] for ax in figure.axes] == [True, True]

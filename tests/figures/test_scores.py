@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.scores import off_scale_remark, over_repetitions, read_scores, robust_limits, score_text
+from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.scores import off_scale_remark, over_repetitions, read_scores, score_text
 from tests.figures.score_files import scored
 
 
@@ -17,6 +18,9 @@ def test_scores_are_those_of_the_run_and_split(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["standard_error"], [0.04, np.nan] * 3)
     with pytest.raises(ValueError, match=r"a-0\.parquet: 0 rows with lppd of run other, split 0"):
         read_scores([runs[0]._replace(run="other")])
+    assert list(read_scores(runs[:2], ["rmse"])["value"]) == [0.2, 0.1]
+    with pytest.raises(ValueError, match="0 rows with coverage of run a, split 0"):
+        read_scores(runs, ["rmse", "coverage"])
     with pytest.raises(ValueError, match="no runs to compare"):
         read_scores([])
 
@@ -33,16 +37,16 @@ def test_a_bad_repetition_is_not_averaged_away() -> None:
 
 def test_limits_leave_out_what_lies_far_away() -> None:
     values = np.array([*np.linspace(0, 1, 20), -35.0, -np.inf, np.nan])
-    low, high = limits = robust_limits(values)
+    low, high = limits = fenced_limits(values)
     assert -0.1 < low < 0
     assert 1 < high < 1.1
     assert off_scale_remark(values, limits) == "2 off scale, to −∞"
     assert off_scale_remark(values[:-2], limits) == "1 off scale, to −35"
     assert off_scale_remark(values[:-3], limits) == ""
-    assert robust_limits(np.array([np.nan])) == (0, 1)
-    assert robust_limits(np.array([0.5]))[0] < 0.5 < robust_limits(np.array([0.5]))[1]
-    barred = robust_limits(np.array([0.0, 1, 100]), np.array([0.5, np.nan, 90]), fence=0.5)
+    assert fenced_limits(np.array([np.nan])) == (0, 1)
+    assert fenced_limits(np.array([0.5]))[0] < 0.5 < fenced_limits(np.array([0.5]))[1]
+    barred = fenced_limits(np.array([0.0, 1, 100]), np.array([0.5, np.nan, 90]), fence=0.5)
     assert barred[0] < -0.5 < 1 < barred[1] < 10
-    same = robust_limits(np.array([1.0, 1, 1, 1, 5]))
+    same = fenced_limits(np.array([1.0, 1, 1, 1, 5]))
     assert same[0] < 1 < 5 < same[1]
     assert score_text(-0.12345) == "−0.123"

@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
@@ -85,6 +86,14 @@ def test_a_note_names_any_scale_but_the_papers(provenance: Provenance) -> None:
     assert note(a=["chains: 10 -> 4"], b=[]) == "reduced setting: scale demo"
     assert note(a=[], b=[]) == "", "where nothing is reduced, a small scale is the paper's setting"
     assert style.scale_note(Provenance(**{**vars(provenance), "settings": {}})) == ""
+    marked = {"marks": ["scaled with all rows"]}
+    assert style.scale_note(Provenance(**{**vars(provenance), "settings": marked})) == "scaled with all rows"
+    assert (
+        style.scale_note(
+            Provenance(**{**vars(provenance), "settings": marked | {"scale": "demo", "reductions": {"a": ["b"]}}})
+        )
+        == "reduced setting: scale demo; scaled with all rows"
+    )
 
 
 def test_nothing_to_plot_is_an_error_and_leaves_no_file(outputs: Outputs, provenance: Provenance) -> None:
@@ -133,3 +142,19 @@ def test_numbers_and_names_are_readable() -> None:
     assert [style.short_count(n) for n in (1, 500, 1000, 2500, 1e6, 2e9)] == ["1", "500", "1k", "2.5k", "1M", "2G"]
     names = ["layer0.weight[3,2]", "layer4.bias[1]", "log_sigma", "layer1.weight[0,1,2,3]", "gate.scale[0]"]
     assert [parameter_label(n) for n in names] == ["W1[4,3]", "b5[2]", "log sigma", "W2[1,2,3,4]", "gate scale[0]"]
+
+
+def test_line_styles_never_run_out_and_all_differ() -> None:
+    looks = [style.dash(variant) for variant in range(12)]
+    assert looks[: len(style.DASHES)] == list(style.DASHES)
+    assert len(set(looks)) == len(looks)
+    for look in looks:
+        assert Line2D([], [], ls=look).get_linestyle() in ("-", "--")
+
+
+def test_a_long_note_stays_inside_the_figure() -> None:
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.4))
+    style._add_note(figure, "; ".join(["rows are dependent (spectra of the same blade sections)"] * 3))
+    (text,) = figure.texts
+    assert text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).x0 >= 0
+    assert "\n" in text.get_text()

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.kinds.uci_table import uci_numbers, uci_table
 from bnn_atlas.figures.latex import TableOutputs, escape
-from bnn_atlas.figures.sampling_perspective.uci_table import uci_numbers, uci_table
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables import Row, read_table, write_table
+from bnn_atlas.metrics.tables.files import read_table, write_table
+from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import collect
 
 from .shown import shown
@@ -55,13 +56,13 @@ def test_mean_and_sd_are_over_seeds(tmp_path: Path) -> None:
     assert math.isnan(numbers([run(tmp_path, "MILE", "airfoil", 0.1)]).loc["MILE", "airfoil"]["sd"])
 
 
-def test_the_lppd_as_published_follows_where_the_code_gets_a_method_wrong(tmp_path: Path) -> None:
+def test_the_published_lppd_follows_where_the_code_gets_a_method_wrong(tmp_path: Path) -> None:
     right, wrong = run(tmp_path, "MILE", "airfoil", 0.5), run(tmp_path, "Laplace", "airfoil", 0.1)
     assert "published" not in written(tmp_path, [right, wrong])
     rows = read_table(wrong.files["table"])
-    published = rows[rows["metric"] == "lppd"].assign(metric="lppd_as_published", value=-1.2)
+    published = rows[rows["metric"] == "lppd"].assign(metric="lppd_sommer", value=-1.2)
     write_table(wrong.files["table"], [Row(*row) for row in pd.concat([rows, published]).itertuples(index=False)])
-    found = numbers([right, wrong], "lppd_as_published")
+    found = numbers([right, wrong], "lppd_sommer")
     assert found["mean"].tolist() == [0.5, -1.2]
     block = written(tmp_path, [right, wrong]).partition("LPPD as the published code computes it")[2]
     assert "0.500" in block

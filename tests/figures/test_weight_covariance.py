@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures import subsets
+from bnn_atlas.figures import style, subsets
 from bnn_atlas.figures.covariances import correlations, covariances
+from bnn_atlas.figures.kinds.weight_covariance import block_means, weight_covariance
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.weight_covariance import weight_covariance
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.models.layout import Layout, Parameter
@@ -38,7 +38,7 @@ def network(folder: Path, inputs: int, *hidden: int, chains: int = 4, count: int
     name = "x".join(map(str, hidden))
     labels = names(inputs, *hidden)
     file = write_subset(folder / f"{name}.parquet", labels, draws(len(labels), chains, count))
-    return shown(name, {"draws": file}, hidden=hidden, chains=chains)
+    return shown(name, {"subset": file}, hidden=hidden, chains=chains)
 
 
 def test_covariances_are_numpys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,21 +72,48 @@ def test_matrices_of_several_runs(outputs: Outputs, provenance: Provenance, tmp_
     assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
     assert read_provenance(outputs("a").png) == provenance
     table = pd.read_csv(outputs("a").csv)
-    small = table[table["run"] == "4"]
+    blocks = table[(table["run"] == "4") & (table["kind"] != "pair")]
+    assert list(zip(blocks["row"], blocks["column"], strict=True))[:2] == [
+        ("layer 1", "layer 1"),
+        ("layer 1", "layer 2"),
+    ]
+    small = table[(table["run"] == "4") & (table["kind"] == "pair")]
     size = len(names(5, 4))
     assert len(small) == size * (size + 1) // 2
-    flat = draws(size).reshape(-1, size)
     one = small[(small["row"] == "W1[1,1]") & (small["column"] == "b2[1]")].iloc[0]
     place = names(5, 4).index("layer1.bias[0]")
-    assert one["covariance_pooled"] == pytest.approx(np.cov(flat.T)[0, place], rel=1e-3)
-    assert one["correlation_pooled"] == pytest.approx(np.corrcoef(flat.T)[0, place], rel=1e-3)
-    within = np.mean([np.cov(chain.T) for chain in draws(size)], axis=0)[0, place]
-    assert one["covariance_within_chains"] == pytest.approx(within, rel=1e-3)
+    within = np.mean([np.cov(chain.T) for chain in draws(size)], axis=0)
+    correlation = within[0, place] / np.sqrt(within[0, 0] * within[place, place])
+    assert one["correlation_within_chains"] == pytest.approx(correlation, rel=1e-3)
 
 
-def test_one_chain_has_one_row(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_block_means_leave_out_the_diagonal_and_what_is_undefined() -> None:
+    names = ["layer0.weight[0,0]", "layer0.bias[0]", "layer1.weight[0,0]", "log_sigma"]
+    sizes = np.array([[9.0, 0.2, 0.4, np.nan], [0.2, 9, 0.6, np.nan], [0.4, 0.6, 9, np.nan], [np.nan] * 4])
+    layers, means = block_means(sizes, names)
+    assert layers == ["layer 1", "layer 2", "other"]
+    np.testing.assert_allclose(means, [[0.2, 0.5, np.nan], [0.5, np.nan, np.nan], [np.nan] * 3])
+
+
+def test_a_parameter_has_a_pixel_or_more(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = []
+    monkeypatch.setattr(style, "save", lambda figure, *others: (style._settle(figure), saved.append(figure)))
+    weight_covariance([network(tmp_path, 5, 24, 24, 16, chains=2, count=4)], outputs("a"), provenance)
+    matrix = next(ax for ax in saved[0].axes if ax.get_title(loc="left").startswith("correlation"))
+    assert matrix.get_window_extent().width * style.DPI / saved[0].dpi >= len(names(5, 24, 24, 16))
+
+
+def test_many_chains_have_block_means_of_all_draws(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    weight_covariance([network(tmp_path, 2, 2, chains=100, count=3)], outputs("a"), provenance)
+    columns = ["correlation_within_chains", "correlation_all_draws"]
+    assert list(pd.read_csv(outputs("a").csv).columns)[5:] == columns
+
+
+def test_one_chain_is_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     weight_covariance([network(tmp_path, 5, 16, chains=1, count=20)], outputs("a"), provenance)
-    assert list(pd.read_csv(outputs("a").csv).columns)[4:] == ["covariance_one_chain", "correlation_one_chain"]
+    assert list(pd.read_csv(outputs("a").csv).columns)[5:] == ["correlation_one_chain"]
 
 
 def test_bad_tables_are_refused_in_words(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:

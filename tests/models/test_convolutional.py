@@ -152,7 +152,7 @@ def test_patches_and_the_librarys_convolution_agree_in_value_and_gradient(size, 
     rng = np.random.default_rng(0)
     weight = jnp.asarray(rng.normal(size=(4, 3, kernel, kernel)), jnp.float32)
     x = jnp.asarray(rng.normal(size=(3, *size, 5)), jnp.float32)
-    zeros = tuple(convolution._zeros(n, kernel, stride, padding) for n in size)
+    zeros = tuple(convolution._padding(n, kernel, stride, padding) for n in size)
     wanted = jax.lax.padtype_to_pads(size, (kernel, kernel), (stride, stride), "SAME")
     assert zeros == (tuple(wanted) if padding == "SAME" else ((2, 2), (2, 2)))
 
@@ -216,7 +216,7 @@ def test_gradients_of_all_rows_and_of_mini_batches_are_the_slope_of_the_density(
         assert float(np.asarray(found.gradient, np.float64) @ direction) == pytest.approx(slope, rel=2e-4)
     # More rows than the network takes at once, and not a multiple of those.
     x, y = (jnp.concatenate([leaf] * 7) for leaf in (data.x, data.y))
-    likelihood = jax.jit(posterior.likelihood_of)(theta, x, y)
+    likelihood = jax.jit(posterior.log_likelihood_of)(theta, x, y)
     assert float(likelihood) == pytest.approx(7 * float(values[0].density.log_likelihood), rel=1e-5)
 
 

@@ -232,6 +232,7 @@ def test_a_forward_pass_is_not_fused_into_the_sum_over_its_rows() -> None:
         temperature=1.0,
         shape=(20,),
         classes=10,
+        kernel="xla",
     )
     rng = np.random.default_rng(0)
     data = posterior_data(rng.normal(size=(500, 20)), rng.integers(10, size=500), prior)

@@ -34,6 +34,7 @@ def build(likelihood, hidden=(7,), features=5, rows=ROWS, shards=1, temperature=
         shape=(features,),
         classes=3,
         shards=shards,
+        kernel="xla",
     )
     y = rng.integers(0, 3, rows) if isinstance(likelihood, CategoricalLikelihood) else rng.normal(size=rows)
     return posterior, posterior_data(rng.normal(size=(rows, features)), y, prior, shards)
@@ -110,6 +111,55 @@ def test_the_number_of_micro_batches_does_not_depend_on_the_rows_tried() -> None
     assert micro_batches(posterior, data, 2 * per_row * 100) == 10
     sharded, shared = build(CategoricalLikelihood(), hidden=(64,), features=10, rows=1000, shards=4)
     assert micro_batches(sharded, shared, 2 * per_row * 100) == 3
+
+
+@pytest.mark.parametrize(("hidden", "rows"), [((16,) * 4, 2048), ((64,) * 4, 512), ((512,) * 4, 2048), ((50,), 2624)])
+def test_pieces_follow_from_the_widths(hidden: tuple[int, ...], rows: int) -> None:
+    posterior, _ = build(LearnedNoiseLikelihood(), hidden=hidden)
+    assert posterior.network.piece == rows
+
+
+def test_a_linear_model_is_computed_whole() -> None:
+    posterior, _ = build(LearnedNoiseLikelihood(), hidden=())
+    assert posterior.network.piece is None
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_pieces_in_cache_change_nothing_but_rounding(name: str) -> None:
+    posterior, data = build(LIKELIHOODS[name], hidden=(64, 64), rows=3000)
+    whole = posterior._replace(network=posterior.network._replace(piece=None))
+    theta = np.random.default_rng(0).normal(size=(1, posterior.layout.size)).astype(np.float32) / 8
+    assert jax.eval_shape(posterior.arrange, data).y.shape == (3, 1008)
+    assert_close(evaluate(posterior, data, theta), evaluate(whole, data, theta))
+    for function in ("log_likelihood_and_gradient", "log_likelihood_of"):
+        values = [jax.jit(getattr(p, function))(theta[0], data.x, data.y) for p in (posterior, whole)]
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-2), *values)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+        posterior.predict(theta, data.x),
+        whole.predict(theta, data.x),
+    )
+
+
+def test_a_network_whose_activations_fit_keeps_its_bits() -> None:
+    posterior, data = build(LIKELIHOODS["heteroscedastic"], hidden=(16,) * 4, rows=1202)
+    whole = posterior._replace(network=posterior.network._replace(piece=None))
+    theta = np.random.default_rng(0).normal(size=(1, posterior.layout.size)).astype(np.float32) / 4
+    jax.tree.map(np.testing.assert_array_equal, evaluate(posterior, data, theta), evaluate(whole, data, theta))
+
+
+def test_activations_stay_in_cache_however_many_the_rows() -> None:
+    sizes = []
+    for rows in (4000, 20_000):
+        posterior, data = build(LIKELIHOODS["heteroscedastic"], hidden=(16,) * 4, rows=rows)
+        sizes.append(compiled_bytes(posterior, data))
+    assert sizes[1] < 1.1 * sizes[0] < 4e6
+
+
+def test_the_budget_bounds_pieces_in_cache() -> None:
+    posterior, data = build(LIKELIHOODS["heteroscedastic"], hidden=(64, 64), rows=3000)
+    fewer = posterior._replace(micro_batches=micro_batches(posterior, data, 2 * residual_bytes(posterior, data) * 100))
+    assert jax.eval_shape(fewer.arrange, data).y.shape == (30, 112)
 
 
 def test_a_budget_below_one_row_is_refused() -> None:

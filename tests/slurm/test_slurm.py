@@ -116,6 +116,10 @@ def test_jobs_are_warned_before_their_limit_and_have_one_task(tmp_path: Path, pr
         run = Snakemake(tmp_path / "work", "snakemake --cores 12 --profile slurm")
         assert run.finish() == 0, run.output
         states = slurm("squeue", "--noheader", "--states=all", "--format=%k %T").splitlines()
+    # Snakemake names itself once in a job's log: a second one would read the whole workflow again.
+    logs = list((tmp_path / "work" / ".snakemake" / "slurm_logs").glob("*/**/*.log"))
+    assert logs
+    assert {log.read_text().count("Building DAG of jobs") for log in logs} == {1}
     # The first attempt was told in time to save its state and the second went on from there.
     assert (tmp_path / "work" / "patient.txt").read_text() == "SIGTERM"
     assert sorted(state for state in states if state.startswith("rule_patient")) == [

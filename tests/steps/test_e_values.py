@@ -8,22 +8,21 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from scipy.stats import norm
 
-from bnn_atlas.config.methods import HMCConfig
+from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.splits import Split, load_split, save_split
-from bnn_atlas.metrics.e_value_table import read_e_values
-from bnn_atlas.metrics.e_values import crossings
+from bnn_atlas.inference import fingerprint, predictor, validation
+from bnn_atlas.inference.problem import load_problem
+from bnn_atlas.inference.validation import ValidationDensity
+from bnn_atlas.metrics.formulas.e_values import crossings
+from bnn_atlas.metrics.tables.files import read_e_values
 from bnn_atlas.placement import Placement
-from bnn_atlas.steps import held_out
-from bnn_atlas.steps import predict as predict_module
-from bnn_atlas.steps import sample as sample_module
 from bnn_atlas.steps.e_values import e_values
-from bnn_atlas.steps.held_out import ValidationDensity
-from bnn_atlas.steps.problem import load_problem
 from bnn_atlas.steps.sample import sample
 from bnn_atlas.traces.store import open_trace
 from tests.traces.making import make_statistics, write_trace
@@ -65,11 +64,16 @@ def files(tmp_path_factory):
 
 def by_hand(files: Files, theta: np.ndarray) -> np.ndarray:
     """Log density of the validation rows for theta [..., 3] = bias and weights."""
+    return by_row(files, theta).sum(axis=-1)
+
+
+def by_row(files: Files, theta: np.ndarray) -> np.ndarray:
+    """Log density of each validation row."""
     split = load_split(*files)
     x, y = split.x_validation, split.y_validation
     assert (len(x), len(y)) == (9, 9)
     wide = theta.astype(np.float64)
-    return norm.logpdf(y, wide[..., :1] + wide[..., 1:] @ x.T, SIGMA).sum(axis=-1)
+    return norm.logpdf(y, wide[..., :1] + wide[..., 1:] @ x.T, SIGMA)
 
 
 @pytest.fixture(scope="module")
@@ -111,19 +115,19 @@ def test_a_class_without_probability_is_minus_infinity(tmp_path):
 
 
 def use_devices(monkeypatch, count):
-    """Make this process one with so many devices."""
+    """Give this process the number of devices that the test asks for."""
     devices = jax.local_devices()[:count]
-    monkeypatch.setattr(predict_module, "Placement", partial(Placement, devices=devices))
+    monkeypatch.setattr(predictor, "Placement", partial(Placement, devices=devices))
 
 
 @pytest.mark.parametrize("case", ["one by one", "in lots", "one device", "rows in pieces"])
 def test_the_value_of_a_draw_depends_on_nothing_else(files, theta, values, monkeypatch, case):
     if case == "in lots":
-        monkeypatch.setattr(held_out, "LOT_BYTES", 4 * 9 * held_out.REGRESSION_BYTES)
+        monkeypatch.setattr(validation, "LOT_BYTES", 4 * 9 * validation.REGRESSION_BYTES)
     if case == "one device":
         use_devices(monkeypatch, 1)
     if case == "rows in pieces":
-        monkeypatch.setattr(predict_module, "PIECE_BYTES", 1.0)
+        monkeypatch.setattr(predictor, "PIECE_BYTES", 1.0)
     again = ValidationDensity(load_problem(*files, POSTERIOR))
     if case == "one by one":
         found = np.array([[again(theta[chain, draw]) for draw in range(3)] for chain in range(3)])
@@ -138,7 +142,7 @@ def test_the_value_of_a_draw_depends_on_nothing_else(files, theta, values, monke
 def test_rows_are_cut_alike_on_any_machine(files, density, theta, monkeypatch, devices):
     seen, share = [], Placement.share
     use_devices(monkeypatch, devices)
-    monkeypatch.setattr(predict_module, "PIECE_BYTES", 3 * density._predictor._row_bytes)
+    monkeypatch.setattr(predictor, "PIECE_BYTES", 3 * density._predictor._row_bytes)
     monkeypatch.setattr(Placement, "share", lambda self, tree: seen.append(len(tree)) or share(self, tree))
     ValidationDensity(load_problem(*files, POSTERIOR))(theta[0, :2])
     assert seen == [3, 3, 3]
@@ -170,11 +174,13 @@ def blocks(density, tmp_path):
     return traces, starts
 
 
-def test_every_chain_against_its_own_warm_start(files, blocks, tmp_path):
+def test_every_chain_against_its_own_warm_start_and_against_all(files, blocks, tmp_path):
     traces, starts = blocks
     e_values(*files, traces, starts, tmp_path / "e.parquet", posterior=POSTERIOR, alpha=0.05)
     frame, alpha = read_e_values(tmp_path / "e.parquet")
     assert alpha == 0.05
+    members = np.concatenate([np.load(start)["parameters"] for start in starts])
+    ensemble = (logsumexp(by_row(files, members), axis=0) - np.log(len(members))).sum()
     assert frame.groupby("chain", sort=False).size().to_dict() == {0: 6, 1: 9, 2: 9, 3: 9, 5: 6}
     for path, start in zip(traces, starts, strict=True):
         trace, stored = open_trace(path), np.load(start)
@@ -184,6 +190,8 @@ def test_every_chain_against_its_own_warm_start(files, blocks, tmp_path):
             part = frame[frame.chain == chain]
             assert part.draw.tolist() == list(range(1, trace.draws + 1))
             np.testing.assert_allclose(part.log_e, expected, rtol=1e-4, atol=1e-3)
+            shared = np.cumsum(by_hand(files, trace.read()[row]) - ensemble)
+            np.testing.assert_allclose(part.log_e_ensemble, shared, rtol=1e-4, atol=1e-3)
 
 
 def test_warm_starts_of_other_chains_are_refused(files, blocks, tmp_path):
@@ -211,7 +219,7 @@ def run(files: Files, folder: Path, stopping: dict[str, float] | None) -> Any:
 
 
 def test_a_run_ends_where_its_e_values_say(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample_module, "_code_digest", lambda *further: f"code and {len(further)} files")
+    monkeypatch.setattr(fingerprint, "code_of_draws", lambda method, *, stopped: f"code, stopped: {stopped}")
     files = write_data(tmp_path)
     whole = run(files, tmp_path, None)
     draws = whole.read()
@@ -240,4 +248,5 @@ def test_a_run_ends_where_its_e_values_say(tmp_path, monkeypatch):
 
 
 def test_code_that_a_length_depends_on_is_part_of_its_fingerprint():
-    assert sample_module._code_digest(*sample_module.LENGTH_FILES) != sample_module._code_digest()
+    method = HMCConfig(step_size=0.1, trajectory_length=1.0)
+    assert fingerprint.code_of_draws(method, stopped=True) != fingerprint.code_of_draws(method, stopped=False)

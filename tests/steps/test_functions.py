@@ -14,7 +14,7 @@ from bnn_atlas.config.figures import FunctionsConfig
 from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.splits import Split, save_split
-from bnn_atlas.metrics.functions import FunctionDraws, FunctionsError, load_functions, save_functions
+from bnn_atlas.metrics.tables.function_draws import FunctionDraws, FunctionsError, load_functions, save_functions
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
@@ -187,17 +187,17 @@ def test_low_must_be_below_high() -> None:
 def test_files_that_hold_no_functions_are_named(wave: Wave, tmp_path: Path) -> None:
     found = made(wave, tmp_path)
     save_functions(tmp_path / "half.npz", found._replace(scale=None))
-    with pytest.raises(FunctionsError, match=r"half\.npz: no function draws .*mean and scale, or probabilities"):
+    with pytest.raises(FunctionsError, match=r"half\.npz: not function draws .*mean and scale, or probabilities"):
         load_functions(tmp_path / "half.npz")
     np.savez(tmp_path / "other.npz", x=found.x, z=found.x)
     with pytest.raises(FunctionsError, match=r"missing: chains, divergent, draws; unknown: z"):
         load_functions(tmp_path / "other.npz")
     (tmp_path / "text.npz").write_text("text")
-    with pytest.raises(FunctionsError, match=r"text\.npz: not an \.npz file"):
+    with pytest.raises(FunctionsError, match=r"text\.npz: not function draws"):
         load_functions(tmp_path / "text.npz")
 
 
 def test_reading_needs_no_jax() -> None:
     """Figures read these files without its start-up time."""
-    code = "import sys, bnn_atlas.metrics.functions; sys.exit('jax' in sys.modules)"
+    code = "import sys, bnn_atlas.metrics.tables.function_draws; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

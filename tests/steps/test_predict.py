@@ -16,12 +16,13 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.data.splits import save_split
-from bnn_atlas.metrics import predictive
-from bnn_atlas.metrics.predictive import PredictiveSummary
+from bnn_atlas.inference import predictor as module
+from bnn_atlas.inference.predictor import Predictor
+from bnn_atlas.inference.problem import Problem, load_problem
+from bnn_atlas.metrics.gathering import predictive
+from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
 from bnn_atlas.placement import Placement
-from bnn_atlas.steps import predict as module
-from bnn_atlas.steps.predict import Predictor, predict
-from bnn_atlas.steps.problem import Problem, load_problem
+from bnn_atlas.steps.predict import predict
 
 from .making import LAYOUT, POSTERIOR, SHAPE, SIDE, TEST, TRAIN, Run, cifar10c_tar, make_images, make_run
 
@@ -40,7 +41,7 @@ def problem(run: Run) -> Problem:
 
 @pytest.fixture
 def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
+    monkeypatch.setattr("bnn_atlas.data.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
 
 
 def predicted(run: Run, folder: Path, **settings: Any) -> PredictiveSummary:
@@ -103,6 +104,15 @@ def test_an_outside_set_without_test_rows_has_all_its_rows_predicted(run: Run, t
     save(tmp_path / "other.npz", other)
     summary = predicted(run, tmp_path, other=tmp_path / "other.npz")
     np.testing.assert_allclose(summary.probabilities, run.probabilities(other.x), **CLOSE)
+
+
+def test_rows_are_predicted_again_only_for_something_else(run: Run, tmp_path: Path) -> None:
+    predicted(run, tmp_path)
+    first = (tmp_path / "set.npz").stat().st_ino
+    predicted(run, tmp_path)
+    assert (tmp_path / "set.npz").stat().st_ino == first
+    predicted(run, tmp_path, shift="rotated30")
+    assert (tmp_path / "set.npz").stat().st_ino != first
 
 
 @pytest.mark.usefixtures("_small_cifar10c")

@@ -12,9 +12,10 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.data.predictions import Predictions, save_predictions
 from bnn_atlas.data.splits import Split, save_split
-from bnn_atlas.metrics import predictive
-from bnn_atlas.metrics.ood import auroc
-from bnn_atlas.metrics.predictive import PredictionError, PredictiveSummary
+from bnn_atlas.metrics.errors import PredictionError
+from bnn_atlas.metrics.formulas.ood import auroc
+from bnn_atlas.metrics.gathering import predictive
+from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
 from bnn_atlas.steps.score import score_against, score_set
 
 from .making import CLASSES, IDENTITY, TEST, TRAIN, make_images
@@ -66,12 +67,14 @@ def write_data(folder: Path, places: np.ndarray, **changes: Any) -> tuple[Path, 
 def against(folder: Path, reference: Path, published: bool) -> pd.DataFrame:
     files = [folder / name for name in ("prepared.npz", "split.npz", "test.npz")]
     score_against(*files, reference, folder / "out.parquet", name="other", published=published, identity=IDENTITY)
-    return pd.read_parquet(folder / "out.parquet").set_index("metric")
+    table = pd.read_parquet(folder / "out.parquet").set_index("metric")
+    assert set(table["at"]) == {"other"}
+    return table
 
 
 def expected(p: np.ndarray, q: np.ndarray) -> dict[str, float]:
     agreement = (p.argmax(axis=1) == q.argmax(axis=1)).mean()
-    return {"agreement_other": agreement, "total_variation_other": 0.5 * np.abs(p - q).sum(axis=1).mean()}
+    return {"agreement": agreement, "total_variation": 0.5 * np.abs(p - q).sum(axis=1).mean()}
 
 
 @pytest.mark.parametrize("order", FIRST_ROWS)
@@ -99,7 +102,20 @@ def test_predictions_of_another_run(tmp_path: Path) -> None:
     for metric, value in expected(averaged, reference).items():
         assert table.value[metric] == pytest.approx(value, abs=1e-12)
     same = against(tmp_path, tmp_path / "test.npz", published=False)
-    assert same.value[["agreement_other", "total_variation_other"]].tolist() == [1.0, 0.0]
+    assert same.value[["agreement", "total_variation"]].tolist() == [1.0, 0.0]
+
+
+def test_marks_of_a_run_are_in_every_note(tmp_path: Path) -> None:
+    write_data(tmp_path, FIRST_ROWS["file"])
+    random_summary(tmp_path / "test.npz", 1)
+    files = [tmp_path / name for name in ("prepared.npz", "split.npz", "test.npz", "test.npz", "out.parquet")]
+    score_against(*files, name="other", published=False, identity=IDENTITY, marks=["one", "two"])
+    notes = pd.read_parquet(tmp_path / "out.parquet")["note"]
+    plain = against(tmp_path, tmp_path / "test.npz", published=False)["note"]
+    assert len(notes) == len(plain)
+    assert all(
+        marked == (f"{note}; one; two" if note else "one; two") for note, marked in zip(plain, notes, strict=True)
+    )
 
 
 def test_divergent_chains_of_either_run_are_left_out(tmp_path: Path) -> None:
@@ -120,7 +136,7 @@ def test_divergent_chains_of_either_run_are_left_out(tmp_path: Path) -> None:
         (TEST, np.array([-1, 0, 1]), {}),
         (TEST, FIRST_ROWS["file"], {"published_train": None}),
     ],
-    ids=["too few", "a training row", "no published division"],
+    ids=["too few", "a training row", "no published split"],
 )
 def test_published_predictions_must_cover_the_test_rows(
     tmp_path: Path, count: int, places: np.ndarray, changes: dict[str, Any]
@@ -136,7 +152,7 @@ def test_published_predictions_must_cover_the_test_rows(
 def test_what_holds_no_predictions_is_named(tmp_path: Path) -> None:
     write_data(tmp_path, FIRST_ROWS["file"])
     random_summary(tmp_path / "test.npz", 1)
-    with pytest.raises(DataError, match=r"test\.npz: no prepared predictions"):
+    with pytest.raises(DataError, match=r"test\.npz: not prepared predictions"):
         against(tmp_path, tmp_path / "test.npz", published=True)
     save_predictions(tmp_path / "published.npz", Predictions(PUBLISHED, "small", ("a", "b", "c")))
     with pytest.raises(PredictionError, match=r"published\.npz: not a predictive summary"):
@@ -154,7 +170,7 @@ def test_predictions_of_other_rows_or_classes_are_refused(tmp_path: Path, rows: 
 
 def scored(folder: Path, name: str) -> pd.DataFrame:
     files = [folder / file for file in ("prepared.npz", "split.npz", "set.npz", "test.npz")]
-    score_set(*files, folder / "out.parquet", name=name, identity=IDENTITY)
+    score_set(*files, folder / "out.parquet", name=name, identity=IDENTITY, published=())
     return pd.read_parquet(folder / "out.parquet").set_index("metric")
 
 

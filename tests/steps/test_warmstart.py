@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.steps.problem import load_problem
+from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.steps.warmstart import warm_start
 
 from .making import POSTERIOR, Run, make_run
@@ -54,3 +54,13 @@ def test_every_chain_starts_from_a_copy_of_the_member(run: Run, whole: dict[str,
 def test_blocks_change_no_bit(run: Run, whole: dict[str, np.ndarray], tmp_path: Path) -> None:
     part = started(run, tmp_path / "part.npz", [3, 1], permuted=MEMBER)
     assert part["parameters"].tobytes() == whole["parameters"][[3, 1]].tobytes()
+
+
+def test_networks_are_trained_again_only_from_something_else(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "start.npz"
+    started(run, path, [0, 1])
+    first = path.stat().st_ino
+    started(run, path, [0, 1])
+    assert path.stat().st_ino == first
+    started(run, path, [0, 1], max_epochs=4)
+    assert path.stat().st_ino != first

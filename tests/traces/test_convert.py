@@ -3,7 +3,7 @@ import pytest
 
 from bnn_atlas.traces import open_pool, pool_traces
 from bnn_atlas.traces.convert import LazyArray
-from bnn_atlas.traces.subset import subset
+from bnn_atlas.traces.subset import choose
 
 from .making import LAYOUT
 
@@ -82,9 +82,9 @@ def test_arviz_computes_with_it(pool):
     assert ours["layer1.weight"].shape == (2, 4)
 
 
-def test_arviz_gets_the_scalars_of_arrays_that_a_subset_cuts(pool, tmp_path):
+def test_arviz_gets_the_scalars_of_arrays_that_a_selection_cuts(pool):
     source, values, _ = pool
-    part = subset(source, tmp_path / "part", parameters=["layer1.bias", "layer0.weight[1,0]"], thinning=3)
+    part = choose(source, parameters=["layer1.bias", "layer0.weight[1,0]"], thinning=3)
     data = part.to_arviz()
     assert list(data["posterior"].data_vars) == ["layer0.weight[1,0]", "layer1.bias"]
     np.testing.assert_array_equal(data["posterior"]["layer0.weight[1,0]"], values[:, ::3, 3])

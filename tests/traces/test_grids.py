@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.traces import TraceWriter, open_trace
-from bnn_atlas.traces.grids import BivariateGrids, UnivariateGrids, bivariate_grids, univariate_grids
+from bnn_atlas.traces import TraceError, TraceWriter, open_trace
+from bnn_atlas.traces.grids import BivariateGrids, bivariate_grids
 from bnn_atlas.traces.limits import automatic_limits
 from bnn_atlas.traces.pairs import Pair, layer_pairs
 
@@ -52,46 +52,20 @@ def test_pairs_are_counted_as_numpy_does(trace, max_bytes, bins):
         np.testing.assert_allclose((grids.density(k) * area).sum(), expected.sum() / 300)
 
 
-@pytest.mark.parametrize("max_bytes", [1, 3000, 10**8])
-@pytest.mark.parametrize("per_chain", [False, True])
-def test_single_parameters_are_counted_as_numpy_does(trace, max_bytes, per_chain):
-    source, values = trace
-    names, limits = [NAMES[0], NAMES[5]], {NAMES[5]: (-1.0, 0.75), NAMES[0]: (-2.0, 2.0)}
-    part = {"chains": slice(1, 6, 2), "draws": slice(3, 45, 2)}
-    grids = univariate_grids(source, names, limits=limits, bins=8, per_chain=per_chain, max_bytes=max_bytes, **part)
-    seen = values[1:6:2, 3:45:2]
-    assert grids.draws == 63
-    assert grids.chain_ids.tolist() == ([1, 3, 5] if per_chain else [])
-    for i, place in enumerate((0, 5)):
-        low, high = limits[names[i]]
-        rows = seen[..., place].astype(float) if per_chain else seen[None, ..., place].astype(float)
-        expected = [np.histogram(row[np.isfinite(row)], 8, (low, high))[0] for row in rows]
-        np.testing.assert_array_equal(grids.counts[..., i, :].reshape(-1, 8), expected)
-        flat = seen[..., place].astype(float)
-        assert grids.below[i] == ((flat < low) & np.isfinite(flat)).sum()
-        assert grids.above[i] == ((flat > high) & np.isfinite(flat)).sum()
-        assert grids.nonfinite[i] == (~np.isfinite(flat)).sum()
-        share = (grids.density(names[i]) * np.diff(grids.edges(names[i]))).sum(-1)
-        np.testing.assert_allclose(share, np.sum(expected, axis=1).squeeze() / (63 // len(expected)))
-
-
 def test_values_at_edges_that_are_not_exact_go_where_numpy_puts_them(tmp_path):
     low, high, bins = -0.3, 0.7, 30
     edges = np.linspace(low, high, bins + 1)
     near = np.concatenate([edges, np.nextafter(edges, -1), np.nextafter(edges, 1)])
     values = np.repeat(near[None, :, None], LAYOUT.size, axis=2)
     write_trace(tmp_path / "t", values, {}, segment=50)
-    grids = univariate_grids(open_trace(tmp_path / "t"), [NAMES[0]], limits=(low, high), bins=bins)
-    np.testing.assert_array_equal(grids.counts[0], np.histogram(near, bins, (low, high))[0])
+    grids = bivariate_grids(open_trace(tmp_path / "t"), [(NAMES[0], NAMES[1])], limits=(low, high), bins=bins)
+    np.testing.assert_array_equal(np.diag(grids.counts[0]), np.histogram(near, bins, (low, high))[0])
+    assert grids.counts[0].sum() == np.trace(grids.counts[0])
 
 
-@pytest.mark.parametrize("kind", ["univariate", "bivariate"])
-def test_grids_are_kept_in_a_file(trace, tmp_path, kind):
+def test_grids_are_kept_in_a_file(trace, tmp_path):
     source, _ = trace
-    if kind == "univariate":
-        grids = univariate_grids(source, NAMES[:2], per_chain=True)
-    else:
-        grids = bivariate_grids(source, PAIRS)
+    grids = bivariate_grids(source, PAIRS)
     for name in "ab":
         grids.save(tmp_path / f"{name}.npz")
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
@@ -100,38 +74,38 @@ def test_grids_are_kept_in_a_file(trace, tmp_path, kind):
         np.testing.assert_array_equal(vars(again)[name], value, strict=True) if isinstance(value, np.ndarray) else None
         assert type(vars(again)[name]) is type(value)
     assert again.draws == 300
-    other = BivariateGrids if kind == "univariate" else UnivariateGrids
-    with pytest.raises(ValueError, match=f"not a {other.__name__}"):
-        other.load(tmp_path / "a.npz")
+    np.savez(tmp_path / "other.npz", counts=grids.counts, limits=grids.limits)
+    with pytest.raises(TraceError, match=r"other\.npz: not a file of BivariateGrids \(missing: draws, nonfinite"):
+        BivariateGrids.load(tmp_path / "other.npz")
 
 
 def test_automatic_limits(trace, monkeypatch):
     source, values = trace
+    monkeypatch.setattr("bnn_atlas.traces.limits.QUANTILE", 0.1)
     finite = [column[np.isfinite(column)] for column in columns(values, 0, 5)]
-    assert automatic_limits(source, NAMES[5:6] + NAMES[:1], quantile=0.1, max_bytes=3000) == {
+    assert automatic_limits(source, NAMES[5:6] + NAMES[:1], max_bytes=3000) == {
         NAMES[i]: tuple(np.quantile(column, [0.1, 0.9])) for i, column in zip((0, 5), finite, strict=True)
     }
-    assert automatic_limits(source, [NAMES[0], NAMES[5]], quantile=0, max_bytes=3000) == {
-        NAMES[i]: (column.min(), column.max()) for i, column in zip((0, 5), finite, strict=True)
-    }
-    grids = univariate_grids(source, NAMES[:2], bins=4)
-    assert (grids.below + grids.above + grids.nonfinite <= 3).all()
     monkeypatch.setattr("bnn_atlas.traces.limits.QUANTILE_DRAWS", 60)
     thinned = values[:, ::5, 5].reshape(-1).astype(float)
-    assert automatic_limits(source, [NAMES[5]], quantile=0.1)[NAMES[5]] == tuple(
+    assert automatic_limits(source, [NAMES[5]])[NAMES[5]] == tuple(
         np.quantile(thinned[np.isfinite(thinned)], [0.1, 0.9])
     )
 
 
-@pytest.mark.parametrize("quantile", [0, 0.1])
-def test_limits_of_constants_and_of_nothing_finite(tmp_path, quantile):
+def test_few_draws_are_outside_automatic_limits(trace):
+    grids = bivariate_grids(trace[0], [(NAMES[0], NAMES[1])], bins=4)
+    assert (grids.outside + grids.nonfinite <= 6).all()
+
+
+def test_limits_of_constants_and_of_nothing_finite(tmp_path):
     values = make_draws(2, 6)
     values[..., 0], values[..., 1] = 3.0, np.nan
     write_trace(tmp_path / "t", values, {})
     source = open_trace(tmp_path / "t")
-    assert automatic_limits(source, NAMES[:1], quantile=quantile) == {NAMES[0]: (2.5, 3.5)}
+    assert automatic_limits(source, NAMES[:1]) == {NAMES[0]: (2.5, 3.5)}
     with pytest.raises(ValueError, match=r"no finite draw of layer0.weight\[0,1\]"):
-        automatic_limits(source, NAMES[:2], quantile=quantile)
+        automatic_limits(source, NAMES[:2])
 
 
 @pytest.mark.parametrize("limits", [(1.0, 1.0), (2.0, 1.0), (np.nan, 1.0), (-1e308, 1e308), (1.0, 1.0 + 1e-15)])
@@ -139,7 +113,7 @@ def test_limits_without_room_are_refused(trace, limits):
     with pytest.raises(
         ValueError, match=r"limits of layer0.weight\[0,0\] must be finite, ascend and have room for 9 bins"
     ):
-        univariate_grids(trace[0], NAMES[:1], limits=limits, bins=9)
+        bivariate_grids(trace[0], [(NAMES[0], NAMES[0])], limits=limits, bins=9)
 
 
 def test_names_and_limits_that_are_not_there(trace):
@@ -148,7 +122,7 @@ def test_names_and_limits_that_are_not_there(trace):
     with pytest.raises(
         ValueError, match=r"no limits are given for layer0.weight\[0,1\]; they are given for layer0.weight\[0,0\]"
     ):
-        univariate_grids(trace[0], NAMES[:2], limits={NAMES[0]: (-1, 1)})
+        bivariate_grids(trace[0], [(NAMES[0], NAMES[1])], limits={NAMES[0]: (-1, 1)})
 
 
 @pytest.mark.parametrize("limits", [(-3.0, 3.0), None])

@@ -287,7 +287,6 @@ def test_creating_again_goes_on_and_another_trace_is_refused(tmp_path):
         ({"statistics": {"a": "uint8"}}, "is to be uint8"),
         ({"attributes": {"layout": 1}}, "sets the attributes layout itself"),
         ({"attributes": {"a": {1, 2}}}, "JSON values"),
-        ({"parameters": ["layer9.weight[0,0]"]}, "no parameter 'layer9"),
     ],
 )  # fmt: skip
 def test_arguments_that_make_no_trace(tmp_path, change, message):

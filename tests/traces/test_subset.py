@@ -3,12 +3,11 @@ import fnmatch
 import numpy as np
 import pandas
 import pytest
-import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bnn_atlas.traces import TraceError, open_pool, open_trace, pool_traces
-from bnn_atlas.traces.subset import choose, subset, subset_to_frame, subset_to_parquet
+from bnn_atlas.traces import open_pool, pool_traces
+from bnn_atlas.traces.subset import choose, subset_to_parquet
 
 from .making import LAYOUT, make_draws, make_statistics, write_trace
 
@@ -35,17 +34,10 @@ def pooled(tmp_path_factory):
     thinning=st.integers(1, 4),
     chains=st.sets(st.integers(10, 15), min_size=1),
 )
-def test_a_subset_equals_indexing_the_whole(pooled, tmp_path_factory, index, start, length, thinning, chains):
+def test_a_selection_equals_indexing_the_whole(pooled, index, start, length, thinning, chains):
     pool, values, statistics = pooled
     stop = None if start < 0 <= start + length or start + length > 11 else start + length
-    part = subset(
-        pool,
-        tmp_path_factory.mktemp("s") / "t",
-        index=index,
-        draws=slice(start, stop),
-        chains=chains,
-        thinning=thinning,
-    )
+    part = choose(pool, index=index, draws=slice(start, stop), chains=chains, thinning=thinning)
     columns, rows = sorted(set(index)), [c - 10 for c in sorted(chains)]
     when = np.arange(11)[start:stop:thinning]
     np.testing.assert_array_equal(part.read(), values[np.ix_(rows, when, columns)], strict=True)
@@ -99,71 +91,32 @@ def test_conditions_hold_together(pooled, condition, expected):
         ({"chains": []}, "chooses none of the 6 chains"),
     ],
 )  # fmt: skip
-def test_choices_that_meet_nothing_say_what_there_is(pooled, tmp_path, condition, message):
+def test_choices_that_meet_nothing_say_what_there_is(pooled, condition, message):
     with pytest.raises(ValueError, match=message):
-        subset(pooled[0], tmp_path / "t", **condition)
-    assert not list(tmp_path.iterdir())
+        choose(pooled[0], **condition)
+
+
+def test_a_selection_of_a_selection(pooled):
+    pool, values, _ = pooled
+    first = choose(pool, layers=[1], draws=slice(1, None))
+    second = choose(first, roles=["bias"], draws=slice(1, None), chains=slice(2))
+    np.testing.assert_array_equal(second.read(), values[:2, 2:, -3:-1])
+    assert second.draw_ids.tolist() == list(range(2, 11))
+    assert second.attributes == {"fingerprint": "f", "study": "s"}
+
+
+def test_what_is_read_says_what_it_is(pooled):
+    pool, *_ = pooled
+    assert repr(pool) == f"Pool(6 chains x 11 draws x 27 parameters, {pool.path})"
+    assert (
+        repr(choose(pool, layers=[1], chains=slice(2)))
+        == f"Selection(2 chains x 11 draws x 10 parameters, {pool.path})"
+    )
 
 
 def test_positions_outside_are_refused(pooled):
     with pytest.raises(IndexError, match="no parameter at position 27: positions run from 0 to 26"):
         choose(pooled[0], index=[3, 27])
-
-
-def test_a_subset_is_a_trace_like_any_other(pooled, tmp_path):
-    pool, values, _ = pooled
-    first = subset(pool, tmp_path / "a", layers=[1], draws=slice(1, None))
-    np.testing.assert_array_equal(xarray.open_zarr(first.path)["draws"], first.read())
-    second = subset(first, tmp_path / "b", roles=["bias"], draws=slice(1, None), chains=slice(2))
-    np.testing.assert_array_equal(second.read(), values[:2, 2:, -3:-1])
-    assert second.draw_ids.tolist() == list(range(2, 11))
-    assert second.attributes == {"fingerprint": "f", "study": "s"}
-    pool_traces(
-        [subset(pool, tmp_path / f"c{i}", chains=[10 + i], layers=[1]).path for i in (1, 0)], tmp_path / "p.json"
-    )
-    np.testing.assert_array_equal(open_pool(tmp_path / "p.json").read(), values[:2, :, 16:26])
-    subset(pool, tmp_path / "d", chains=[12], layers=[0])
-    with pytest.raises(TraceError, match="their parameters differ"):
-        pool_traces([tmp_path / "c0", tmp_path / "d"], tmp_path / "q.json")
-
-
-def test_an_older_subset_is_replaced_and_nothing_else(pooled, tmp_path):
-    pool, values, _ = pooled
-    subset(pool, tmp_path / "t", layers=[1])
-    assert subset(pool, tmp_path / "t", roles=["scale"]).size == 1
-    assert sorted(tmp_path.iterdir()) == [tmp_path / "t"]
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes").write_text("x")
-    with pytest.raises(TraceError, match="not a subset that could be replaced"):
-        subset(pool, tmp_path / "mine")
-    source = open_trace(tmp_path / "t")
-    with pytest.raises(TraceError, match="not a subset that could be replaced"):
-        subset(source, tmp_path / "t")
-    np.testing.assert_array_equal(source.read()[:, :, 0], values[:, :, -1])
-
-
-def test_many_segments_and_groups_in_bounded_reads(pooled, tmp_path, monkeypatch):
-    pool, values, statistics = pooled
-    monkeypatch.setattr("bnn_atlas.traces.subset.GROUP_BYTES", 4 * 27 * 4)
-    monkeypatch.setattr("bnn_atlas.traces.subset.BATCH_BYTES", 2 * 4 * 27 * 4)
-    monkeypatch.setattr("bnn_atlas.traces.shard.CHUNK_BYTES", 4 * 27 * 4)
-    reads = []
-    read = type(pool).read
-    monkeypatch.setattr(type(pool), "read", lambda *a: reads.append(read(*a)) or reads[-1])
-    part = subset(pool, tmp_path / "t")
-    assert (part.segments, part.chains_per_chunk) == (3, 1)
-    assert max(array.nbytes for array in reads) <= 2 * 4 * 27 * 4
-    np.testing.assert_array_equal(part.read(), values)
-    np.testing.assert_array_equal(part.statistic("log_prior"), statistics["log_prior"])
-
-
-def test_a_source_that_is_damaged_leaves_no_subset(make_trace, tmp_path):
-    trace, *_ = make_trace()
-    file = trace.path / "draws" / "c.0.1.0"
-    file.write_bytes(bytes(file.stat().st_size))
-    with pytest.raises(TraceError, match=f"array 'draws' is damaged.*{file}"):
-        subset(trace, tmp_path / "t")
-    assert not (tmp_path / "t").exists()
 
 
 @pytest.fixture
@@ -181,15 +134,7 @@ def tidy(pooled):
     return chosen, pandas.DataFrame(rows, columns=["chain", "draw", "parameter", "layer", "role", "value"])
 
 
-def test_tidy_frame(tidy):
-    chosen, expected = tidy
-    frame = subset_to_frame(chosen)
-    assert frame["layer"].dtype == "Int32"
-    assert frame["value"].dtype == "float32"
-    pandas.testing.assert_frame_equal(frame.astype(expected.dtypes), expected)
-
-
-def test_parquet_is_the_tidy_frame_written_in_pieces(tidy, tmp_path, monkeypatch):
+def test_parquet_is_tidy_and_written_in_pieces(tidy, tmp_path, monkeypatch):
     chosen, expected = tidy
     monkeypatch.setattr("bnn_atlas.traces.subset.TABLE_CELLS", 20)
     for name in "ab":

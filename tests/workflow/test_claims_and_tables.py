@@ -6,14 +6,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from bnn_atlas.metrics.tables import Row, write_table
+from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.measurement import Row
 
 from .workspace import STUDY, planned, small_workspace, snakemake
 
 TABLES = Path("results/demo/tables")
 CLAIMS = Path("config/claims/sampling_perspective.yaml")
 TARGETS = ("claims", "tables", "uci_table")
-ALLOWED = ("--allowed-rules", *TARGETS, "summary", "runs_table", "--")
+ALLOWED = ("--allowed-rules", *TARGETS, "sampling_perspective_uci_table", "summary", "runs_table", "--")
 COMMON = {"section": "Table 1", "runs": ["first"], "paper_value": 0.5, "figure": "fireball"}
 STATED = {
     "paper": "Nobody, 2000",
@@ -38,7 +39,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = small_workspace(tmp_path_factory.mktemp("claims"))
     study = yaml.safe_load((folder / STUDY).read_text())
     study["figures"]["uci_table"] = {"runs": ["second"], "labels": {"second": "HMC"}}
-    study["runs"]["first"]["scales"] = {"demo": {"chains": 2, "chains_per_block": 2}}
+    study["runs"]["first"] |= {"chains": 100, "scales": {"demo": {"chains": 2, "chains_per_block": 2}}}
     (folder / STUDY).write_text(yaml.safe_dump(study, sort_keys=False))
     (folder / CLAIMS).parent.mkdir()
     (folder / CLAIMS).write_text(yaml.safe_dump(STATED, sort_keys=False))
@@ -61,7 +62,7 @@ def test_claims_are_judged(workspace: Path) -> None:
         "error": "reproduced at reduced scale", "density": "not reproduced", "chains": "not run",
     }  # fmt: skip
     assert found.loc["error", ["value", "repetitions", "sd"]].tolist() == [0.5, 2, pytest.approx(0.02**0.5)]
-    assert found.loc["error", "reductions"].tolist() == ["first: chains: 4 -> 2"]
+    assert found.loc["error", "reductions"].tolist() == ["first: chains: 100 -> 2"]
     page = (workspace / "results/demo/claims.html").read_text(encoding="utf-8")
     assert 'href="figures/sampling_perspective/fireball.png"' in page
     assert "data:image/png;base64," in page
@@ -93,9 +94,7 @@ def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
     for name in ("fireball", "cumulative_lppd", "marginal_densities"):
         for kind in ("pdf", "csv", "png"):
             (figures / f"{name}.{kind}").write_bytes((figures / "fireball.png").read_bytes())
-    run = snakemake(
-        workspace, "--allowed-rules", "galleries", "gallery", *TARGETS, "summary", "runs_table", "--", "galleries"
-    )
+    run = snakemake(workspace, "--allowed-rules", "galleries", "gallery", *ALLOWED[1:-1], "--", "galleries")
     assert run.returncode == 0, run.stdout
     folder = workspace / "results/demo/gallery/sampling_perspective"
     assert {"README.md", "claims.csv", "fireball.png", "summary.csv", "uci_table.tex"} <= {
@@ -106,7 +105,7 @@ def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
     assert (
         "\nmkdir -p docs/results/sampling_perspective && cp results/demo/gallery/sampling_perspective/* docs/" in text
     )
-    assert "\n**Bivariate marginal densities of the posterior.** W*l*[*i*,*j*] is the weight" in text
+    assert "\n\nW*l*[*i*,*j*] is the weight of layer *l* from unit *j* to unit *i*" in text
     assert "[uci_table.tex](uci_table.tex)" in text
     assert "| sample |" not in text, "no job of this study has run"
 
@@ -119,3 +118,12 @@ def test_an_edited_claim_is_judged_again_and_nothing_else(workspace: Path) -> No
         assert planned(workspace, *ALLOWED, *TARGETS) == {"claims": 1}
     finally:
         (workspace / CLAIMS).write_text(kept)
+
+
+def test_the_claims_of_one_study_are_a_target(workspace: Path) -> None:
+    target = "sampling_perspective_claims"
+    run = snakemake(workspace, *ALLOWED[:-1], target, "--", target)
+    assert run.returncode == 0, run.stdout
+    assert "  results/demo/claims/sampling_perspective.html" in run.stdout.splitlines()
+    one = pd.read_parquet(workspace / "results/demo/claims/sampling_perspective.parquet")
+    assert one.equals(pd.read_parquet(workspace / "results/demo/claims.parquet"))

@@ -1,6 +1,9 @@
 """The whole workflow on a small study: what runs, what runs again, and what a person reads when something is wrong."""
 
+import os
+import random
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,10 @@ import pytest
 from bnn_atlas.data.splits import load_split
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import available
-from bnn_atlas.metrics.predictive import load
-from bnn_atlas.metrics.sets import average
-from bnn_atlas.metrics.tables import SCHEMA
+from bnn_atlas.metrics.gathering.predictive import load
+from bnn_atlas.metrics.judgement.evaluate import average
+from bnn_atlas.metrics.tables.files import SCHEMA
+from bnn_atlas.traces.pool import open_pool
 
 from .workspace import STUDY, planned, small_workspace, snakemake
 
@@ -20,6 +24,7 @@ RESULTS = Path("results/demo")
 FIGURES = RESULTS / "figures" / "sampling_perspective"
 R_MISSING = available()
 FIGURE_NAMES = ("cumulative_lppd", "fireball", *(() if R_MISSING else ("marginal_densities",)))
+FIGURE_RULES = [f"sampling_perspective_{name}" for name in FIGURE_NAMES]
 RUNS = ("first-seed1", "first-seed2", "second", "images", "ensemble")
 
 
@@ -27,7 +32,7 @@ RUNS = ("first-seed1", "first-seed2", "second", "images", "ensemble")
 def finished(tmp_path_factory):
     """A workspace in which everything was made."""
     folder = small_workspace(tmp_path_factory.mktemp("finished"))
-    run = snakemake(folder)
+    run = snakemake(folder, "all", "diagnostics")
     assert run.returncode == 0, run.stdout
     return folder
 
@@ -68,16 +73,15 @@ def measured(folder: Path, run: str, dataset: str) -> pd.Series:
 def test_a_classification_is_scored_on_a_shift_and_against_another_run(finished):
     study = finished / RESULTS / "sampling_perspective"
     folders = {run: study / run / "split0" / "predictive" for run in ("images", "ensemble")}
-    assert {path.name for path in folders["images"].iterdir()} == {"test.npz", "rotated30.npz"}
-    assert {path.name for path in folders["ensemble"].iterdir()} == {"test.npz"}
-    labels = load_split(
-        finished / RESULTS / "data/digits_images/prepared.npz", study / "images/split0/split.npz"
-    ).y_test
+    assert {path.name for path in folders["images"].glob("*.npz")} == {"test.npz", "rotated30.npz"}
+    assert {path.name for path in folders["ensemble"].glob("*.npz")} == {"test.npz"}
+    (split,) = (finished / RESULTS / "splits").glob("digits_images-*/split0.npz")
+    labels = load_split(finished / RESULTS / "data/digits_images/prepared.npz", split).y_test
     ours, turned = (average(load(folders["images"] / f"{name}.npz")) for name in ("test", "rotated30"))
     theirs = average(load(folders["ensemble"] / "test.npz"))
     test = measured(finished, "images", "digits_images")
-    assert test["agreement_ensemble"] == (ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()
-    assert test["total_variation_ensemble"] == pytest.approx(0.5 * np.abs(ours - theirs).sum(axis=1).mean())
+    assert test["agreement"] == (ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()
+    assert test["total_variation"] == pytest.approx(0.5 * np.abs(ours - theirs).sum(axis=1).mean())
     shifted = measured(finished, "images", "digits_images/rotated30")
     for probabilities, scores in (
         (ours, test),
@@ -86,7 +90,7 @@ def test_a_classification_is_scored_on_a_shift_and_against_another_run(finished)
     ):
         assert scores["accuracy"] == (probabilities.argmax(axis=1) == labels).mean()
         assert scores["nll"] == pytest.approx(-np.log(probabilities[np.arange(len(labels)), labels]).mean(), abs=1e-6)
-    assert "agreement_ensemble" not in shifted
+    assert "agreement" not in shifted
     assert np.abs(ours - turned).max() > 0.1
 
 
@@ -118,7 +122,7 @@ def test_a_changed_reference_is_compared_again(workspace):
     edit(workspace / STUDY, "max_epochs: 30", "max_epochs: 31")
     assert planned(workspace) == {
         "warmstart": 1, "sample": 1, "pool": 1, "predict": 1, "metrics": 1, "score_against": 1, "table": 1,
-        "summary": 1, "runs_table": 1, "rates_table": 1, "diagnostics_page": 1,
+        "summary": 1, "runs_table": 1,
     }  # fmt: skip
 
 
@@ -134,11 +138,82 @@ def test_a_second_run_does_nothing(finished):
     assert planned(finished) == {}
 
 
+def test_a_script_with_another_time_runs_nothing(workspace):
+    for script in (workspace / "workflow" / "scripts").iterdir():
+        script.touch()
+    assert planned(workspace, "all", "diagnostics") == {}
+
+
+@pytest.fixture(scope="module")
+def copied(finished, tmp_path_factory):
+    """A fresh clone with the results of another one, whose files got times in no order."""
+    folder = small_workspace(tmp_path_factory.mktemp("copied"))
+    shutil.copytree(finished / "results", folder / "results", copy_function=shutil.copyfile)
+    files = sorted(path for path in (folder / "results").rglob("*") if path.is_file())
+    for number, path in enumerate(random.Random(1).sample(files, len(files))):
+        os.utime(path, (time.time() + number,) * 2)
+    return folder
+
+
+def test_copied_results_count_in_a_fresh_clone(copied):
+    assert planned(copied, "all", "diagnostics") == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "jobs"),
+    [
+        ("methods/hmc.py", {"sample": 2}),
+        ("warmstart/ensemble.py", {"warmstart": 7}),
+        ("inference/predictor.py", {"predict": 6}),
+        ("figures/style.py", {}),
+    ],
+)
+def test_what_code_makes_again_also_in_copied_results(copied, file, jobs):
+    """Sampling, training and predictions where their own code has changed, and nothing of them for a figure."""
+    path = copied / "src/bnn_atlas" / file
+    before = path.read_bytes()
+    path.write_bytes(before + b"# edited\n")
+    try:
+        plan = planned(copied)
+    finally:
+        path.write_bytes(before)
+    assert plan, "something depends on each"
+    expensive = ("warmstart", "sample", "predict")
+    first = next((rule for rule in expensive if rule in plan), None)
+    assert ({first: plan[first]} if first else {}) == jobs
+
+
+def test_a_changed_setting_counts_in_copied_results(copied):
+    path = copied / STUDY
+    before = path.read_text(encoding="utf-8")
+    edit(path, "trajectory_length: 0.05", "trajectory_length: 0.06")
+    try:
+        assert planned(copied)["sample"] == 1
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
+def test_data_that_are_made_again_count_in_copied_results(copied):
+    jobs = planned(copied, "--forcerun", "prepare")
+    assert (jobs["warmstart"], jobs["sample"], jobs["predict"]) == (7, 7, 6)
+
+
+def test_a_forced_job_keeps_draws_that_are_up_to_date(workspace):
+    block = RESULTS / "sampling_perspective/second/split0/block0"
+    draws = workspace / block / "trace.zarr" / "zarr.json"
+    before = draws.stat()
+    run = snakemake(workspace, "--forcerun", "sample", "--", str(block / "timing.json"))
+    assert run.returncode == 0, run.stdout
+    after = draws.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
 def test_one_figure_needs_only_its_own_runs(tmp_path):
     folder = small_workspace(tmp_path)
     jobs = planned(folder, "fireball")
     assert jobs == {
         "prepare": 1, "split": 1, "warmstart": 2, "sample": 2, "pool": 1, "density_grid": 1, "fireball": 1,
+        "sampling_perspective_fireball": 1,
     }  # fmt: skip
 
 
@@ -147,31 +222,79 @@ def test_editing_r_code_reruns_its_figure(workspace):
         pytest.skip(str(R_MISSING))
     with (workspace / "Rcode" / "marginal_densities.R").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == {"marginal_densities": 1}
+    assert planned(workspace) == {"sampling_perspective_marginal_densities": 1}
 
 
-@pytest.mark.parametrize(
-    ("module", "figure"),
-    [("lppd", "cumulative_lppd"), ("fireballs", "fireball"), ("densities", "marginal_densities")],
-)
-def test_editing_the_module_of_a_figure_redraws_that_figure_alone(workspace, module, figure):
+@pytest.mark.parametrize("figure", ["cumulative_lppd", "fireball", "marginal_densities"])
+def test_editing_the_module_of_a_figure_redraws_that_figure_alone(workspace, figure):
     if figure == "marginal_densities" and R_MISSING:
         pytest.skip(str(R_MISSING))
-    with (workspace / "src/bnn_atlas/figures/sampling_perspective" / f"{module}.py").open("a") as code:
+    with (workspace / "src/bnn_atlas/figures/kinds" / f"{figure}.py").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == {figure: 1}
+    assert planned(workspace) == {f"sampling_perspective_{figure}": 1}
 
 
 def test_editing_the_style_redraws_all_figures(workspace):
     with (workspace / "src/bnn_atlas/figures/style.py").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == dict.fromkeys(FIGURE_NAMES, 1) | {"diagnostics_page": 5}
+    assert planned(workspace) == dict.fromkeys(FIGURE_RULES, 1)
+    assert planned(workspace, "diagnostics")["diagnostics_page"] == 5
 
 
 def test_editing_a_panel_of_the_diagnostics_redraws_the_pages(workspace):
     with (workspace / "src/bnn_atlas/figures/diagnostics/courses.py").open("a") as code:
         code.write("\n")
-    assert planned(workspace) == {"diagnostics_page": 5}
+    assert planned(workspace) == {}
+    assert planned(workspace, "diagnostics") == {"diagnostics_page": 5, "diagnostics": 1}
+
+
+def test_runs_share_splits_and_warm_starts(finished):
+    """`first` has two seeds on one split, and a method or prior of another run changes no start."""
+    assert len(list((finished / RESULTS / "splits").glob("diabetes-*/split*.npz"))) == 1
+    starts = finished / RESULTS / "warmstarts"
+    assert len(list(starts.glob("diabetes-*.npz"))) == 2 * 2 + 1, "two seeds in two blocks, and the second run"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("learned_noise }", "learned_noise }\n    prior: { kind: normal, scale: 2.0 }"),
+        ("steps: 20, step_size: 0.01", "steps: 30, step_size: 0.02"),
+    ],
+)
+def test_another_prior_or_method_trains_no_start_again(workspace, old, new):
+    edit(workspace / STUDY, old, new)
+    jobs = planned(workspace)
+    assert jobs["sample"] == 1
+    assert not jobs.keys() & {"split", "warmstart"}
+
+
+def test_the_reason_of_a_sampling_job_names_the_setting(workspace):
+    edit(workspace / STUDY, "learned_noise }", "learned_noise }\n    prior: { kind: normal, scale: 2.0 }")
+    timing = RESULTS / "sampling_perspective" / "second" / "split0" / "block0" / "timing.json"
+    run = snakemake(workspace, "--dry-run", "--allowed-rules", "sample", "--", str(timing))
+    (reason,) = [line for line in run.stdout.splitlines() if line.startswith("Reason: ")]
+    changed = "Params have changed since last execution: posterior.prior.kind from standard_normal to normal"
+    assert reason.rstrip().endswith(changed)
+
+
+def test_chains_start_from_the_draws_of_another_run(workspace):
+    edit(
+        workspace / STUDY,
+        "  images:\n",
+        "  third:\n    description: from the draws of the second\n    dataset: diabetes\n"
+        "    split: { test: 0.2, validation: 0.1 }\n    model: { hidden: [4] }\n"
+        "    likelihood: { kind: learned_noise }\n    start: { run: second }\n"
+        "    method: { kind: hmc, burn_in: 0, steps: 10, step_size: 1.0e-9, trajectory_length: 1.0e-9 }\n"
+        "    chains: 3\n  images:\n",
+    )
+    study = RESULTS / "sampling_perspective"
+    run = snakemake(workspace, "--", str(study / "third/split0/pool/pool.json"))
+    assert run.returncode == 0, run.stdout
+    source, pool = (open_pool(workspace / study / f"{name}/split0/pool/pool.json") for name in ("second", "third"))
+    np.testing.assert_allclose(
+        pool.read(draws=[0])[:, 0], source.read(draws=[source.draws - 1])[[0, 1, 0], 0], atol=1e-6
+    )
 
 
 def test_editing_one_run_reruns_what_depends_on_it(workspace):
@@ -179,14 +302,23 @@ def test_editing_one_run_reruns_what_depends_on_it(workspace):
     jobs = planned(workspace)
     assert jobs == {
         "sample": 1, "pool": 1, "predict": 1, "metrics": 1, "table": 1, "summary": 1,
-        "runs_table": 1, "rates_table": 1, "cumulative_lppd": 1, "diagnostics_page": 1,
+        "runs_table": 1, "sampling_perspective_cumulative_lppd": 1,
     }  # fmt: skip
+
+
+def test_the_reason_of_a_redrawn_figure_names_the_run_and_the_setting(workspace):
+    edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
+    rule = "sampling_perspective_cumulative_lppd"
+    run = snakemake(workspace, "--dry-run", "--allowed-rules", rule, "--", rule)
+    (reason,) = [line for line in run.stdout.splitlines() if line.startswith("Reason: ")]
+    changed = "Params have changed since last execution: second: method.trajectory_length from 0.05 to 0.06"
+    assert reason.rstrip().endswith(changed)
 
 
 def test_a_figure_does_not_wait_for_other_runs(workspace):
     edit(workspace / STUDY, "runs: [first, second], labels: { first: MILE, second: HMC }", "runs: [first]")
     edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
-    assert planned(workspace, "cumulative_lppd") == {"cumulative_lppd": 1}
+    assert planned(workspace, "cumulative_lppd") == {"sampling_perspective_cumulative_lppd": 1, "cumulative_lppd": 1}
 
 
 def test_settings_that_are_left_out_have_defaults(workspace):
@@ -219,9 +351,10 @@ def test_adding_a_seed_runs_only_that_run(workspace):
     edit(workspace / STUDY, "seed: [1, 2]", "seed: [1, 2, 3]")
     jobs = planned(workspace)
     assert jobs["sample"] == jobs["warmstart"] == 2
-    assert jobs["predict"] == jobs["metrics"] == jobs["split"] == 1
+    assert jobs["predict"] == jobs["metrics"] == 1
     assert "prepare" not in jobs
-    assert "fireball" not in jobs
+    assert "split" not in jobs, "the runs share it"
+    assert "sampling_perspective_fireball" not in jobs
 
 
 def test_making_it_again_changes_no_byte(workspace):

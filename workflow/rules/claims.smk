@@ -1,34 +1,44 @@
-# Claims of the papers against the tables; `claims` makes the table and the page.
-from bnn_atlas.claims.plan import claimed_study
+# Claims of the papers against the tables: `claims` for all loaded studies, `<study>_claims` for one.
+from bnn_atlas.workflow.claims import claim_settings, claim_targets, claimed_studies, compared_predictions
+from bnn_atlas.workflow.figures import JUDGING, code, versions
 
+for name, (studies, stem) in claim_targets(ATLAS).items():
 
-rule claims:
-    input:
-        tables=[f"{RESULTS}/tables/{study}.parquet" for study in ATLAS.claims],
-        figures=list(claimed_figures().values()),
-        code=expand(
-            "src/bnn_atlas/claims/{file}",
-            file=["plan.py", "answer.py", "verdict.py", "table.py", "page.py", "page.html.j2", "report.py"],
-        ),
-    output:
-        table=f"{RESULTS}/claims.parquet",
-        page=report(f"{RESULTS}/claims.html", caption="../report/claims.rst", category="claims"),
-    log:
-        f"{RESULTS}/logs/claims.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/claims.tsv"
-    conda:
-        "../../envs/python.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
-    params:
-        scale=SCALE,
-        figures=list(claimed_figures()),
-        studies=[
-            claimed_study(ATLAS.studies[study], claims, SCALE).model_dump(mode="json")
-            for study, claims in ATLAS.claims.items()
-        ],
-    script:
-        "../scripts/claims.py"
+    rule:
+        """Judge the papers' claims by the tables: a table and a page."""
+        name:
+            name
+        input:
+            tables=[f"{RESULTS}/tables/{study}.parquet" for study in studies],
+            figures=list(FIGURES.claimed(studies).values()),
+            densities=list(compared_predictions(ATLAS, PATHS, studies).values()),
+        output:
+            table=f"{RESULTS}/{stem}.parquet",
+            page=report(
+                f"{RESULTS}/{stem}.html",
+                caption="../report/claims.rst",
+                category="claims",
+                labels={"page": " and ".join(studies)},
+            ),
+        log:
+            PATHS.log(stem),
+        benchmark:
+            PATHS.benchmark(stem)
+        localrule: True
+        conda:
+            "../../envs/python.yaml"
+        threads: 1
+        resources:
+            mem_mb=4000,
+            runtime=20,
+        params:
+            *claim_settings(ATLAS, studies),
+            *versions(["workflow/scripts/claims.py", *code("bnn_atlas.claims.report", without=JUDGING)]),
+            scale=SCALE,
+            figures=lambda w, input, studies=studies: list(FIGURES.claimed(studies)),
+            studies=lambda w, input, studies=studies: claimed_studies(ATLAS, studies),
+            compared=lambda w, input, studies=studies: list(compared_predictions(ATLAS, PATHS, studies)),
+        message:
+            "Judging the claims"
+        script:
+            "../scripts/claims.py"

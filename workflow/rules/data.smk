@@ -2,12 +2,13 @@
 
 
 rule download:
+    """Download one registered file, or copy it from the mirror or the cache, and check it."""
     output:
         f"{RESULTS}/data/{{dataset}}/raw/{{file}}",
     log:
-        f"{RESULTS}/logs/download/{{dataset}}/{{file}}.log",
+        PATHS.log("download/{dataset}/{file}"),
     benchmark:
-        f"{RESULTS}/benchmarks/download/{{dataset}}/{{file}}.tsv"
+        PATHS.benchmark("download/{dataset}/{file}")
     retries: 1
     conda:
         "../../envs/python.yaml"
@@ -16,20 +17,23 @@ rule download:
         mem_mb=1000,
         runtime=60,
     params:
-        entry=lambda w: ATLAS.datasets[w.dataset].recipe,
+        entry=lambda w: {"entry": ATLAS.datasets[w.dataset].recipe},
+    message:
+        "Fetching {wildcards.file} of {wildcards.dataset}"
     script:
         "../scripts/download.py"
 
 
 rule prepare:
+    """Turn the raw files of a data set into named arrays."""
     input:
-        raw_files,
+        INPUTS.raw_files,
     output:
-        f"{RESULTS}/data/{{dataset}}/prepared.npz",
+        PATHS.dataset("{dataset}"),
     log:
-        f"{RESULTS}/logs/prepare/{{dataset}}.log",
+        PATHS.log("prepare/{dataset}"),
     benchmark:
-        f"{RESULTS}/benchmarks/prepare/{{dataset}}.tsv"
+        PATHS.benchmark("prepare/{dataset}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -37,20 +41,23 @@ rule prepare:
         mem_mb=2000,
         runtime=20,
     params:
-        entry=lambda w: ATLAS.datasets[w.dataset].recipe,
+        entry=lambda w: {"entry": ATLAS.datasets[w.dataset].recipe},
+    message:
+        "Preparing {wildcards.dataset}"
     script:
         "../scripts/prepare.py"
 
 
 rule split:
+    """Divide the rows of a data set into training, validation and test rows; runs with the same settings share the file."""
     input:
-        prepared,
+        PATHS.dataset("{dataset}"),
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        f"{RESULTS}/splits/{{dataset}}-{{key}}/split{{split}}.npz",
     log:
-        f"{RESULTS}/logs/split/{{study}}/{{run}}/split{{split}}.log",
+        PATHS.log("split/{dataset}-{key}/split{split}"),
     benchmark:
-        f"{RESULTS}/benchmarks/split/{{study}}/{{run}}/split{{split}}.tsv"
+        PATHS.benchmark("split/{dataset}-{key}/split{split}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -58,6 +65,8 @@ rule split:
         mem_mb=1000,
         runtime=10,
     params:
-        split=lambda w: run_of(w).config.split.model_dump(mode="json"),
+        split=lambda w: {"split": INPUTS.shared_splits[w.key].config.model_dump(mode="json", exclude={"count"})},
+    message:
+        "Splitting {wildcards.dataset} (split {wildcards.split})"
     script:
         "../scripts/split.py"

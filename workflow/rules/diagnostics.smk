@@ -1,21 +1,19 @@
 # One page per run and split on which a person sees whether to trust it; `diagnostics` makes all of them.
+from bnn_atlas.workflow.figures import COMPUTING, code, versions
 
 
 rule diagnostics:
+    """Make a page for every run on which to decide whether to trust it."""
     input:
-        [path for study in ATLAS.studies for path in diagnostics_of(study)],
+        [path for study in ATLAS.studies for path in FIGURES.pages(study)],
+    message:
+        "The diagnostics pages are made"
 
 
 rule diagnostics_page:
+    """Draw the page of one run and split."""
     input:
-        **{
-            field: f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/{file}.parquet"
-            for field, file in [
-                ("table", "metrics"),
-                *((name, name) for name in ("rates", "parameters", "functions", "chains", "samplers", "curves")),
-            ]
-        },
-        code=code_of("diagnostics.page"),
+        **{name: f"{RUN}/metrics/{file}.parquet" for name, file in METRIC_FILES.items()},
     output:
         multiext(f"{RESULTS}/figures/{{study}}/diagnostics/{{run}}-split{{split}}", ".pdf", ".csv"),
         report(
@@ -26,9 +24,9 @@ rule diagnostics_page:
             labels={"run": "{run}", "split": "{split}"},
         ),
     log:
-        f"{RESULTS}/logs/figures/{{study}}/diagnostics/{{run}}-split{{split}}.log",
+        PATHS.log("figures/{study}/diagnostics/{run}-split{split}"),
     benchmark:
-        f"{RESULTS}/benchmarks/figures/{{study}}/diagnostics/{{run}}-split{{split}}.tsv"
+        PATHS.benchmark("figures/{study}/diagnostics/{run}-split{split}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -36,26 +34,33 @@ rule diagnostics_page:
         mem_mb=2000,
         runtime=20,
     params:
-        settings=page_settings,
+        *versions(["workflow/scripts/diagnostics.py", *code("bnn_atlas.figures.diagnostics.page", without=COMPUTING)]),
+        # Not compared: a run's settings change its tables, and those draw its page again.
+        settings=lambda w, input: FIGURES.page(w.study, w.run, int(w.split)),
+    message:
+        "Drawing the diagnostics of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/diagnostics.py"
 
 
 # Apart from the table of scores: what wall time enters differs from one rerun to the next.
 rule rates_table:
+    """Collect what the runs of a study took, and effective draws per second."""
     input:
-        lambda w: per_split(ATLAS.studies[w.study].runs.values(), "metrics/rates.parquet"),
+        lambda w: PATHS.per_split(ATLAS.studies[w.study].runs.values(), "metrics/rates.parquet"),
     output:
         f"{RESULTS}/tables/{{study}}-rates.parquet",
     log:
-        f"{RESULTS}/logs/table/{{study}}-rates.log",
+        PATHS.log("table/{study}-rates"),
     benchmark:
-        f"{RESULTS}/benchmarks/table/{{study}}-rates.tsv"
+        PATHS.benchmark("table/{study}-rates")
     conda:
         "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=20,
+    message:
+        "Collecting the rates of {wildcards.study}"
     script:
         "../scripts/table.py"

@@ -1,35 +1,65 @@
-# One rule for each figure; its name is the target.
+# One rule for each figure, `<study>_<figure>`; a name that only one study uses is a target, too.
 
-for study, figure in drawn_figures():
-    made = FIGURES[study][figure]
+
+for figure in FIGURES.all:
 
     rule:
+        """Draw a figure of a study."""
         name:
-            figure
+            figure.target
         input:
-            **figure_inputs(study, figure),
-            code=figure_code(study, figure),
+            **figure.inputs,
         output:
-            multiext(f"{RESULTS}/figures/{study}/{figure}", ".pdf", ".csv"),
+            figure.outputs[:-1],
             report(
-                f"{RESULTS}/figures/{study}/{figure}.png",
-                caption=f"../report/{figure}.rst",
-                category=study,
+                figure.outputs[-1],
+                caption=f"../report/{figure.kind.name}.rst",
+                category=figure.study,
+                subcategory="figures",
+                labels={"figure": figure.label},
             ),
         log:
-            f"{RESULTS}/logs/figures/{study}/{figure}.log",
+            PATHS.log(f"figures/{figure.study}/{figure.name}"),
         benchmark:
-            f"{RESULTS}/benchmarks/figures/{study}/{figure}.tsv"
+            PATHS.benchmark(f"figures/{figure.study}/{figure.name}")
         conda:
-            "../../envs/r.yaml" if made.r else "../../envs/python.yaml"
+            "../../envs/r.yaml" if figure.uses_r else "../../envs/python.yaml"
         threads: 1
         resources:
             mem_mb=4000,
             runtime=20,
         params:
-            module=made.module,
-            inputs=list(made.inputs),
-            runs=shown_runs(study, figure),
-            settings=figure_settings(study, figure),
+            # Compared one by one with those of the last time, whereas a function of the input is not compared.
+            *figure.settings,
+            *versions(figure.code),
+            figure=lambda w, input, figure=figure: figure.described(),
+        message:
+            f"Drawing figure {figure.name} of {figure.study}"
         script:
             "../scripts/figure.py"
+
+
+for name, figure in FIGURES.targets.items():
+
+    rule:
+        """Draw the figure that only one study has under this name."""
+        name:
+            name
+        input:
+            figure.outputs,
+        message:
+            f"The figure {name} is made"
+
+
+for study in ATLAS.studies:
+
+    rule:
+        """Make all figures and tables of a study."""
+        name:
+            study
+        input:
+            FIGURES.files(study),
+            f"{RESULTS}/tables/{study}.parquet",
+            PATHS.overviews(study),
+        message:
+            f"All figures and tables of {study} are made"

@@ -1,30 +1,27 @@
 # What a run of a study shows to readers who do not run it, as under docs/results/; only made when asked for.
+from bnn_atlas.workflow.figures import JUDGING, code, versions
 
 
 rule galleries:
+    """Make a folder per study with claims, small pictures, scores and times, as under docs/results."""
     input:
         expand(f"{RESULTS}/gallery/{{study}}", study=ATLAS.studies),
+    message:
+        "The galleries are made"
 
 
 rule gallery:
+    """Make the folder of one study."""
     input:
-        figures=gallery_figures,
-        captions=gallery_captions,
+        figures=lambda w: [file for file in FIGURES.files(w.study) if not file.endswith(".pdf")],
+        captions=lambda w: FIGURES.caption_files(w.study),
         summary=f"{RESULTS}/tables/{{study}}-summary.csv",
         runs=f"{RESULTS}/tables/{{study}}-runs.csv",
         claims=lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
-        code=expand(
-            "src/bnn_atlas/{file}",
-            file=[
-                *(f"gallery/{name}" for name in ("page.py", "page.md.j2", "captions.py", "claims.py")),
-                *(f"gallery/{name}" for name in ("pictures.py", "tables.py", "times.py")),
-                "claims/page.py",
-            ],
-        ),
     output:
         directory(f"{RESULTS}/gallery/{{study}}"),
     log:
-        f"{RESULTS}/logs/gallery/{{study}}.log",
+        PATHS.log("gallery/{study}"),
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -32,6 +29,7 @@ rule gallery:
         mem_mb=2000,
         runtime=20,
     params:
+        *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", without=JUDGING)]),
         study=lambda w: {
             "name": w.study,
             "title": ATLAS.studies[w.study].config.title,
@@ -43,9 +41,14 @@ rule gallery:
             f"snakemake --cores 2 galleries --config scale={SCALE} 'studies=[{w.study}]'\n"
             f"mkdir -p docs/results/{w.study} && cp {RESULTS}/gallery/{w.study}/* docs/results/{w.study}/"
         ),
+        captions=lambda w, input: FIGURES.captions(w.study),
         benchmarks=f"{RESULTS}/benchmarks",
+        sections=lambda w, input: FIGURES.digests(w.study),
+        shared=lambda w, input: INPUTS.shared_jobs(w.study),
         sizes=lambda w: {
             name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
         },
+    message:
+        "Making the gallery of {wildcards.study}"
     script:
         "../scripts/gallery.py"

@@ -1,80 +1,20 @@
-# Predictions, scores and diagnostics, and their tables.
-
-
-rule predict:
-    input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
-        pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
-        traces=block_traces,
-        other=other_data,
-    output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/{{set}}.npz",
-    log:
-        f"{RESULTS}/logs/predict/{{study}}/{{run}}/split{{split}}/{{set}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/predict/{{study}}/{{run}}/split{{split}}/{{set}}.tsv"
-    conda:
-        JAX_ENVIRONMENT
-    threads: PREDICTION_THREADS
-    resources:
-        mem_mb=lambda w: int(3000 + run_of(w).config.gradient_memory_mb),
-        runtime=120,
-        gpu=gpus,
-    params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        shift=lambda w: None if w.set == TEST or w.set.startswith(OUTSIDE) else w.set,
-        limit=lambda w: run_of(w).config.split.first_test,
-    script:
-        "../scripts/predict.py"
-
-
-rule functions:
-    input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
-        pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
-        traces=block_traces,
-    output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/functions/{{figure}}.npz",
-    log:
-        f"{RESULTS}/logs/functions/{{study}}/{{run}}/split{{split}}/{{figure}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/functions/{{study}}/{{run}}/split{{split}}/{{figure}}.tsv"
-    conda:
-        JAX_ENVIRONMENT
-    threads: PREDICTION_THREADS
-    resources:
-        mem_mb=lambda w: int(3000 + run_of(w).config.gradient_memory_mb),
-        runtime=60,
-        gpu=gpus,
-    params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        settings=lambda w: figure_of(w).functions.model_dump(mode="json"),
-    script:
-        "../scripts/functions.py"
+# Scores and diagnostics of one run and split.
 
 
 rule metrics:
+    """Score a run's predictions of the test rows, and judge whether its draws can be trusted."""
     input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
-        pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
-        traces=block_traces,
-        predictions=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/test.npz",
-        timings=lambda w: [f"{trace.removesuffix('trace.zarr')}timing.json" for trace in block_traces(w)],
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        pool=rules.pool.output[0],
+        predictions=f"{RUN}/predictive/test.npz",
+        timings=INPUTS.timings,
     output:
-        table=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/metrics.parquet",
-        rates=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/rates.parquet",
-        parameters=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/parameters.parquet",
-        functions=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/functions.parquet",
-        chains=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/chains.parquet",
-        samplers=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/samplers.parquet",
-        curves=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/curves.parquet",
+        **{name: f"{RUN}/metrics/{file}.parquet" for name, file in METRIC_FILES.items()},
     log:
-        f"{RESULTS}/logs/metrics/{{study}}/{{run}}/split{{split}}.log",
+        PATHS.log("metrics/{study}/{run}/split{split}"),
     benchmark:
-        f"{RESULTS}/benchmarks/metrics/{{study}}/{{run}}/split{{split}}.tsv"
+        PATHS.benchmark("metrics/{study}/{run}/split{split}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -82,54 +22,60 @@ rule metrics:
         mem_mb=4000,
         runtime=120,
     params:
-        batch_rows=lambda w: getattr(run_of(w).config.method, "batch_size", None),
-        identity=identity,
+        **named("batch_rows", lambda w: getattr(INPUTS.run(w).config.method, "batch_size", None)),
+        **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
+        **named("prior_sd", lambda w: INPUTS.run(w).config.prior_sd),
+        **named("temperature", lambda w: INPUTS.run(w).config.temperature),
+        **named("identity", INPUTS.identity),
+        **named("marks", INPUTS.marks),
+    message:
+        "Scoring {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/metrics.py"
 
 
 rule e_values:
+    """Compare every draw of a run with its chain's warm start by an E-value on validation rows."""
     input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
-        traces=block_traces,
-        starts=lambda w: expand(
-            f"{RESULTS}/{{study}}/{{run}}/split{{split}}/warmstart/block{{block}}.npz",
-            block=range(run_of(w).config.blocks),
-            **w,
-        ),
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        traces=INPUTS.traces,
+        starts=INPUTS.starts,
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/e_values.parquet",
+        f"{RUN}/metrics/e_values.parquet",
     log:
-        f"{RESULTS}/logs/e_values/{{study}}/{{run}}/split{{split}}.log",
+        PATHS.log("e_values/{study}/{run}/split{split}"),
     benchmark:
-        f"{RESULTS}/benchmarks/e_values/{{study}}/{{run}}/split{{split}}.tsv"
+        PATHS.benchmark("e_values/{study}/{run}/split{split}")
     conda:
         JAX_ENVIRONMENT
-    threads: PREDICTION_THREADS
+    threads: RESOURCES.prediction_threads
     resources:
         mem_mb=3000,
         runtime=60,
-        gpu=gpus,
+        gpu=RESOURCES.gpus,
     params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        alpha=lambda w: run_of(w).config.e_value_level,
+        **run_settings(INPUTS, "posterior"),
+        **named("alpha", lambda w: INPUTS.run(w).config.e_value_level),
+    message:
+        "E-values of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/e_values.py"
 
 
 rule score_set:
+    """Score the predictions for a shifted or an out-of-distribution set."""
     input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
-        predictions=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/{{set}}.npz",
-        test=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/test.npz",
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        predictions=f"{RUN}/predictive/{{set}}.npz",
+        test=f"{RUN}/predictive/test.npz",
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/sets/{{set}}.parquet",
+        f"{RUN}/metrics/sets/{{set}}.parquet",
     log:
-        f"{RESULTS}/logs/score_set/{{study}}/{{run}}/split{{split}}/{{set}}.log",
+        PATHS.log("score_set/{study}/{run}/split{split}/{set}"),
     benchmark:
-        f"{RESULTS}/benchmarks/score_set/{{study}}/{{run}}/split{{split}}/{{set}}.tsv"
+        PATHS.benchmark("score_set/{study}/{run}/split{split}/{set}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -137,24 +83,29 @@ rule score_set:
         mem_mb=4000,
         runtime=20,
     params:
-        name="{set}",
-        identity=identity,
+        **named("name", lambda w: w.set),
+        **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
+        **named("identity", INPUTS.identity),
+        **named("marks", INPUTS.marks),
+    message:
+        "Scoring {wildcards.run} on {wildcards.set} (split {wildcards.split})"
     script:
         "../scripts/score_set.py"
 
 
 rule score_against:
+    """Compare a run's predictions with a reference: published ones, or those of another run."""
     input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
-        test=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/predictive/test.npz",
-        reference=reference_predictions,
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        test=f"{RUN}/predictive/test.npz",
+        reference=INPUTS.reference_predictions,
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/metrics/against/{{reference}}.parquet",
+        f"{RUN}/metrics/against/{{reference}}.parquet",
     log:
-        f"{RESULTS}/logs/score_against/{{study}}/{{run}}/split{{split}}/{{reference}}.log",
+        PATHS.log("score_against/{study}/{run}/split{split}/{reference}"),
     benchmark:
-        f"{RESULTS}/benchmarks/score_against/{{study}}/{{run}}/split{{split}}/{{reference}}.tsv"
+        PATHS.benchmark("score_against/{study}/{run}/split{split}/{reference}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -162,27 +113,39 @@ rule score_against:
         mem_mb=4000,
         runtime=20,
     params:
-        name="{reference}",
-        published=is_published,
-        identity=identity,
+        **named("name", lambda w: w.reference),
+        **named("published", INPUTS.is_published),
+        **named("identity", INPUTS.identity),
+        **named("marks", INPUTS.marks),
+    message:
+        "Comparing {wildcards.run} with {wildcards.reference} (split {wildcards.split})"
     script:
         "../scripts/score_against.py"
 
 
-rule table:
+rule score_referee:
+    """Compare a run with its referee, the same chains continued with a Metropolis test."""
     input:
-        lambda w: tables_of(w.study),
+        f"{RUN}/pool/pool.json",
+        f"{RUN}/predictive/test.npz",
+        INPUTS.of_referee("pool/pool.json", "predictive/test.npz"),
     output:
-        f"{RESULTS}/tables/{{study}}.parquet",
+        table=f"{RUN}/metrics/referee.parquet",
+        chains=f"{RUN}/metrics/referee_chains.parquet",
     log:
-        f"{RESULTS}/logs/table/{{study}}.log",
+        PATHS.log("score_referee/{study}/{run}/split{split}"),
     benchmark:
-        f"{RESULTS}/benchmarks/table/{{study}}.tsv"
+        PATHS.benchmark("score_referee/{study}/{run}/split{split}")
     conda:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=4000,
         runtime=20,
+    params:
+        **named("identity", INPUTS.identity),
+        **named("marks", lambda w: list(INPUTS.run(w).config.split.marks)),
+    message:
+        "Comparing {wildcards.run} with its referee (split {wildcards.split})"
     script:
-        "../scripts/table.py"
+        "../scripts/score_referee.py"

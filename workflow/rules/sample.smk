@@ -1,29 +1,32 @@
-# Markov chains. A job that was stopped goes on from its last checkpoint.
+# Draws of every method.
 
 
 rule sample:
+    """Draw a block of chains with the run's method; a job that was stopped continues from its last checkpoint."""
     input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
-        start=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/warmstart/block{{block}}.npz",
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        start=INPUTS.start,
     output:
-        trace=directory(f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/trace.zarr"),
-        timing=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/block{{block}}/timing.json",
+        trace=directory(f"{RUN}/block{{block}}/trace.zarr"),
+        timing=f"{RUN}/block{{block}}/timing.json",
+        fit=f"{RUN}/block{{block}}/fit.npz",
     log:
-        f"{RESULTS}/logs/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.log",
+        PATHS.log("sample/{study}/{run}/split{split}/block{block}"),
     benchmark:
-        f"{RESULTS}/benchmarks/sample/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
+        PATHS.benchmark("sample/{study}/{run}/split{split}/block{block}")
     conda:
         JAX_ENVIRONMENT
-    threads: chain_threads
+    threads: RESOURCES.chain_threads
     resources:
-        mem_mb=block_memory,
+        mem_mb=RESOURCES.chain_memory,
         runtime=720,
-        gpu=gpus,
+        gpu=RESOURCES.gpus,
     params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        method=lambda w: run_of(w).config.method.model_dump(mode="json"),
-        seed=lambda w: run_of(w).config.seed_of(int(w.split)),
-        stopping=lambda w: run_of(w).config.model_dump(mode="json")["stopping"],
+        **run_settings(INPUTS, "posterior", "method", "stopping"),
+        **code_hash_of_run(INPUTS),
+        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+    message:
+        "Sampling {wildcards.run} (split {wildcards.split}, block {wildcards.block})"
     script:
         "../scripts/sample.py"

@@ -3,42 +3,67 @@ import re
 from pathlib import Path
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.config.expansion import NAME
+from bnn_atlas.config.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
-from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.figures import r_setup
+from bnn_atlas.inference.code import code_of_predictions, code_of_starts
+from bnn_atlas.workflow.figures import Figures, rule_names, versions
+from bnn_atlas.workflow.inputs import Inputs
+from bnn_atlas.workflow.params import code_hash, code_hash_of_run, named, run_settings
+from bnn_atlas.workflow.paths import Paths
+from bnn_atlas.workflow.resources import JobResources
 
 try:
+    read_yaml(Path(workflow.basedir) / "config" / "config.yaml")
+except ConfigError as error:
+    raise SystemExit(f"Configuration error\n{error}")
+
+
+configfile: "config/config.yaml"
+
+
+MISSING_R = r_setup.available()
+try:
     ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
+    PATHS = Paths(f"{ATLAS.settings.results}/{ATLAS.settings.scale}")
+    FIGURES = Figures(ATLAS, PATHS, MISSING_R, rule_names(Path(workflow.basedir)))
 except ConfigError as error:
     raise SystemExit(f"Configuration error\n{error}")
 config.update(ATLAS.settings.model_dump(mode="json"))
 SCALE = ATLAS.settings.scale
-RUNS = [run for study in ATLAS.studies.values() for run in study.runs.values()]
-RESULTS = f"{ATLAS.settings.results}/{SCALE}"
-MISSING_R = r_setup.available()
+RESULTS, RUN = PATHS.results, PATHS.run
+INPUTS = Inputs(ATLAS, PATHS)
+RESOURCES = JobResources(INPUTS)
+METRIC_FILES = {"table": "metrics"} | {
+    name: name for name in ("rates", "parameters", "functions", "chains", "samplers", "curves")
+}
+JAX_ENVIRONMENT = f"../../envs/{RESOURCES.environment}.yaml"
 
 
 wildcard_constraints:
     dataset="|".join(ATLAS.datasets),
     study="|".join(ATLAS.studies),
-    run="|".join(sorted({re.escape(run.name) for run in RUNS})),
+    run=NAME,
     split=r"\d+",
     block=r"\d+",
-    set="|".join({TEST, *(name for run in RUNS for name in run.config.evaluate.sets)}),
-    reference="|".join(sorted({re.escape(n) for run in RUNS for n in run.config.evaluate.references})) or "none",
+    key=r"[0-9a-f]{12}",
+    section=r"[0-9a-f]{8}",
+    set="|".join({TEST, *(name for run in INPUTS.runs for name in run.config.evaluate.sets)}),
+    reference="|".join(sorted({re.escape(n) for run in INPUTS.runs for n in run.config.evaluate.references})) or "none",
 
 
 localrules:
     download,
     prepare,
     split,
+    start,
     pool,
     table,
     rates_table,
     summary,
     runs_table,
-    claims,
     gallery,
     galleries,
     diagnostics,

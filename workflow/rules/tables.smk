@@ -1,23 +1,56 @@
-# Tables over the runs of a study: pooled over seeds and splits, the runs themselves, and LaTeX tables.
+# Tables over the runs of a study: pooled over seeds and splits, and the runs themselves.
 from bnn_atlas.config.overview import run_rows
+from bnn_atlas.provenance import fingerprint
 
 
 rule tables:
+    """Make the tables of all studies: scores of all runs, pooled, and the runs themselves."""
     input:
         expand(f"{RESULTS}/tables/{{study}}.parquet", study=ATLAS.studies),
-        [path for study in ATLAS.studies for path in overviews_of(study)],
+        [path for study in ATLAS.studies for path in PATHS.overviews(study)],
+    message:
+        "The tables are made"
+
+
+rule table:
+    """Put the tables of all runs of a study into one."""
+    input:
+        INPUTS.tables,
+    output:
+        f"{RESULTS}/tables/{{study}}.parquet",
+    log:
+        PATHS.log("table/{study}"),
+    benchmark:
+        PATHS.benchmark("table/{study}")
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    message:
+        "Collecting the tables of {wildcards.study}"
+    script:
+        "../scripts/table.py"
 
 
 rule summary:
+    """Pool a study's scores over seeds and splits."""
     input:
         f"{RESULTS}/tables/{{study}}.parquet",
     output:
         parquet=f"{RESULTS}/tables/{{study}}-summary.parquet",
-        csv=report(f"{RESULTS}/tables/{{study}}-summary.csv", caption="../report/summary.rst", category="{study}"),
+        csv=report(
+            f"{RESULTS}/tables/{{study}}-summary.csv",
+            caption="../report/summary.rst",
+            category="{study}",
+            subcategory="tables",
+            labels={"table": "scores, pooled"},
+        ),
     log:
-        f"{RESULTS}/logs/table/{{study}}-summary.log",
+        PATHS.log("table/{study}-summary"),
     benchmark:
-        f"{RESULTS}/benchmarks/table/{{study}}-summary.tsv"
+        PATHS.benchmark("table/{study}-summary")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -25,20 +58,21 @@ rule summary:
         mem_mb=4000,
         runtime=20,
     params:
-        runs=lambda w: {
-            name: {"entry": run.entry, "point": run.point} for name, run in ATLAS.studies[w.study].runs.items()
-        },
+        **named("runs", lambda w: INPUTS.grid_points(w.study)),
+    message:
+        "Pooling the scores of {wildcards.study} over seeds and splits"
     script:
         "../scripts/summary.py"
 
 
 rule runs_table:
+    """List the runs of a study with their settings."""
     output:
         f"{RESULTS}/tables/{{study}}-runs.csv",
     log:
-        f"{RESULTS}/logs/table/{{study}}-runs.log",
+        PATHS.log("table/{study}-runs"),
     benchmark:
-        f"{RESULTS}/benchmarks/table/{{study}}-runs.tsv"
+        PATHS.benchmark("table/{study}-runs")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -46,41 +80,10 @@ rule runs_table:
         mem_mb=500,
         runtime=10,
     params:
-        rows=lambda w: run_rows(ATLAS.studies[w.study]),
+        # The rows are long: their hash is compared, and a function of the input is not.
+        **named("runs", lambda w: fingerprint(run_rows(ATLAS.studies[w.study]))[:12]),
+        rows=lambda w, input: run_rows(ATLAS.studies[w.study]),
+    message:
+        "Listing the runs of {wildcards.study}"
     script:
         "../scripts/runs_table.py"
-
-
-for study, figure in latex_tables():
-
-    rule:
-        name:
-            figure
-        input:
-            **figure_inputs(study, figure),
-            code=figure_code(study, figure),
-        output:
-            tex=f"{RESULTS}/figures/{study}/{figure}.tex",
-            csv=report(
-                f"{RESULTS}/figures/{study}/{figure}.csv",
-                caption=f"../report/{figure}.rst",
-                category=study,
-            ),
-        log:
-            f"{RESULTS}/logs/figures/{study}/{figure}.log",
-        benchmark:
-            f"{RESULTS}/benchmarks/figures/{study}/{figure}.tsv"
-        localrule: True
-        conda:
-            "../../envs/python.yaml"
-        threads: 1
-        resources:
-            mem_mb=2000,
-            runtime=20,
-        params:
-            module=FIGURES[study][figure].module,
-            inputs=list(FIGURES[study][figure].inputs),
-            runs=shown_runs(study, figure),
-            settings=figure_settings(study, figure),
-        script:
-            "../scripts/latex_table.py"

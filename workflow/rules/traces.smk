@@ -2,34 +2,37 @@
 
 
 rule pool:
+    """List the traces of all blocks of a run as one pool; draws are not copied."""
     input:
-        block_traces,
+        INPUTS.traces,
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
+        f"{RUN}/pool/pool.json",
     log:
-        f"{RESULTS}/logs/pool/{{study}}/{{run}}/split{{split}}.log",
+        PATHS.log("pool/{study}/{run}/split{split}"),
     benchmark:
-        f"{RESULTS}/benchmarks/pool/{{study}}/{{run}}/split{{split}}.tsv"
+        PATHS.benchmark("pool/{study}/{run}/split{split}")
     conda:
         "../../envs/python.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=30,
+    message:
+        "Pooling the chains of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/pool.py"
 
 
 rule subset:
+    """Take chosen parameters and draws out of a pool, for figures."""
     input:
-        pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
-        traces=block_traces,
+        pool=rules.pool.output[0],
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/subset/{{figure}}.parquet",
+        f"{RUN}/subset/{{section}}.parquet",
     log:
-        f"{RESULTS}/logs/subset/{{study}}/{{run}}/split{{split}}/{{figure}}.log",
+        PATHS.log("subset/{study}/{run}/split{split}/{section}"),
     benchmark:
-        f"{RESULTS}/benchmarks/subset/{{study}}/{{run}}/split{{split}}/{{figure}}.tsv"
+        PATHS.benchmark("subset/{study}/{run}/split{split}/{section}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -37,21 +40,23 @@ rule subset:
         mem_mb=4000,
         runtime=60,
     params:
-        subset=lambda w: figure_of(w).subset.model_dump(mode="json"),
+        subset=lambda w: {"subset": FIGURES.section("subset", w.section)},
+    message:
+        "Taking a subset of the draws of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/subset.py"
 
 
 rule density_grid:
+    """Accumulate bivariate marginal densities of a pool, for figures."""
     input:
-        pool=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/pool/pool.json",
-        traces=block_traces,
+        pool=rules.pool.output[0],
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/grid/{{figure}}.npz",
+        f"{RUN}/grid/{{section}}.npz",
     log:
-        f"{RESULTS}/logs/density_grid/{{study}}/{{run}}/split{{split}}/{{figure}}.log",
+        PATHS.log("density_grid/{study}/{run}/split{split}/{section}"),
     benchmark:
-        f"{RESULTS}/benchmarks/density_grid/{{study}}/{{run}}/split{{split}}/{{figure}}.tsv"
+        PATHS.benchmark("density_grid/{study}/{run}/split{split}/{section}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -59,6 +64,8 @@ rule density_grid:
         mem_mb=4000,
         runtime=60,
     params:
-        grid=lambda w: figure_of(w).grid.model_dump(mode="json"),
+        grid=lambda w: {"grid": FIGURES.section("grid", w.section)},
+    message:
+        "Accumulating marginal densities of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/density_grid.py"

@@ -1,27 +1,54 @@
-# Ensembles of optimised networks, the starts of the chains.
+# Where chains start: ensembles of optimised networks, or draws of other runs.
 
 
 rule warmstart:
+    """Train the networks from which a block of chains starts; runs that need the same networks share the file."""
     input:
-        dataset=prepared,
-        split=f"{RESULTS}/{{study}}/{{run}}/split{{split}}/split.npz",
+        dataset=PATHS.dataset("{dataset}"),
+        split=INPUTS.split_of_start,
     output:
-        f"{RESULTS}/{{study}}/{{run}}/split{{split}}/warmstart/block{{block}}.npz",
+        f"{RESULTS}/warmstarts/{{dataset}}-{{key}}.npz",
     log:
-        f"{RESULTS}/logs/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.log",
+        PATHS.log("warmstart/{dataset}-{key}"),
     benchmark:
-        f"{RESULTS}/benchmarks/warmstart/{{study}}/{{run}}/split{{split}}/block{{block}}.tsv"
+        PATHS.benchmark("warmstart/{dataset}-{key}")
     conda:
         JAX_ENVIRONMENT
-    threads: chain_threads
+    threads: RESOURCES.start_threads
     resources:
-        mem_mb=block_memory,
+        mem_mb=RESOURCES.start_memory,
         runtime=120,
-        gpu=gpus,
+        gpu=RESOURCES.start_gpus,
     params:
-        posterior=lambda w: run_of(w).config.posterior.model_dump(mode="json"),
-        training=lambda w: run_of(w).config.warmstart and run_of(w).config.warmstart.model_dump(mode="json"),
-        members=lambda w: list(run_of(w).config.chain_ids(int(w.block))),
-        seed=lambda w: run_of(w).config.seed_of(int(w.split)),
+        **code_hash(code_of_starts),
+        settings=lambda w: INPUTS.shared_starts[w.key].settings,
+    message:
+        "Training warm starts {wildcards.key} on {wildcards.dataset}"
     script:
         "../scripts/warmstart.py"
+
+
+rule start:
+    """Take the starts of a block of chains from the draws of another run."""
+    input:
+        pool=INPUTS.source_pool,
+        traces=INPUTS.source_traces,
+    output:
+        f"{RUN}/start/block{{block}}.npz",
+    log:
+        PATHS.log("start/{study}/{run}/split{split}/block{block}"),
+    benchmark:
+        PATHS.benchmark("start/{study}/{run}/split{split}/block{block}")
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        draw=lambda w: {"draw": INPUTS.run(w).config.start.draw},
+        members=lambda w: {"members": list(INPUTS.run(w).config.chain_ids(int(w.block)))},
+    message:
+        "Taking the starts of {wildcards.run} from its source"
+    script:
+        "../scripts/start.py"

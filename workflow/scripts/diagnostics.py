@@ -1,13 +1,7 @@
-"""The page on which a person sees whether to trust a run."""
+"""Draw the page on which a person sees whether to trust a run."""
 
-from bnn_atlas.figures.diagnostics import RunFiles, diagnostics_page
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.logs import logged
-from bnn_atlas.provenance import collect
+from bnn_atlas.steps.figures import page
 
 with logged(snakemake.log[0]):
-    diagnostics_page(
-        RunFiles(*(snakemake.input[name] for name in RunFiles._fields)),
-        FigureOutputs.of(snakemake.output),
-        collect(snakemake.params.settings, root="."),
-    )
+    page(snakemake.input, snakemake.output, settings=snakemake.params.settings)

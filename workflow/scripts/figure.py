@@ -1,15 +1,7 @@
-"""Draw a figure."""
+"""Draw a figure, or write a table."""
 
-from bnn_atlas.figures.shown import figure_function, shown_runs
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.logs import logged
-from bnn_atlas.provenance import collect
+from bnn_atlas.steps.figures import figure
 
 with logged(snakemake.log[0]):
-    files = {name: snakemake.input[name] for name in snakemake.params.inputs}
-    draw = figure_function(snakemake.params.module, snakemake.rule)
-    draw(
-        shown_runs(snakemake.params.runs, files),
-        FigureOutputs.of(snakemake.output),
-        collect(snakemake.params.settings, root="."),
-    )
+    figure(snakemake.output, figure=snakemake.params.figure)

@@ -1,7 +1,8 @@
 """Score a pooled trace and its predictions of the test rows."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.steps.score import ScoreOutputs, score
+from bnn_atlas.steps.score import score
+from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):
     score(
@@ -10,6 +11,6 @@ with logged(snakemake.log[0]):
         snakemake.input.pool,
         snakemake.input.predictions,
         snakemake.input.timings,
-        ScoreOutputs(**dict(snakemake.output.items())),
-        **dict(snakemake.params.items()),
+        dict(snakemake.output.items()),
+        **settings(snakemake.params),
     )

@@ -1,7 +1,7 @@
-"""Make one pool of all blocks' traces."""
+"""Make one pool of the traces of all blocks."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.traces.pool import pool_traces
+from bnn_atlas.steps.traces import pool
 
 with logged(snakemake.log[0]):
-    pool_traces(snakemake.input, snakemake.output[0])
+    pool(snakemake.input, snakemake.output[0])

@@ -1,9 +1,8 @@
 """Turn raw files into named arrays."""
 
-from bnn_atlas.config.datasets import DatasetEntry
-from bnn_atlas.data.prepare import prepare_file
 from bnn_atlas.logs import logged
+from bnn_atlas.steps.data import prepare
+from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):
-    entry = DatasetEntry.model_validate(snakemake.params.entry)
-    prepare_file(snakemake.wildcards.dataset, entry, snakemake.input, snakemake.output[0])
+    prepare(snakemake.wildcards.dataset, snakemake.input, snakemake.output[0], **settings(snakemake.params))

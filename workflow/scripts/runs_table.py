@@ -1,7 +1,7 @@
 """List the runs of a study with their settings."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.metrics.summary import write_runs
+from bnn_atlas.steps.tables import runs_table
 
 with logged(snakemake.log[0]):
-    write_runs(snakemake.params.rows, snakemake.output[0])
+    runs_table(snakemake.output[0], rows=snakemake.params.rows)

@@ -1,9 +1,8 @@
 """Divide a data set into training, validation and test rows."""
 
-from bnn_atlas.config.studies import SplitConfig
-from bnn_atlas.data.splits import split_file
 from bnn_atlas.logs import logged
+from bnn_atlas.steps.data import split
+from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):
-    config = SplitConfig.model_validate(snakemake.params.split)
-    split_file(snakemake.input[0], snakemake.output[0], config, int(snakemake.wildcards.split))
+    split(snakemake.input[0], snakemake.output[0], int(snakemake.wildcards.split), **settings(snakemake.params))

@@ -1,12 +1,8 @@
 """Pool a study's table over seeds and splits."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.metrics.summary import GridPoint, write_summary
+from bnn_atlas.steps.tables import summary
+from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):
-    write_summary(
-        snakemake.input[0],
-        {name: GridPoint(**run) for name, run in snakemake.params.runs.items()},
-        snakemake.output.parquet,
-        snakemake.output.csv,
-    )
+    summary(snakemake.input[0], snakemake.output.parquet, snakemake.output.csv, **settings(snakemake.params))

@@ -10,10 +10,13 @@ from typing import Any
 import jinja2
 from PIL import Image
 
-from bnn_atlas.claims.answer import EXCLUDED_SHARE, Estimate, Repetition
+from bnn_atlas.claims.answer import EXCLUDED_SHARE
+from bnn_atlas.claims.estimate import PAIRED_ROWS, Estimate
+from bnn_atlas.claims.rows import Repetition
 from bnn_atlas.claims.verdict import Judgement, Verdict
 from bnn_atlas.config.claims import Claim
 from bnn_atlas.files import atomic
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED, Status, reference_word
 from bnn_atlas.provenance import Provenance
 
 THUMBNAIL = 520
@@ -22,9 +25,17 @@ CLASSES = {
     Verdict.REPRODUCED: "reproduced",
     Verdict.REDUCED: "reduced",
     Verdict.FAILED: "failed",
+    Verdict.NOT_TESTED: "not-tested",
     Verdict.NOT_RUN: "not-run",
 }
 """Verdict -> class in the page's style sheet."""
+TRUST_CLASSES = {
+    Status.FINE: "fine",
+    Status.LOOK: "look",
+    Status.DISTRUST: "distrust",
+    Status.UNKNOWN: "unknown",
+}
+"""Trust of the runs -> class in the page's style sheet."""
 
 
 def write_page(
@@ -56,7 +67,7 @@ def write_page(
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number with so many decimals, with a true minus sign; a dash for None."""
+    """A number with `digits` decimals and a real minus sign; a dash for None."""
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
@@ -104,7 +115,8 @@ def _study(judgements: Sequence[Judgement], figures: Mapping[str, str | Path]) -
     """What the page shows of one study."""
     study = judgements[0].study
     named = dict.fromkeys(j.claim.figure for j in judgements if j.claim.figure)
-    made = [name for name in named if f"{study.name}/{name}" in figures]
+    pictures = {name: Path(file) for name, file in figures.items() if Path(file).suffix == ".png"}
+    made = [name for name in named if f"{study.name}/{name}" in pictures]
     return {
         "name": study.name,
         "title": study.title,
@@ -115,7 +127,7 @@ def _study(judgements: Sequence[Judgement], figures: Mapping[str, str | Path]) -
             {
                 "name": name,
                 "link": f"figures/{study.name}/{name}.png",
-                "data": thumbnail(figures[f"{study.name}/{name}"]),
+                "data": thumbnail(pictures[f"{study.name}/{name}"]),
             }
             for name in made
         ],
@@ -131,7 +143,9 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
         "name": judged.name,
         "section": claim.section,
         "statement": claim.statement,
-        "metric": claim.metric,
+        "metric": claim.measures,
+        "trust": judged.trust,
+        "trust_class": TRUST_CLASSES[judged.trust.status] if judged.trust else "",
         "paper": claim.paper,
         "paper_value": number(claim.paper_value, max(map(decimals, _given(claim)), default=0)),
         "limit": limit(claim),
@@ -148,6 +162,7 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
         "scale": judged.study.scale,
         "reductions": judged.reductions,
         "excluded": _excluded([row for rows in judged.rows.values() for row in rows]),
+        "reference": any(reference_word(row.note) for rows in judged.rows.values() for row in rows) and UNCONVERGED,
         "figure": claim.figure if claim.figure in made else None,
         "compares": len(judged.rows) > 1,
         "rows": [(side, row) for side, rows in judged.rows.items() for row in rows],
@@ -156,7 +171,7 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
 
 
 def _excluded(rows: Sequence[Repetition]) -> list[str]:
-    """For each run and split with chains left out, how many."""
+    """Number of excluded chains of each run and split that has some."""
     counts = {(row.run, row.split): (row.excluded, row.chains + row.excluded) for row in rows if row.excluded}
     return [f"{n:,} of {all_:,} chains of {run}, split {split} excluded" for (run, split), (n, all_) in counts.items()]
 
@@ -167,7 +182,7 @@ def _given(claim: Claim) -> list[float]:
 
 
 def decimals(value: float | None) -> int:
-    """Decimals of a number as it stands in a configuration file."""
+    """Decimals of a number as written in a configuration file."""
     return 0 if value is None else len(f"{value:.10f}".rstrip("0").partition(".")[2])
 
 
@@ -182,23 +197,33 @@ def _with_spread(estimate: Estimate, digits: int) -> str:
 
 
 def _spread(estimate: Estimate, digits: int) -> str:
-    """What stands behind the ± of a value."""
+    """What the number after the ± of a value is, and what other chains would change."""
+    other = estimate.monte_carlo_error
+    chains = "" if other is None else f"; Monte Carlo error {number(other, digits)}"
     if estimate.repetitions > 1:
         if estimate.sd is None:
-            return f"mean of {estimate.repetitions} repetitions"
-        error = number(estimate.standard_error, digits)
-        return f"mean ± sd of {estimate.repetitions} repetitions; standard error {error}"
-    return "one run, no uncertainty" if estimate.standard_error is None else "one run ± the standard error of its row"
+            return f"mean of {estimate.repetitions} repetitions{chains}"
+        return f"mean ± sd of {estimate.repetitions} repetitions{_error_over(estimate, digits)}{chains}"
+    if estimate.standard_error is None:
+        return f"one run, no standard error{chains}" if chains else "one run, no uncertainty"
+    return f"one run ± standard error over {estimate.over}{chains}"
 
 
 def _difference_spread(difference: Estimate, digits: int) -> str:
-    """What stands behind the ± of a difference."""
-    error = number(difference.standard_error, digits)
+    """What the number after the ± of a difference is."""
     if difference.sd is not None:
-        return f"mean ± sd of {difference.repetitions} paired differences; standard error {error}"
+        return f"mean ± sd of {difference.repetitions} paired differences{_error_over(difference, digits)}"
+    if difference.over == PAIRED_ROWS:
+        return "± standard error of the difference, paired over the test rows"
     if difference.standard_error is not None:
-        return "± standard error of two independent means"
+        return f"± standard error of two independent means over {difference.over}"
     return "no uncertainty of the difference"
+
+
+def _error_over(estimate: Estimate, digits: int) -> str:
+    if estimate.standard_error is None:
+        return f"; standard error over {estimate.over} not known" if estimate.over else ""
+    return f"; standard error {number(estimate.standard_error, digits)} over {estimate.over}"
 
 
 def _margin(margin: float, error: float | None) -> str:

@@ -1,12 +1,17 @@
 """What verdicts need to know of a study besides its metric table, as plain data for the workflow."""
 
+from collections.abc import Iterable
 from typing import Any, get_args
 
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from bnn_atlas.config.base import Model
 from bnn_atlas.config.claims import ClaimsConfig
-from bnn_atlas.config.studies import Run, Scale, Study
+from bnn_atlas.config.shared import SharedStart, shared_start
+from bnn_atlas.config.studies import Run, Scale, Study, by_name
+
+SIGN = {"lppd": 1.0, "lppd_cumulative_chains": 1.0, "nll": -1.0}
+"""Metrics that are means over rows of the log density of a mixture of chains, and their sign."""
 
 
 class RunPlan(Model):
@@ -23,6 +28,20 @@ class RunPlan(Model):
     """What this scale changes, as `field: paper value -> value here`."""
     other_data: str | None = None
     """The change of data set, where this scale replaces the paper's."""
+    chained: bool = False
+    """Whether its draws are Markov chains."""
+    starts: str | None = None
+    """Where the run is of Markov chains: the run of this scale that has their warm starts alone, if the study has
+    one."""
+
+
+class FigurePlan(Model):
+    """A figure in whose CSV file a claim finds its number."""
+
+    runs: tuple[str, ...]
+    """The runs of the study that it shows."""
+    other: str | None = None
+    """What this scale draws instead of the paper's runs, if so."""
 
 
 class ClaimedStudy(Model):
@@ -34,6 +53,8 @@ class ClaimedStudy(Model):
     claims: ClaimsConfig
     runs: dict[str, RunPlan]
     """Runs that claims name, as far as this scale has them."""
+    figures: dict[str, FigurePlan] = Field(default_factory=dict)
+    """Figures in which claims find numbers, those of this scale."""
     scales: dict[str, dict[Scale, PositiveInt]]
     """Run or entry -> scales that run it on the paper's data set, from small to large, with their numbers of chains."""
 
@@ -49,6 +70,13 @@ class ClaimedStudy(Model):
 def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedStudy:
     """The claims of a study with what their verdicts need of its runs."""
     named = [name for claim in claims.claims.values() for side in claim.sides.values() for name in side.runs]
+    figures = {
+        c.figure or "": plan for c in claims.claims.values() if c.in_figure and (plan := _figure(study, c.figure or ""))
+    }
+    shown = [name for plan in figures.values() for name in plan.runs]
+    chosen = study.runs_of((*named, *shown))
+    starts = {run.name: _starts(run, study) for run in chosen}
+    chosen += study.runs_of(tuple({name for name in starts.values() if name} - {run.name for run in chosen}))
     runs = {
         run.name: RunPlan(
             entry=run.entry,
@@ -58,21 +86,53 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
             chains=run.config.chains,
             reductions=run.reductions,
             other_data=_other_data(run, study),
+            chained=run.config.method.kind_of_draws.are_chain,
+            starts=starts.get(run.name),
         )
-        for run in study.runs_of(tuple(named))
+        for run in chosen
     }
-    scales = {name: _scales(name, study) for name in dict.fromkeys([*named, *runs])}
-    return ClaimedStudy(name=study.name, title=study.config.title, scale=scale, claims=claims, runs=runs, scales=scales)
+    scales = _scales(dict.fromkeys([*named, *runs]), study)
+    return ClaimedStudy(
+        name=study.name, title=study.config.title, scale=scale, claims=claims, runs=runs, scales=scales, figures=figures
+    )
 
 
-def _scales(name: str, study: Study) -> dict[Scale, int]:
-    """Scales that run a run or entry on the paper's data set -> chains there, from small to large."""
-    found: dict[Scale, int] = {}
+def _figure(study: Study, name: str) -> FigurePlan | None:
+    """What a figure shows at this scale; None where the scale does not make it."""
+    if name not in study.figures:
+        return None
+    here, paper = study.figures[name].runs, study.config.figures[name].runs
+    other = None if here == paper else f"it shows {', '.join(here)} in place of {', '.join(paper)}"
+    return FigurePlan(runs=tuple(run.name for run in study.runs_of(here)), other=other)
+
+
+def _starts(run: Run, study: Study) -> str | None:
+    """The run of as many deep-ensemble members that are the warm starts of a run's chains."""
+    if not run.config.method.kind_of_draws.are_chain or run.config.start is not None:
+        return None
+    wanted = _start_of(run)
+    for other in study.runs.values():
+        same_size = other.config.chains == run.config.chains and other.config.split.count >= run.config.split.count
+        if other.config.method.kind == "deep_ensemble" and same_size and _start_of(other) == wanted:
+            return other.name
+    return None
+
+
+def _start_of(run: Run) -> SharedStart:
+    """What the warm starts of a run depend on, whatever its blocks are."""
+    return shared_start(run.config, 0, 0)._replace(members=range(0))
+
+
+def _scales(names: Iterable[str], study: Study) -> dict[str, dict[Scale, int]]:
+    """Run or entry -> scales that run it on the paper's data set -> chains there, from small to large."""
+    chains: dict[str, dict[Scale, int]] = {name: {} for name in names}
     for scale in get_args(Scale):
-        runs = study._replace(runs=study.runs_at[scale]).runs_of((name,))
-        if runs and not any(_other_data(run, study) for run in runs):
-            found[scale] = min(run.config.chains for run in runs)
-    return found
+        found = by_name(study.runs_at[scale])
+        for name, at in chains.items():
+            runs = found.get(name, [])
+            if runs and not any(_other_data(run, study) for run in runs):
+                at[scale] = min(run.config.chains for run in runs)
+    return chains
 
 
 def _other_data(run: Run, study: Study) -> str | None:

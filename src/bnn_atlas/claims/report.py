@@ -19,14 +19,18 @@ def report(
     scale: str,
     table: str | Path,
     page: str | Path,
+    predictions: Mapping[str, str | Path] | None = None,
 ) -> None:
     """Judge the claims of all studies and write them as a table and as a page.
 
     `studies` are those of `claims.plan.ClaimedStudy` as plain data, `tables` their metric tables in the same order,
-    `figures` the PNGs of figures that claims name, by `study/figure`.
+    `figures` the PNGs of figures that claims name, by `study/figure`, with their CSV files beside them; `predictions`
+    those for the test rows of runs that claims compare, by `study/run/split<n>`.
     """
     claimed = [ClaimedStudy.model_validate(study) for study in studies]
-    judgements = judge_all(claimed, dict(zip((study.name for study in claimed), tables, strict=True)))
+    judgements = judge_all(
+        claimed, dict(zip((study.name for study in claimed), tables, strict=True)), figures, predictions
+    )
     write_claims(table, judgements)
     settings = {"figure": "claims", "scale": scale, "studies": list(studies)}
     write_page(page, judgements, figures, collect(settings, root="."))

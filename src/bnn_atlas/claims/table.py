@@ -23,20 +23,25 @@ ROW = pa.struct(
         ("value", pa.float64()),
         ("standard_error", pa.float64()),
         ("note", pa.string()),
+        ("at", pa.string()),
+        ("over", pa.string()),
+        ("monte_carlo_error", pa.float64()),
+        ("trust", pa.string()),
     ]
 )
 TEXT = ("study", "claim", "paper", "section", "statement", "metric", "relation", "basis", "figure")
 NUMBERS = (
     "paper_value", "tolerance", "bound", "value", "sd", "standard_error", "compared_with", "difference",
-    "difference_sd", "difference_standard_error", "margin",
+    "difference_sd", "difference_standard_error", "margin", "monte_carlo_error",
 )  # fmt: skip
+WORDS = ("scale", "verdict", "reason", "needed", "trust", "over", "difference_over")
 SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string(), nullable=False) for name in TEXT),
         *(pa.field(name, pa.float64()) for name in NUMBERS),
         pa.field("compares", pa.bool_(), nullable=False),
         pa.field("repetitions", pa.int64()),
-        *(pa.field(name, pa.string(), nullable=False) for name in ("scale", "verdict", "reason", "needed")),
+        *(pa.field(name, pa.string(), nullable=False) for name in WORDS),
         pa.field("reductions", pa.list_(pa.string()), nullable=False),
         pa.field("rows", pa.list_(ROW), nullable=False),
     ]
@@ -44,8 +49,9 @@ SCHEMA = pa.schema(
 """One row per claim. `compares`: it is about the difference of two values; `basis`: where its limit (`tolerance` or
 `bound`) comes from. `value`, `sd`, `standard_error` and `repetitions` are the claim's own; `compared_with` and
 `difference` are those of a comparison; a claim that is not run has none of them. `reductions` are `entry: field: paper
-value -> value here`, `rows` the rows of the metric tables that answered, `excluded` the chains that one for all chains
-of its run is without."""
+value -> value here`, `trust` says whether the draws of the runs can be trusted (the worst of them), `over` and
+`difference_over` what the standard errors are over, `rows` are the rows of the metric tables that answered, `excluded`
+the chains that one for all chains of its run is without."""
 
 
 def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:
@@ -61,7 +67,8 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "study": judged.study.name,
         "claim": judged.name,
         "paper": judged.paper,
-        **{name: getattr(claim, name) for name in ("section", "statement", "metric", "relation")},
+        **{name: getattr(claim, name) for name in ("section", "statement", "relation")},
+        "metric": claim.measures,
         **{name: getattr(claim, name) for name in ("paper_value", "tolerance", "bound")},
         **{name: getattr(claim, name) or "" for name in ("basis", "figure")},
         "compares": claim.than is not None,
@@ -73,6 +80,10 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "difference_sd": difference and difference.sd,
         "difference_standard_error": difference and difference.standard_error,
         "margin": judged.margin,
+        "monte_carlo_error": own and own.monte_carlo_error,
+        "trust": judged.trust.words if judged.trust else "",
+        "over": own.over if own else "",
+        "difference_over": difference.over if difference else "",
         "repetitions": own and own.repetitions,
         "scale": judged.study.scale,
         "verdict": str(judged.verdict),

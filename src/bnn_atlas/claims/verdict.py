@@ -1,8 +1,9 @@
 """Verdicts on claims, from numbers only.
 
-A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown and does not enter; how
-far the mean is inside or outside the limit is given beside it, so that a reader sees a close call. A value that is not
-finite never passes, and what was not measured is not run.
+A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown and does not enter; how far
+the mean is inside or outside the limit is given beside it, so that a reader sees a close call. A value that is not
+finite never passes, and what was not measured is not run. What would come out the same without the chains, or leans on
+a reference that has not converged, is not tested. docs/verdicts.md has the order.
 """
 
 import math
@@ -13,18 +14,23 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from bnn_atlas.claims.answer import Answer, Estimate, Problem, Repetition, answer, difference, estimate
+from bnn_atlas.claims.answer import answer, row_of
+from bnn_atlas.claims.estimate import Estimate, difference, estimate
+from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
-from bnn_atlas.config.claims import COMPARISONS, Claim
-from bnn_atlas.metrics.tables import read_table
+from bnn_atlas.claims.rows import Answer, Problem, Repetition
+from bnn_atlas.config.claims import COMPARISONS, Claim, Side
+from bnn_atlas.config.metrics import OF_ROWS
+from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
 
 class Verdict(StrEnum):
-    """What the numbers say of a claim."""
+    """What the numbers say about a claim."""
 
     REPRODUCED = "reproduced"
     REDUCED = "reproduced at reduced scale"
     FAILED = "not reproduced"
+    NOT_TESTED = "not tested"
     NOT_RUN = "not run"
 
 
@@ -35,9 +41,9 @@ class Judgement(NamedTuple):
     name: str
     verdict: Verdict
     reason: str
-    """Why it is not reproduced or not run; else empty."""
+    """Why it is not reproduced, not tested or not run; else empty."""
     needed: str
-    """What would answer a claim that is not run; else empty."""
+    """What would answer a claim that is not tested or not run; else empty."""
     own: Estimate | None
     """The claim's value; None where it is not run."""
     other: Estimate | None
@@ -50,10 +56,12 @@ class Judgement(NamedTuple):
     """Entry of the study's file -> what this scale reduced; entries with nothing reduced are left out."""
     rows: dict[str, tuple[Repetition, ...]]
     """Side (`value`, `compared with`) -> the rows of the table that were found for it."""
+    trust: Trust | None = None
+    """The worst of the runs that answer; None where no run does."""
 
     @property
     def claim(self) -> Claim:
-        """The claim as it stands in config/claims."""
+        """The claim as written in config/claims."""
         return self.study.claims.claims[self.name]
 
     @property
@@ -62,55 +70,125 @@ class Judgement(NamedTuple):
         return self.claim.paper or self.study.claims.paper
 
 
-def judge_all(studies: Iterable[ClaimedStudy], tables: Mapping[str, str | Path]) -> list[Judgement]:
-    """Judge every claim of every study, in order; `tables` has the file of a study's metric table by its name.
+def judge_all(
+    studies: Iterable[ClaimedStudy],
+    tables: Mapping[str, str | Path],
+    figures: Mapping[str, str | Path] | None = None,
+    predictions: Mapping[str, str | Path] | None = None,
+) -> list[Judgement]:
+    """Judge every claim of every study, in order.
 
-    A study without a table has its claims not run.
+    Args:
+        studies: the studies with their claims.
+        tables: study -> file of its metric table; one without a table has its claims not run.
+        figures: `study/figure` -> PNG, beside which the CSV file is.
+        predictions: `study/run/split<n>` -> predictions for the test rows, by which differences are paired.
     """
     found = []
     for study in studies:
-        path = tables.get(study.name)
-        table = None
-        if path is not None and Path(path).is_file():
-            table = read_table(path)
-            table = table[table["run"].isin(list(study.runs))]
-        found += [judge(name, study, table) for name in study.claims.claims]
+        files = {
+            kind: {key.partition("/")[2]: path for key, path in given.items() if key.startswith(f"{study.name}/")}
+            for kind, given in (("figures", figures or {}), ("predictions", predictions or {}))
+        }
+        measured = Measured.read(tables.get(study.name), study.runs, **files)
+        found += [judge(name, study, measured) for name in study.claims.claims]
     return found
 
 
-def judge(name: str, study: ClaimedStudy, table: pd.DataFrame | None) -> Judgement:
-    """Judge one claim of a study by its metric table; None where there is none.
+def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | None) -> Judgement:
+    """Judge one claim of a study by what was measured: its metric table (None if there is none), and files beside it.
 
-    `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
-    `not reproduced` where it does not hold or a value is not finite, `not run` where a run, metric or number of chains
-    is missing, a run uses another data set than the paper, or both sides of a comparison are the same row. Chains that
-    were run and excluded are not missing, unless they are more than `answer.EXCLUDED_SHARE`.
+    `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper, or
+    both sides of a comparison are the same row. `not tested` where a comparison leans on a reference that has not
+    converged, or where the warm starts of the chains alone give the same verdict with values that the claim cannot tell
+    from the chains' own. Else `reproduced` where the relation holds and none of the runs is reduced, `reproduced at
+    reduced scale` where one is, `not reproduced` where it does not hold or a value is not finite. Chains that were run
+    and excluded are not missing, unless they are more than `answer.EXCLUDED_SHARE`.
     """
+    if not isinstance(measured, Measured):
+        measured = Measured(measured)
     claim = study.claims.claims[name]
     least = _least_chains(claim)
-    own = answer(table, claim.own, study, least)
-    other = answer(table, claim.other, study, least) if claim.other else None
+    own = answer(measured, claim, claim.own, study, least)
+    other = answer(measured, claim, claim.other, study, least) if claim.other else None
     rows = {"value": own.rows} | ({"compared with": other.rows} if other else {})
     used = {run for names in claim.sides.values() for wanted in names.runs for run in study.runs_of(wanted)}
+    used |= set(study.figures[claim.figure].runs) if claim.in_figure and claim.figure in study.figures else set()
     plans = [study.runs[run] for run in study.runs if run in used]
     reductions = {plan.entry: plan.reductions for plan in plans if plan.reductions}
+    trusts = [one for (run, _), one in measured.trusts.items() if run in used]
 
     open_ = Judgement(study, name, Verdict.NOT_RUN, "", "", None, None, None, None, reductions, rows)
     if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
         return open_._replace(reason=problem.reason, needed=problem.needed)
-    value = compared = estimate(own.rows)
-    judged = open_._replace(own=value)
+    value = compared = estimate(own.rows, study, measured)
+    of_chains = trusts and claim.own.metric not in OF_ROWS
+    judged = open_._replace(own=value, trust=worst(trusts) if of_chains else None)
     if other:
-        compared = difference(own.rows, other.rows, study)
-        judged = judged._replace(other=estimate(other.rows), difference=compared)
-    for row in (*own.rows, *(other.rows if other else ())):
+        compared = difference(own.rows, other.rows, study, measured)
+        judged = judged._replace(other=estimate(other.rows, study, measured), difference=compared)
+    every = (*own.rows, *(other.rows if other else ()))
+    if word := next(filter(None, (reference_word(row.note) for row in every)), ""):
+        return judged._replace(
+            verdict=Verdict.NOT_TESTED, reason=word, needed="a reference whose chains have converged"
+        )
+    for row in every:
         if not math.isfinite(row.value):
             where = f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
             return judged._replace(verdict=Verdict.FAILED, reason=where)
     margin, holds = _relation(claim, compared.value)
+    judged = judged._replace(margin=margin)
+    if same := _as_from_the_starts(claim, rows, study, measured, holds, abs(margin)):
+        needed = "chains that leave their warm starts, or a claim that can tell them apart"
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=same, needed=needed)
     if not holds:
-        return judged._replace(verdict=Verdict.FAILED, margin=margin, reason=f"outside by {abs(margin):.3g}")
-    return judged._replace(verdict=Verdict.REDUCED if reductions else Verdict.REPRODUCED, margin=margin)
+        return judged._replace(verdict=Verdict.FAILED, reason=f"outside by {abs(margin):.3g}")
+    return judged._replace(verdict=Verdict.REDUCED if reductions else Verdict.REPRODUCED)
+
+
+def _as_from_the_starts(
+    claim: Claim,
+    rows: Mapping[str, tuple[Repetition, ...]],
+    study: ClaimedStudy,
+    measured: Measured,
+    holds: bool,
+    margin: float,
+) -> str:
+    """Why a claim about chains says nothing of them: their warm starts alone give the same verdict and like values.
+
+    Like: each side moves by no more than the tolerance, the bound of `changes_less_than`, or else the margin by which
+    the claim holds. Empty where it is about no chains, where the study has no run of the warm starts, and where they
+    differ.
+    """
+    if claim.in_figure or claim.own.metric in OF_ROWS:
+        return ""
+    sides: dict[str, list[Repetition]] = {}
+    for (name, found), side in zip(rows.items(), claim.sides.values(), strict=True):
+        sides[name] = [one for row in found if (one := _start_row(row, side, study, measured)) is not None]
+        if len(sides[name]) < len(found):
+            return ""
+    replaced = {name: estimate(found, study, measured) for name, found in sides.items()}
+    if all(tuple(found) == rows[name] for name, found in sides.items()):
+        return ""
+    if not all(math.isfinite(one.value) for one in replaced.values()):
+        return ""
+    values = [one.value for one in replaced.values()]
+    at_starts, holds_there = _relation(claim, values[0] - (values[1] if len(values) > 1 else 0.0))
+    resolution = claim.tolerance or (claim.bound if claim.relation == "changes_less_than" else margin if holds else 0.0)
+    moved = [abs(estimate(rows[name], study, measured).value - one.value) for name, one in replaced.items()]
+    if holds_there != holds or max(moved) > (resolution or 0.0):
+        return ""
+    verdict = "meet the claim, too" if holds else f"miss the claim, too, by {abs(at_starts):.3g}"
+    return f"the warm starts alone have {', '.join(f'{value:.4g}' for value in values)} and {verdict}"
+
+
+def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measured) -> Repetition | None:
+    """The row of a run's warm starts, or that of the run itself where it is not of chains; None if it is missing."""
+    starts = study.runs[row.run].starts
+    if starts is None:
+        return None if study.runs[row.run].chained else row
+    found = row_of(measured, side._replace(draws=None), study, starts, row.split)
+    return found if isinstance(found, Repetition) else None
 
 
 def _relation(claim: Claim, value: float) -> tuple[float, bool]:
@@ -148,7 +226,8 @@ def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Pr
     for row in own.rows:
         if _measured(row) in compared:
             more = study.scales_with(row.run, max(least, row.chains + row.excluded + 1))
-            needed = f"scale {' or '.join(more)}: snakemake claims --config scale={more[0]}" if more else "more chains"
+            command = f"snakemake --cores 2 claims --config scale={more[0]}" if more else ""
+            needed = f"scale {' or '.join(more)}: {command}" if more else "more chains"
             return Problem(
                 f"run '{row.run}' has {row.chains:,} chains of {row.draws:,} draws in all: both values are the same "
                 "measurement",
@@ -157,7 +236,7 @@ def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Pr
     return None
 
 
-def _measured(row: Repetition) -> tuple[str, int, str, str, int, int]:
+def _measured(row: Repetition) -> tuple[str, int, str, str, str, int, int]:
     """What a row measures; the cumulative LPPD of all chains and draws is the LPPD."""
     metric = "lppd" if row.metric.startswith("lppd_cumulative_") else row.metric
-    return row.run, row.split, row.dataset, metric, row.chains, row.draws
+    return row.run, row.split, row.dataset, metric, row.at, row.chains, row.draws

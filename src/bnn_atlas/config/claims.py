@@ -1,43 +1,80 @@
 """Claims of a paper as data: what it states, its number, and the run that answers it."""
 
-import difflib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
+from bnn_atlas.config.base import ConfigError, Model, did_you_mean, near_or_all
 from bnn_atlas.config.expansion import leaves
-from bnn_atlas.config.studies import Run, Study
+from bnn_atlas.config.fields import Chains, Count, Number, Positive
+from bnn_atlas.config.measurable import never_measured
+from bnn_atlas.config.metrics import METRICS
+from bnn_atlas.config.reading import read_model
+from bnn_atlas.config.studies import REPETITION, Run, Study, by_name
 
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
 COMPARISONS = ("less_than", "greater_than", "changes_less_than")
 """Relations to another measured value; `equals` may also have one."""
-REPETITION = ("seed", "split.seed")
-"""Fields in which repetitions of one setting differ."""
+HALF = 0.5
+"""Share of a published number that a limit has to stay below."""
 NAMES = ("description", "chains_per_block")
 """Fields that change no result."""
 
 
+def _known_metric(name: str) -> str:
+    if name not in METRICS:
+        hint = did_you_mean(name, METRICS) or "; docs/metrics.md lists all"
+        raise ValueError(f"there is no such metric{hint}")
+    return name
+
+
+MetricName = Annotated[str, AfterValidator(_known_metric)]
+At = Annotated[str, BeforeValidator(lambda value: f"{value:g}" if isinstance(value, int | float) else value)]
+"""Column `at` of the metric tables; YAML may give a level as a number."""
+
+
+class FigureValue(Model):
+    """A number in the CSV file of the claim's figure, for what no metric measures."""
+
+    column: str
+    where: dict[str, str | float] = Field(default_factory=dict)
+    """Column -> value: the rows that count; all where it is empty."""
+    take: Literal["only", "mean", "median", "min", "max", "share_given"] = "only"
+    """What is taken of these rows: `only` needs one of them, `share_given` is the share that has a value at all."""
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        chosen = ", ".join(f"{column} = {value}" for column, value in self.where.items())
+        taken = "" if self.take == "only" else f"{self.take.replace('_', ' ')} of "
+        return f"{taken}{self.column}{f' where {chosen}' if chosen else ''}"
+
+
 class Side(NamedTuple):
-    """Which rows of the metric tables are one side of a claim."""
+    """Which rows of the metric tables, or which number of a figure, are one side of a claim."""
 
     metric: str
     runs: tuple[str, ...]
     dataset: str | None
     chains: int | None
     draws: int | None
+    at: str = ""
+    in_figure: FigureValue | None = None
 
 
 class Other(Model):
-    """The value that a claim compares with; `metric`, `runs` and `dataset` that are left out are the claim's own."""
+    """The value that a claim compares with; keys that are left out have the claim's values, except chains and draws."""
 
-    metric: str | None = None
+    in_figure: FigureValue | None = None
+    metric: MetricName | None = None
+    at: At | None = None
     runs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     dataset: str | None = None
-    chains: PositiveInt | None = None
-    """Take the row for this number of chains (of a run of so many, all that were not excluded); null takes all."""
-    draws: PositiveInt | None = None
+    chains: Chains | None = None
+    """Take the row for this number of chains (if the run has as many: all that were not excluded); null takes all."""
+    draws: Count | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
 
 
@@ -48,27 +85,34 @@ class Claim(Model):
     """Citation, where it is not that of the file."""
     section: str
     statement: str
-    metric: str
-    """Metric of the tables, such as `rmse`."""
-    runs: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Runs or grids that differ in seeds only; several seeds or splits give the uncertainty."""
+    metric: MetricName | None = None
+    """Metric of the tables, such as `rmse`; null for a number of a figure."""
+    at: At = ""
+    """What a metric with a parameter is taken at, such as `0.9` for `coverage`."""
+    runs: tuple[str, ...] = ()
+    """Runs or grids that differ in seeds only; several seeds or splits give the uncertainty. None for a number of a
+    figure, which has the figure's runs."""
+    in_figure: FigureValue | None = None
+    """A number in the CSV file of `figure`, instead of `metric` and `runs`."""
     dataset: str | None = None
     """Rows of this set, such as `cifar10/fog3`; null takes the test rows of the run's own data set."""
-    chains: PositiveInt | None = None
-    """Take the row for this number of chains (of a run of so many, all that were not excluded); null takes all."""
-    draws: PositiveInt | None = None
+    chains: Chains | None = None
+    """Take the row for this number of chains (if the run has as many: all that were not excluded); null takes all."""
+    draws: Count | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
     relation: Relation
     """`equals`: |value - paper_value| <= tolerance, or the same for value - value of `than`; `at_most`, `at_least`:
-    against `bound`; `less_than`, `greater_than`: than the value of `than` by more than `bound` (0 if left out);
+    against `bound`; `less_than`, `greater_than`: than the value of `than`, by more than `bound` (0 if left out);
     `changes_less_than`: |value - value of `than`| < bound."""
     than: Other | None = None
     """What `less_than`, `greater_than` and `changes_less_than` compare with; `equals` with it is about a difference."""
-    paper_value: float | None = None
+    paper_value: Number | None = None
     """The paper's number, for comparisons the difference of its two; null for a statement without one."""
-    bound: float | None = None
-    tolerance: PositiveFloat | None = None
-    """How far from `paper_value` still `equals` it."""
+    paper_sd: Positive | None = None
+    """Standard deviation that the paper gives with it; figures show both."""
+    bound: Number | None = None
+    tolerance: Positive | None = None
+    """How far from `paper_value` a value may be to equal it."""
     basis: str | None = None
     """Where the limit (tolerance or bound) comes from, for readers of the verdict."""
     figure: str | None = None
@@ -77,6 +121,7 @@ class Claim(Model):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         relation, compares = self.relation, self.relation in COMPARISONS
+        self._one_source()
         if relation == "equals" and (self.paper_value is None or self.tolerance is None):
             raise ValueError("relation 'equals' needs paper_value and tolerance")
         if relation in ("at_most", "at_least", "changes_less_than") and self.bound is None:
@@ -84,21 +129,36 @@ class Claim(Model):
         if compares and self.than is None:
             raise ValueError(f"relation '{relation}' needs than: what the value is compared with")
         if not compares and relation != "equals" and self.than is not None:
-            raise ValueError(f"relation '{relation}' has no than; that is for equals, {', '.join(COMPARISONS)}")
+            raise ValueError(f"relation '{relation}' takes no than; that is for equals, {', '.join(COMPARISONS)}")
         if relation == "equals" and self.bound is not None:
-            raise ValueError("relation 'equals' has no bound; give tolerance")
+            raise ValueError("relation 'equals' takes no bound; give tolerance")
         if relation != "equals" and self.tolerance is not None:
-            raise ValueError(f"relation '{relation}' has no tolerance; give bound")
+            raise ValueError(f"relation '{relation}' takes no tolerance; give bound")
         if compares and (self.bound or 0) < 0:
             raise ValueError(f"relation '{relation}' needs a bound of 0 or more: by how much the values differ")
         if self.other == self.own:
             raise ValueError("than is the same value as the claim's own; change its runs, metric, dataset or chains")
         return self
 
+    def _one_source(self) -> None:
+        """Both sides are rows of the tables, or both are numbers of the figure."""
+        if self.in_figure is None:
+            if self.metric is None or not self.runs:
+                raise ValueError("metric and runs are needed, or figure and in_figure: what is measured")
+        elif self.figure is None or self.metric is not None or self.runs:
+            raise ValueError("in_figure is a number of `figure`, which has to be named; it takes no metric and no runs")
+        if self.than is not None and (self.than.in_figure is None) != (self.in_figure is None):
+            raise ValueError("than: both sides of a comparison need in_figure, or neither")
+
     @property
     def own(self) -> Side:
         """The rows that the claim is about."""
-        return Side(self.metric, self.runs, self.dataset, self.chains, self.draws)
+        return Side(self.measures, self.runs, self.dataset, self.chains, self.draws, self.at, self.in_figure)
+
+    @property
+    def measures(self) -> str:
+        """The metric, or which number of the figure."""
+        return self.metric or f"{self.figure}.csv: {self.in_figure.text if self.in_figure else ''}"
 
     @property
     def other(self) -> Side | None:
@@ -106,8 +166,15 @@ class Claim(Model):
         if self.than is None:
             return None
         than = self.than
+        if than.in_figure is not None:
+            return self.own._replace(metric=f"{self.figure}.csv: {than.in_figure.text}", in_figure=than.in_figure)
         return Side(
-            than.metric or self.metric, than.runs or self.runs, than.dataset or self.dataset, than.chains, than.draws
+            than.metric or self.measures,
+            than.runs or self.runs,
+            than.dataset or self.dataset,
+            than.chains,
+            than.draws,
+            self.at if than.at is None else than.at,
         )
 
     @property
@@ -128,41 +195,99 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
     """Read the claims of a study.
 
     Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
-    there. Raises ConfigError where a claim names a run or a figure that the study does not have, or runs that are no
-    repetitions of one setting.
+    there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
+    study does not have, or runs that are not repetitions of one setting, and for a metric that does not exist or that
+    these runs cannot have.
     """
-    claims = validated(ClaimsConfig, read_yaml(path), str(path))
+    claims = read_model(ClaimsConfig, path)
+    if found := [f"claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]:
+        raise ConfigError("\n".join(f"{path}: {text}" for text in found))
     for name, claim in claims.claims.items():
         for key, side in claim.sides.items():
+            if side.in_figure is not None:
+                continue
             _check_runs(side.runs, study, f"{path}: claims.{name}.{key}")
+            _check_rows(side, study, f"{path}: claims.{name}{'.than' if key == 'than.runs' else ''}")
         figures = study.config.figures
         if claim.figure is not None and claim.figure not in figures:
             raise ConfigError(
-                f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'; it has "
-                f"{', '.join(figures) or 'none'}"
+                f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'"
+                f"{near_or_all(claim.figure, 'it has', figures)}"
             )
     return claims
 
 
+def cannot_fail(claim: Claim) -> str:
+    """Why the limit of a claim hardly lets it fail, and what to do; empty for a sound one.
+
+    A difference with a published size is tested by that size, to less than half of it: its sign alone, or a growth that
+    may be nothing or twice as large, says too little. So does a value that may be wrong by half of itself.
+    """
+    paper, size = claim.paper_value, abs(claim.paper_value or 0.0)
+    if not size:
+        return ""
+    if claim.relation in ("less_than", "greater_than") and (claim.bound or 0.0) < HALF * size:
+        return (
+            f"the sign of a difference says little where its size is published ({paper:g}): use relation "
+            f"'equals' with a tolerance, or a bound of at least {HALF * size:.3g}"
+        )
+    if claim.relation == "equals" and (claim.tolerance or 0.0) >= HALF * size:
+        what = "difference" if claim.than else "value"
+        return (
+            f"tolerance {claim.tolerance:g} is half of the published {what} ({paper:g}) or more, which lets it be "
+            f"reached by almost anything: give one below {HALF * size:.3g}"
+        )
+    return ""
+
+
 def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
-    """Refuse runs that there are not at the paper's scale, and runs that differ in more than their seeds."""
+    """Refuse runs that the paper's scale does not have, and runs that differ in more than their seeds."""
     paper = study._replace(runs=study.runs_at["paper"])
+    found = by_name(paper.runs)
     for name in names:
-        if not paper.runs_of((name,)):
+        if name not in found:
             entries = sorted(study.config.runs)
-            close = difflib.get_close_matches(name, [*entries, *paper.runs], n=1)
-            hint = f" (did you mean '{close[0]}'?)" if close else ""
-            raise ConfigError(f"{where}: no run '{name}' in study '{study.name}'{hint}; it has {', '.join(entries)}")
+            hint = near_or_all(name, "it has", entries, paper.runs)
+            raise ConfigError(f"{where}: no run '{name}' in study '{study.name}'{hint}")
     for runs in (paper.runs_of(names), study.runs_of(names)):
+        first = _settings(runs[0]) if len(runs) > 1 else {}
         for run in runs[1:]:
-            if fields := _differences(runs[0], run):
+            if fields := _differences(first, _settings(run)):
                 raise ConfigError(
                     f"{where}: '{runs[0].name}' and '{run.name}' differ in {', '.join(fields)}; runs of a claim may "
                     f"differ in {' and '.join(REPETITION)} only"
                 )
 
 
-def _differences(first: Run, second: Run) -> list[str]:
-    """Settings in which two runs differ, apart from those of repetitions."""
-    a, b = (dict(leaves(run.config.model_dump(mode="json"))) for run in (first, second))
-    return [key for key in sorted(a.keys() | b.keys()) if key not in REPETITION + NAMES and a.get(key) != b.get(key)]
+def _check_rows(side: Side, study: Study, where: str) -> None:
+    """Refuse a data set, a level, a metric, chains and draws that the tables of the paper's scale cannot have."""
+    metric = METRICS[side.metric]
+    if bool(side.at) != bool(metric.at):
+        name = f"'{metric.name}'"
+        wanted = f"{name} needs one, its {metric.at}" if metric.at else f"{name} has no level; leave `at` out"
+        raise ConfigError(f"{where}.at = '{side.at}': {wanted}")
+    for run in study._replace(runs=study.runs_at["paper"]).runs_of(side.runs):
+        config = run.config
+        sets = [config.dataset, *(f"{config.dataset}/{name}" for name in config.evaluate.sets)]
+        if side.dataset is not None and side.dataset not in sets:
+            raise ConfigError(
+                f"{where}.dataset = '{side.dataset}': run '{run.name}' has no such set"
+                f"{near_or_all(side.dataset, 'it has', sets)}"
+            )
+        if why := never_measured(metric.name, side.at, side.dataset, run, study):
+            raise ConfigError(f"{where}.metric = '{metric.name}': {why}")
+        kept = {"chains": config.chains, "draws": getattr(config.method, "draws", 1)}
+        for key, most in kept.items():
+            if (wanted := getattr(side, key)) is not None and wanted > most:
+                raise ConfigError(f"{where}.{key} = {wanted}: run '{run.name}' has {most:,} {key}")
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Dotted name -> value of the settings in which repetitions agree."""
+    dump = leaves(run.config.model_dump(mode="json"))
+    return {key: value for key, value in dump if key not in REPETITION + NAMES}
+
+
+def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Names of the settings in which two runs differ."""
+    return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]

@@ -1,17 +1,19 @@
-"""Whether the runs and figures of a study fit the data sets of the registry, and each other."""
+"""Whether the runs of a study fit the data sets of the registry, and each other."""
 
 from collections.abc import Mapping
-from typing import get_args
 
-from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.base import ConfigError, near_or_all
 from bnn_atlas.config.datasets import DatasetEntry
-from bnn_atlas.config.figures import FIGURES, FigureConfig
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.splits import (
+    SCALINGS,
+    TFDS_ORDERED,
+    SplitConfig,
+    check_parts,
+    published_rows,
+    standard_split_count,
+)
 from bnn_atlas.config.studies import Run, Study
-from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.orders import TFDS_ORDERED
-from bnn_atlas.data.published import published_rows, standard_split_count
-from bnn_atlas.data.scaling import SCALINGS
 
 LIKELIHOODS = {
     "regression": ("gaussian", "learned_noise", "heteroscedastic"),
@@ -21,15 +23,18 @@ LIKELIHOODS = {
 
 
 def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse a data set that there is not, and a likelihood, splits or an order that it does not have."""
+    """Refuse an unknown data set, and a likelihood, splits or an order that do not fit the data set."""
     name, likelihood, split = run.config.dataset, run.config.likelihood.kind, run.config.split
     if name not in datasets:
         raise ConfigError(
-            f"{where}.dataset = '{name}': no such data set; config/datasets.yaml has {', '.join(sorted(datasets))}"
+            f"{where}.dataset = '{name}': no such data set"
+            f"{near_or_all(name, 'config/datasets.yaml has', sorted(datasets))}"
         )
     entry = datasets[name]
     if entry.of is not None:
-        raise ConfigError(f"{where}.dataset = '{name}': these are published {entry.kind} for '{entry.of}', no data set")
+        raise ConfigError(
+            f"{where}.dataset = '{name}': these are published {entry.kind} for '{entry.of}', not a data set"
+        )
     task = entry.task
     if likelihood not in LIKELIHOODS[task]:
         allowed = ", ".join(f"'{kind}'" for kind in LIKELIHOODS[task])
@@ -41,9 +46,14 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
             f"{where}.split.count = {split.count}: of the data set '{name}', at most {standard_split_count(name)} "
             "standard splits are allowed"
         )
+    if split.kind != "published" and not (split.kind == "mile" and entry.published_test):
+        try:
+            check_parts(entry.rows, split)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: the data set '{name}': {error}") from None
     if split.kind == "published":
         if entry.published_train is None:
-            raise ConfigError(f"{where}.split.kind = 'published': the data set '{name}' has no published division")
+            raise ConfigError(f"{where}.split.kind = 'published': the data set '{name}' has no published split")
         if split.order == "tfds" and name not in TFDS_ORDERED:
             raise ConfigError(
                 f"{where}.split.order = 'tfds': this order of the data set '{name}' is not known, only that of "
@@ -52,8 +62,18 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
         try:
             published_rows(entry.published_train, split.first, "first", "training")
             published_rows(entry.published_test, split.first_test, "first_test", "test")
-        except DataError as error:
+        except ConfigError as error:
             raise ConfigError(f"{where}: the data set '{name}': {error}") from None
+    if split.kind == "mile":
+        if split.first_test is not None and not entry.published_test:
+            raise ConfigError(f"{where}.split.first_test: the data set '{name}' has no published test rows")
+        if split.limit is not None and entry.published_test:
+            raise ConfigError(f"{where}.split.limit: the data set '{name}' has its own published test rows")
+        if split.first_test is not None:
+            try:
+                published_rows(entry.published_test, split.first_test, "first_test", "test")
+            except ConfigError as error:
+                raise ConfigError(f"{where}: the data set '{name}': {error}") from None
     scalings = [s for s in SCALINGS[entry.kind] if s != "published" or entry.published_scaling is not None]
     if split.scaling is not None and split.scaling not in scalings:
         raise ConfigError(
@@ -63,8 +83,10 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
 
 
 def check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse shifts of what is no image or of other rows, and out-of-distribution sets that do not fit."""
+    """Refuse shifts of rows that are not images or not published, and out-of-distribution sets that do not fit."""
     entry, evaluate = datasets[run.config.dataset], run.config.evaluate
+    if not evaluate.sets:
+        return
     if evaluate.shifts and entry.kind != "image":
         raise ConfigError(f"{where}.shifts: '{run.config.dataset}' has rows of the kind '{entry.kind}', not images")
     for shift in evaluate.shifts:
@@ -94,8 +116,8 @@ def check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
             )
         if name not in fitting:
             raise ConfigError(
-                f"{where}.out_of_distribution: '{name}' is no data set with rows like those of '{run.config.dataset}'; "
-                f"there are {others}"
+                f"{where}.out_of_distribution: '{name}' is not a data set with rows like those of "
+                f"'{run.config.dataset}'; there are {others}"
             )
 
 
@@ -108,71 +130,30 @@ def origin_of(name: str) -> str:
     return name.partition("_")[0]
 
 
-def check_references(run: Run, study: Study, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse references that there are not, or that are not for this run's test rows."""
+def check_references(study: Study, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse references that do not exist, or that are not for the test rows of the run that names them."""
+    alike: dict[tuple[str, SplitConfig], dict[str, Run]] = {}
+    for run in study.runs.values():
+        alike.setdefault((run.config.dataset, run.config.split), {})[run.name] = run
+    for run in study.runs.values():
+        if run.config.evaluate.references:
+            place = f"{where}: runs.{run.entry}.evaluate.references"
+            _check_references(run, alike[run.config.dataset, run.config.split], datasets, place)
+
+
+def _check_references(run: Run, same: Mapping[str, Run], datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """The same for one run; `same` are the runs with its data set and split."""
     published = [n for n, e in datasets.items() if e.kind == "predictions" and e.of == run.config.dataset]
-    same = [
-        other.name
-        for other in study.runs.values()
-        if (other.config.dataset, other.config.split) == (run.config.dataset, run.config.split)
-    ]
     for name in run.config.evaluate.references:
-        if run.config.likelihood.kind != "categorical":
-            raise ConfigError(f"{where} = '{name}': agreement is for classification")
+        if run.config.likelihood.kind != "categorical" and name not in same:
+            raise ConfigError(
+                f"{where} = '{name}': published predictions are for classification; a regression is compared with runs"
+            )
         if name in published and run.config.split.kind != "published":
             raise ConfigError(f"{where} = '{name}': published predictions need split.kind 'published'")
-        if name == run.name or (name in datasets and name not in published) or name not in (*published, *same):
-            allowed = ", ".join(n for n in (*published, *same) if n != run.name) or "none"
+        if name == run.name or (name not in published and (name in datasets or name not in same)):
+            others = [n for n in (*published, *same) if n != run.name]
             raise ConfigError(
-                f"{where} = '{name}': no predictions for the same test rows; published ones and runs with the same "
-                f"data set and split are {allowed}"
-            )
-
-
-def check_figure(study: Study, figure: str, where: str) -> None:
-    """Refuse a figure that has no rule, or that lacks what its rule needs."""
-    known, config = FIGURES.get(study.name, {}), study.figures[figure]
-    if figure not in known:
-        raise ConfigError(f"{where}: no such figure of this study; there are {', '.join(known) or 'none'}")
-    rule = known[figure]
-    if bool(config.runs) != bool(rule.inputs):
-        wanted = "at least one run is needed" if rule.inputs else "this figure shows no runs; leave them out"
-        raise ConfigError(f"{where}.runs = {list(config.runs)}: {wanted}")
-    for name in config.runs:
-        if not study.runs_of((name,)):
-            names = sorted({run.entry for run in study.runs.values()} | set(study.runs))
-            raise ConfigError(f"{where}.runs: no run '{name}'; there are {', '.join(names)}")
-    for name, text in config.labels.items():
-        if name not in (*config.runs, *(run.name for run in study.runs_of(config.runs))):
-            raise ConfigError(
-                f"{where}.labels.{name} = '{text}': not among the figure's runs; those are {', '.join(config.runs)}"
-            )
-    for section in rule.sections:
-        if getattr(config, section) is None:
-            (kind,) = (k for k in get_args(FigureConfig.model_fields[section].annotation) if k is not type(None))
-            raise ConfigError(
-                f"{where}.{section}: this figure needs the section; its keys are {', '.join(kind.model_fields)}"
-            )
-    runs = study.runs_of(config.runs)
-    if rule.one_run and len(runs) > 1:
-        raise ConfigError(
-            f"{where}.runs = {list(config.runs)}: this figure shows one run; choose one of "
-            f"{', '.join(run.name for run in runs)}"
-        )
-    for run in runs if "e_values" in rule.inputs else ():
-        if why := run.config.no_e_values():
-            raise ConfigError(f"{where}.runs: '{run.name}': {why}, or leave the run out")
-
-
-def check_functions(study: Study, figure: str, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse functions on a line for runs whose data have more than one input."""
-    config = study.figures[figure]
-    if config.functions is None or config.functions.inputs != "line":
-        return
-    for run in study.runs_of(config.runs):
-        if datasets[run.config.dataset].shape != (1,):
-            raise ConfigError(
-                f"{where}.functions.inputs = 'line': a line is for data of one input, and a row of "
-                f"'{run.config.dataset}' (run {run.name}) has the shape {list(datasets[run.config.dataset].shape)}; "
-                "use 'test'"
+                f"{where} = '{name}': no predictions for the same test rows"
+                f"{near_or_all(name, 'published ones and runs with the same data set and split are', others)}"
             )

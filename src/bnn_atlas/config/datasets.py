@@ -3,20 +3,21 @@
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    RootModel,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, model_validator
 
-from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
+from bnn_atlas.config.base import ConfigError, Model, validated
+from bnn_atlas.config.fields import (
+    Count,
+    CountOrNone,
+    DatasetName,
+    FileName,
+    Number,
+    Positive,
+    Sha256,
+    Url,
+)
+from bnn_atlas.config.own_data import OwnTable, with_own_data
+from bnn_atlas.config.reading import Lines, read_yaml
 from bnn_atlas.config.synthetic import ClustersGenerator, GeneratorConfig
 
 
@@ -36,11 +37,7 @@ def _row_shape(value: Any) -> Any:
     return tuple(sizes) if isinstance(value, list | tuple) else value
 
 
-DatasetName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
-FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 RelativePath = Annotated[str, AfterValidator(_inside)]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 RowShape = Annotated[int | tuple[int, ...], BeforeValidator(_row_shape)]
 Part = Literal["train", "test"]
 Kind = Literal["table", "image", "tokens", "predictions", "corruptions"]
@@ -58,9 +55,9 @@ class TableReader(Model):
 
     @model_validator(mode="after")
     def _columns_exist(self) -> Self:
-        twice = sorted({name for name in self.columns if self.columns.count(name) > 1})
-        if twice:
-            raise ValueError(f"columns names {', '.join(twice)} twice")
+        repeated = sorted({name for name in self.columns if self.columns.count(name) > 1})
+        if repeated:
+            raise ValueError(f"columns names {', '.join(repeated)} twice")
         for key, names in (("drop", self.drop), ("text", self.text)):
             unknown = [name for name in names if name not in self.columns]
             if unknown:
@@ -71,6 +68,12 @@ class TableReader(Model):
     def kept(self) -> tuple[str, ...]:
         """Columns that are used, in the file's order."""
         return tuple(name for name in self.columns if name not in self.drop)
+
+
+def _check_header(header: bool | tuple[str, ...] | None, columns: tuple[str, ...]) -> None:
+    """Refuse a list of names that does not have one for each column."""
+    if isinstance(header, tuple) and len(header) != len(columns):
+        raise ValueError(f"header names {len(header)} columns and columns {len(columns)}; one name each is needed")
 
 
 class WhitespaceReader(TableReader):
@@ -84,20 +87,24 @@ class CsvReader(TableReader):
 
     format: Literal["csv"]
     separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] = ","
-    header: bool
-    """The first row holds column names, which are skipped."""
+    header: bool | Annotated[tuple[str, ...], Field(min_length=1)]
+    """Whether the first row holds column names: those of `columns`, apart from case, blanks and punctuation, or a list
+    of them where the file has others."""
     comment: str | None = None
     """Lines that start with this are skipped."""
     missing: str | None = None
-    """A cell that says that the value is not known; its row is left out."""
+    """What a cell without a value holds; its row is left out."""
     strip_end: dict[str, str] = Field(default_factory=dict)
     """Text column -> characters taken off the end of its cells."""
 
     @model_validator(mode="after")
-    def _text_columns_only(self) -> Self:
-        wrong = [name for name in self.strip_end if name not in self.text]
-        if wrong:
-            raise ValueError(f"strip_end names {', '.join(wrong)}; allowed are the text columns {', '.join(self.text)}")
+    def _consistent(self) -> Self:
+        _check_header(self.header, self.columns)
+        unsuitable = [name for name in self.strip_end if name not in self.text]
+        if unsuitable:
+            raise ValueError(
+                f"strip_end names {', '.join(unsuitable)}; allowed are the text columns {', '.join(self.text)}"
+            )
         return self
 
 
@@ -107,6 +114,13 @@ class WorkbookReader(TableReader):
     format: Literal["xls", "xlsx"]
     sheet: str | None = None
     """Name of the sheet; null takes the first one."""
+    header: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The names in the first row, where they are not those of `columns`, apart from case, blanks and punctuation."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _check_header(self.header, self.columns)
+        return self
 
 
 class IdxReader(Model):
@@ -145,8 +159,8 @@ class LabelsReader(Model):
     """Labels [n] of any integer type as .npy."""
 
     format: Literal["npy_labels"]
-    first: PositiveInt | None = None
-    """Only so many are used."""
+    first: Count | None = None
+    """Only this many are used."""
 
 
 class SvhnReader(Model):
@@ -163,13 +177,13 @@ class KerasReader(Model):
     """
 
     format: Literal["keras_npz", "tokens_npz"]
-    seed: NonNegativeInt = 113
+    seed: CountOrNone = 113
     """One RandomState shuffles the training rows, then the test rows."""
-    start: NonNegativeInt = 1
-    """Token in front of a review."""
-    unknown: NonNegativeInt = 2
+    start: CountOrNone = 1
+    """Token before a review."""
+    unknown: CountOrNone = 2
     """Token for a word beyond the vocabulary."""
-    offset: NonNegativeInt = 3
+    offset: CountOrNone = 3
     """Added to the file's word numbers."""
 
 
@@ -206,7 +220,7 @@ CONTENT = (ImageTarReader, LabelsReader, KerasReader)
 
 
 class Copy(Model):
-    """One place from which a file can be had, what proves that it is the right one, and how it is read.
+    """One place to get a file from, what proves that it is the right one, and how it is read.
 
     A file is accepted if its bytes have the SHA-256 `sha256`, or if the numbers in it have the hash `table_sha256`
     (`bnn_atlas.data.tables.table_hash`), which line ends and re-saving do not change. Images and sequences that are
@@ -219,6 +233,8 @@ class Copy(Model):
     """Path inside the zip at `url`; null where `url` is the file itself."""
     mirror: RelativePath | None = None
     """Path of the file itself below a mirror's root."""
+    path: str | None = None
+    """A file on this machine instead, relative to the repository; without `sha256` it is computed at every start."""
     sha256: Sha256 | None = None
     table_sha256: Sha256 | None = None
     content_sha256: Sha256 | None = None
@@ -226,8 +242,10 @@ class Copy(Model):
 
     @model_validator(mode="after")
     def _verifiable(self) -> Self:
-        if self.url is None and self.mirror is None:
-            raise ValueError("url or mirror is needed, so that the file can be had")
+        if self.path is not None and (self.url or self.mirror):
+            raise ValueError("path is for a file of this machine: leave url and mirror out")
+        if self.path is None and self.url is None and self.mirror is None:
+            raise ValueError("url or mirror is needed, to get the file from; or path, for a file of this machine")
         if not self.checksum:
             raise ValueError("sha256 or table_sha256 or content_sha256 is needed, so that the file can be verified")
         text = not isinstance(self.read, TableReader) or set(self.read.text) & set(self.read.kept)
@@ -248,7 +266,7 @@ class FileEntry(Copy):
 
     name: FileName
     part: Part | None = None
-    """Whose rows an image file holds; null for tables and for files that hold both."""
+    """Which part's rows an image file holds; null for tables and for files that hold both."""
     alternatives: tuple[Copy, ...] = ()
 
     @property
@@ -258,10 +276,10 @@ class FileEntry(Copy):
 
 
 class PublishedScaling(Model):
-    """Constants that a paper scaled images with: (pixel / 255 - mean) / scale, one of each per channel."""
+    """Constants with which a paper scaled images, (pixel / 255 - mean) / scale, one of each per channel."""
 
-    mean: Annotated[tuple[float, ...], Field(min_length=1)]
-    scale: Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
+    mean: Annotated[tuple[Number, ...], Field(min_length=1)]
+    scale: Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 
 class DatasetEntry(Model):
@@ -280,16 +298,16 @@ class DatasetEntry(Model):
     """A data set that comes with scikit-learn, instead of files."""
     generate: GeneratorConfig | None = None
     """How the rows of a synthetic table of one input are made, instead of files."""
-    rows: PositiveInt
+    rows: Count
     """Rows of the prepared array."""
     inputs: RowShape
     """A row's shape: input columns of a table (text columns counted one-hot), [height, width, channels] of an image,
     [length] of a sequence, number of classes of predictions."""
-    published_train: NonNegativeInt | None = None
-    """The first so many rows are the publisher's training rows, the others the publisher's test rows; null where there
-    is no published division."""
+    published_train: CountOrNone | None = None
+    """Number of the publisher's training rows, which come first; the others are its test rows. Null where the publisher
+    gives no split."""
     published_scaling: PublishedScaling | None = None
-    vocabulary: NonNegativeInt = 0
+    vocabulary: CountOrNone = 0
     """Sequences: number of token ids."""
     of: DatasetName | None = None
     """Predictions and corruptions: the data set of whose published test rows they are."""
@@ -297,6 +315,9 @@ class DatasetEntry(Model):
     """Predictions: the order in which the file has them (`bnn_atlas.data.orders`)."""
     licence: str
     note: str = ""
+    dependent_rows: str | None = None
+    """Why rows are not independent, such as `hours of the same days`; tables, captions and claims say it. Null where
+    they are, as far as is known."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -315,14 +336,26 @@ class DatasetEntry(Model):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What jobs need of the entry, in plain values: all but what is only said of it."""
-        return self.model_copy(update={"title": None, "licence": "", "note": ""}).model_dump(mode="json")
+        """What jobs need of the entry, in plain values: all but its descriptions."""
+        recipe = self.model_copy(update={"title": None, "licence": "", "note": ""}).model_dump(
+            mode="json", exclude={"dependent_rows"}
+        )
+        for file in recipe["files"]:
+            for copy in (file, *file["alternatives"]):
+                if copy["path"] is None:
+                    del copy["path"]
+        return recipe
+
+    @property
+    def own_checksums(self) -> dict[str, str]:
+        """Name -> checksum of its files of this machine, which nobody else can look up."""
+        return {file.name: file.checksum for file in self.files if file.path is not None}
 
     def _check_columns(self, readers: list[Any]) -> None:
         """Readers fit the kind, and those of tables agree with each other and with the target."""
-        wrong = [reader.format for reader in readers if not isinstance(reader, KINDS[self.kind])]
-        if wrong:
-            raise ValueError(f"files: the format '{wrong[0]}' does not give data of the kind '{self.kind}'")
+        unsuitable = [reader.format for reader in readers if not isinstance(reader, KINDS[self.kind])]
+        if unsuitable:
+            raise ValueError(f"files: the format '{unsuitable[0]}' does not give data of the kind '{self.kind}'")
         if self.kind != "table" or not readers:
             return
         if len({(frozenset(r.kept), frozenset(r.text) & frozenset(r.kept)) for r in readers}) > 1:
@@ -334,7 +367,7 @@ class DatasetEntry(Model):
             raise ValueError(f"target '{self.target}' of a {self.task} {must} be listed under read.text")
 
     def _check_rows(self) -> None:
-        """A row's shape and what goes with it fit the kind."""
+        """A row's shape, and the fields that belong to it, fit the kind."""
         sizes = {"table": 0, "image": 3, "tokens": 1, "predictions": 0, "corruptions": 3}[self.kind]
         if sizes != (len(self.inputs) if isinstance(self.inputs, tuple) else 0):
             form = {0: "one number", 1: "[length]", 3: "[height, width, channels]"}[sizes]
@@ -356,7 +389,7 @@ class DatasetEntry(Model):
             raise ValueError(f"published_train: of {self.rows} rows, at most {self.rows} can be training rows")
 
     def _check_parts(self) -> None:
-        """Files of images and sequences say whose rows they hold, and there is a published division."""
+        """Files of images and sequences say which part's rows they hold, and there is a published split."""
         if self.kind not in ("image", "tokens") or not self.files:
             if any(file.part is not None for file in self.files):
                 raise ValueError(f"files: part is not for the kind '{self.kind}'")
@@ -369,7 +402,7 @@ class DatasetEntry(Model):
                 raise ValueError(f"files: {file.name} ({file.read.format}) {has}")
 
     def _check_generator(self) -> None:
-        """What is made up is a regression on one input; clusters have training rows and test rows, other kinds not."""
+        """Synthetic data are a regression on one input; only clusters have training rows and test rows."""
         if self.generate is None:
             return
         if (self.task, self.kind, self.inputs) != ("regression", "table", 1):
@@ -378,7 +411,7 @@ class DatasetEntry(Model):
         if clusters and (self.published_train is None or not 0 < self.published_train < self.rows):
             raise ValueError(f"generate: clusters need published_train from 1 to {self.rows - 1}; test rows follow")
         if not clusters and self.published_train is not None:
-            raise ValueError(f"published_train: the kind '{self.generate.kind}' has no published division")
+            raise ValueError(f"published_train: the kind '{self.generate.kind}' has no published split")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -387,7 +420,7 @@ class DatasetEntry(Model):
 
     @property
     def published_test(self) -> int:
-        """Number of the publisher's test rows; 0 where there is no published division."""
+        """Number of the publisher's test rows; 0 where there is no published split."""
         return 0 if self.published_train is None else self.rows - self.published_train
 
     def file(self, name: str) -> FileEntry:
@@ -396,8 +429,8 @@ class DatasetEntry(Model):
             if file.name == name:
                 return file
         instead = f"bundled ('{self.bundled}')" if self.bundled else "generated"
-        known = ", ".join(file.name for file in self.files) or f"no files, it is {instead}"
-        raise ConfigError(f"no file '{name}' in this data set; it has {known}")
+        names = ", ".join(file.name for file in self.files) or f"no files, it is {instead}"
+        raise ConfigError(f"no file '{name}' in this data set; it has {names}")
 
 
 class Registry(RootModel[dict[DatasetName, DatasetEntry]]):
@@ -419,9 +452,15 @@ class Registry(RootModel[dict[DatasetName, DatasetEntry]]):
         return self
 
 
+class RegistryFile(RootModel[dict[DatasetName, DatasetEntry | OwnTable]]):
+    """config/datasets.yaml as it is written: name -> data set, or a table of one's own."""
+
+
 def load_registry(path: str | Path) -> dict[str, DatasetEntry]:
-    """Read config/datasets.yaml.
+    """Read config/datasets.yaml, with tables of one's own (`bnn_atlas.config.own_data`) written out.
 
     Raises ConfigError that names the file, the key, the value and what is allowed, one line per problem.
     """
-    return dict(validated(Registry, read_yaml(Path(path)), str(path)).root)
+    file = Path(path)
+    written = with_own_data(read_yaml(file), str(path), file.parent.parent)
+    return dict(validated(Registry, written, str(path), Lines(file)).root)

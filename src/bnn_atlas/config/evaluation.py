@@ -1,36 +1,39 @@
-"""On which sets a run's predictions are made, and what they are compared with."""
+"""The sets for which a run predicts, and what its predictions are compared with."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
 from bnn_atlas.config.base import Model
-from bnn_atlas.config.datasets import DatasetName
+from bnn_atlas.config.fields import DatasetName
 from bnn_atlas.config.shift import ShiftSetting
 
+PublishedBy = Literal["izmailov", "sommer", "uppal"]
+"""First author of a paper whose code computes some metrics differently (`bnn_atlas.metrics.formulas.published`)."""
 TEST = "test"
 OUTSIDE = "ood-"
-"""What the name of an out-of-distribution set begins with."""
+"""Prefix of the name of an out-of-distribution set."""
 
 
 class EvaluationConfig(Model):
     """What a run is scored on and against, besides its test rows."""
 
     shifts: tuple[ShiftSetting, ...] = ()
-    """Test images turned or corrupted, such as `rotated30` or `gaussian_noise3`."""
+    """Rotated or corrupted test images, such as `rotated30` or `gaussian_noise3`."""
     out_of_distribution: tuple[DatasetName, ...] = ()
-    """Data sets of the same shape, which the predictions should tell from the test rows by being less certain."""
+    """Data sets of the same shape, on which predictions should be less certain than on the test rows."""
     references: tuple[str, ...] = ()
     """Predictions for the same test rows: published ones, by their name in config/datasets.yaml, or those of another
-    run of the study, by its name."""
+    run of the study, by its name. Classes are compared by agreement and total variation, and two runs also by
+    `elpd_diff`, the difference of their LPPD, paired by row."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
         for key in ("shifts", "out_of_distribution", "references"):
             names = [getattr(value, "name", value) for value in getattr(self, key)]
-            twice = sorted({name for name in names if names.count(name) > 1})
-            if twice:
-                raise ValueError(f"{key} names {', '.join(twice)} twice")
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            if repeated:
+                raise ValueError(f"{key} names {', '.join(repeated)} twice")
         return self
 
     @property

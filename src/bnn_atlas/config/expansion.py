@@ -1,19 +1,24 @@
 """Runs and figures of a study at one scale: the scale laid over each entry, then the product of its grid."""
 
-import copy
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError, validated
+from bnn_atlas.config.fields import MOST_RUNS
 from bnn_atlas.config.figures import FigureConfig
+from bnn_atlas.config.referees import with_referee
 from bnn_atlas.config.studies import Run, RunConfig, RunEntry, Scale
 
+LONGEST_NAME = 200
+"""Characters of a run's name: file systems have file names of up to 255 bytes, and endings are added to it."""
+_SHORTER = f"at most {LONGEST_NAME} are allowed, since files are named after it: shorten it, or the values of its grid"
 NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
-JOB_KEYS = ("chains_per_block", "method.checkpoint_every")
-"""Fields that only say how jobs are cut."""
+JOB_KEYS = ("chains_per_block", "method.checkpoint_every", "referee.checkpoint_every")
+"""Fields that only decide how the work is divided into jobs."""
 
 
 def takes_part(data: Any, scale: Scale) -> bool:
@@ -26,12 +31,14 @@ def figure_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> Fig
     """A figure at one scale; None where it is not made."""
     if not takes_part(data, scale):
         return None
-    paper = {key: value for key, value in data.items() if key != "scales"}
+    paper = {"draw": name} | {key: value for key, value in data.items() if key != "scales"}
     return validated(FigureConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: figures.{name}")
 
 
 def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: str) -> list[Run]:
     """All runs of one entry: overlay the scale, then take the product of the grid's lists."""
+    if len(entry) > LONGEST_NAME:
+        raise ConfigError(f"{source}: runs.{entry[:40]}...: the name has {len(entry)} characters; {_SHORTER}")
     if not re.fullmatch(NAME, entry):
         raise ConfigError(f"{source}: runs.{entry}: a name is made of letters, digits, '_', '.', '-'")
     paper = {key: value for key, value in data.items() if key != "scales"}
@@ -47,6 +54,9 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
                 f"{where}.scales.{scale}: '{field}' has no effect, since the grid gives its values; set "
                 f"scales.{scale}.grid.{field}"
             )
+    number = math.prod(map(len, full.grid.values()))
+    if number > MOST_RUNS:
+        raise ConfigError(f"{where}.grid: its product gives {number:,} runs; at most {MOST_RUNS:,} are allowed")
     runs = []
     for values in itertools.product(*full.grid.values()):
         point = {key: value for key, value in scaled.items() if key != "grid"}
@@ -55,9 +65,12 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
         name = "-".join([entry, *(_label(f, v) for f, v in zip(_short(full.grid), values, strict=True))])
         if not re.fullmatch(NAME, name):
             raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
+        if len(name) > LONGEST_NAME:
+            raise ConfigError(f"{where}: the run name '{name[:40]}...' has {len(name)} characters; {_SHORTER}")
         at = ", ".join(f"{field}: {value}" for field, value in zip(full.grid, values, strict=True))
         config = validated(RunConfig, point, f"{where} (grid {at})" if at else where)
-        runs.append(Run(study, name, entry, scale, dict(zip(full.grid, values, strict=True)), config, reductions))
+        run = Run(study, name, entry, scale, dict(zip(full.grid, values, strict=True)), config, reductions)
+        runs += with_referee(run)
     return runs
 
 
@@ -65,8 +78,18 @@ def _check_choices(choices: list[Any], where: str) -> None:
     """Refuse a list of a grid that gives no run, or the same one twice."""
     if not choices:
         raise ConfigError(f"{where}: an empty list gives no run")
-    if twice := [value for i, value in enumerate(choices) if value in choices[:i]]:
-        raise ConfigError(f"{where}: {json.dumps(twice[0])} stands twice; remove one")
+    seen = set()
+    for value in choices:
+        if (key := frozen(value)) in seen:
+            raise ConfigError(f"{where}: {json.dumps(value, default=str)} is given twice; remove one")
+        seen.add(key)
+
+
+def frozen(value: Any) -> Any:
+    """A value that can be in a set, equal where the values are."""
+    if isinstance(value, dict):
+        return frozenset((key, frozen(part)) for key, part in value.items())
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 def _has_effect(paper: Mapping[str, Any], overlay: Mapping[str, Any], field: str, choices: list[Any]) -> bool:
@@ -79,7 +102,7 @@ def _has_effect(paper: Mapping[str, Any], overlay: Mapping[str, Any], field: str
 def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str, ...]:
     """What `scaled` changes at `keys`, with the models' defaults where the file leaves a value out.
 
-    What only says how jobs are cut changes no result and is no reduction.
+    Fields that only divide the work into jobs change no result and are no reductions.
     """
     before, after = paper.model_dump(mode="json"), scaled.model_dump(mode="json")
     pairs = [(key, _get(before, key), _get(after, key)) for key in keys if key not in JOB_KEYS]
@@ -87,24 +110,24 @@ def _reductions(paper: RunEntry, scaled: RunEntry, keys: list[str]) -> tuple[str
 
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `overlay`, section by section; a section of another `kind` is replaced whole."""
-    result = copy.deepcopy(dict(base))
+    """`base` with the values of `overlay`, section by section; a section of another `kind` is replaced as a whole."""
+    result = dict(base)
     for key, value in overlay.items():
         old = result.get(key)
         same_kind = isinstance(value, Mapping) and _kind(old) in (None, value.get("kind", _kind(old)))
-        result[key] = merge(old, value) if isinstance(old, dict) and same_kind else copy.deepcopy(value)
+        result[key] = merge(old, value) if isinstance(old, dict) and same_kind else value
     return result
 
 
 def leaves(tree: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     """Dotted names and values of everything that is not a section."""
-    found: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            found += leaves(value, f"{prefix}{key}.")
+            pairs += leaves(value, f"{prefix}{key}.")
         else:
-            found.append((prefix + key, value))
-    return found
+            pairs.append((prefix + key, value))
+    return pairs
 
 
 def _kind(section: Any) -> Any:
@@ -121,7 +144,7 @@ def _get(tree: Any, dotted: str) -> Any:
 
 
 def _without(tree: Mapping[str, Any], dotted: str) -> dict[str, Any]:
-    """`tree` without what stands at a dotted name."""
+    """`tree` without the value at a dotted name."""
     head, _, rest = dotted.partition(".")
     kept = {key: value for key, value in tree.items() if key != head}
     section = tree.get(head)

@@ -1,16 +1,16 @@
-"""One row per run of a study: where it stands in its grid and its main settings."""
+"""One row per run of a study: its values in the grid and its main settings."""
 
 from typing import Any
 
 from bnn_atlas.config.expansion import leaves
 from bnn_atlas.config.studies import Run, Study
 
-SECTIONS = ("split", "likelihood", "prior", "method", "warmstart", "stopping")
+SECTIONS = ("split", "likelihood", "prior", "method", "warmstart", "stopping", "referee")
 """Sections whose settings get a column each."""
 
 
 def run_rows(study: Study) -> list[dict[str, Any]]:
-    """Column -> value for each run of a study at its scale; settings that a run has not are left out of its row.
+    """Column -> value for each run of a study at its scale; settings that a run does not have are left out of its row.
 
     Columns are named as in the study's file (`prior.scale`, `method.step_size`); fields of the grid that are not
     among them come after the name of the run.

@@ -1,21 +1,35 @@
 """Settings of a posterior: network, likelihood, prior and temperature."""
 
 import math
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from bnn_atlas.config.base import ByKind, Model, Seed
+from bnn_atlas.config.base import ByKind, Model
+from bnn_atlas.config.fields import Count, Depth, Number, Positive, Seed, Width
+
+MOST_WEIGHTS = 10**9
+"""Bound of the weights between hidden layers: 4 GB for each copy of one network."""
 
 
 class MLPConfig(Model):
     """A fully connected network; input and output widths follow from the data and the likelihood."""
 
     kind: Literal["mlp"] = "mlp"
-    hidden: tuple[PositiveInt, ...]
+    hidden: Annotated[tuple[Width, ...], Field(max_length=1000)]
     """Widths of the hidden layers; empty for a linear model."""
-    activation: Literal["relu", "tanh", "sigmoid", "silu", "identity"] = "relu"
+    activation: Literal["relu", "tanh", "sigmoid", "silu", "gelu", "identity"] = "relu"
+    """`gelu` is x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
     bias: bool = True
+
+    @field_validator("hidden")
+    @classmethod
+    def _fits_memory(cls, hidden: tuple[int, ...]) -> tuple[int, ...]:
+        weights = sum(a * b for a, b in pairwise(hidden))
+        if weights > MOST_WEIGHTS:
+            raise ValueError(f"{weights:,} weights between hidden layers; at most {MOST_WEIGHTS:,} are allowed")
+        return hidden
 
     @property
     def label(self) -> str:
@@ -53,7 +67,7 @@ class ResNetFRNConfig(Model):
     """A residual network for small images (He et al. 2016) with filter response norm."""
 
     kind: Literal["resnet_frn"] = "resnet_frn"
-    depth: PositiveInt = 20
+    depth: Depth = 20
     """6 n + 2 for n blocks in each of the three stacks."""
     activation: Literal["silu", "relu"] = "silu"
 
@@ -72,9 +86,9 @@ class WideResNetFRNConfig(Model):
     """A wide residual network (Zagoruyko and Komodakis 2016) with filter response norm."""
 
     kind: Literal["wide_resnet_frn"] = "wide_resnet_frn"
-    depth: PositiveInt
+    depth: Depth
     """6 n + 4 for n blocks in each of the three stacks."""
-    widen: PositiveInt
+    widen: Depth
     """Factor on the widths 16, 32 and 64 of the stacks."""
     activation: Literal["relu", "silu"] = "relu"
 
@@ -100,14 +114,14 @@ class CNNLSTMConfig(Model):
     """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021)."""
 
     kind: Literal["cnn_lstm"] = "cnn_lstm"
-    embedding: PositiveInt = 128
+    embedding: Width = 128
     """Numbers per word."""
-    filters: PositiveInt = 64
-    kernel: PositiveInt = 5
+    filters: Width = 64
+    kernel: Width = 5
     """Words under a filter."""
-    pool: PositiveInt = 4
+    pool: Width = 4
     """Positions of which the largest response is kept."""
-    cells: PositiveInt = 128
+    cells: Width = 128
     """Width of the LSTM's state."""
 
     @property
@@ -128,7 +142,7 @@ class GaussianLikelihood(Model):
     """y ~ N(f(x), sigma^2) with known sigma."""
 
     kind: Literal["gaussian"] = "gaussian"
-    sigma: PositiveFloat = 1.0
+    sigma: Positive = 1.0
 
 
 class LearnedNoiseLikelihood(Model):
@@ -171,8 +185,8 @@ class NormalPrior(Model):
     """N(loc, scale^2) on every parameter."""
 
     kind: Literal["normal"] = "normal"
-    loc: float = 0.0
-    scale: PositiveFloat = 1.0
+    loc: Number = 0.0
+    scale: Positive = 1.0
 
 
 class NormalFlatBiasPrior(Model):
@@ -184,22 +198,22 @@ class NormalFlatBiasPrior(Model):
     """
 
     kind: Literal["normal_flat_bias"] = "normal_flat_bias"
-    scale: PositiveFloat = 1.0
+    scale: Positive = 1.0
 
 
 class LaplacePrior(Model):
     """Laplace(loc, scale) on every parameter."""
 
     kind: Literal["laplace"] = "laplace"
-    loc: float = 0.0
-    scale: PositiveFloat = 1.0
+    loc: Number = 0.0
+    scale: Positive = 1.0
 
 
 class GlorotPrior(Model):
     """Weights N(0, factor^2 / fan_avg), all else N(0, 1)."""
 
     kind: Literal["glorot"] = "glorot"
-    factor: PositiveFloat = 1.0
+    factor: Positive = 1.0
 
 
 class HePrior(Model):
@@ -230,17 +244,17 @@ class EpsStandardNormalPrior(Model):
     """
 
     kind: Literal["eps_standard_normal"] = "eps_standard_normal"
-    scale: PositiveFloat = 1.0
-    var_eps: PositiveFloat = 0.1
+    scale: Positive = 1.0
+    var_eps: Positive = 0.1
     seed: Seed = 0
 
 
 class _ScaledPrior(Model):
     """A prior whose width is given as its scale or as its standard deviation."""
 
-    loc: float = 0.0
-    scale: PositiveFloat = 1.0
-    standard_deviation: PositiveFloat | None = None
+    loc: Number = 0.0
+    scale: Positive = 1.0
+    standard_deviation: Positive | None = None
     """Sets the scale instead of `scale`, to compare priors of equal variance."""
 
     @model_validator(mode="after")
@@ -265,7 +279,7 @@ class StudentTPrior(_ScaledPrior):
     """Student's t on every parameter; its standard deviation is sqrt(nu / (nu - 2)) scale, for nu > 2 only."""
 
     kind: Literal["student_t"] = "student_t"
-    degrees_of_freedom: PositiveFloat
+    degrees_of_freedom: Positive
     """nu: 1 is the Cauchy distribution; the larger, the nearer to the normal."""
 
     @property
@@ -289,16 +303,16 @@ class MixturePrior(Model):
     """sum_k w_k N(loc_k, scale_k^2) on every parameter."""
 
     kind: Literal["mixture"] = "mixture"
-    weights: tuple[PositiveFloat, ...]
+    weights: tuple[Positive, ...]
     """w_k, which add up to 1."""
-    scales: tuple[PositiveFloat, ...]
-    locs: tuple[float, ...] = ()
+    scales: tuple[Positive, ...]
+    locs: tuple[Number, ...] = ()
     """Empty for components that are all centred at 0."""
-    standard_deviation: PositiveFloat | None = None
+    standard_deviation: Positive | None = None
     """Stretches the whole mixture about 0 to this standard deviation, to compare priors of equal variance."""
 
     @property
-    def all_locs(self) -> tuple[float, ...]:
+    def all_locs(self) -> tuple[Number, ...]:
         """One location per component."""
         return self.locs or (0.0,) * len(self.weights)
 
@@ -349,11 +363,15 @@ class PosteriorConfig(Model):
     model: ModelConfig
     likelihood: LikelihoodConfig
     prior: PriorConfig = StandardNormalPrior()
-    temperature: PositiveFloat = 1.0
+    temperature: Positive = 1.0
     """The target is (likelihood x prior)^(1 / temperature)."""
     float64: bool = False
-    gradient_memory_mb: PositiveInt = 4000
+    gradient_memory_mb: Count = 4000
     """Memory that a full-data gradient may take on one device, of one chain on a CPU and of all chains of a block on a
     GPU; it is accumulated over micro-batches if it needs more, which changes its rounding."""
-    data_shards: PositiveInt = 1
+    data_shards: Count = 1
     """Devices that share the rows of each chain, for single chains with large data; changes the rounding too."""
+    kernel: Literal["auto", "xla"] = "auto"
+    """What computes log-likelihoods and gradients on a CPU. `auto`: compiled code for dense networks of at most 64
+    inputs and units in single precision, where it has been built (`make setup` does with a C++ compiler), and XLA for
+    all others. `xla`: XLA always. The two round differently, and a trace records which one made it."""

@@ -1,6 +1,6 @@
-"""JSON schemas of the configuration files, for editors and validators.
+"""JSON schemas of the configuration files, for editors and validators, and the page about them for readers.
 
-`python -m bnn_atlas.config.schema` writes them into workflow/schemas.
+`python -m bnn_atlas.config.schema` writes workflow/schemas and docs/configuration.md.
 """
 
 import json
@@ -9,14 +9,15 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from bnn_atlas.config.claims import ClaimsConfig
-from bnn_atlas.config.datasets import Registry
+from bnn_atlas.config.datasets import RegistryFile
+from bnn_atlas.config.reference import page
 from bnn_atlas.config.settings import Settings
 from bnn_atlas.config.studies import StudyConfig
 from bnn_atlas.files import atomic
 
 MODELS: dict[str, type[BaseModel]] = {
     "config": Settings,
-    "datasets": Registry,
+    "datasets": RegistryFile,
     "study": StudyConfig,
     "claims": ClaimsConfig,
 }
@@ -36,3 +37,5 @@ def write_schemas(folder: Path) -> None:
 
 if __name__ == "__main__":
     write_schemas(Path("workflow/schemas"))
+    with atomic(Path("docs/configuration.md")) as page_of_keys:
+        page_of_keys.write_text(page(), encoding="utf-8")

@@ -1,15 +1,27 @@
 """Everything under config/, read and checked; config.yaml is overridden by `snakemake --config`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from bnn_atlas.config.base import ConfigError, Model, read_yaml, validated
+from pydantic import AfterValidator, BeforeValidator
+
+from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
 from bnn_atlas.config.claims import ClaimsConfig, load_claims
-from bnn_atlas.config.compatibility import check_data, check_figure, check_functions, check_references, check_sets
+from bnn_atlas.config.compatibility import check_data, check_references, check_sets
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.expansion import expand, figure_at, takes_part
+from bnn_atlas.config.figure_checks import check_figure
+from bnn_atlas.config.reading import Lines, read_yaml
+from bnn_atlas.config.sources import inherit_from_sources
 from bnn_atlas.config.studies import Run, Scale, Study, StudyConfig
+
+
+def _folder(path: str) -> str:
+    """Refuse what would put results at the root of the file system, or what Snakemake reads as a wildcard."""
+    if not path.strip() or any(character in path for character in "{}\n"):
+        raise ValueError("the path of a folder is wanted, such as results; it is not empty and has no braces")
+    return path
 
 
 class Settings(Model):
@@ -17,13 +29,18 @@ class Settings(Model):
 
     scale: Scale = "demo"
     """`demo` (bundled data, minutes), `laptop` (the papers' data, one to three hours a study) or `paper`."""
-    studies: tuple[str, ...] = ("sampling_perspective",)
-    results: str = "results"
+    studies: Annotated[
+        tuple[str, ...],
+        BeforeValidator(lambda names: (names,) if isinstance(names, str) else names, str | tuple[str, ...]),
+    ] = ("sampling_perspective",)
+    """Names of files in config/studies; a single name is a list of one."""
+    results: Annotated[str, AfterValidator(_folder)] = "results"
     """Folder for everything that is made, relative to the repository."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where training, sampling and prediction run; `gpu` asks the cluster for one per job."""
     mirror: str | None = None
-    """Folder or base URL with copies of the data; null takes the environment variable BNN_ATLAS_MIRROR."""
+    """Folders or base URLs with copies of the data, separated by colons; null takes the environment variable
+    BNN_ATLAS_MIRROR."""
     cache: str | None = None
     """Folder for downloads, shared between clones; null takes BNN_ATLAS_CACHE, else the user's cache folder."""
 
@@ -44,19 +61,18 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     """
     settings = validated(Settings, config, f"{folder / 'config.yaml'} (or --config)")
     datasets = load_registry(folder / "datasets.yaml")
-    known = sorted(path.stem for path in (folder / "studies").glob("*.yaml"))
+    available = sorted(path.stem for path in (folder / "studies").glob("*.yaml"))
     if not settings.studies:
         raise ConfigError(
-            f"{folder / 'config.yaml'}: studies = []: at least one study is needed; there are {', '.join(known)}"
+            f"{folder / 'config.yaml'}: studies = []: at least one study is needed; there are {', '.join(available)}"
         )
     for name in settings.studies:
-        if name not in known:
+        if name not in available:
             raise ConfigError(
-                f"{folder / 'config.yaml'}: studies = '{name}': no such study; there are {', '.join(known)}"
+                f"{folder / 'config.yaml'}: studies = '{name}': no such study"
+                f"{near_or_all(name, 'there are', available)}"
             )
-    studies = {
-        name: load_study(folder / "studies" / f"{name}.yaml", settings.scale, datasets) for name in settings.studies
-    }
+    studies = load_studies([folder / "studies" / f"{name}.yaml" for name in settings.studies], datasets)[settings.scale]
     claims = {
         name: load_claims(folder / "claims" / f"{name}.yaml", study)
         for name, study in studies.items()
@@ -70,16 +86,38 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
 
     Raises ConfigError that names the file, the key, the value and what is allowed.
     """
+    return load_studies([path], datasets)[scale][path.stem]
+
+
+def load_studies(paths: Sequence[Path], datasets: Mapping[str, DatasetEntry]) -> dict[Scale, dict[str, Study]]:
+    """Read several studies, whose runs and figures may name runs of each other: scale -> name -> study.
+
+    Raises ConfigError that names the file, the key, the value and what is allowed.
+    """
+    loaded = [_read_study(path, datasets) for path in paths]
+    scales = {scale: {study[scale].name: study[scale] for study in loaded} for scale in loaded[0]}
+    for scale, studies in scales.items():
+        inherit_from_sources(studies)
+        for path, study in zip(paths, studies.values(), strict=True):
+            for figure in study.figures:
+                check_figure(studies, study.name, figure, datasets, f"{_where(path, scale)}: figures.{figure}")
+    return scales
+
+
+def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale, Study]:
+    """One study at every scale; its figures are not checked."""
     data = read_yaml(path)
     source = str(path)
     if not isinstance(data, dict):
-        raise ConfigError(f"{source}: expected keys such as title and runs, found {type(data).__name__}")
-    config = validated(StudyConfig, data, source)
+        found = "the file is empty" if data is None else "the file holds no keys"
+        raise ConfigError(f"{source}: {found}; a study has keys such as title and runs")
+    config = validated(StudyConfig, data, source, Lines(path))
     runs_at: dict[Scale, dict[str, Run]] = {}
     studies: dict[Scale, Study] = {}
     for each in sorted(get_args(Scale), key=lambda name: name != "paper"):
-        where = source if each == "paper" else f"{source} at scale {each}"
+        where = _where(path, each)
         runs = runs_at[each] = {}
+        folded: dict[str, str] = {}
         for entry in config.runs:
             if not takes_part(data["runs"][entry], each):
                 continue
@@ -88,16 +126,21 @@ def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
                 if run.name in runs:
                     raise ConfigError(
-                        f"{where}: runs.{entry}: the run name '{run.name}' is made twice; rename one entry, or "
-                        "remove a value that stands twice in its grid"
+                        f"{where}: runs.{entry}: the run name '{run.name}' is given to two runs; rename one entry, "
+                        "or remove a repeated value from its grid"
+                    )
+                if (other := folded.setdefault(run.name.casefold(), run.name)) != run.name:
+                    raise ConfigError(
+                        f"{where}: runs.{entry}: the run names '{other}' and '{run.name}' differ in case only, and "
+                        "some file systems take them for one file; rename one entry"
                     )
                 runs[run.name] = run
         figures = {name: figure_at(name, data["figures"][name], each, where) for name in config.figures}
         made = {name: figure for name, figure in figures.items() if figure}
         studies[each] = Study(path.stem, config, runs, made, runs_at)
-        for run in runs.values():
-            check_references(run, studies[each], datasets, f"{where}: runs.{run.entry}.evaluate.references")
-        for figure in studies[each].figures:
-            check_figure(studies[each], figure, f"{where}: figures.{figure}")
-            check_functions(studies[each], figure, datasets, f"{where}: figures.{figure}")
-    return studies[scale]
+        check_references(studies[each], datasets, where)
+    return studies
+
+
+def _where(path: Path, scale: Scale) -> str:
+    return str(path) if scale == "paper" else f"{path} at scale {scale}"

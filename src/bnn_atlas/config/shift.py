@@ -47,8 +47,8 @@ class Shift(NamedTuple):
 
 def parse_shift(name: str) -> Shift:
     """The shift that a name means; ConfigError says what is allowed."""
-    found = NAME.fullmatch(name) if isinstance(name, str) else None
-    kind, level = (found[1], int(found[2])) if found else ("", 0)
+    match = NAME.fullmatch(name) if isinstance(name, str) else None
+    kind, level = (match[1], int(match[2])) if match else ("", 0)
     shift = Shift(kind, level)
     corrupted = kind in CORRUPTIONS or shift.published in PUBLISHED_CORRUPTIONS
     if (kind == ROTATION and level < 360) or (corrupted and 1 <= level <= SEVERITIES):

@@ -1,63 +1,37 @@
 """Settings of a study: its runs and figures, as in its file and at one scale."""
 
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Self
 
-import numpy as np
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from bnn_atlas.config.base import Model, Seed
-from bnn_atlas.config.evaluation import EvaluationConfig
+from bnn_atlas.config.base import Model
+from bnn_atlas.config.evaluation import EvaluationConfig, PublishedBy
+from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
 from bnn_atlas.config.figures import FigureConfig, FigureEntry
-from bnn_atlas.config.methods import NOT_CHAINS, MethodConfig
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
 from bnn_atlas.config.posterior import NormalPrior, PosteriorConfig, StandardNormalPrior
+from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
-from bnn_atlas.config.training import WarmStartConfig
-from bnn_atlas.data.scaling import Scaling
+from bnn_atlas.config.warmstart import WarmStartConfig
 
 Scale = Literal["demo", "laptop", "paper"]
+REPETITION = ("seed", "split.seed")
+"""Fields in which repetitions of one setting differ; the splits of a run are repetitions too."""
+
+REFEREE = "-referee"
+"""Ending of the name of a run's referee, and of its entry."""
 
 
-class SplitConfig(Model):
-    """How rows are divided into training, validation and test rows, and how inputs are scaled."""
+class StartConfig(Model):
+    """Draws of another run from which the chains start, instead of optimised networks."""
 
-    kind: Literal["random", "standard", "train_test_split", "published"] = "random"
-    """`random`: seeded permutation; `standard`: the 20 splits of Hernandez-Lobato and Gal; `train_test_split`: as
-    scikit-learn's function with `random_state = seed + split`; `published`: the publisher's test rows."""
-    test: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    """Share of test rows (`standard` has 0.1 built in, `published` has the publisher's)."""
-    validation: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of the other rows that early stopping watches; the last ones."""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Seed of the split; it is not the seed of the chains."""
-    count: PositiveInt = 1
-    """Number of splits, each a repetition of the run."""
-    limit: PositiveInt | None = None
-    """Use only so many rows, chosen by the seed."""
-    order: Literal["file", "tfds"] = "file"
-    """`published`: rows in order of the publisher's file, or of TensorFlow Datasets (`bnn_atlas.data.orders`)."""
-    first: PositiveInt | None = None
-    """`published`: only so many training rows, the first of that order."""
-    first_test: PositiveInt | None = None
-    """`published`: only so many test rows, the first of that order."""
-    scaling: Scaling | None = None
-    """Statistics of the inputs: `columns` (tables), `channels`, `published`, `unit` or `none` (images); null takes the
-    first one for the kind of data (`bnn_atlas.data.scaling`)."""
-    validation_in_likelihood: bool = True
-    """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
-
-    @model_validator(mode="after")
-    def _published_only(self) -> Self:
-        if self.kind == "published":
-            if self.limit is not None:
-                raise ValueError("limit is not for kind 'published'; use first and first_test")
-            if self.count != 1:
-                raise ValueError(f"count = {self.count}: of kind 'published' there is one split")
-            return self
-        given = [key for key in ("first", "first_test") if getattr(self, key) is not None]
-        given += ["order"] if self.order != "file" else []
-        if given:
-            raise ValueError(f"{', '.join(given)}: only for kind 'published', not '{self.kind}'")
-        return self
+    run: str
+    """A run of this study, or `study/run`; it has the same data, splits, network and likelihood."""
+    draw: Literal["last", "best"] = "last"
+    """Of each chain of that run, its last draw or the one with the highest log posterior. Chain k starts from chain k
+    modulo their number."""
 
 
 class RunConfig(PosteriorConfig):
@@ -71,12 +45,17 @@ class RunConfig(PosteriorConfig):
     """Seed of initialisation, training and chains; further splits get their own, derived from it."""
     warmstart: WarmStartConfig | None = None
     """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
+    start: StartConfig | None = None
+    """Chains start from draws of another run; only without a warm start."""
     method: MethodConfig
-    chains: PositiveInt
-    chains_per_block: PositiveInt | None = None
+    chains: Chains
+    chains_per_block: Chains | None = None
     """Chains that one job runs; null puts all into one job."""
     stopping: StoppingConfig | None = None
     """When a block of chains may end before its last draw; null takes all draws."""
+    referee: RefereeMethod | None = None
+    """Makes a further run, `<run>-referee`, of this method with a Metropolis test: this run's chains, continued from
+    their last draws on the same posterior. The tables then say how far from the posterior this run was."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -85,12 +64,32 @@ class RunConfig(PosteriorConfig):
                 f"chains ({self.chains}) must be a multiple of chains_per_block ({self.block_size}); "
                 f"for example chains_per_block: {_largest_divisor(self.chains, self.block_size)}"
             )
+        if self.warmstart and self.start:
+            raise ValueError("start and warmstart both say where chains start: set warmstart: null or leave start out")
         if self.warmstart and self.warmstart.patience is not None and self.split.validation == 0:
             raise ValueError("warmstart.patience needs validation rows: set split.validation above 0 or patience: null")
         if self.warmstart and self.warmstart.permuted is not None and not getattr(self.model, "hidden", ()):
             raise ValueError(
                 f"warmstart.permuted ({self.warmstart.permuted}) needs hidden units to permute: it is for model.kind "
                 f"'mlp' with at least one hidden layer, not '{self.model.label}'; leave it out or set it to null"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_spread(self) -> Self:
+        if self.referee and self.method.kind_of_draws is KindOfDraws.POINT:
+            raise ValueError(
+                "referee measures shifts in standard deviations of a chain's draws, and a chain of method.kind "
+                f"'{self.method.kind}' is one point: leave referee out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _not_too_many_jobs(self) -> Self:
+        if (jobs := self.split.count * self.blocks) > MOST_JOBS:
+            raise ValueError(
+                f"split.count ({self.split.count:,}) times the blocks of chains ({self.blocks:,}) gives {jobs:,} jobs; "
+                f"at most {MOST_JOBS:,} are allowed: raise chains_per_block"
             )
         return self
 
@@ -109,12 +108,16 @@ class RunConfig(PosteriorConfig):
 
     def seed_of(self, split: int) -> int:
         """Seed of initialisation, training and chains on one split, so that splits are independent repetitions."""
-        return self.seed if split == 0 else int(np.random.SeedSequence([self.seed, split]).generate_state(1)[0] >> 1)
+        if split == 0:
+            return self.seed
+        import numpy as np  # a tenth of a second, and most plans need no further split
+
+        return int(np.random.SeedSequence([self.seed, split]).generate_state(1)[0] >> 1)
 
     def no_e_values(self) -> str | None:
-        """Why E-values of draws against the warm start would say nothing of this run; None where they do."""
-        if isinstance(self.method, NOT_CHAINS):
-            return f"E-values are for Markov chains, which method.kind '{self.method.kind}' has not: choose another"
+        """Why E-values of draws against the warm start would say nothing about this run; None if they would."""
+        if not self.method.kind_of_draws.are_chain:
+            return f"E-values are for Markov chains, and method.kind '{self.method.kind}' runs none: choose another"
         if self.warmstart is None:
             return "E-values compare chains with their warm starts: give the section warmstart"
         if self.split.validation == 0 or self.split.validation_in_likelihood:
@@ -131,7 +134,7 @@ class RunConfig(PosteriorConfig):
 
     @property
     def e_value_level(self) -> float:
-        """Level of the stopping rule; the default one where the run has none and its E-values are only looked at."""
+        """Level of the stopping rule; the default if the run has none and its E-values are only shown."""
         return (self.stopping or StoppingConfig()).alpha
 
     @property
@@ -166,7 +169,7 @@ class RunConfig(PosteriorConfig):
 
 
 class RunEntry(RunConfig):
-    """A run as it stands in a study's file, with its grid and what the smaller scales change."""
+    """A run as written in a study's file, with its grid and what the smaller scales change."""
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Dotted field -> values; the product of all lists gives named runs."""
@@ -181,7 +184,9 @@ class StudyConfig(Model):
     paper: str
     """Citation."""
     differences: tuple[str, ...] = ()
-    """What is done otherwise than in the paper at every scale, a sentence each, for readers of results."""
+    """What is done differently from the paper at every scale, a sentence each, for readers of results."""
+    published: tuple[PublishedBy, ...] = ()
+    """First authors of the papers whose published variants of metrics are measured too, for all runs of the study."""
     runs: dict[str, RunEntry]
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
 
@@ -200,6 +205,11 @@ class Run(NamedTuple):
     reductions: tuple[str, ...]
     """What this scale changes against the paper's setting, as `field: paper value -> value here`."""
 
+    @property
+    def referee(self) -> str | None:
+        """Name of the run that goes on from this one's last draws with a Metropolis test; None without one."""
+        return self.name + REFEREE if self.config.referee else None
+
 
 class Study(NamedTuple):
     """A study at one scale: all its runs by name, and its figures."""
@@ -213,13 +223,43 @@ class Study(NamedTuple):
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
         """Runs with these names, or from the entries with these names, in order of the names, each once."""
-        found = [run for name in names for run in self.runs.values() if name in (run.name, run.entry)]
-        return list({run.name: run for run in found}.values())
+        found = by_name(self.runs)
+        return list({run.name: run for name in names for run in found.get(name, ())}.values())
 
-    def labels_of(self, figure: FigureConfig) -> dict[str, str]:
-        """Name of each run of a figure -> its text in the legend: its label, that of its entry, or its name."""
-        labels = figure.labels
-        return {run.name: labels.get(run.name, labels.get(run.entry, run.name)) for run in self.runs_of(figure.runs)}
+
+def by_name(runs: Mapping[str, Run]) -> dict[str, list[Run]]:
+    """Name of each run and of each entry -> the runs that it stands for, in order."""
+    found: dict[str, list[Run]] = {}
+    for run in runs.values():
+        for name in dict.fromkeys((run.name, run.entry)):
+            found.setdefault(name, []).append(run)
+    return found
+
+
+def shown_runs(studies: Mapping[str, Study], study: str, names: Iterable[str]) -> dict[str, Run]:
+    """Runs that a figure of `study` names, in order, each once, under the names that they have in the figure.
+
+    That is the run's name, or `study/run` for a run of another study. Names that no run has are passed over.
+    """
+    runs: dict[str, Run] = {}
+    found: dict[str, dict[str, list[Run]]] = {}
+    for name in names:
+        other, slash, rest = name.rpartition("/")
+        source = other if slash else study
+        if source in studies and source not in found:
+            found[source] = by_name(studies[source].runs)
+        for run in found.get(source, {}).get(rest, ()):
+            runs[run.name if run.study == study else f"{run.study}/{run.name}"] = run
+    return runs
+
+
+def legend_texts(figure: FigureConfig, runs: Mapping[str, Run]) -> dict[str, str]:
+    """Name of each run in a figure -> its text in the legend: its label, that of its entry, or its name."""
+    texts = {}
+    for name, run in runs.items():
+        folder = name.removesuffix(run.name)
+        texts[name] = figure.labels.get(name, figure.labels.get(folder + run.entry, name))
+    return texts
 
 
 def _largest_divisor(number: int, limit: int) -> int:

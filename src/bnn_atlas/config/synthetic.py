@@ -1,19 +1,20 @@
-"""Settings of data sets of one input that are made up, by a seed and without any file."""
+"""Settings of synthetic data sets with one input, drawn with a seed."""
 
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from bnn_atlas.config.base import Model, Seed
+from bnn_atlas.config.base import Model
+from bnn_atlas.config.fields import NonNegative, Number, Positive, Seed, Width
 
-Interval = tuple[float, float]
+Interval = tuple[Number, Number]
 
 
 class _Generator(Model):
     """What all kinds have."""
 
-    noise: NonNegativeFloat
+    noise: NonNegative
     """Standard deviation of the normal noise on y."""
     seed: Seed = 0
 
@@ -22,9 +23,9 @@ class LineGenerator(_Generator):
     """y = slope x + N(0, noise^2) on an even grid from `low` to `high`."""
 
     kind: Literal["line"]
-    low: float = -3.0
-    high: float = 3.0
-    slope: float = 1.0
+    low: Number = -3.0
+    high: Number = 3.0
+    slope: Number = 1.0
 
     @model_validator(mode="after")
     def _forwards(self) -> Self:
@@ -37,9 +38,9 @@ class WaveGenerator(_Generator):
 
     kind: Literal["wave"]
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """Where x lies, from left to right; each interval has as many rows as the others, give or take one."""
-    slope: float = 0.5
-    frequency: PositiveFloat = 3.0
+    """Where x lies, from left to right; all intervals have the same number of rows, give or take one."""
+    slope: Number = 0.5
+    frequency: Positive = 3.0
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -57,11 +58,11 @@ class ClustersGenerator(_Generator):
 
     kind: Literal["clusters"]
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """As for `wave`."""
+    """As for `wave`: where x lies, from left to right."""
     test: Interval
-    hidden: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (100, 100, 100)
-    prior_sd: PositiveFloat = 0.1
-    unit: PositiveFloat = 1.0
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
+    prior_sd: Positive = 0.1
+    unit: Positive = 1.0
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

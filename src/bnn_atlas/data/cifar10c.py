@@ -74,7 +74,7 @@ def _members(path: str | Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInf
 def _array(
     path: str | Path, tar: tarfile.TarFile, members: dict[str, tarfile.TarInfo], name: str
 ) -> tuple[IO[bytes], tuple[int, ...], np.dtype]:
-    """A member opened behind its .npy header, with the shape and type that the header tells."""
+    """A member opened after its .npy header, with the shape and type that the header gives."""
     if name not in members:
         raise DataError(
             f"{path}: there is no member {FOLDER}/{name}.npy; the tar holds {', '.join(sorted(members)) or 'none'}"

@@ -34,13 +34,13 @@ PIXELATE_PERCENT = (95, 90, 85, 75, 65)
 SIDE = 32
 """Pixels of the images that the severities were chosen for."""
 KERNEL = 1 << 16
-"""The weights of a blur are integers that add up to this."""
+"""The weights of a blur are integers that sum to this."""
 
 
 def gaussian_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
     """Pixel x becomes x + 255 sd z with z ~ N(0, 1) for each pixel and channel, cut to [0, 255].
 
-    Image i of the set has a Philox stream of its own, key `seed` and counter i 2^128, where images[0] is image
+    Image i of the set has its own Philox stream, key `seed` and counter i 2^128, where images[0] is image
     `first`: its noise depends on nothing but seed and i, and is the same z at every severity.
     """
     noise = np.empty(images.shape)
@@ -95,7 +95,7 @@ def coarse_side(side: int, severity: int) -> int:
 
 
 def blur_sd(side: int, severity: int) -> float:
-    """Standard deviation of a blur in pixels, for an image whose shorter side has so many pixels."""
+    """Standard deviation of a blur in pixels, for an image whose shorter side has `side` pixels."""
     least, sd, share = BLUR_SD[0], BLUR_SD[severity - 1], side / SIDE
     return sd * share if share >= 1 else least + (sd - least) * max(0.5, share)
 

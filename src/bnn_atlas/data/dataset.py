@@ -1,14 +1,13 @@
 """A prepared data set: one array of rows with names."""
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.data.errors import ZIP_DAMAGE, DataError
-from bnn_atlas.files import atomic
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.files import load_arrays, save_arrays
 
 ROWS = {"table": ("<f8", 1), "image": ("|u1", 3), "tokens": ("<i4", 1)}
 """Kind -> type of `x` and number of axes of a row."""
@@ -33,7 +32,7 @@ class Dataset(NamedTuple):
     """`table`, `image` or `tokens`."""
     published_train: int | None = None
     """Rows [0, published_train) are the publisher's training rows, the others the publisher's test rows, each in the
-    publisher's order; None where there is no published division."""
+    publisher's order; None where there is no published split."""
     vocabulary: int = 0
     """Sequences: number of token ids, 0 to vocabulary - 1."""
     published_scaling: tuple[tuple[float, ...], tuple[float, ...]] | None = None
@@ -91,7 +90,7 @@ def check_labels(labels: np.ndarray, classes: int, place: str) -> None:
 def save(path: str | Path, dataset: Dataset) -> None:
     """Write a data set as .npz; equal data sets give equal bytes.
 
-    Raises DataError, and writes nothing, if the rows, labels or tokens are not what the data set says of them.
+    Raises DataError, and writes nothing, if the rows, labels or tokens do not match what the data set says about them.
     """
     check(dataset, str(path))
     arrays: dict[str, Any] = {
@@ -108,21 +107,13 @@ def save(path: str | Path, dataset: Dataset) -> None:
         arrays["published_train"] = np.int64(dataset.published_train)
     if dataset.published_scaling is not None:
         arrays["published_scaling"] = np.array(dataset.published_scaling, dtype=np.float64)
-    with atomic(path) as temporary, temporary.open("wb") as handle:
-        np.savez(handle, **arrays)
+    save_arrays(path, arrays)
 
 
 def load(path: str | Path) -> Dataset:
     """The inverse of `save`; DataError names a file that is not a prepared data set."""
-    with Path(path).open("rb") as handle:
-        try:
-            with np.load(handle, allow_pickle=False) as arrays:
-                return _dataset(arrays)
-        except ZIP_DAMAGE as error:
-            raise DataError(f"{path}: not a prepared data set ({error}); delete it and prepare it again") from error
-
-
-def _dataset(arrays: Mapping[str, np.ndarray]) -> Dataset:
+    required = ("x", "y", "feature_names", "target_name", "task", "classes", "kind", "vocabulary")
+    arrays = load_arrays(path, required, DataError, "a prepared data set", ("published_train", "published_scaling"))
     return Dataset(
         x=arrays["x"],
         y=arrays["y"],

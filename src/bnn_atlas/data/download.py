@@ -1,7 +1,9 @@
 """Downloading registered files: cache, mirror, publisher; verified, retried, written in one step."""
 
 import logging
+import lzma
 import os
+import re
 import shutil
 import time
 import zipfile
@@ -13,6 +15,7 @@ import pooch
 import requests
 
 from bnn_atlas.config.datasets import DatasetEntry, FileEntry
+from bnn_atlas.data.archives import refuse_odd
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.progress import progress_display
@@ -54,10 +57,13 @@ def download(
 ) -> Path:
     """Put a verified copy of `file` at `destination` and return that path.
 
-    Tried in this order: `destination` itself, the cache, the mirror, the registered URLs. Whatever is used is
+    Tried in this order: `destination` itself, the cache, the mirrors, the registered URLs. Whatever is used is
     verified first and then renamed into place, so that no reader and no second download sees half a file.
 
-    mirror: folder or base URL that holds files under their registered mirror paths; default: BNN_ATLAS_MIRROR.
+    A file of this machine (`path`) is copied from there, and not kept in the cache.
+
+    mirror: folders or base URLs that hold files under their registered mirror paths, separated by `os.pathsep` (a
+        colon) and tried in this order; default: BNN_ATLAS_MIRROR.
     cache: folder shared between clones; default: BNN_ATLAS_CACHE, else the user's cache folder.
     attempts, wait: a transient failure (lost connection, time-out, cut transfer, HTTP 408, 425, 429, 500, 502, 503,
         504) is tried again up to `attempts` times in all, after wait, 2 wait, 4 wait, ... seconds.
@@ -67,9 +73,11 @@ def download(
     place, what happened there, and what to do.
     """
     target = Path(destination)
-    cached = cache_path(file, cache)
     if _is_verified(target, file):
         return target
+    if file.path is not None:
+        return _copied(file, Path(file.path).expanduser(), target)
+    cached = cache_path(file, cache)
     if _is_verified(cached, file):
         logger.info("%s: from the cache (%s)", file.name, cached)
         with atomic(target) as temporary:
@@ -105,6 +113,19 @@ def cache_path(file: FileEntry, cache: str | Path | None = None) -> Path:
     return Path(folder).expanduser() / f"{file.checksum[:16]}-{file.name}"
 
 
+def _copied(file: FileEntry, source: Path, target: Path) -> Path:
+    """Put a file of this machine at `target`, if it still is what the checksum says."""
+    if not source.is_file():
+        raise DownloadError(f"{source}: no such file; put it there, or correct `path` in config/datasets.yaml")
+    with atomic(target) as temporary:
+        shutil.copyfile(source, temporary)
+        try:
+            verify(temporary, file)
+        except ChecksumError:
+            raise ChecksumError(f"{source} has changed since this run was planned; start Snakemake again") from None
+    return target
+
+
 def _is_verified(path: Path, file: FileEntry) -> bool:
     if not path.is_file():
         return False
@@ -127,10 +148,14 @@ def _keep(source: Path, cached: Path) -> None:
         )
 
 
+def mirrors(text: str) -> list[str]:
+    """Folders and base URLs in a list separated by `os.pathsep`; the colons of a URL belong to it."""
+    return re.findall(rf"https?://[^/:]*(?::\d+)?[^{os.pathsep}]*|[^{os.pathsep}]+", text)
+
+
 def _places(file: FileEntry, mirror: str | None) -> Iterator[tuple[str, str | None]]:
     """Every place in order: path or URL, and the member if it is a zip."""
-    base = mirror or os.environ.get(MIRROR)
-    if base:
+    for base in mirrors(mirror or os.environ.get(MIRROR) or ""):
         remote = base.startswith(("http://", "https://"))
         folder = Path(base).expanduser()
         if not remote and not folder.is_dir():
@@ -187,21 +212,25 @@ def _transfer(url: str, out: Path, name: str, attempts: int, wait: float, timeou
 def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
     """Write one member of a zip to `out`; no name inside the zip ever becomes a path on disk.
 
-    A member that has moved to another folder of the zip is found by its own name if that is unique.
+    A member that has moved to another folder of the zip is found by its own name if that is unique. Raises DataError
+    for one that is encrypted, packed in an unknown way, or a zip bomb.
     """
     wanted = PurePosixPath(member)
     try:
         with zipfile.ZipFile(archive) as zipped:
-            names = [info.filename for info in zipped.infolist() if not info.is_dir()]
-            found = [n for n in names if n == member] or [n for n in names if PurePosixPath(n).name == wanted.name]
+            members = [info for info in zipped.infolist() if not info.is_dir()]
+            found = [one for one in members if one.filename == member]
+            found = found or [one for one in members if PurePosixPath(one.filename).name == wanted.name]
             if len(found) != 1:
+                names = ", ".join(one.filename for one in members)
                 raise DownloadError(
                     f"{name}: the zip at {url} has {len(found)} members that match '{member}'; it holds "
-                    f"{', '.join(names)}. Correct `member` in config/datasets.yaml or use a mirror ({MIRROR})"
+                    f"{names}. Correct `member` in config/datasets.yaml or use a mirror ({MIRROR})"
                 )
+            refuse_odd(found[0], f"{name}: the zip at {url}")
             with zipped.open(found[0]) as source, out.open("wb") as handle:
                 shutil.copyfileobj(source, handle)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise ChecksumError(
             f"{name}: what {url} sent is not an intact zip ({archive.stat().st_size} bytes, {error}): it is truncated, "
             f"altered, or an error page. Open the URL in a browser, try again later, or use a mirror ({MIRROR})"

@@ -1,4 +1,4 @@
-"""Rows of the sets that a run's predictions are made for."""
+"""Rows of the sets for which a run predicts."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -6,14 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bnn_atlas.config.shift import parse_shift
-from bnn_atlas.data.cifar10c import read_cifar10c
 from bnn_atlas.data.dataset import load
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import SplitData
 
 SEED = 0
-"""Of corruptions that are random; runs with the same test rows in the same order see the same images."""
+"""Seed of random corruptions; runs with the same test rows in the same order see the same images."""
 
 
 class Rows(NamedTuple):
@@ -24,9 +22,11 @@ class Rows(NamedTuple):
 
 
 def shifted_rows(split: SplitData, shift: str) -> Rows:
-    """The test images of a split after a shift, scaled as the split is; DataError for rows that are no images."""
+    """The test images of a split after a shift, scaled like the split; DataError for rows that are not images."""
     if split.kind != "image":
         raise DataError(f"shift '{shift}': rows of the kind '{split.kind}' cannot be shifted, only images")
+    from bnn_atlas.data.shift import apply_shift  # scipy.ndimage takes long to import
+
     images = apply_shift(parse_shift(shift), split.dataset.x[split.split.test], SEED)
     return Rows(split.scaled(images), split.y_test)
 
@@ -34,15 +34,17 @@ def shifted_rows(split: SplitData, shift: str) -> Rows:
 def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
     """The test rows of CIFAR-10 in the published CIFAR-10-C, scaled as the split is.
 
-    Raises DataError for a tar that is not it, and for labels that are not those of the test rows.
+    Raises DataError for another tar, and for labels that are not those of the test rows.
     """
+    from bnn_atlas.data.cifar10c import read_cifar10c  # the readers take long to import
+
     parsed, first = parse_shift(shift), split.dataset.published_train
     if parsed.published is None or first is None:
         raise DataError(f"shift '{shift}': CIFAR-10-C has no such images of this data set")
-    found, places = read_cifar10c(tar, parsed.published, parsed.level), split.split.test - first
-    if not np.array_equal(found.labels[places], split.y_test):
+    published, places = read_cifar10c(tar, parsed.published, parsed.level), split.split.test - first
+    if not np.array_equal(published.labels[places], split.y_test):
         raise DataError(f"{tar}: its labels are not those of the test rows; both must be in CIFAR-10's own order")
-    return Rows(split.scaled(found.images[places]), split.y_test)
+    return Rows(split.scaled(published.images[places]), split.y_test)
 
 
 def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
 from bnn_atlas.config.datasets import DatasetEntry
-from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.files import atomic
+from bnn_atlas.files import load_arrays, save_arrays
 
 TOLERANCE = 1e-4
 """By how much a row's sum may differ from 1."""
@@ -30,9 +28,11 @@ class Predictions(NamedTuple):
 def prepare_predictions(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]) -> Predictions:
     """Read published predictions and put them into the order of the data set's file.
 
-    Raises DataError that names the file and line of a row that is no distribution over the classes, and for another
+    Raises DataError that names the file and line of a row that is not a distribution over the classes, and for another
     number of rows than registered.
     """
+    from bnn_atlas.data.checksum import verify  # takes long to import
+
     if entry.kind != "predictions" or entry.of is None:
         raise DataError(f"{name}: registered as data of the kind '{entry.kind}', not as predictions")
     if len(raw_paths) != len(entry.files):
@@ -50,7 +50,7 @@ def prepare_predictions(name: str, entry: DatasetEntry, raw_paths: Sequence[str 
 
 
 def read_probabilities(path: str | Path, classes: int) -> np.ndarray:
-    """[n, classes] float32, one row per line, separated by blanks; DataError names a line that is no distribution."""
+    """[n, classes] float32, one row per line, separated by blanks; DataError names a line that is none."""
     rows = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
         try:
@@ -71,19 +71,11 @@ def read_probabilities(path: str | Path, classes: int) -> np.ndarray:
 
 def save_predictions(path: str | Path, predictions: Predictions) -> None:
     """Write predictions as .npz; equal ones give equal bytes."""
-    with atomic(path) as temporary, temporary.open("wb") as handle:
-        np.savez(
-            handle,
-            probabilities=predictions.probabilities,
-            of=np.array(predictions.of),
-            classes=np.array(predictions.classes, dtype=np.str_),
-        )
+    classes = np.array(predictions.classes, dtype=np.str_)
+    save_arrays(path, {"probabilities": predictions.probabilities, "of": predictions.of, "classes": classes})
 
 
 def load_predictions(path: str | Path) -> Predictions:
     """The inverse of `save_predictions`; DataError names a file that holds none."""
-    try:
-        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
-            return Predictions(arrays["probabilities"], str(arrays["of"]), tuple(map(str, arrays["classes"])))
-    except (KeyError, ValueError, BadZipFile, EOFError) as error:
-        raise DataError(f"{path}: no prepared predictions ({error}); delete it and prepare it again") from error
+    arrays = load_arrays(path, Predictions._fields, DataError, "prepared predictions")
+    return Predictions(arrays["probabilities"], str(arrays["of"]), tuple(map(str, arrays["classes"])))

@@ -35,7 +35,7 @@ def prepare(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path] = ()
     registered `rows` x `inputs`, and for labels or tokens that are not registered.
     """
     if entry.of is not None:
-        raise DataError(f"{name}: published {entry.kind} for '{entry.of}', no data set")
+        raise DataError(f"{name}: published {entry.kind} for '{entry.of}', not a data set")
     if len(raw_paths) != len(entry.files):
         expected = ", ".join(file.name for file in entry.files)
         raise DataError(f"{name}: needs {len(entry.files)} raw files ({expected or 'none'}), got {len(raw_paths)}")

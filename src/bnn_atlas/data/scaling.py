@@ -1,19 +1,11 @@
 """How inputs are scaled, and with which statistics."""
 
-from typing import Literal
-
 import numpy as np
 
+from bnn_atlas.config.splits import SCALINGS, Scaling
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.errors import DataError
 
-Scaling = Literal["columns", "channels", "published", "unit", "none"]
-SCALINGS: dict[str, tuple[Scaling, ...]] = {
-    "table": ("columns", "none"),
-    "image": ("channels", "published", "unit", "none"),
-    "tokens": ("none",),
-}
-"""Kind of data -> scalings that fit it; the first one is taken where none is chosen."""
 BLOCK = 2**22
 """Pixels that are counted at once."""
 
@@ -21,8 +13,9 @@ BLOCK = 2**22
 def input_statistics(dataset: Dataset, rows: np.ndarray, scaling: Scaling | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and scale, in raw units, that broadcast over the trailing axes: (x - mean) / scale.
 
-    `columns`: mean and population standard deviation of each column of `rows` [d]; `channels`: of all pixels of each
-    channel [C]; `published`: the registered constants, 255 mean and 255 scale [C]; `unit`: 0 and 255; `none`: 0 and 1.
+    `columns` and `all_rows`: mean and population standard deviation of each column of `rows` [d]; `channels`: of all
+    pixels of each channel [C]; `published`: the registered constants, 255 mean and 255 scale [C]; `unit`: 0 and 255;
+    `none`: 0 and 1.
     What is constant gets scale 1, so that it becomes 0.
     """
     allowed = SCALINGS[dataset.kind]
@@ -31,7 +24,7 @@ def input_statistics(dataset: Dataset, rows: np.ndarray, scaling: Scaling | None
         raise DataError(
             f"split.scaling = '{chosen}': not for data of the kind '{dataset.kind}'; allowed are {', '.join(allowed)}"
         )
-    if chosen == "columns":
+    if chosen in ("columns", "all_rows"):
         return _moments(dataset.x[rows])
     if chosen == "channels":
         return _channel_moments(dataset.x, rows)

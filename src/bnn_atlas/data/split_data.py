@@ -21,7 +21,7 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SplitData:
-    """One split of a data set, scaled with statistics of rows that are not test rows.
+    """One split of a data set, scaled with statistics of rows that are not test rows, unless it has `all_rows`.
 
     Inputs are (x - x_mean) / x_scale: tables [rows, d] float64, images [rows, height, width, channels] float32,
     sequences [rows, length] int32 as they are. Regression targets are [rows] float64, (y - y_mean) / y_scale; class

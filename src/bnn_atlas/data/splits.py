@@ -1,23 +1,33 @@
-"""Partitions of a data set's rows, and the scaled arrays that a method works on."""
+"""Splits of a data set, made, written and read."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.splits import MILE_SHARE, Scaling, SplitConfig, published_rows
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
-from bnn_atlas.data.errors import ZIP_DAMAGE, DataError
-from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.data.published import published_rows
-from bnn_atlas.data.scaling import Scaling, input_statistics, target_statistics
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.orders import mile_order, tfds_order
+from bnn_atlas.data.scaling import input_statistics, target_statistics
 from bnn_atlas.data.split_data import Split, SplitData
-from bnn_atlas.files import atomic
+from bnn_atlas.files import load_arrays, save_arrays
 
-if TYPE_CHECKING:
-    from bnn_atlas.config.studies import SplitConfig
+ARRAYS = (
+    "train",
+    "validation",
+    "test",
+    "validation_in_likelihood",
+    "x_mean",
+    "x_scale",
+    "y_mean",
+    "y_scale",
+    "dataset",
+)
+"""Names in a split's file."""
 
 
-def make_split(n: int, config: "SplitConfig", index: int, published_train: int | None = None) -> Split:
+def make_split(n: int, config: SplitConfig, index: int, published_train: int | None = None) -> Split:
     """Split number `index` (from 0) of `n` rows.
 
     With `limit`, only that many rows take part, chosen by the seed alone, so that all splits share them. Of these,
@@ -26,10 +36,14 @@ def make_split(n: int, config: "SplitConfig", index: int, published_train: int |
       permutes the rows once per split, the first round(0.9 * rows) are not test rows;
     - `train_test_split`: scikit-learn's function with test_size = test and random_state = seed + index;
     - `published`: the publisher's test rows are the test rows; `published_train` says where they begin. Each part is in
-      the order `order`, and `first` and `first_test` take its beginning.
-    Validation rows are the last round(validation * others) of the other rows, in the order in which the rule gives
-    them, which is random except for `published`. Classes are not balanced between the parts, as in the published
-    splits.
+      the order `order`, and `first` and `first_test` take its beginning;
+    - `mile`: all rows in the order of `orders.mile_order` for the seed rng + index, of which the first `limit` are kept
+      and cut at int(0.7 rows) and int((0.7 + 0.1) rows). Of a data set with published test rows the others alone are
+      put in this order, the first int(0.7 n) of them are training rows and the rest are validation rows.
+    Except for `mile`, validation rows are the last round(validation * others) of the other rows, in the order in which
+    the rule gives them, which is random except for `published`; with `validation_seed` they are those of scikit-learn's
+    train_test_split(validation, random_state=validation_seed) of the other rows. Classes are not balanced between the
+    parts, as in the published splits.
 
     Raises DataError if a part that should have rows gets none.
     """
@@ -39,6 +53,8 @@ def make_split(n: int, config: "SplitConfig", index: int, published_train: int |
         raise DataError(f"split {index} ({config.kind}) of {n} rows: at least 2 rows are needed")
     if config.kind == "published":
         return _parted(config, index, np.arange(n), *_published(n, config, published_train))
+    if config.kind == "mile":
+        return _checked(_mile(n, config, index, published_train), config, index, n)
     rows = np.arange(n)
     if config.limit is not None and config.limit < n:
         chooser = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(0,)))
@@ -50,7 +66,7 @@ def make_split(n: int, config: "SplitConfig", index: int, published_train: int |
     return _parted(config, index, rows, others, test)
 
 
-def split_file(dataset_path: str | Path, destination: str | Path, config: "SplitConfig", index: int) -> None:
+def split_file(dataset_path: str | Path, destination: str | Path, config: SplitConfig, index: int) -> None:
     """Write split number `index` of a prepared data set, with its scaling."""
     dataset = load(dataset_path)
     split = make_split(len(dataset.x), config, index, dataset.published_train)
@@ -67,25 +83,29 @@ def save_split(
     """Write row numbers and scaling statistics of a split as .npz.
 
     Statistics come from the rows that the posterior conditions on: training and validation rows, or training rows
-    only (`bnn_atlas.data.scaling`). Targets are scaled with their mean and population standard deviation; class
-    numbers get mean 0 and scale 1.
+    only (`bnn_atlas.data.scaling`); with the scaling `all_rows` from the rows of all three parts. Targets are scaled
+    with their mean and population standard deviation; class numbers get mean 0 and scale 1.
     """
-    rows = np.concatenate([split.train, split.validation]) if validation_in_likelihood else split.train
+    if scaling == "all_rows":
+        rows = np.concatenate(split)
+    else:
+        rows = np.concatenate([split.train, split.validation]) if validation_in_likelihood else split.train
     x_mean, x_scale = input_statistics(dataset, rows, scaling)
     y_mean, y_scale = target_statistics(dataset, rows)
-    with atomic(path) as temporary, temporary.open("wb") as handle:
-        np.savez(
-            handle,
-            train=split.train,
-            validation=split.validation,
-            test=split.test,
-            validation_in_likelihood=np.array(validation_in_likelihood),
-            x_mean=x_mean,
-            x_scale=x_scale,
-            y_mean=np.float64(y_mean),
-            y_scale=np.float64(y_scale),
-            dataset=np.array(fingerprint(dataset)),
-        )
+    save_arrays(
+        path,
+        {
+            "train": split.train,
+            "validation": split.validation,
+            "test": split.test,
+            "validation_in_likelihood": validation_in_likelihood,
+            "x_mean": x_mean,
+            "x_scale": x_scale,
+            "y_mean": np.float64(y_mean),
+            "y_scale": np.float64(y_scale),
+            "dataset": np.array(fingerprint(dataset)),
+        },
+    )
 
 
 def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
@@ -93,7 +113,7 @@ def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
 
     Raises DataError if the split was made for other data or is not a split.
     """
-    dataset, stored = load(dataset_path), _stored(split_path)
+    dataset, stored = load(dataset_path), load_arrays(split_path, ARRAYS, DataError, "a split")
     if str(stored["dataset"]) != fingerprint(dataset):
         raise DataError(f"{split_path} was made for other data than {dataset_path}; delete it and make it again")
     return SplitData(
@@ -107,47 +127,60 @@ def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
     )
 
 
-def _stored(path: str | Path) -> dict[str, np.ndarray]:
-    """Arrays of a split's file."""
-    keys = {
-        "train", "validation", "test", "validation_in_likelihood", "x_mean", "x_scale", "y_mean", "y_scale", "dataset",
-    }  # fmt: skip
-    try:
-        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
-            stored = {name: arrays[name] for name in arrays.files}
-    except ZIP_DAMAGE as error:
-        raise DataError(f"{path}: not a split ({error}); delete it and make it again") from error
-    if missing := sorted(keys - set(stored)):
-        raise DataError(f"{path}: not a split (no {', '.join(missing)}); delete it and make it again")
-    return stored
-
-
-def _parted(config: "SplitConfig", index: int, rows: np.ndarray, others: np.ndarray, test: np.ndarray) -> Split:
-    """Take the validation rows off the end of `others`, which like `test` are positions in `rows`."""
+def _parted(config: SplitConfig, index: int, rows: np.ndarray, others: np.ndarray, test: np.ndarray) -> Split:
+    """Take the validation rows from `others`, which like `test` are positions in `rows`."""
     held_out = round(config.validation * len(others))
     keep = len(others) - held_out
-    split = Split(rows[others[:keep]], rows[others[keep:]], rows[test])
+    train, validation = others[:keep], others[keep:]
+    if config.validation_seed is not None and held_out:
+        from sklearn.model_selection import train_test_split
+
+        train, validation = train_test_split(others, test_size=config.validation, random_state=config.validation_seed)
+    return _checked(Split(rows[train], rows[validation], rows[test]), config, index, len(rows))
+
+
+def _checked(split: Split, config: SplitConfig, index: int, n: int) -> Split:
+    """The split in int64; DataError if a part that should have rows has none."""
     for part, share in (("train", 1.0), ("validation", config.validation), ("test", 1.0)):
         if share > 0 and not len(getattr(split, part)):
             raise DataError(
-                f"split {index} ({config.kind}) of {len(rows)} rows leaves no {part} rows; use more rows or change the "
-                f"shares (test {config.test}, validation {config.validation})"
+                f"split {index} ({config.kind}) of {n} rows leaves no {part} rows; use more rows or change "
+                f"the shares (test {config.test}, validation {config.validation})"
             )
     return Split(*(part.astype(np.int64) for part in split))
 
 
-def _published(n: int, config: "SplitConfig", published_train: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _mile(n: int, config: SplitConfig, index: int, published_train: int | None) -> Split:
+    """The published rows of MILE."""
+    rng = (config.rng or 0) + index
+    if published_train is None or published_train == n:
+        if config.first_test is not None:
+            raise DataError("split.first_test: these data have no published test rows")
+        order = mile_order(n, rng, config.loader)[: config.limit]
+        return Split(*np.split(order, [int(len(order) * 0.7), int(len(order) * MILE_SHARE)]))
+    if config.limit is not None:
+        raise DataError("split.limit: not for kind 'mile' of data with published test rows")
+    order = mile_order(published_train, rng, config.loader)
+    cut = int(n * 0.7)
+    test = np.arange(published_train, n)[: config.first_test]
+    return Split(order[:cut], order[cut:], test)
+
+
+def _published(n: int, config: SplitConfig, published_train: int | None) -> tuple[np.ndarray, np.ndarray]:
     """The publisher's training rows and test rows, in the chosen order."""
     train = published_train or 0
     test = 0 if published_train is None else n - train
-    used = published_rows(train, config.first, "first", "training")
-    used_test = published_rows(test, config.first_test, "first_test", "test")
+    try:
+        used = published_rows(train, config.first, "first", "training")
+        used_test = published_rows(test, config.first_test, "first_test", "test")
+    except ConfigError as error:
+        raise DataError(str(error)) from None
     if config.order == "file":
         return np.arange(used), train + np.arange(used_test)
     return tfds_order("train", train)[:used], train + tfds_order("test", test)[:used_test]
 
 
-def _rest_and_test(n: int, config: "SplitConfig", index: int) -> tuple[np.ndarray, np.ndarray]:
+def _rest_and_test(n: int, config: SplitConfig, index: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions 0..n-1 that are not test rows, and those that are, each in the rule's order."""
     if config.kind == "random":
         order = np.random.default_rng(np.random.SeedSequence([config.seed, index])).permutation(n)

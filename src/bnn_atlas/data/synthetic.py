@@ -1,4 +1,4 @@
-"""Data sets of one input that are made up by a seed.
+"""Synthetic data sets with one input, drawn with a seed.
 
 Noise, inputs and functions come from NumPy's PCG64, and all numbers are rounded to `DECIMALS`, as in a text file, so
 that every machine makes the same ones.
@@ -37,7 +37,7 @@ def generate(config: GeneratorConfig, rows: int, published_train: int | None = N
 
 
 def _uniform(numbers: np.random.Generator, intervals: Sequence[Interval], count: int) -> np.ndarray:
-    """`count` numbers in the intervals, as many in each as in the others, give or take one."""
+    """`count` numbers in the intervals, the same number in each, give or take one."""
     ends = np.array(intervals)[np.arange(count) % len(intervals)]
     return numbers.uniform(ends[:, 0], ends[:, 1]).round(DECIMALS)
 

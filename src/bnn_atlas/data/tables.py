@@ -2,7 +2,9 @@
 
 import csv
 import hashlib
+import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +33,8 @@ def read_table(path: str | Path, reader: Tables) -> Table:
     """Read the used columns of a file.
 
     Raises DataError that names the file, the row and the column of a cell that is not a finite number, of a row
-    with a wrong number of cells, and of a file that is not in the format.
+    with a wrong number of cells, of a header with other names than the registered ones or in another order, and of a
+    file that is not in the format.
     """
     source = Path(path)
     rows = _rows(source, reader)
@@ -41,7 +44,7 @@ def read_table(path: str | Path, reader: Tables) -> Table:
                 f"{source}: row {place} has {len(cells)} cells; {len(reader.columns)} columns are registered"
             )
     if isinstance(reader, WorkbookReader) or (isinstance(reader, CsvReader) and reader.header):
-        rows = _without_header(source, rows)
+        rows = _without_header(source, rows, reader)
     used = [reader.columns.index(name) for name in reader.kept]
     if isinstance(reader, CsvReader) and reader.missing is not None:
         rows = [row for row in rows if all(row[1][i] != reader.missing for i in used)]
@@ -92,11 +95,28 @@ def _csv_rows(lines: Iterable[str], reader: CsvReader) -> Iterator[Row]:
             yield parsed.line_num, [cell.strip() for cell in cells]
 
 
-def _without_header(source: Path, rows: list[Row]) -> list[Row]:
-    """A first row of numbers is no header: skipping it would lose data."""
-    if rows and all(_number(cell) is not None for cell in rows[0][1]):
-        raise DataError(f"{source}: row {rows[0][0]} should hold column names but holds numbers only")
+def _without_header(source: Path, rows: list[Row], reader: CsvReader | WorkbookReader) -> list[Row]:
+    """The rows below the header; DataError for a header that is not the registered one, and for a row of data."""
+    if not rows:
+        return rows
+    place, cells = rows[0]
+    found = ["" if cell is None else str(cell).strip() for cell in cells]
+    wanted = reader.header if isinstance(reader.header, tuple) else reader.columns
+    if not _same_names(found, [name.strip() for name in wanted]):
+        if all(_number(cell) is not None for cell in cells):
+            raise DataError(f"{source}: row {place} should hold column names but holds numbers only")
+        raise DataError(
+            f"{source}: row {place} names the columns {', '.join(found)}; registered are {', '.join(wanted)}. In "
+            "config/datasets.yaml, put `columns` into the file's order, or give the file's own names as `header: "
+            f"[{', '.join(map(json.dumps, found))}]`"
+        )
     return rows[1:]
+
+
+def _same_names(found: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether two headers are alike apart from case, blanks and punctuation, which must not make two names the same."""
+    plain = [[re.sub(r"[\W_]+", "_", name.casefold()).strip("_") for name in names] for names in (found, wanted)]
+    return list(found) == list(wanted) or (plain[0] == plain[1] and len(set(plain[0])) == len(found))
 
 
 def _number(cell: Any) -> float | None:

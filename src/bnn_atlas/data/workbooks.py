@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import openpyxl
 import xlrd
 
+from bnn_atlas.data.archives import refuse_odd
 from bnn_atlas.data.errors import DataError
 
 # What the two libraries raise on truncated or altered workbooks (found by damaging some).
@@ -41,6 +42,9 @@ def sheet_rows(source: Path, kind: str, sheet: str | None) -> list[tuple[int, Se
 
 
 def _xlsx(source: Path, content: bytes, sheet: str | None) -> list[tuple[int, Sequence[Any]]]:
+    with ZipFile(io.BytesIO(content)) as archive:
+        for member in archive.infolist():
+            refuse_odd(member, str(source))
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     try:
         name = _sheet_name(source, book.sheetnames, sheet)

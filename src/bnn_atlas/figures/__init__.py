@@ -1,1 +1,7 @@
-"""figures."""
+"""Figures, drawn from tables and traces alone.
+
+A kind of figure is a module in `kinds` or, where only one paper has it, in the folder of that study: a literal `KIND`
+that says what it needs, and a function of the module's name. Beside them are what kinds share (`style`, `axes`,
+`scores`, `draws`, `functions`, ...), the bridge to R (`ggplot`), LaTeX tables (`latex`) and the `diagnostics` page of a
+run. `shown` is what a kind gets to see, and where the workflow enters.
+"""

@@ -44,7 +44,7 @@ def coarsen(cells: Cells, at_most: int) -> Cells:
 
 
 def resolution(draws: int, inches: float) -> int:
-    """Cells along an axis that so many draws can fill (about their square root) and so many inches can show."""
+    """Cells along an axis that `draws` can fill (about their square root) and `inches` can show."""
     return int(np.clip(np.sqrt(draws), 40, max(40, inches * style.DPI)))
 
 

@@ -17,7 +17,7 @@ class NamedDraws(NamedTuple):
     parameters: pd.DataFrame
     """Columns parameter (as in `Layout.names`), role, label (readable) and layer (text, from 1), layer by layer.
 
-    Weights stand before biases within a layer, and parameters outside the layers last.
+    Weights come before biases within a layer, and parameters outside the layers last.
     """
     values: np.ndarray
     subset: Subset
@@ -50,5 +50,5 @@ def read_named(path: str | Path) -> NamedDraws:
 
 def remarks(subsets: Mapping[str, Subset]) -> str:
     """What is left out of the runs, by label, in words; empty where nothing is."""
-    said = {label: subset.remark for label, subset in subsets.items() if subset.remark}
-    return "; ".join(f"{label}: {remark}" if len(subsets) > 1 else remark for label, remark in said.items())
+    texts = {label: subset.remark for label, subset in subsets.items() if subset.remark}
+    return "; ".join(f"{label}: {remark}" if len(subsets) > 1 else remark for label, remark in texts.items())

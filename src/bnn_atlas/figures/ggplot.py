@@ -16,9 +16,6 @@ from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.files import atomic
 from bnn_atlas.provenance import Provenance
 
-RCODE = Path(__file__).parents[3] / "Rcode"
-"""The R functions of this repository."""
-
 
 class RError(RuntimeError):
     """R could not draw a figure; the message names the function, its file and what R said."""

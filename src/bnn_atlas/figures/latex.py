@@ -1,6 +1,6 @@
 """Tables for LaTeX: escaping, and the one way to write them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +21,16 @@ SPECIAL = {
 class TableOutputs(NamedTuple):
     """The two files of a table."""
 
-    tex: str | Path
-    csv: str | Path
+    tex: Path
+    csv: Path
+
+    @classmethod
+    def of(cls, files: Iterable[str | Path]) -> "TableOutputs":
+        """The files among `files` by their endings; ValueError unless there is one of each."""
+        paths = sorted(map(Path, files), key=lambda path: path.suffix)
+        if [path.suffix for path in paths] != [".csv", ".tex"]:
+            raise ValueError(f"a table has one .tex and one .csv, not {', '.join(map(str, paths))}")
+        return cls(paths[1], paths[0])
 
 
 def escape(text: str) -> str:

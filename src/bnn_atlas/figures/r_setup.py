@@ -1,13 +1,31 @@
-"""Whether R figures can be drawn here, found out without starting R in this process or importing anything slow."""
+"""Which figures R draws, from which files, and whether it can do so here; R is not started in this process."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+RCODE = Path(__file__).parents[3] / "Rcode"
+"""The R functions of this repository; a kind of figure that R draws has a file of its name there."""
 PACKAGES = ("ggplot2", "patchwork", "ragg", "systemfonts")
 INSTALL = "apt-get install --no-install-recommends r-base-core r-cran-ggplot2 r-cran-patchwork r-cran-ragg"
+
+
+def r_files(name: str, folder: Path = RCODE) -> list[Path]:
+    """The R file of a kind after those that it needs, as lines `#' @include draw.R ...` name them."""
+    files: dict[Path, None] = {}
+    _add(folder / f"{name}.R", files)
+    return list(files)
+
+
+def _add(file: Path, files: dict[Path, None]) -> None:
+    for line in re.findall(r"^#' @include (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE):
+        for needed in line.split():
+            _add(file.with_name(needed), files)
+    files.setdefault(file)
 
 
 class MissingR(NamedTuple):

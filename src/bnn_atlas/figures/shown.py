@@ -1,20 +1,27 @@
-"""What a figure shows: runs, each with the files that were made for the figure."""
+"""What a figure shows, and drawing it: runs, each with the files that were made for the figure."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
+
+from bnn_atlas.config.studies import REPETITION
+from bnn_atlas.figures.latex import TableOutputs
+from bnn_atlas.figures.published import Published
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.summary import REPETITION
-from bnn_atlas.provenance import Provenance
+from bnn_atlas.provenance import collect
 
 
 class Shown(NamedTuple):
     """One run and split of a figure."""
 
+    study: str
+    """The study of the run, which need not be that of the figure."""
     run: str
+    """Name in the figure: that of the run, or `study/run` for a run of another study."""
     entry: str
     """The entry of the study's file from which the run was expanded."""
     label: str
@@ -33,38 +40,58 @@ class Shown(NamedTuple):
     likelihood: str
     prior_sd: float | None
     """Standard deviation of a prior N(0, sd^2) that all parameters share; None for any other prior."""
+    energy_variance: float | None
+    """Desired variance of the energy error per dimension; None for methods that are not tuned to one."""
     split: int
     chains: int
     files: dict[str, Path]
-    """Name of an input of the figure -> file."""
+    """Section of the figure, or name in `config.kinds.FILES` -> file."""
+    parts: dict[str, dict[str, Path]]
+    """Name of which a run has several files, such as `sets` -> set or reference -> file."""
+    published: tuple[Published, ...] = ()
+    """What the papers give for this run, where it is on the data of the papers' run."""
+
+    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Rows of this run and split in a metric table."""
+        name = self.run.rpartition("/")[2]
+        return table[(table["study"] == self.study) & (table["run"] == name) & (table["split"] == self.split)]
 
 
 def check_repetitions(shown: Sequence[Shown], names: Sequence[str]) -> None:
-    """Refuse to average over anything but seeds and splits; `names` says of each run into what it is averaged."""
+    """Refuse to average over anything but seeds and splits; `names` says of each run what it is averaged into."""
     seen: dict[str, tuple[str, str]] = {}
     for one, name in zip(shown, names, strict=True):
         fixed = {field: value for field, value in one.point.items() if field not in REPETITION}
-        setting = json.dumps([one.entry, one.model, one.likelihood, fixed], sort_keys=True)
-        run, known = seen.setdefault(name, (one.run, setting))
-        if known != setting:
+        setting = json.dumps([one.study, one.entry, one.model, one.likelihood, fixed], sort_keys=True)
+        run, other = seen.setdefault(name, (one.run, setting))
+        if other != setting:
             raise ValueError(
                 f"{name} has the runs '{run}' and '{one.run}', which differ in more than their seeds; give them "
                 "different labels"
             )
 
 
-FigureFunction = Callable[[Sequence[Shown], FigureOutputs, Provenance], None]
+FigureFunction = Callable[..., None]
+"""Its arguments are the runs, the outputs and the provenance, and `claims` for a kind that reads them."""
 
 
-def figure_function(module: str, figure: str) -> FigureFunction:
-    """The function that draws a figure; `module` is below this package."""
-    function: FigureFunction = getattr(import_module(f"bnn_atlas.figures.{module}"), figure)
-    return function
+def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:
+    """Draw the figure that the workflow describes (`workflow.figures.Figure.described`) and write its files."""
+    function: FigureFunction = getattr(import_module(described["module"]), described["kind"])
+    table = any(str(file).endswith(".tex") for file in outputs)
+    settings = {key: value for key, value in described.items() if key not in ("module", "caption", "shown", "claims")}
+    function(
+        [shown_run(one) for one in described["shown"]],
+        TableOutputs.of(outputs) if table else FigureOutputs.of(outputs),
+        collect(settings, root="."),
+        **({"claims": Path(described["claims"])} if "claims" in described else {}),
+    )
 
 
-def shown_runs(described: Sequence[dict[str, Any]], files: dict[str, Sequence[str]]) -> list[Shown]:
-    """Runs as the workflow describes them, in order, each with its place in every list of files."""
-    return [
-        Shown(**{**run, "hidden": tuple(run["hidden"])}, files={name: Path(paths[i]) for name, paths in files.items()})
-        for i, run in enumerate(described)
-    ]
+def shown_run(described: Mapping[str, Any]) -> Shown:
+    """A run and split from plain data."""
+    files = {name: Path(file) for name, file in described["files"].items()}
+    parts = {name: {part: Path(file) for part, file in of.items()} for name, of in described["parts"].items()}
+    published = tuple(Published.of(one) for one in described["published"])
+    plain = {"hidden": tuple(described["hidden"]), "files": files, "parts": parts, "published": published}
+    return Shown(**{**described, **plain})

@@ -1,12 +1,14 @@
 """One look for all figures, and the one way to write them."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from cycler import cycler
 from matplotlib.artist import Artist
@@ -14,6 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import Bbox
 
+from bnn_atlas.config.methods.base import Family
+from bnn_atlas.config.methods.registry import METHODS as RECORDS
 from bnn_atlas.figures.metadata import pdf_info, png_text
 from bnn_atlas.files import atomic
 from bnn_atlas.provenance import Provenance
@@ -34,6 +38,10 @@ DENSITY = "plasma"
 """Colour map of densities."""
 
 
+CHAINS = (BLUE, ORANGE, GREEN, PURPLE, SKY, BLACK)
+"""Colours of up to six chains; vermilion is kept for what went wrong."""
+
+
 class Line(NamedTuple):
     """How a method is drawn."""
 
@@ -41,20 +49,23 @@ class Line(NamedTuple):
     dash: Any
 
 
-METHODS = {
-    "hmc": Line(BLACK, "-"),
-    "nuts": Line(BLACK, (0, (4, 1.5))),
-    "mclmc": Line(BLUE, "-"),
-    "deep_ensemble": Line(VERMILION, "-"),
-    "sgd": Line(VERMILION, (0, (4, 1.5))),
-    "sgld": Line(SKY, "-"),
-    "sghmc": Line(GREEN, "-"),
-    "sghmc_clr": Line(GREEN, (0, (4, 1.5))),
-    "sghmc_clr_prec": Line(GREEN, (0, (1, 1))),
-    "mean_field": Line(PURPLE, "-"),
-    "laplace": Line(PURPLE, (0, (4, 1.5))),
-    "implicit": Line(ORANGE, "-"),
+FAMILIES: dict[Family, str] = {
+    "hamiltonian": BLACK,
+    "microcanonical": BLUE,
+    "optimised": VERMILION,
+    "langevin": SKY,
+    "stochastic_hamiltonian": GREEN,
+    "approximation": PURPLE,
 }
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)))
+
+
+def dash(variant: int) -> Any:
+    """The line style of a number, without end: those of `DASHES`, then a long dash with ever more dots."""
+    return DASHES[variant] if variant < len(DASHES) else (0, (4, 1.5, *(1, 1.5) * (variant - 2)))
+
+
+METHODS = {kind: Line(FAMILIES[record.family], dash(record.variant)) for kind, record in RECORDS.items()}
 """Colour and dash of each method, the same in all figures: one colour per family."""
 
 RC: dict[str, Any] = {
@@ -117,6 +128,13 @@ def lines(methods: Sequence[str]) -> list[Line]:
         raise ValueError(f"{len(methods)} lines in one figure cannot be told apart; show fewer runs") from None
 
 
+def chain_colours(count: int, few: Sequence[str] = CHAINS) -> list[Any]:
+    """One colour per chain: those of `few` where they are enough, else places along a colour map."""
+    if count <= len(few):
+        return list(few[:count])
+    return [mpl.colormaps["viridis"](place) for place in np.linspace(0.0, 0.92, count)]
+
+
 def thousands(number: float) -> str:
     """10000 as `10,000`."""
     return f"{number:,.0f}"
@@ -131,9 +149,10 @@ def short_count(number: float) -> str:
 
 
 def scale_note(provenance: Provenance) -> str:
-    """What a reader must know of a figure not made at the paper's setting; empty where nothing is reduced."""
+    """What a reader must know of a figure: a reduced setting, and the marks of its runs; empty where there are none."""
     reduced = any(provenance.settings.get("reductions", {}).values())
-    return f"reduced setting: scale {provenance.settings['scale']}" if reduced else ""
+    texts = [f"reduced setting: scale {provenance.settings['scale']}"] if reduced else []
+    return "; ".join([*texts, *provenance.settings.get("marks", ())])
 
 
 def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:
@@ -190,11 +209,16 @@ def _settle(figure: Figure) -> None:
     figure.set_layout_engine("none")
 
 
+NOTE_CHARACTER = 0.042
+"""Inches that a character of a note takes."""
+
+
 def _add_note(figure: Figure, note: str) -> None:
-    """A small line at the bottom right, below everything else."""
-    inches = 0.11
+    """Small lines at the bottom right, below everything else; one where it fits."""
+    lines = textwrap.wrap(note, int(figure.get_size_inches()[0] / NOTE_CHARACTER))
+    inches = 0.02 + 0.09 * len(lines)
     strip = inches / figure.get_size_inches()[1]
-    figure.text(0.995, 0.2 * strip, note, ha="right", va="bottom", fontsize=5.5, color=GREY)
+    figure.text(0.995, 0.2 * strip / len(lines), "\n".join(lines), ha="right", va="bottom", fontsize=5.5, color=GREY)
     if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
         engine.set(rect=(0, strip, 1, 1 - strip))
     for legend in figure.legends:

@@ -57,12 +57,12 @@ def states(path: str | Path, rows: int = ROWS) -> Iterator[States]:
             chain, draw, value = (batch.column(name).to_numpy(zero_copy_only=False) for name in FIELDS)
             text = batch.column("parameter")
             coded = text if pa.types.is_dictionary(text.type) else text.dictionary_encode()
-            known = coded.dictionary.to_pylist()
+            labels = coded.dictionary.to_pylist()
             if not names:
                 one = int(np.argmax((chain != chain[0]) | (draw != draw[0]))) or len(chain)
-                names = tuple(known[i] for i in coded.indices[:one].to_pylist())
+                names = tuple(labels[i] for i in coded.indices[:one].to_pylist())
             place = {name: i for i, name in enumerate(names)}
-            code = np.array([place.get(name, -1) for name in known])[coded.indices.to_numpy()]
+            code = np.array([place.get(name, -1) for name in labels])[coded.indices.to_numpy()]
             columns = [np.concatenate(parts) for parts in zip(rest, (chain, draw, value, code), strict=True)]
             whole = len(columns[0]) // len(names) * len(names)
             rest = [column[whole:] for column in columns]

@@ -4,19 +4,22 @@ import re
 from pathlib import Path
 
 MARKUP = (
-    (r"\\\s", ""),  # an escaped space only parts markup from text
+    (r"\\\s", ""),  # an escaped space only separates markup from text
     (r":sub:`([^`]*)`", r"<sub>\1</sub>"),
     (r":sup:`([^`]*)`", r"<sup>\1</sup>"),
     (r"``([^`]*)``", r"`\1`"),
 )
-"""What reStructuredText writes in another way than Markdown, as far as captions use it."""
+"""reStructuredText that captions use and Markdown writes otherwise, and what Markdown has for it."""
 
 
-def caption(path: str | Path) -> str:
-    """First paragraph of a caption as one line of Markdown; sentences that Snakemake would fill in are left out."""
-    paragraph = Path(path).read_text(encoding="utf-8").strip().split("\n\n")[0]
-    sentences = re.split(r"(?:(?<=[.!?])|(?<=[.!?]\*\*))\s+", paragraph)
-    text = " ".join(sentence for sentence in sentences if not re.search(r"\{\{|\{%", sentence))
+def markdown(path: str | Path) -> str:
+    """The paragraphs of a caption or of notes; those that Snakemake fills in are left out."""
+    paragraphs = Path(path).read_text(encoding="utf-8").strip().split("\n\n")
+    return "\n\n".join(_paragraph(text) for text in paragraphs if not re.search(r"\{\{|\{%", text))
+
+
+def _paragraph(text: str) -> str:
+    """One paragraph on one line."""
     for pattern, replacement in MARKUP:
         text = re.sub(pattern, replacement, text)
-    return re.sub(r"\s+", " ", text)
+    return re.sub(r"\s+", " ", text.strip())

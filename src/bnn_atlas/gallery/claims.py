@@ -1,6 +1,5 @@
 """The claims of a study in its gallery."""
 
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,14 @@ import pandas as pd
 
 from bnn_atlas.claims.page import decimals, limit_text, number
 from bnn_atlas.claims.verdict import Verdict
+from bnn_atlas.config.marks import DEPENDENT
+from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
+from bnn_atlas.gallery.escape import cell
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
 DASH = "–"
+MARK = r" \*"
+"""Beside what a run with a mark (`config.marks`) has given."""
 
 
 def read_claims(study: str, table: str | Path) -> pd.DataFrame:
@@ -38,37 +43,37 @@ def claim_cells(row: pd.Series, figures: Collection[str]) -> dict[str, str]:
     if row["repetitions"] == 1 and not compares:
         spread = row["standard_error"]
     given = {name: None if pd.isna(row[name]) else float(row[name]) for name in ("paper_value", "tolerance", "bound")}
-    known = row["verdict"] != str(Verdict.NOT_RUN)
+    was_run = row["verdict"] != str(Verdict.NOT_RUN)
     cells = {
         "statement": row["statement"],
-        "section": row["section"] + (f", [figure](#{row['figure']})" if row["figure"] in figures else ""),
+        "section": row["section"],
         "paper": _value(given["paper_value"], None, compares, max(4, decimals(given["paper_value"]))),
         "limit": limit_text(row["relation"], given["tolerance"], given["bound"], compares),
         "ours": _value(value, spread, compares),
-        "reduced": _reduced(row["reductions"]) if known else "",
+        "reduced": _reduced(row["reductions"]) if was_run else "",
         "verdict": row["verdict"] + (f": {row['reason']}" if row["reason"] else ""),
+        "trust": row["trust"],
     }
-    return {key: cell(text) for key, text in cells.items()}
+    cells = {key: cell(text) for key, text in cells.items()}
+    cells["ours"] += f" ({UNCONVERGED})" if any(reference_word(one["note"]) for one in row["rows"]) else ""
+    cells["ours"] += MARK if _marked(row["rows"]) else ""
+    link = f", [figure](#{row['figure']})" if row["figure"] in figures else ""
+    return cells | {"section": cells["section"] + link}
 
 
 def counts(judged: pd.DataFrame) -> str:
     """How often each verdict was given."""
     if judged.empty:
         return ""
-    found = judged["verdict"].value_counts()
-    return ", ".join(f"{found[verdict]} {verdict}" for verdict in map(str, Verdict) if verdict in found)
+    counted = judged["verdict"].value_counts()
+    return ", ".join(f"{counted[verdict]} {verdict}" for verdict in map(str, Verdict) if verdict in counted)
 
 
 def with_sd(value: float | None, sd: float | None, digits: int = 4) -> str:
-    """`0.1234 ± 0.0012`; a dash for a value that there is not."""
+    """`0.1234 ± 0.0012`; a dash where there is no value."""
     if pd.isna(value):
         return DASH
     return number(value, digits) + ("" if pd.isna(sd) else f" ± {number(sd, digits)}")
-
-
-def cell(text: str) -> str:
-    """Text that stays within its cell of a Markdown table."""
-    return re.sub(r"\s+", " ", text).replace("|", r"\|")
 
 
 def _value(value: float | None, sd: float | None, compares: bool, digits: int = 4) -> str:
@@ -76,8 +81,13 @@ def _value(value: float | None, sd: float | None, compares: bool, digits: int = 
     return f"difference {text}" if compares and text != DASH else text
 
 
+def _marked(rows: Collection[Mapping[str, Any]]) -> bool:
+    """Whether a row that answered is of a run with a mark."""
+    return any(mark in row["note"] for row in rows for mark in (SCALED_WITH_TEST_ROWS, DEPENDENT))
+
+
 def _reduced(reductions: Collection[str]) -> str:
-    """`chains 1000 → 100; ...` from `entry: field: 1000 -> 100`; what several entries share stands there once."""
+    """`chains 1000 → 100; ...` from `entry: field: 1000 -> 100`; what several entries share is given once."""
     short = []
     for text in reductions:
         _, field, change = text.split(": ", 2)

@@ -1,6 +1,5 @@
 """The folder of a study's gallery: README.md, pictures and tables."""
 
-import fnmatch
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,16 +8,18 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from bnn_atlas.gallery.captions import caption
-from bnn_atlas.gallery.claims import cell, claim_cells, counts, read_claims, with_sd, write_csv
+from bnn_atlas.gallery.captions import markdown
+from bnn_atlas.gallery.claims import MARK, claim_cells, counts, read_claims, with_sd, write_csv
+from bnn_atlas.gallery.escape import cell, plain
 from bnn_atlas.gallery.pictures import shrink
 from bnn_atlas.gallery.tables import method_tables
 from bnn_atlas.gallery.times import machine, rule_times
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
 WIDTH = 1300
-"""Of a picture, in pixels."""
+"""Largest width of a picture, in pixels."""
 LARGEST = 250_000
-"""Bytes of a CSV file; a larger one is left out, and the page says how many rows it has."""
+"""Largest size of a CSV file in bytes; a larger one is left out, and the page says how many rows it has."""
 METRICS = (
     "accuracy",
     "rmse",
@@ -26,12 +27,16 @@ METRICS = (
     "nll",
     "ece",
     "auroc_entropy",
-    "agreement_*",
-    "total_variation_*",
+    "agreement",
+    "total_variation",
     "rhat_function_max",
     "divergences",
 )
-"""Columns of the table of scores, as patterns; those that the study has."""
+"""Columns of the table of scores, one for each value of `at`; those that the study has."""
+
+
+WORDS = ("at", "note", "trust")
+"""Columns of the summary that hold text and may be empty."""
 
 
 def write_gallery(
@@ -41,12 +46,14 @@ def write_gallery(
     scale: str,
     command: str,
     figures: Sequence[str | Path],
-    captions: Sequence[str | Path],
+    captions: Mapping[str, Mapping[str, str]],
     summary: str | Path,
     runs: str | Path,
     claims: str | Path | None,
     benchmarks: str | Path,
     sizes: Mapping[str, Sequence[int]],
+    sections: Sequence[str],
+    shared: Sequence[str],
 ) -> None:
     """Write the gallery of one study at one scale into `folder`, which is made.
 
@@ -56,23 +63,26 @@ def write_gallery(
         scale: name of the scale.
         command: what makes the results and copies the folder, as a reader would type it.
         figures: the PNG, CSV and LaTeX files of all figures; each CSV has the name of its figure.
-        captions: captions for Snakemake's report with the names of their figures (.rst); a figure need not have one.
+        captions: figure -> its `caption` and `notes` (.rst files, as for Snakemake's report; either may be missing) and
+            `text`, which follows the caption.
         summary: the study's summary table (.csv).
         runs: the table of its runs (.csv).
         claims: the table of claims (.parquet), of all studies; None for a study without claims.
         benchmarks: folder of the benchmark files.
         sizes: numbers of splits and of blocks of each run; files of other jobs in `benchmarks` are old.
+        sections: names of the files that were made for sections of the figures, without endings.
+        shared: names of the benchmarks of jobs that studies share, as `<rule>/...` without endings.
     """
     folder = Path(folder)
     folder.mkdir(parents=True)
     shutil.copyfile(runs, folder / "runs.csv")
-    pooled = pd.read_csv(summary)
+    pooled = pd.read_csv(summary).fillna(dict.fromkeys(WORDS, "")).astype(dict.fromkeys(WORDS, str))
     names = list(dict.fromkeys(Path(file).stem for file in figures))
     judged = read_claims(study["name"], claims) if claims else pd.DataFrame()
     if claims:
         write_csv(judged, folder / "claims.csv")
-    had = [metric for metric in pooled["metric"].unique() if not metric.endswith("_ceiling")]
-    metrics = [metric for pattern in METRICS for metric in fnmatch.filter(had, pattern)]
+    pooled["column"] = pooled["metric"] + (" (" + pooled["at"] + ")").where(pooled["at"] != "", "")
+    metrics = list(dict.fromkeys(name for m in METRICS for name in pooled.loc[pooled["metric"] == m, "column"]))
     text = _template().render(
         title=study["title"],
         paper=study["paper"].rstrip("."),
@@ -80,11 +90,12 @@ def write_gallery(
         scale=scale,
         command=command,
         machine=machine(),
-        times=rule_times(benchmarks, study["name"], sizes, names),
+        times=rule_times(benchmarks, study["name"], sizes, names, sections, shared),
         claims=[claim_cells(row, names) for _, row in judged.iterrows()],
         counts=counts(judged),
-        figures=_figures(folder, figures, {Path(file).stem: file for file in captions}),
-        metrics=metrics,
+        figures=_figures(folder, figures, captions),
+        metrics=list(map(cell, metrics)),
+        marks=list(dict.fromkeys(mark for note in pooled["note"] if (mark := _marks_of(note)))),
         scores=_scores(pooled, metrics),
         summary=_copied(Path(summary), folder / "summary.csv"),
         summary_path=str(summary),
@@ -107,19 +118,21 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # Markdown
+        autoescape=False,  # the page is Markdown: `plain` and `cell` escape
     )
-    environment.filters["duration"] = duration
+    environment.filters |= {"duration": duration, "plain": plain}
     return environment.get_template("page.md.j2")
 
 
-def _figures(folder: Path, files: Sequence[str | Path], captions: Mapping[str, str | Path]) -> list[dict[str, Any]]:
+def _figures(
+    folder: Path, files: Sequence[str | Path], captions: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, Any]]:
     """Copy what is small enough and say what there is of each figure."""
     shown = []
     by_name = {(Path(file).stem, Path(file).suffix): Path(file) for file in files}
     for name in dict.fromkeys(stem for stem, _ in by_name):
         figure: dict[str, Any] = dict.fromkeys(("picture", "latex", "tables"), None)
-        figure |= {"name": name, "caption": caption(captions[name]) if name in captions else None}
+        figure |= {"name": name, **_texts(captions.get(name, {}))}
         if picture := by_name.get((name, ".png")):
             shrink(picture, folder / picture.name, WIDTH)
             figure["picture"] = picture.name
@@ -129,6 +142,13 @@ def _figures(folder: Path, files: Sequence[str | Path], captions: Mapping[str, s
             figure |= {"latex": table.name, "tables": method_tables(data)}
         shown.append(figure | {"data": _copied(data, folder / data.name)})
     return shown
+
+
+def _texts(files: Mapping[str, str]) -> dict[str, str]:
+    """Caption and notes of a figure in Markdown, empty where there are none."""
+    paths = {part: Path(files[part]) for part in ("caption", "notes") if part in files}
+    texts = {"caption": "", "notes": ""} | {part: markdown(file) for part, file in paths.items() if file.is_file()}
+    return texts | {"caption": "\n\n".join(filter(None, (texts["caption"], plain(files.get("text", "")))))}
 
 
 def _copied(data: Path, destination: Path) -> dict[str, Any]:
@@ -144,11 +164,22 @@ def _copied(data: Path, destination: Path) -> dict[str, Any]:
 
 def _scores(pooled: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:
     """Cells of the table of scores: one row per setting and data set."""
-    shown = pooled[pooled["metric"].isin(metrics)].fillna({"point": ""})
+    shown = pooled[pooled["column"].isin(metrics)].fillna({"point": ""})
     rows: dict[tuple[str, ...], dict[str, str]] = {}
+    trusts: dict[tuple[str, ...], str] = {}
     for row in shown.to_dict("records"):
         name = f"{row['entry']} ({row['point']})" if row["point"] else row["entry"]
         sizes = ["" if pd.isna(row[column]) else f"{row[column]:,.0f}" for column in ("chains", "draws")]
-        setting = (cell(name), row["dataset"], row["model"], row["method"], *sizes)
-        rows.setdefault(setting, {})[row["metric"]] = with_sd(row["mean"], row["sd"])
-    return [[*setting, *(values.get(metric, "") for metric in metrics)] for setting, values in rows.items()]
+        name = cell(name) + (MARK if _marks_of(row["note"]) else "")
+        setting = (name, *(cell(row[column]) for column in ("dataset", "model", "method")), *sizes)
+        word = f" ({UNCONVERGED})" if reference_word(row["note"]) else ""
+        rows.setdefault(setting, {})[row["column"]] = with_sd(row["mean"], row["sd"]) + word
+        trusts[setting] = cell(row["trust"])
+    return [
+        [*setting, *(values.get(metric, "") for metric in metrics), trusts[setting]] for setting, values in rows.items()
+    ]
+
+
+def _marks_of(note: str) -> str:
+    """The marks of the runs in a note, without what is said of a reference."""
+    return "; ".join(part for part in note.split("; ") if not part.startswith(UNCONVERGED))

@@ -29,6 +29,10 @@ CACHE_LINE = 16
 """Single-precision numbers per cache line."""
 PIECE = 16
 """Images that a convolutional network computes at once on a CPU: their activations stay in its caches."""
+PIECE_BYTES = 2**19
+"""Bytes of a dense network's hidden activations, in single precision, that are computed at once on a CPU."""
+ROWS_PER_UNIT = 4
+"""Rows that are computed at once for each unit of the widest layer, at least: fewer do not pay for its weights."""
 
 
 class ShapeError(ValueError):
@@ -40,13 +44,13 @@ class Network(NamedTuple):
 
     layout: Layout
     arrange: Callable[[Array], Array]
-    """Rows [n, ...] -> x in the arrangement that `apply` takes, which may add rows of zeros behind."""
+    """Rows [n, ...] -> x in the arrangement that `apply` takes, which may append rows of zeros."""
     apply: Callable[[Array, Array], Array]
     """(parameters [layout.size], arranged x) -> outputs [outputs, rows]."""
     initialise: Callable[[Array], Array]
     """key -> parameters [layout.size], by the layers' own initialisers."""
     piece: int | None = None
-    """Rows that are computed at once, so many that a CPU's caches hold them; None for all."""
+    """Rows that are computed together, as many as a CPU's caches hold; None for all."""
 
 
 def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, vocabulary: int = 0) -> Network:
@@ -65,7 +69,8 @@ def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, voc
     match config:
         case MLPConfig():
             module = MLP(config.hidden, outputs, config.activation, config.bias)
-            return functional(module, jax.ShapeDtypeStruct((math.prod(shape), 1), jnp.float32), feature_major)
+            example = jax.ShapeDtypeStruct((math.prod(shape), 1), jnp.float32)
+            return functional(module, example, feature_major, on_cpu(piece_of(config.hidden)))
         case LeNetConfig():
             return _of_images(LeNet(outputs), shape)
         case LeNettiConfig():
@@ -83,7 +88,24 @@ def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, voc
 def _of_images(module: nn.Module, shape: tuple[int, ...]) -> Network:
     height, width, channels = shape
     example = jax.ShapeDtypeStruct((channels, height, width, 1), jnp.result_type(float))
-    return functional(module, example, image_major, PIECE if jax.default_backend() == "cpu" else None)
+    return functional(module, example, image_major, on_cpu(PIECE))
+
+
+def on_cpu(piece: int | None) -> int | None:
+    """A number of rows that suits a CPU's caches; None elsewhere."""
+    return piece if jax.default_backend() == "cpu" else None
+
+
+def piece_of(hidden: tuple[int, ...]) -> int | None:
+    """Rows that a dense network computes at once on a CPU; None for a linear model, which has no activations.
+
+    As many as have `PIECE_BYTES` of hidden activations, but `ROWS_PER_UNIT` for each unit of the widest layer, in whole
+    cache lines. It follows from the widths and not from the machine, since rounding depends on it.
+    """
+    if not hidden:
+        return None
+    rows = max(PIECE_BYTES // (4 * sum(hidden)), ROWS_PER_UNIT * max(hidden))
+    return -(-rows // CACHE_LINE) * CACHE_LINE
 
 
 def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None:
@@ -143,7 +165,7 @@ def functional(
 
 
 def _in_pieces(function: Callable[[Array], Array], x: Array, piece: int | None) -> Array:
-    """function(x) [outputs, rows] for x [..., rows]; of more than `piece` rows, so many at once."""
+    """function(x) [outputs, rows] for x [..., rows]; of more than `piece` rows, `piece` of them at a time."""
     rows = x.shape[-1]
     if piece is None or rows <= piece:
         return function(x)
@@ -177,7 +199,7 @@ def _layout(module: nn.Module, example: jax.ShapeDtypeStruct) -> Layout:
         return call(*args, **kwargs)
 
     with nn.intercept_methods(watch):
-        shapes = jax.eval_shape(module.init, jax.random.key(0), example)["params"]
+        shapes = jax.eval_shape(lambda x: module.init(jax.random.key(0), x), example)["params"]
     flat = traverse_util.flatten_dict(shapes, sep=".")
     owners = {name.rpartition(".")[0] for name in flat}
     layers = [path for path in dict.fromkeys(called) if path in owners]

@@ -77,7 +77,7 @@ class LSTM(nn.Module):
         c <- sigmoid(f + 1) c + sigmoid(i) tanh(g);   h <- sigmoid(o) tanh(c),
 
     h = c = 0 at first, W [4 cells, features + cells]. The added 1 keeps the memory open at the start (Jozefowicz et al.
-    2015); it stands in the formula, so that the prior of b is centred at 0.
+    2015); it is part of the formula, so that the prior of b is centred at 0.
     """
 
     cells: int
@@ -99,6 +99,6 @@ class LSTM(nn.Module):
             c = jax.nn.sigmoid(f + 1) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
             return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
 
-        nothing = jnp.zeros((self.cells, rows), ahead.dtype)
-        (h, _), _ = jax.lax.scan(step, (nothing, nothing), ahead)
+        zeros = jnp.zeros((self.cells, rows), ahead.dtype)
+        (h, _), _ = jax.lax.scan(step, (zeros, zeros), ahead)
         return h

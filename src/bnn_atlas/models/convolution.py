@@ -15,16 +15,16 @@ from bnn_atlas.models.mlp import lecun_normal
 
 FRN_EPSILON = 1e-6
 
-Zeros = tuple[tuple[int, int], tuple[int, int]]
-"""Zeros before and behind an image, by axis."""
+Padding = tuple[tuple[int, int], tuple[int, int]]
+"""Padding before and after the pixels of an image, by axis."""
 
 
 class Convolution(nn.Module):
-    """y[o, p] = sum_{c, k} W[o, c, k] x[c, s p + k] + b[o] with zeros around x; W [filters, channels, kernel, kernel].
+    """y[o, p] = sum_{c, k} W[o, c, k] x[c, s p + k] + b[o], x padded by zeros; W [filters, channels, kernel, kernel].
 
     `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide, the
-    odd one behind. With `pool` = (window, stride) y is reduced by `max_pool`; that is done before b is added, to fewer
-    numbers, which changes no maximum. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
+    odd one after the pixels. With `pool` = (window, stride) y is reduced by `max_pool`; that is done before b is added,
+    to fewer numbers, which changes no maximum. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
     """
 
     filters: int
@@ -39,7 +39,7 @@ class Convolution(nn.Module):
     def __call__(self, x: Array) -> Array:
         """Outputs [filters, height', width', rows] of x [channels, height, width, rows]."""
         weight = self.param("weight", self.initialiser, (self.filters, x.shape[0], self.kernel, self.kernel))
-        high, wide = (_zeros(size, self.kernel, self.stride, self.padding) for size in x.shape[1:3])
+        high, wide = (_padding(size, self.kernel, self.stride, self.padding) for size in x.shape[1:3])
         convolve = by_patches if jax.default_backend() == "cpu" else by_library
         out = convolve(weight, x, self.stride, (high, wide))
         if self.pool is not None:
@@ -49,13 +49,13 @@ class Convolution(nn.Module):
         return out
 
 
-def by_library(weight: Array, x: Array, stride: int, zeros: Zeros) -> Array:
+def by_library(weight: Array, x: Array, stride: int, zeros: Padding) -> Array:
     """Convolution of x [channels, height, width, rows] with weight [filters, channels, kernel, kernel] by XLA."""
     layout = ("CHWN", "OIHW", "CHWN")
     return jax.lax.conv_general_dilated(x, weight, (stride, stride), zeros, dimension_numbers=layout)
 
 
-def by_patches(weight: Array, x: Array, stride: int, zeros: Zeros) -> Array:
+def by_patches(weight: Array, x: Array, stride: int, zeros: Padding) -> Array:
     """The same as one matrix product; with the rows last every slice of a patch is contiguous."""
     filters, _, kernel, _ = weight.shape
 
@@ -70,8 +70,8 @@ def by_patches(weight: Array, x: Array, stride: int, zeros: Zeros) -> Array:
     return jax.checkpoint(multiply)(weight, x)
 
 
-def _zeros(size: int, kernel: int, stride: int, padding: int | str) -> tuple[int, int]:
-    """Zeros before and behind an axis."""
+def _padding(size: int, kernel: int, stride: int, padding: int | str) -> tuple[int, int]:
+    """Padding before and after the pixels of an axis."""
     if padding == "SAME":
         zeros = max((-(-size // stride) - 1) * stride + kernel - size, 0)
         return zeros // 2, zeros - zeros // 2

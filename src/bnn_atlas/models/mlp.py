@@ -5,6 +5,7 @@ is contiguous in every product; on a CPU this is about twice as fast as the row-
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 from flax import linen as nn
@@ -15,6 +16,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": jax.numpy.tanh,
     "sigmoid": jax.nn.sigmoid,
     "silu": jax.nn.silu,
+    "gelu": partial(jax.nn.gelu, approximate=True),
     "identity": lambda x: x,
 }
 

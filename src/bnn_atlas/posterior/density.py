@@ -1,7 +1,8 @@
 """The tempered posterior density of a network over the flat parameter vector."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -9,12 +10,16 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig, PriorConfig
-from bnn_atlas.models.build import Network, build_network
+from bnn_atlas.models.build import CACHE_LINE, Network, build_network
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.native.call import Kernel
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
+from bnn_atlas.posterior.compiled import kernel_for
 from bnn_atlas.posterior.likelihoods import extra_parameters, log_likelihood, noise, outputs_needed
 from bnn_atlas.posterior.predictive import Predictive
-from bnn_atlas.posterior.priors import Family, Prior, PriorValues, build_prior, log_prior
+from bnn_atlas.posterior.priors import Family, Prior, PriorValues, build_prior, log_prior, log_prior_gain
+
+Sum = TypeVar("Sum")
 
 
 class LogDensity(NamedTuple):
@@ -34,11 +39,27 @@ class Evaluation(NamedTuple):
 Evaluate = Callable[[Array], Evaluation]
 
 
+class Place(NamedTuple):
+    """A position [P] and the densities there."""
+
+    position: Array
+    density: LogDensity
+
+
+Gain = Callable[[Place, Place], Array]
+"""(new place, old place) -> change of the tempered log density, for a Metropolis test."""
+
+
+def tempered_gain(new: LogDensity, old: LogDensity, temperature: float) -> Array:
+    """Change of the tempered log density; the differences of both parts are formed apart, to keep float32 accurate."""
+    return ((new.log_likelihood - old.log_likelihood) + (new.log_prior - old.log_prior)) / temperature
+
+
 class PosteriorData(NamedTuple):
     """Arrays that a posterior is conditioned on; arguments of compiled functions, so that one program serves all."""
 
     x: Array
-    """[rows, ...], a row's own shape behind."""
+    """[rows, ...], each of the shape that the model takes."""
     y: Array
     """[rows]."""
     weights: Array | None
@@ -50,7 +71,7 @@ class FullBatch(NamedTuple):
     """All rows in the network's own arrangement, for gradients of the full data."""
 
     x: Array
-    """As the network takes it; in pieces (micro-batches) their number leads."""
+    """As the network takes it; where it is cut into pieces (micro-batches), the first axis counts them."""
     y: Array
     """[rows], or [piece, rows], and zeros for rows that the arrangement added."""
     weights: Array | None
@@ -70,18 +91,28 @@ class Posterior(NamedTuple):
     """Pieces in which the full-data gradient is accumulated, to bound its memory."""
     shards: int = 1
     """Devices that share the rows; above 1, densities are summed over the mesh axis `data`."""
+    most_rows: int | None = None
+    """Rows, of any origin, whose gradient fits the memory of one device; None for any number."""
+    kernel: Kernel | None = None
+    """Computes log-likelihoods and gradients instead of XLA, which still differentiates a gradient."""
 
     def arrange(self, data: PosteriorData) -> FullBatch:
         """The rows as `evaluate` takes them; to be done once, outside of loops."""
+        if self.kernel:
+            return FullBatch(self.network.arrange(data.x), data.y, data.weights, data.prior)
         pieces = self._cut(data.x, data.y, data.weights, -(-len(data.y) // self.micro_batches))
         return FullBatch(*pieces, data.prior)
 
     def _cut(self, x: Array, y: Array, weights: Array | None, size: int) -> tuple[Array, Array, Array | None]:
         """Arranged rows, targets and weights in pieces of `size` rows, or of the network's own where that is smaller.
 
-        Whole, without a leading axis, if one piece holds them.
+        Pieces of the network's own are made even, in whole cache lines. Whole, without a leading axis, if one piece
+        holds them.
         """
-        size = min(size, self.network.piece or size)
+        most = self.network.piece or size
+        if most < size:
+            even = -(-len(y) // -(-len(y) // most))
+            size = min(most, -(-even // CACHE_LINE) * CACHE_LINE)
         if size >= len(y):
             return self._arranged(x, y, weights)
         pieces = -(-len(y) // size)
@@ -97,19 +128,27 @@ class Posterior(NamedTuple):
 
     def evaluate(self, theta: Array, batch: FullBatch) -> Evaluation:
         """Densities and gradient at theta [P], in one pass over all rows."""
-        likelihood, slope = self._sum(theta, batch.x, batch.y, batch.weights)
-        return self._with_prior(theta, likelihood, slope, batch.prior)
+        value, gradient = self._summed_gradient(theta, batch.x, batch.y, batch.weights)
+        return self._with_prior(theta, value, gradient, batch.prior)
 
-    def _sum(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
-        """Log-likelihood of rows that `_cut` gives and its gradient [P], one piece after another."""
-        if y.ndim == 1:
-            return self._likelihood(theta, x, y, weights)
+    def log_density(self, theta: Array, batch: FullBatch) -> LogDensity:
+        """Densities at theta [P] without a gradient, in one pass over all rows, one micro-batch after another."""
+        return LogDensity(self._over_rows(self._value, theta, batch), self.log_prior(theta, batch.prior))
 
-        def add(total: tuple[Array, Array], piece: tuple[Array, Array, Array | None]) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, total, self._likelihood(theta, *piece)), None
+    def squared_error(self, theta: Array, batch: FullBatch) -> Array:
+        """sum_i (y_i - mu_i)^2 of a Gaussian likelihood's means mu at theta [P], in one pass over all rows."""
 
-        nothing = (jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
-        return jax.lax.scan(add, nothing, (x, y, weights))[0]
+        def of_rows(theta: Array, x: Array, y: Array, weights: Array | None) -> Array:
+            squares = (y - self._forward(theta, x)[0][0, : len(y)]) ** 2
+            return jnp.sum(squares if weights is None else weights * squares)
+
+        return self._over_rows(of_rows, theta, batch)
+
+    def _over_rows(self, function: Callable[..., Array], theta: Array, batch: FullBatch) -> Array:
+        """Sum of a function of theta and of rows over all rows, on all devices that share them."""
+        zero = jnp.zeros((), theta.dtype)
+        value = self._over_pieces(function, zero, theta, batch.x, batch.y, batch.weights)
+        return jax.lax.psum(value, DATA_AXIS) if self.shards > 1 else value
 
     def estimate(self, theta: Array, data: PosteriorData, rows: Array) -> Evaluation:
         """Unbiased estimate of `evaluate` from a mini-batch: its log-likelihood times (all rows) / (rows of the batch).
@@ -119,37 +158,103 @@ class Posterior(NamedTuple):
             data: the rows.
             rows: indices [b] of the mini-batch; where devices share the rows, of this device's share in it.
         """
-        weights = None if data.weights is None else data.weights[rows]
-        likelihood, slope = self.likelihood_gradient(theta, data.x[rows], data.y[rows], weights)
+        value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
         factor = len(data.y) / len(rows)
-        return self._with_prior(theta, likelihood * factor, slope * factor, data.prior)
+        return self._with_prior(theta, value * factor, gradient * factor, data.prior)
 
-    def likelihood_gradient(
+    def log_likelihood_and_gradient(
         self, theta: Array, x: Array, y: Array, weights: Array | None = None
     ) -> tuple[Array, Array]:
-        """Untempered log-likelihood of rows x [n, ...] as they come, and its gradient [P]."""
-        if self.network.piece is None:
-            return self._likelihood(theta, self.network.arrange(x), y, weights)
-        return self._sum(theta, *self._cut(x, y, weights, len(y)))
+        """Untempered log-likelihood of rows x [n, ...] as they come, and its gradient [P], within the memory budget."""
+        return self._gradient_of_rows(theta, x, y, weights)
+
+    def log_likelihood_of(self, theta: Array, x: Array, y: Array) -> Array:
+        """Untempered log-likelihood of rows x [n, ...] as they come, within the memory budget, without a gradient."""
+        if kernel := self._kernel_for(theta):
+            value = partial(kernel.value, by_feature=False)
+            return _with_slopes_of(value, self._value_through_xla)(theta, x.reshape(len(x), -1), y, None)
+        return self._value_through_xla(theta, x, y)
+
+    def _gradient_of_rows(
+        self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Log-likelihood and its gradient [P] of the rows x [n, ...] with the numbers `rows`, or of all."""
+        if kernel := self._kernel_for(theta):
+            gradient = partial(kernel.gradient, by_feature=False)
+            call = _with_slopes_of(gradient, self._gradient_through_xla)
+            return call(theta, x.reshape(len(x), -1), y, weights, rows)
+        return self._gradient_through_xla(theta, x, y, weights, rows)
+
+    def _gradient_through_xla(
+        self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None
+    ) -> tuple[Array, Array]:
+        if rows is not None:
+            x, y, weights = jax.tree.map(lambda leaf: leaf[rows], (x, y, weights))
+        posterior, together = self._replace(kernel=None), self._together(len(y))
+        if min(together, self.network.piece or together) >= len(y):
+            return posterior._gradient(theta, self.network.arrange(x), y, weights)
+        return posterior._summed_gradient(theta, *self._cut(x, y, weights, together))
+
+    def _value_through_xla(self, theta: Array, x: Array, y: Array, weights: Array | None = None) -> Array:
+        together = self._together(len(y))
+        if min(together, self.network.piece or together) >= len(y):
+            return self.log_likelihood(theta, self.network.arrange(x), y, weights)
+        zero = jnp.zeros((), theta.dtype)
+        return self._over_pieces(self.log_likelihood, zero, theta, *self._cut(x, y, weights, together))
+
+    def _together(self, rows: int) -> int:
+        """Rows of each of the fewest pieces that fit the memory budget."""
+        return -(-rows // -(-rows // self.most_rows)) if self.most_rows and rows else rows
+
+    def _kernel_for(self, theta: Array) -> Kernel | None:
+        """The compiled kernel, which is for single precision only."""
+        return self.kernel if theta.dtype == jnp.float32 else None
 
     def log_likelihood(self, theta: Array, x: Array, y: Array, weights: Array | None = None) -> Array:
         """Untempered log-likelihood of rows in the network's arrangement."""
         outputs, extra = self._forward(theta, x)
         return log_likelihood(self.likelihood, outputs[:, : len(y)], extra, y, weights)
 
-    def likelihood_of(self, theta: Array, x: Array, y: Array) -> Array:
-        """Untempered log-likelihood of rows x [n, ...] as they come, one of the network's pieces after another."""
-        if self.network.piece is None or self.network.piece >= len(y):
-            return self.log_likelihood(theta, self.network.arrange(x), y)
+    def _value(self, theta: Array, x: Array, y: Array, weights: Array | None) -> Array:
+        """Log-likelihood of rows in the network's arrangement."""
+        if kernel := self._kernel_for(theta):
+            return _with_slopes_of(partial(kernel.value, by_feature=True), self.log_likelihood)(theta, x, y, weights)
+        return self.log_likelihood(theta, x, y, weights)
 
-        def add(total: Array, piece: tuple[Array, Array, Array | None]) -> tuple[Array, None]:
-            return total + self.log_likelihood(theta, *piece), None
+    def _gradient(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
+        """Log-likelihood of rows in the network's arrangement, and its gradient [P]."""
+        gradient = jax.value_and_grad(self.log_likelihood)
+        if kernel := self._kernel_for(theta):
+            return _with_slopes_of(partial(kernel.gradient, by_feature=True), gradient)(theta, x, y, weights)
+        return gradient(theta, x, y, weights)
 
-        return jax.lax.scan(add, jnp.zeros((), theta.dtype), self._cut(x, y, None, len(y)))[0]
+    def _summed_gradient(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
+        """The same of rows that `_cut` gives, one piece after another."""
+        zeros = (jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
+        return self._over_pieces(self._gradient, zeros, theta, x, y, weights)
+
+    @staticmethod
+    def _over_pieces(
+        function: Callable[..., Sum], zero: Sum, theta: Array, x: Array, y: Array, weights: Array | None
+    ) -> Sum:
+        """Sum, from `zero` on, of a function of theta and of rows that `_cut` gives, one piece after another."""
+        if y.ndim == 1:
+            return function(theta, x, y, weights)
+
+        def add(total: Sum, piece: tuple[Array, Array, Array | None]) -> tuple[Sum, None]:
+            return jax.tree.map(jnp.add, total, function(theta, *piece)), None
+
+        total, _ = jax.lax.scan(add, zero, (x, y, weights))
+        return total
 
     def log_prior(self, theta: Array, values: PriorValues) -> Array:
         """Untempered log-prior of theta [P]."""
         return log_prior(self.family, values, theta)
+
+    def gain(self, new: Place, old: Place, values: PriorValues) -> Array:
+        """Change of the tempered log density; that of the log-prior is summed parameter by parameter."""
+        prior = log_prior_gain(self.family, values, new.position, old.position)
+        return ((new.density.log_likelihood - old.density.log_likelihood) + prior) / self.temperature
 
     def _arranged(self, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
         """Rows as the network takes them, with a target and the weight 0 for every row that it adds."""
@@ -162,16 +267,12 @@ class Posterior(NamedTuple):
             y, weights = jnp.pad(y, (0, added)), jnp.pad(weights, (0, added))
         return arranged, y, weights
 
-    def _likelihood(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
-        """Log-likelihood of some rows and its gradient [P]."""
-        return jax.value_and_grad(self.log_likelihood)(theta, x, y, weights)
-
-    def _with_prior(self, theta: Array, likelihood: Array, slope: Array, values: PriorValues) -> Evaluation:
+    def _with_prior(self, theta: Array, value: Array, gradient: Array, values: PriorValues) -> Evaluation:
         """Sum over the devices that share the rows, then the prior, then the temperature, each once."""
         if self.shards > 1:
-            likelihood, slope = jax.lax.psum((likelihood, slope), DATA_AXIS)
-        prior, prior_slope = jax.value_and_grad(self.log_prior)(theta, values)
-        return Evaluation(LogDensity(likelihood, prior), (slope + prior_slope) / self.temperature)
+            value, gradient = jax.lax.psum((value, gradient), DATA_AXIS)
+        prior, prior_gradient = jax.value_and_grad(self.log_prior)(theta, values)
+        return Evaluation(LogDensity(value, prior), (gradient + prior_gradient) / self.temperature)
 
     def predict(self, theta: Array, x: Array) -> Predictive:
         """Predictive distribution of draws theta [b, P] at rows x [n, ...]; one draw after another."""
@@ -195,6 +296,20 @@ class Posterior(NamedTuple):
         return jnp.where(outputs == outputs, outputs, jnp.nan), theta[size:]
 
 
+def _with_slopes_of(kernel: Callable[..., Sum], through_xla: Callable[..., Sum]) -> Callable[..., Sum]:
+    """The kernel, which cannot be differentiated, with the derivatives of the same function through XLA."""
+
+    @jax.custom_jvp
+    def function(*arguments: Any) -> Sum:
+        return kernel(*arguments)
+
+    @function.defjvp
+    def _(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Sum, Sum]:
+        return kernel(*primals), jax.jvp(through_xla, primals, tangents)[1]
+
+    return function
+
+
 def build_posterior(
     model: ModelConfig,
     likelihood: LikelihoodConfig,
@@ -207,8 +322,11 @@ def build_posterior(
     dtype: jnp.dtype = jnp.float32,
     micro_batches: int = 1,
     shards: int = 1,
+    kernel: Literal["auto", "xla"] = "auto",
 ) -> tuple[Posterior, Prior]:
-    """Posterior of the settings for rows of a shape (and so many classes and token ids), and its prior.
+    """Posterior of the settings for rows of a shape (and numbers of classes and token ids), and its prior.
+
+    `kernel` is that of `PosteriorConfig`.
 
     Raises:
         ShapeError: the model does not take such rows.
@@ -216,7 +334,8 @@ def build_posterior(
     network = build_network(model, shape, outputs_needed(likelihood, classes), vocabulary)
     layout = Layout(network.layout.parameters + extra_parameters(likelihood))
     built = build_prior(prior, layout, dtype)
-    return Posterior(layout, network, likelihood, built.family, temperature, micro_batches, shards), built
+    posterior = Posterior(layout, network, likelihood, built.family, temperature, micro_batches, shards)
+    return posterior._replace(kernel=kernel_for(model, likelihood, shape, classes, np.dtype(dtype), kernel)), built
 
 
 def posterior_data(
@@ -254,13 +373,11 @@ def posterior_data(
     if classes:
         _check_range("labels", y, classes, "number of classes")
     missing = -len(x) % shards
-    weights = jnp.asarray(np.repeat([1.0, 0.0], [len(x), missing]), dtype) if missing else None
+    weights = jnp.asarray(np.repeat(np.array([1, 0], dtype), [len(x), missing])) if missing else None
     if missing:
         x, y = (np.pad(leaf, ((0, missing), *[(0, 0)] * (leaf.ndim - 1))) for leaf in (x, y))
-    rows, targets = (
-        jnp.asarray(leaf, jnp.int32 if np.issubdtype(leaf.dtype, np.integer) else dtype) for leaf in (x, y)
-    )
-    return PosteriorData(rows, targets, weights, prior.values)
+    x, y = (np.asarray(leaf, np.int32 if np.issubdtype(leaf.dtype, np.integer) else dtype) for leaf in (x, y))
+    return PosteriorData(jnp.asarray(x), jnp.asarray(y), weights, prior.values)
 
 
 def _check_range(name: str, values: np.ndarray, count: int, of: str) -> None:
@@ -290,6 +407,12 @@ class Target(NamedTuple):
 
     evaluate: Evaluate
     """Position [P] -> densities and tempered gradient on all rows."""
+    log_density: Callable[[Array], LogDensity]
+    """Position [P] -> densities on all rows, without a gradient."""
+    squared_error: Callable[[Array], Array]
+    """Position [P] -> sum of squared residuals on all rows, of a Gaussian likelihood."""
+    gain: Gain
+    """Change of the tempered log density between two places, accurate in single precision."""
     estimate: Callable[[Array, Array], Evaluation]
     """(position [P], row indices [b]) -> the same, estimated without bias from a mini-batch."""
     posterior: Posterior
@@ -302,13 +425,18 @@ class Target(NamedTuple):
 
 
 def binder(posterior: Posterior) -> Callable[[PosteriorData], Target]:
-    """Makes targets; whatever asks them, the posterior's functions are traced once for each shape."""
+    """Makes targets; whoever calls them, the posterior's functions are traced once for each shape."""
     evaluate, estimate = jax.jit(posterior.evaluate), jax.jit(posterior.estimate)
+    log_density, squared_error = jax.jit(posterior.log_density), jax.jit(posterior.squared_error)
+    gain = jax.jit(posterior.gain)
 
     def bind(data: PosteriorData) -> Target:
         batch = posterior.arrange(data)
         return Target(
             lambda theta: evaluate(theta, batch),
+            lambda theta: log_density(theta, batch),
+            lambda theta: squared_error(theta, batch),
+            lambda new, old: gain(new, old, data.prior),
             lambda theta, rows: estimate(theta, data, rows),
             posterior,
             data,

@@ -43,7 +43,7 @@ def outputs_needed(config: LikelihoodConfig, classes: int) -> int:
 
 
 def extra_parameters(config: LikelihoodConfig) -> tuple[Parameter, ...]:
-    """Parameters that the likelihood adds behind the network's."""
+    """Parameters that the likelihood adds after the network's."""
     return (LOG_SIGMA,) if isinstance(config, LearnedNoiseLikelihood) else ()
 
 

@@ -15,8 +15,25 @@ class BudgetError(ValueError):
     """A budget that not even the gradient of one row fits."""
 
 
+def within_budget(posterior: Posterior, data: PosteriorData, budget: float) -> Posterior:
+    """The posterior with its data, and any other rows, cut into pieces whose gradient needs at most `budget` bytes.
+
+    Raises as `fitting_rows`.
+    """
+    fitting = fitting_rows(posterior, data, budget)
+    return posterior._replace(micro_batches=micro_batches(posterior, data, budget), most_rows=fitting)
+
+
 def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> int:
     """Smallest number of micro-batches whose gradient needs at most `budget` bytes on one device.
+
+    Raises as `fitting_rows`.
+    """
+    return math.ceil(-(-len(data.y) // posterior.shards) / fitting_rows(posterior, data, budget))
+
+
+def fitting_rows(posterior: Posterior, data: PosteriorData, budget: float) -> int:
+    """Largest number of rows whose gradient needs at most `budget` bytes on one device.
 
     The memory of n rows is taken as 2 n r with r the bytes that differentiation keeps per row. They are counted from
     the shapes of the residuals, so that the number (which the rounding of a gradient depends on) is the same on every
@@ -25,7 +42,6 @@ def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> i
     Raises:
         BudgetError: one row needs more.
     """
-    rows = -(-len(data.y) // posterior.shards)
     per_row = OVERHEAD * residual_bytes(posterior, data)
     fitting = int(budget // per_row)
     if fitting < 1:
@@ -33,7 +49,7 @@ def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> i
             f"the gradient of one row needs {per_row / 1e6:.3g} MB, more than gradient_memory_mb allows "
             f"({budget / 1e6:.3g} MB): raise it"
         )
-    return math.ceil(rows / fitting)
+    return fitting
 
 
 def residual_bytes(posterior: Posterior, data: PosteriorData) -> float:

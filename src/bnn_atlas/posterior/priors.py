@@ -134,12 +134,26 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
     return jnp.sum(_SHAPES[family](z, values)) - values.log_normaliser
 
 
+def log_prior_gain(family: Family, values: PriorValues, new: Array, old: Array) -> Array:
+    """Log p(new) - log p(old) of two parameter vectors [P], summed parameter by parameter.
+
+    The difference of two `log_prior`s has the rounding of both sums, which grow with P: in single precision 0.07 at
+    2.7 million standard normals. The terms of this sum are as small as the move. Those of a normal are
+
+        log p(theta') - log p(theta) = (theta - theta') / scale (z + z') / 2.
+    """
+    z_new, z_old = ((theta - values.loc) / values.scale for theta in (new, old))
+    if family == "normal":
+        return jnp.sum(0.5 * ((old - new) / values.scale) * (z_old + z_new))
+    return jnp.sum(_SHAPES[family](z_new, values) - _SHAPES[family](z_old, values))
+
+
 def build_prior(config: PriorConfig, layout: Layout, dtype: jnp.dtype = jnp.float32) -> Prior:
     """Prior of the settings for a model's layout."""
     family, loc, scale, shape = _numbers(config, layout)
     proper = scale[np.isfinite(scale)]
     log_normaliser = np.sum(np.log(proper)) + len(proper) * _log_unit(family, shape)
-    values = jax.tree.map(lambda value: jnp.asarray(value, dtype), (loc, scale, log_normaliser, shape))
+    values = jax.tree.map(lambda value: jnp.asarray(np.asarray(value, dtype)), (loc, scale, log_normaliser, shape))
     return Prior(family, PriorValues(*values))
 
 

@@ -1,1 +1,1 @@
-"""What the rules do, as functions of files and settings; where JAX is used, `runtime.configure` comes first."""
+"""What the rules do: one function for each rule, from files and plain settings to files."""

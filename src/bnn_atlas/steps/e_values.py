@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.metrics.e_value_table import write_e_values
-from bnn_atlas.metrics.e_values import log_e_values
-from bnn_atlas.steps.held_out import ValidationDensity
-from bnn_atlas.steps.problem import load_problem
+from bnn_atlas.files import load_arrays
+from bnn_atlas.inference.problem import load_problem
+from bnn_atlas.inference.validation import ValidationDensity
+from bnn_atlas.metrics.formulas.e_values import log_e_values
+from bnn_atlas.metrics.tables.files import write_e_values
 from bnn_atlas.traces.store import Trace, open_trace
 
 
@@ -24,7 +25,10 @@ def e_values(
     posterior: Mapping[str, Any],
     alpha: float,
 ) -> None:
-    """Write the log E-value of every draw of every chain against the chain's warm start (`metrics.e_values`).
+    """Write the log E-value of every draw of every chain against its reference (`metrics.formulas.e_values`).
+
+    One is against the chain's own warm start, by which chains stop, another against the average of all warm starts of
+    the run, the deep ensemble.
 
     Args:
         dataset: the prepared data set.
@@ -39,12 +43,14 @@ def e_values(
         DataError: no such validation rows, or a warm start of other chains than the trace.
     """
     density = ValidationDensity(load_problem(dataset, split, posterior))
-    found: list[tuple[int, np.ndarray]] = []
-    for path, start in zip(traces, starts, strict=True):
-        trace = open_trace(path)
-        reference = density(_warm_starts(start, trace))
-        values = log_e_values(np.zeros(trace.chains), _densities(density, trace), reference)
-        found += zip(trace.chain_ids.tolist(), values, strict=True)
+    blocks = [open_trace(path) for path in traces]
+    members = [_warm_starts(start, trace) for start, trace in zip(starts, blocks, strict=True)]
+    ensemble = density.of_average(np.concatenate(members))
+    found: list[tuple[int, np.ndarray, np.ndarray]] = []
+    for trace, own in zip(blocks, members, strict=True):
+        log_density, none = _densities(density, trace), np.zeros(trace.chains)
+        against = [log_e_values(none, log_density, each) for each in (density(own), np.full(trace.chains, ensemble))]
+        found += zip(trace.chain_ids.tolist(), *against, strict=True)
     write_e_values(destination, sorted(found, key=lambda chain: chain[0]), alpha)
 
 
@@ -58,12 +64,11 @@ def _densities(density: ValidationDensity, trace: Trace) -> np.ndarray:
 
 def _warm_starts(path: str | Path, trace: Trace) -> np.ndarray:
     """Warm starts [c, P] in the order of the trace's chains."""
-    with np.load(path, allow_pickle=False) as stored:
-        members, parameters = stored["members"], stored["parameters"]
-    place = {int(member): row for row, member in enumerate(members)}
+    stored = load_arrays(path, ("members", "parameters"), DataError, "a warm start", optional=None)
+    place = {int(member): row for row, member in enumerate(stored["members"])}
     if set(place) != set(trace.chain_ids.tolist()):
         raise DataError(
             f"{path} holds warm starts of the chains {sorted(place)}, but {trace.path} the chains "
             f"{sorted(trace.chain_ids.tolist())}; give the blocks in the same order"
         )
-    return parameters[[place[int(chain)] for chain in trace.chain_ids]]
+    return stored["parameters"][[place[int(chain)] for chain in trace.chain_ids]]

@@ -1,4 +1,4 @@
-"""The functions that some draws of a pool stand for, at test rows or on a line."""
+"""Predictive functions of some draws of a pool, at test rows or on a line."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -9,22 +9,21 @@ import numpy as np
 
 from bnn_atlas.config.figures import FunctionsConfig
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.metrics.functions import FunctionDraws, FunctionsError, save_functions
-from bnn_atlas.metrics.predictive import CLASS_BYTES, REGRESSION_BYTES, classification_terms
-from bnn_atlas.metrics.statistics import evenly
+from bnn_atlas.inference.predictor import Predictor
+from bnn_atlas.inference.problem import Problem, load_problem
+from bnn_atlas.metrics.gathering.predictive import CLASS_BYTES, REGRESSION_BYTES, classification_terms
+from bnn_atlas.metrics.tables.function_draws import FunctionDraws, FunctionsError, save_functions
 from bnn_atlas.posterior.predictive import Predictive
-from bnn_atlas.steps.predict import Predictor
-from bnn_atlas.steps.problem import Problem, load_problem
-from bnn_atlas.traces.draws import Draws
+from bnn_atlas.traces.draws import Draws, evenly
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import Selection
 
 log = logging.getLogger(__name__)
 
 LOT_BYTES = 256 * 2**20
-"""Of draws and what their predictions need at all inputs, taken at once."""
+"""Bytes of the draws computed at once, with what their predictions need at all inputs."""
 LARGEST_BYTES = 2 * 2**30
-"""Of the functions that are kept."""
+"""Bytes that the functions may take."""
 
 
 def functions(
@@ -95,8 +94,8 @@ def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.nd
 
 
 def _chosen(pool: Draws, config: FunctionsConfig) -> Selection:
-    which = np.arange(pool.chains)[: config.chains]
-    return Selection(pool, which, evenly(pool.draws, config.draws or pool.draws), np.arange(pool.size))
+    chain_idx = np.arange(pool.chains)[: config.chains]
+    return Selection(pool, chain_idx, evenly(pool.draws, config.draws or pool.draws), np.arange(pool.size))
 
 
 def _check_size(shape: tuple[int, int, int], classes: int) -> None:
@@ -115,7 +114,7 @@ def _names(classes: int) -> tuple[str, ...]:
 def _values(
     problem: Problem, chosen: Selection, x: np.ndarray, classes: int
 ) -> Iterator[tuple[slice, slice, np.ndarray, dict[str, np.ndarray]]]:
-    """(chains, draws, which of them are finite [c, s], values [c, s, n, ...] by name) for one lot after another."""
+    """(chains, draws, whether each is finite [c, s], values [c, s, n, ...] by name) for one lot after another."""
     predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
     each = 3 * chosen.size * chosen.dtype.itemsize + len(x) * (CLASS_BYTES * classes or REGRESSION_BYTES)
     lot = max(1, LOT_BYTES // each)

@@ -1,25 +1,19 @@
 """Predictive distributions of a pool at the rows of one set."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-import jax
-import numpy as np
-
-from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation import Rows, corrupted_rows, outside_rows, shifted_rows
-from bnn_atlas.metrics import predictive
-from bnn_atlas.placement import Placement
-from bnn_atlas.posterior.density import Posterior, PosteriorData
-from bnn_atlas.posterior.micro_batches import residual_bytes
-from bnn_atlas.posterior.predictive import Predictive
-from bnn_atlas.steps.problem import load_without_rows
-from bnn_atlas.traces.pool import open_pool
-
-PIECE_BYTES = 64e6
-"""Of activations on one core, so that many cores need little memory. Rounding depends on it, so it is no setting."""
+from bnn_atlas.inference.code import code_of_predictions
+from bnn_atlas.inference.fingerprint import fingerprint_of
+from bnn_atlas.inference.predictor import Predictor
+from bnn_atlas.inference.problem import Problem, load_without_rows
+from bnn_atlas.kept import making
+from bnn_atlas.metrics.gathering import predictive
+from bnn_atlas.traces.pool import Pool, open_pool
+from bnn_atlas.traces.store import Trace
 
 
 def predict(
@@ -36,7 +30,8 @@ def predict(
     """Predict rows with every draw of a pooled trace and write the summary (.npz).
 
     The rows are the test rows of the split; with `shift` their shifted images, computed or, with `other`, taken from
-    CIFAR-10-C; with `other` alone the first `limit` rows of that prepared data set.
+    CIFAR-10-C; with `other` alone the first `limit` rows of that prepared data set. A file that was made of the same
+    draws, rows, settings and code is left alone.
     """
     problem = load_without_rows(dataset, split, posterior)
     if shift is not None:
@@ -45,63 +40,22 @@ def predict(
         rows = outside_rows(problem.split, other, limit)
     else:
         rows = Rows(problem.split.x_test, problem.split.y_test)
+    draws = open_pool(pool)
+    split_rows = problem.split
+    facts = {"shape": split_rows.shape, "classes": len(split_rows.classes), "vocabulary": split_rows.vocabulary}
+    settings = {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in draws.blocks]}
+    inputs = [array for array in rows if array is not None]
+    with making(destination, fingerprint_of(settings, inputs, code_of_predictions())) as needed:
+        if needed:
+            predictive.save(destination, _summary(problem, draws, rows))
+
+
+def _origin(block: Trace) -> dict[str, Any]:
+    """What tells the draws of a block from all others; of a trace without a fingerprint nothing does."""
+    origin = block.attributes.get("fingerprint", uuid4().hex)
+    return {"chains": block.chain_ids.tolist(), "draws": block.draws, "fingerprint": origin}
+
+
+def _summary(problem: Problem, draws: Pool, rows: Rows) -> predictive.PredictiveSummary:
     predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
-    summary = predictive.summarise(open_pool(pool), predictor, *rows, classes=len(problem.split.classes))
-    predictive.save(destination, summary)
-
-
-class Predictor:
-    """Predictive distributions of many draws at many rows, computed on all devices of the job.
-
-    Rows are taken in pieces, so that the networks' activations stay within `budget` bytes on each device, and within
-    `PIECE_BYTES` on a core. On a CPU the pieces, and so the bits, depend neither on the devices nor on the other draws.
-    """
-
-    def __init__(self, posterior: Posterior, data: PosteriorData, budget: float) -> None:
-        """Take a posterior and data with the shape and type of its rows; it needs none of the rows themselves."""
-        self._posterior, self._dtype = posterior, data.prior.loc.dtype
-        self._shape, self._whole = data.x.shape[1:], np.issubdtype(data.x.dtype, np.integer)
-        self._budget, self._row_bytes = budget, residual_bytes(posterior, data)
-        self._compiled: dict[int, tuple[Placement, Callable[[Any, Any], Any]]] = {}
-
-    def __call__(self, theta: np.ndarray, x: np.ndarray) -> Predictive:
-        """Predictive of draws theta [b, P] at rows x [n, ...], as host arrays.
-
-        Raises:
-            DataError: rows of another shape than those that the posterior is conditioned on, whole numbers (such as
-                raw pixels) where those are scaled, or the reverse.
-        """
-        self._check(x)
-        if len(theta) not in self._compiled:
-            place = Placement(len(theta))
-            self._compiled[len(theta)] = (place, place.map(self._one))
-        place, mapped = self._compiled[len(theta)]
-        draws = place.put(np.asarray(theta, self._dtype))
-        room = self._budget / len(theta) if place.batched else min(self._budget, PIECE_BYTES)
-        pieces = -(-len(x) // int(max(1, room // self._row_bytes)))
-        piece = -(-len(x) // pieces)
-        kind = x.dtype if self._whole else self._dtype
-        parts = []
-        for start in range(0, len(x), piece):
-            rows = np.asarray(x[start : start + piece], kind)
-            filled = np.concatenate([rows, np.repeat(rows[:1], piece - len(rows), axis=0)])
-            predicted = place.get(mapped(place.share(filled), draws))
-            parts.append(jax.tree.map(partial(_first, len(rows)), predicted))
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
-
-    def _check(self, x: np.ndarray) -> None:
-        if x.shape[1:] != self._shape or not len(x):
-            raise DataError(
-                f"cannot predict an array of shape {list(x.shape)}: this posterior is for rows of shape "
-                f"{list(self._shape)}, at least one"
-            )
-        if np.issubdtype(x.dtype, np.integer) != self._whole:
-            expected = "token ids (integers)" if self._whole else "scaled numbers (floating); scale rows as the split"
-            raise DataError(f"cannot predict rows of {x.dtype}: this posterior is for {expected}")
-
-    def _one(self, x: jax.Array, theta: jax.Array) -> Predictive:
-        return jax.tree.map(lambda leaf: leaf[0], self._posterior.predict(theta[None], x))
-
-
-def _first(count: int, leaf: np.ndarray) -> np.ndarray:
-    return leaf[:, :count]
+    return predictive.summarise(draws, predictor, *rows, classes=len(problem.split.classes))

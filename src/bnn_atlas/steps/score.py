@@ -1,8 +1,8 @@
 """The scores of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,22 +11,12 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splits import load_split
-from bnn_atlas.metrics import evaluate, predictive, sets
-from bnn_atlas.metrics.cost import read_cost
-from bnn_atlas.metrics.tables import RunIdentity, write_table
+from bnn_atlas.metrics.gathering import predictive
+from bnn_atlas.metrics.gathering.cost import read_cost
+from bnn_atlas.metrics.judgement import evaluate
+from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.traces.pool import open_pool
-
-
-class ScoreOutputs(NamedTuple):
-    """Files of the metrics rule."""
-
-    table: str
-    rates: str
-    parameters: str
-    functions: str
-    chains: str
-    samplers: str
-    curves: str
 
 
 def score(
@@ -35,25 +25,36 @@ def score(
     pool: str | Path,
     predictions: str | Path,
     timings: Sequence[str | Path],
-    outputs: ScoreOutputs,
+    outputs: Mapping[str, str | Path],
     *,
     identity: Mapping[str, Any],
     batch_rows: int | None,
+    published: Collection[str],
+    prior_sd: float | None = None,
+    temperature: float = 1.0,
+    marks: Sequence[str] = (),
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the metrics rule.
 
     `timings` are the files in which the blocks say what they took; `batch_rows` is the size of a mini-batch, None for
-    full-data gradients.
+    full-data gradients; `published` are the authors whose variants of metrics are measured too; `prior_sd` is that of
+    the prior of all parameters, None where they share none; `temperature` is that of the posterior; `marks` are said
+    in the note of every row.
     """
+    summary, data, whose = predictive.load(predictions), load_split(dataset, split), RunIdentity(**identity)
     scored = evaluate.score(
         open_pool(pool),
-        predictive.load(predictions),
-        load_split(dataset, split),
-        RunIdentity(**identity),
+        summary,
+        data,
+        whose,
         cost=read_cost(timings),
         batch_rows=batch_rows,
+        published=published,
+        prior_sd=prior_sd,
+        temperature=temperature,
     )
-    evaluate.write_scored(scored, **outputs._asdict())
+    rows = [*scored.rows, *evaluate.as_rows(whose, evaluate.split_measurements(data), summary)]
+    evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
 
 
 def score_set(
@@ -65,14 +66,16 @@ def score_set(
     *,
     name: str,
     identity: Mapping[str, Any],
+    published: Collection[str],
+    marks: Sequence[str] = (),
 ) -> None:
     """Score the predictions for a shifted or an out-of-distribution set beside those for the test rows."""
     summary, identified = predictive.load(predictions), RunIdentity(**identity)
     if name.startswith(OUTSIDE):
-        rows = sets.outside_rows(identified, name, summary, predictive.load(test))
+        rows = evaluate.outside_rows(identified, name, summary, predictive.load(test), published)
     else:
-        rows = sets.shift_rows(identified, name, summary, load_split(dataset, split).y_test)
-    write_table(destination, rows)
+        rows = evaluate.shift_rows(identified, name, summary, load_split(dataset, split).y_test, published)
+    write_table(destination, marked(rows, marks))
 
 
 def score_against(
@@ -85,16 +88,20 @@ def score_against(
     name: str,
     published: bool,
     identity: Mapping[str, Any],
+    marks: Sequence[str] = (),
 ) -> None:
     """Compare a run's predictions for its test rows with a reference: published ones, or another run's.
 
     Raises DataError for published predictions that do not cover the test rows.
     """
-    if published:
-        probabilities = _published(reference, load_split(dataset, split))
-    else:
-        probabilities = sets.average(predictive.load(reference))
-    write_table(destination, sets.reference_rows(RunIdentity(**identity), name, predictive.load(test), probabilities))
+    compared = _published(reference, load_split(dataset, split)) if published else predictive.load(reference)
+    rows = evaluate.reference_rows(RunIdentity(**identity), name, predictive.load(test), compared)
+    write_table(destination, marked(rows, marks))
+
+
+def marked(rows: Sequence[Row], marks: Sequence[str]) -> list[Row]:
+    """The rows with the marks of their run in their notes."""
+    return [row._replace(note="; ".join(filter(None, (row.note, *marks)))) for row in rows]
 
 
 def _published(reference: str | Path, split: SplitData) -> np.ndarray:

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from bnn_atlas.config.training import WarmStartConfig
-from bnn_atlas.files import atomic
-from bnn_atlas.steps.problem import load_problem
-from bnn_atlas.training.ensemble import Rows, initialise, train_ensemble
-from bnn_atlas.training.permuted import permuted_copies
+from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.files import save_arrays
+from bnn_atlas.inference.code import code_of_starts
+from bnn_atlas.inference.fingerprint import fingerprint_of
+from bnn_atlas.inference.problem import Problem, load_problem
+from bnn_atlas.kept import making
+from bnn_atlas.posterior.compiled import kernel_name
+from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
+from bnn_atlas.warmstart.permuted import permuted_copies
 
 
 def warm_start(
@@ -28,14 +32,33 @@ def warm_start(
 
     Without `training` the networks stay as the initialisers made them, and there are no losses. With
     `training.permuted` that member alone is trained, and chain k of `members` gets its k-th permuted copy
-    (`bnn_atlas.training.permuted`); losses are then the one member's for every chain.
+    (`bnn_atlas.warmstart.permuted`); losses are then the one member's for every chain. A file that was made of the same
+    settings, rows and code is left alone.
     """
-    problem = load_problem(dataset, split, posterior)
+    problem = load_problem(dataset, split, posterior, chains=len(members))
+    rows = problem.split
+    facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
+    settings = {
+        "posterior": posterior,
+        "training": training,
+        "members": list(members),
+        "seed": seed,
+        "rows": facts,
+        "kernel": kernel_name(problem.posterior.kernel),
+    }
+    trained_on = [rows.x_train, rows.y_train, rows.x_validation, rows.y_validation]
+    with making(destination, fingerprint_of(settings, trained_on, code_of_starts())) as needed:
+        if needed:
+            save_arrays(destination, _networks(problem, training, members, seed))
+
+
+def _networks(
+    problem: Problem, training: Mapping[str, Any] | None, members: Sequence[int], seed: int
+) -> dict[str, np.ndarray]:
+    """What the file holds: members, their parameters and, where they were trained, losses."""
     if training is None:
         parameters = initialise(problem.posterior, np.asarray(members), seed, problem.data.prior.loc.dtype)
-        with atomic(destination) as temporary, temporary.open("wb") as handle:
-            np.savez(handle, members=np.asarray(members), parameters=parameters)
-        return
+        return {"members": np.asarray(members), "parameters": np.asarray(parameters)}
     config = WarmStartConfig.model_validate(training)
     rows, dtype = problem.split, problem.data.prior.loc.dtype
     inputs, targets = problem.data.x.dtype, problem.data.y.dtype
@@ -43,10 +66,10 @@ def warm_start(
         problem.posterior,
         config,
         Rows(
-            jnp.asarray(rows.x_train, inputs),
-            jnp.asarray(rows.y_train, targets),
-            jnp.asarray(rows.x_validation, inputs),
-            jnp.asarray(rows.y_validation, targets),
+            jnp.asarray(np.asarray(rows.x_train, inputs)),
+            jnp.asarray(np.asarray(rows.y_train, targets)),
+            jnp.asarray(np.asarray(rows.x_validation, inputs)),
+            jnp.asarray(np.asarray(rows.y_validation, targets)),
         ),
         np.asarray(members if config.permuted is None else [config.permuted]),
         seed,
@@ -57,5 +80,4 @@ def warm_start(
         copies = permuted_copies(problem.posterior.layout, arrays["parameters"][0], np.asarray(members), seed)
         repeated = {name: np.repeat(array, len(members), axis=0) for name, array in arrays.items()}
         arrays = repeated | {"parameters": copies}
-    with atomic(destination) as temporary, temporary.open("wb") as handle:
-        np.savez(handle, members=np.asarray(members), **arrays)
+    return {"members": np.asarray(members), **arrays}

@@ -10,10 +10,11 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from bnn_atlas.models.layout import Parameter
-from bnn_atlas.traces.draws import Draws
 
 if TYPE_CHECKING:
     import arviz
+
+    from bnn_atlas.traces.draws import Draws
 
 Reader = Callable[..., np.ndarray]
 
@@ -35,7 +36,7 @@ class LazyArray(BackendArray):
         return values.reshape([axis.size for axis in axes if np.ndim(axis)])
 
 
-def to_xarray(source: Draws) -> xarray.Dataset:
+def to_xarray(source: "Draws") -> xarray.Dataset:
     """Dataset with `draws` (chain, draw, parameter) and one variable (chain, draw) per statistic.
 
     The coordinates are chain numbers, draw numbers and readable parameter names. Nothing is loaded until values are
@@ -46,11 +47,11 @@ def to_xarray(source: Draws) -> xarray.Dataset:
     return xarray.Dataset({"draws": draws, **_statistics(source)}, coordinates, dict(source.attributes))
 
 
-def to_arviz(source: Draws) -> "arviz.InferenceData":
+def to_arviz(source: "Draws") -> "arviz.InferenceData":
     """InferenceData with a variable per model array in `posterior` and the statistics in `sample_stats`.
 
     `layer0.weight` has the dimensions chain, draw, layer0.weight.fan_out, layer0.weight.fan_in: a dataset allows one
-    length per dimension name, so each array has its own. Arrays of which a subset keeps only a part appear as one
+    length per dimension name, so each array has its own. Arrays of which a selection keeps only a part appear as one
     variable (chain, draw) per scalar. Loaded as lazily as `to_xarray`.
     """
     with warnings.catch_warnings():
@@ -76,7 +77,7 @@ def to_arviz(source: Draws) -> "arviz.InferenceData":
     )
 
 
-def _array(source: Draws, parameter: Parameter | None, places: np.ndarray) -> xarray.Variable:
+def _array(source: "Draws", parameter: Parameter | None, places: np.ndarray) -> xarray.Variable:
     """A model array, or a single scalar if `parameter` is None, that is stored at `places`."""
     shape = parameter.shape if parameter else ()
     names = tuple(f"{parameter.name}.{axis}" for axis in _axes(parameter)) if parameter else ()
@@ -97,7 +98,7 @@ def _axes(parameter: Parameter) -> tuple[str, ...]:
     return tuple(f"axis{i}" for i in range(len(parameter.shape)))
 
 
-def _statistics(source: Draws) -> dict[str, xarray.Variable]:
+def _statistics(source: "Draws") -> dict[str, xarray.Variable]:
     def variable(name: str, dtype: np.dtype) -> xarray.Variable:
         def read(chains: np.ndarray, draws: np.ndarray) -> np.ndarray:
             return source.statistic(name, chains, draws)
@@ -107,7 +108,7 @@ def _statistics(source: Draws) -> dict[str, xarray.Variable]:
     return {name: variable(name, dtype) for name, dtype in source.statistics.items()}
 
 
-def _coordinates(source: Draws) -> dict[str, np.ndarray]:
+def _coordinates(source: "Draws") -> dict[str, np.ndarray]:
     return {"chain": source.chain_ids, "draw": source.draw_ids}
 
 

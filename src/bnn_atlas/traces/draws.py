@@ -25,8 +25,8 @@ Batch = tuple[slice, slice, np.ndarray]
 class Draws(ABC):
     """Chains x draws x parameters on disk, and one number per draw for each statistic.
 
-    `layout` is the model's; `size` scalars of it are stored, `parameter_names`: all of them unless this is a subset.
-    Chains stand in the order of `chain_ids`, draws in the order of `draw_ids`.
+    `layout` is the model's; `size` scalars of it are stored, `parameter_names`: all of them unless this is a selection.
+    Chains are in the order of `chain_ids`, draws in the order of `draw_ids`.
     """
 
     path: Path
@@ -54,6 +54,10 @@ class Draws(ABC):
     def shape(self) -> tuple[int, int, int]:
         """Chains, draws, parameters."""
         return self.chains, self.draws, self.size
+
+    def __repr__(self) -> str:
+        """What is stored, and where."""
+        return f"{type(self).__name__}({self.chains} chains x {self.draws} draws x {self.size} parameters, {self.path})"
 
     @property
     @abstractmethod
@@ -85,17 +89,17 @@ class Draws(ABC):
         Batches hold whole chains if one chain fits, pieces of one chain if not, and one draw if that is too large.
         The array is as large as stated; reading it takes a few MiB more. The slices are positions and keep a step.
         """
-        which, when = range(self.chains)[_forward(chains)], range(self.draws)[_forward(draws)]
+        chain_idx, draw_idx = range(self.chains)[_forward(chains)], range(self.draws)[_forward(draws)]
         columns = positions(parameters, self.size, "parameter")
         room = max(1, max_bytes // max(1, len(columns) * self.dtype.itemsize))
-        per_chain = len(when)
+        per_chain = len(draw_idx)
         if per_chain <= room:
             step, length = _multiple(room // max(1, per_chain), self.chains_per_chunk), max(1, per_chain)
         else:
             step, length = 1, _multiple(room, self.draws_per_chunk)
-        for i in range(0, len(which), step):
+        for i in range(0, len(chain_idx), step):
             for j in range(0, per_chain, length):
-                chain, draw = _as_slice(which[i : i + step]), _as_slice(when[j : j + length])
+                chain, draw = _as_slice(chain_idx[i : i + step]), _as_slice(draw_idx[j : j + length])
                 yield chain, draw, self.read(chain, draw, columns)
 
     def locate(self, names: Sequence[str]) -> np.ndarray:
@@ -119,8 +123,8 @@ class Draws(ABC):
 
         `parameters` takes whole arrays (`layer0.weight`) and scalars (`layer0.weight[3,2]`); `pattern` is matched
         against scalar names, with `*` for anything, `?` for one character and brackets as they stand
-        (`layer*.weight[0,*]`); `index` are positions. Of what is left, `per_layer` keeps the first so many scalars of
-        each layer and role. ValueError, with what there is, if any condition meets nothing.
+        (`layer*.weight[0,*]`); `index` are positions. Of what is left, `per_layer` keeps that many scalars of
+        each layer and role, the first ones. ValueError, with what there is, if any condition meets nothing.
         """
         chosen = np.ones(self.size, dtype=bool)
         for name in parameters or ():
@@ -131,15 +135,15 @@ class Draws(ABC):
             for name in parameters:
                 kept[self._positions[name] if name in self._positions else self._array_positions(name)] = True
             chosen &= kept
-        for what, wanted, found in (
+        for what, wanted, values in (
             ("layer", layers, [p.layer for p in self.arrays]),
             ("role", roles, [p.role for p in self.arrays]),
         ):
             if wanted is not None:
-                there = sorted({value for value in found if value is not None}, key=str)
-                if absent := [value for value in wanted if value not in there]:
-                    raise ValueError(f"no {what} {absent[0]!r} in {self.path}; there are {there}")
-                chosen &= np.array([value in wanted for value in found], dtype=bool)
+                present = sorted({value for value in values if value is not None}, key=str)
+                if absent := [value for value in wanted if value not in present]:
+                    raise ValueError(f"no {what} {absent[0]!r} in {self.path}; there are {present}")
+                chosen &= np.array([value in wanted for value in values], dtype=bool)
         if pattern is not None:
             expression = re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))
             kept = np.array([expression.fullmatch(name) is not None for name in self.parameter_names])
@@ -210,6 +214,11 @@ def positions(index: Index, count: int, axis: str) -> np.ndarray:
     if outside.size:
         raise IndexError(f"there is no {axis} at position {outside[0]}: positions run from 0 to {count - 1}")
     return array.astype(np.intp)
+
+
+def evenly(total: int, most: int) -> np.ndarray:
+    """Up to `most` of the positions below `total`, evenly spaced from the first to the last."""
+    return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(np.int64))
 
 
 def _forward(part: slice | None) -> slice:

@@ -1,62 +1,21 @@
-"""Histograms of single parameters and of pairs, counted while the draws stream by.
+"""Joint histograms of pairs of parameters, counted while the draws stream by.
 
-Bins are those of `numpy.histogram` and `numpy.histogram2d`: n of equal width between the limits, closed below and
+Bins are those of `numpy.histogram2d`: n of equal width between the limits, closed below and
 open above, the last one closed. Draws outside the limits and draws that are not finite are counted apart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from bnn_atlas.files import atomic
+from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.limits import SCAN_BYTES, Limits, resolve_limits
 from bnn_atlas.traces.pairs import Pair
-
-
-@dataclass(frozen=True)
-class UnivariateGrids:
-    """Histograms of single parameters.
-
-    `counts` [parameter, bin], or [chain, parameter, bin] with the chain numbers in `chain_ids`; `limits`
-    [parameter, 2]; `below`, `above` and `nonfinite` [parameter] are the draws left out; `draws` the draws seen.
-    """
-
-    names: tuple[str, ...]
-    limits: np.ndarray
-    counts: np.ndarray
-    below: np.ndarray
-    above: np.ndarray
-    nonfinite: np.ndarray
-    draws: int
-    chain_ids: np.ndarray
-
-    @property
-    def bins(self) -> int:
-        """Number of bins."""
-        return self.counts.shape[-1]
-
-    def edges(self, name: str) -> np.ndarray:
-        """Bin edges [bins + 1] of a parameter."""
-        return _edges(self.limits[_index(self.names, name)], self.bins)
-
-    def density(self, name: str) -> np.ndarray:
-        """Density per bin [bins] or [chain, bins], of all draws seen: it integrates to the share inside the limits."""
-        edges = self.edges(name)
-        per_row = self.draws // max(1, len(self.chain_ids))
-        return self.counts[..., _index(self.names, name), :] / (per_row * np.diff(edges))
-
-    def save(self, path: str | Path) -> None:
-        """Write an .npz file (atomic)."""
-        _save(path, vars(self))
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        return cls(**_load(path, cls))
+from bnn_atlas.traces.shard import TraceError
 
 
 @dataclass(frozen=True)
@@ -96,63 +55,14 @@ class BivariateGrids:
 
     def save(self, path: str | Path) -> None:
         """Write an .npz file (atomic)."""
-        _save(path, vars(self))
+        save_arrays(path, vars(self), compressed=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        return cls(**_load(path, cls))
-
-
-def univariate_grids(
-    source: Draws,
-    parameters: Sequence[str],
-    *,
-    limits: Limits = None,
-    bins: int = 200,
-    per_chain: bool = False,
-    chains: slice | None = None,
-    draws: slice | None = None,
-    max_bytes: int = SCAN_BYTES,
-) -> UnivariateGrids:
-    """Histograms of single scalars in one pass, in memory that does not grow with the draws.
-
-    `limits` are one (low, high) for all, one per name, or None for `automatic_limits` (a pass more).
-    """
-    names = tuple(parameters)
-    columns = source.locate(names)
-    chosen = resolve_limits(source, names, limits, bins, chains, draws, max_bytes)
-    ids = source.chain_ids[chains or slice(None)]
-    rows = {int(chain): i for i, chain in enumerate(ids)}
-    counts = np.zeros((len(ids) if per_chain else 1, len(names), bins), dtype=np.int64)
-    left = np.zeros((3, len(names)), dtype=np.int64)
-    seen = 0
-    for which, _, values in source.batches(max_bytes, chains=chains, draws=draws, parameters=columns):
-        seen += values.shape[0] * values.shape[1]
-        places = np.array([rows[int(chain)] for chain in source.chain_ids[which]]) if per_chain else np.zeros(1, int)
-        for i in range(len(names)):
-            column = values[:, :, i].astype(np.float64).reshape(len(places), -1)
-            bin_of = _bin(column, chosen[i], bins)
-            inside = bin_of >= 0
-            cell = (bin_of + np.arange(len(places))[:, None] * bins)[inside]
-            counts[places, i] += np.bincount(cell, minlength=len(places) * bins).reshape(len(places), bins)
-            finite = np.isfinite(column)
-            left[:, i] += [
-                (column < chosen[i, 0])[finite].sum(),
-                (column > chosen[i, 1])[finite].sum(),
-                (~finite).sum(),
-            ]
-    below, above, nonfinite = left
-    return UnivariateGrids(
-        names=names,
-        limits=chosen,
-        counts=counts if per_chain else counts[0],
-        below=below,
-        above=above,
-        nonfinite=nonfinite,
-        draws=seen,
-        chain_ids=ids if per_chain else ids[:0],
-    )
+        """Read what `save` wrote; TraceError names a file that is damaged or something else."""
+        arrays = load_arrays(path, [field.name for field in fields(cls)], TraceError, f"a file of {cls.__name__}")
+        values: dict[str, Any] = {**arrays, "draws": int(arrays["draws"])}
+        return cls(**values | {axis: tuple(map(str, arrays[axis])) for axis in ("x", "y")})
 
 
 def bivariate_grids(
@@ -167,7 +77,8 @@ def bivariate_grids(
 ) -> BivariateGrids:
     """Joint histograms of pairs of scalars in one pass, in memory that does not grow with the draws.
 
-    `pairs` are (x name, y name) or what `layer_pairs` gives; `limits` as in `univariate_grids`, per scalar.
+    `pairs` are (x name, y name) or what `layer_pairs` gives; `limits` are one (low, high) for
+    all scalars, one per name, or None for `automatic_limits` (a pass more).
     """
     x, y = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
     names = tuple(dict.fromkeys((*x, *y)))
@@ -218,30 +129,3 @@ def _bin(values: np.ndarray, limits: np.ndarray, bins: int) -> np.ndarray:
 
 def _edges(limits: np.ndarray, bins: int) -> np.ndarray:
     return np.linspace(limits[0], limits[1], bins + 1)
-
-
-def _index(names: tuple[str, ...], name: str) -> int:
-    if name not in names:
-        raise KeyError(f"no histogram of '{name}'; there are {', '.join(names)}")
-    return names.index(name)
-
-
-def _save(path: str | Path, values: Mapping[str, Any]) -> None:
-    with atomic(path) as temporary, temporary.open("wb") as handle:
-        np.savez_compressed(handle, **values)
-
-
-def _load(path: str | Path, kind: type) -> dict[str, Any]:
-    """The fields of `kind` from an .npz file: text as tuples of names, numbers as int; ValueError for another file."""
-    with np.load(path, allow_pickle=False) as content:
-        arrays = {name: content[name] for name in content.files}
-    expected = sorted(field.name for field in fields(kind))
-    if sorted(arrays) != expected:
-        raise ValueError(f"{path} holds {sorted(arrays)}, not a {kind.__name__} with {expected}. Make it again.")
-    return {name: _plain(array) for name, array in arrays.items()}
-
-
-def _plain(array: np.ndarray) -> Any:
-    if array.dtype.kind == "U":
-        return tuple(str(name) for name in array)
-    return array if array.ndim else int(array)

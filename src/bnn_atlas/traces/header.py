@@ -28,11 +28,10 @@ STATISTIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 @dataclass(frozen=True)
 class Header:
-    """What a trace store says about itself; `parameters` are the stored scalars, None for all of the layout."""
+    """What a trace store says about itself."""
 
     path: Path
     layout: Layout
-    parameters: tuple[str, ...] | None
     chains: int
     draws: int
     segment: int
@@ -48,12 +47,12 @@ class Header:
     @property
     def size(self) -> int:
         """Number of stored scalars."""
-        return self.layout.size if self.parameters is None else len(self.parameters)
+        return self.layout.size
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The stored scalars, in order."""
-        return tuple(self.layout.names()) if self.parameters is None else self.parameters
+        return tuple(self.layout.names())
 
     @property
     def segments(self) -> int:
@@ -89,7 +88,7 @@ class Header:
 
     @cached_property
     def draw_ids(self) -> np.ndarray:
-        """Draw numbers [draws]; 0, 1, 2, ... unless draws were left out."""
+        """Draw numbers [draws]: 0, 1, 2, ..."""
         return read_chunk(self.path / "draw" / "c.0", (self.draws,), np.dtype("<i8"))
 
 
@@ -104,28 +103,19 @@ def create_store(
     chain_ids: Sequence[int] | np.ndarray,
     attributes: Mapping[str, Any],
     dtype: str = "float32",
-    parameters: Sequence[str] | None = None,
-    draw_ids: Sequence[int] | np.ndarray | None = None,
 ) -> Header:
     """Create an empty store, or open the one that is there if it was created with the same arguments.
 
-    A store is created whole or not at all, also when two processes try at once. `parameters` names the scalars that
-    are stored, all of the layout's if None. Raises ValueError for arguments that make no trace, TraceError if another
-    trace stands at `path` or the disk refuses.
+    A store is created whole or not at all, also when two processes try at once. Raises ValueError for arguments that
+    make no trace, TraceError if there is another trace at `path` or the disk refuses.
     """
-    names = None if parameters is None else tuple(parameters)
-    size = layout.size if names is None else len(names)
+    size = layout.size
     chain_ids = np.asarray(chain_ids, dtype="<i8")
-    draw_ids = np.arange(draws, dtype="<i8") if draw_ids is None else np.asarray(draw_ids, dtype="<i8")
-    if names is not None and (unknown := set(names) - set(layout.names())):
-        raise ValueError(f"the layout has no parameter {min(unknown)!r}")
-    _check_arguments(chains, draws, segment, size, statistics, chain_ids, draw_ids, attributes, dtype)
+    _check_arguments(chains, draws, segment, size, statistics, chain_ids, attributes, dtype)
     segment = min(segment, draws)
     form = choose_form(chains, draws, segment, size, np.dtype(dtype).newbyteorder("<"))
     own: dict[str, Any] = {"format": FORMAT, "layout": layout.to_dict(), "segment": segment}
     own["statistics"] = list(statistics)
-    if names is not None:
-        own["parameters"] = list(names)
     try:
         own |= json.loads(json.dumps(dict(attributes)))
     except TypeError as error:
@@ -133,7 +123,6 @@ def create_store(
     wanted = Header(
         path,
         layout,
-        names,
         chains,
         draws,
         segment,
@@ -144,7 +133,7 @@ def create_store(
     if not (path / "zarr.json").exists():
         try:
             with atomic(path) as temporary:
-                _write_arrays(temporary, wanted, own, chain_ids, draw_ids)
+                _write_arrays(temporary, wanted, own, chain_ids)
             sync_folder(path.parent)
         except TraceError:
             raise
@@ -153,7 +142,7 @@ def create_store(
             if error.errno not in (EEXIST, ENOTEMPTY):
                 raise refused(error, f"cannot create the trace {path}: {error.strerror or error}.") from error
     found = read_header(path)
-    different = _differences(found, wanted, chain_ids, draw_ids)
+    different = _differences(found, wanted, chain_ids)
     if different:
         raise TraceError(
             f"{path} holds another trace than the one to be written: {'; '.join(different)}. "
@@ -197,7 +186,6 @@ def read_header(path: Path) -> Header:
     return Header(
         path=path,
         layout=layout,
-        parameters=tuple(attributes["parameters"]) if "parameters" in attributes else None,
         chains=draws["shape"][0],
         draws=draws["shape"][1],
         segment=attributes["segment"],
@@ -227,7 +215,7 @@ def layout_hash(layout: Layout) -> str:
     return sha256(json.dumps(layout.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _write_arrays(path: Path, header: Header, own: dict[str, Any], chain_ids: np.ndarray, draw_ids: np.ndarray) -> None:
+def _write_arrays(path: Path, header: Header, own: dict[str, Any], chain_ids: np.ndarray) -> None:
     # Readers of traces do without zarr-python's start-up.
     import zarr
     from zarr.codecs import Crc32cCodec
@@ -260,7 +248,7 @@ def _write_arrays(path: Path, header: Header, own: dict[str, Any], chain_ids: np
             dimension_names=axes[:2],
             **common,
         )
-    for name, ids in zip(COORDINATES, (chain_ids, draw_ids), strict=True):
+    for name, ids in zip(COORDINATES, (chain_ids, np.arange(header.draws, dtype="<i8")), strict=True):
         group.create_array(
             name, shape=ids.shape, chunks=ids.shape, dtype="int64", fill_value=-1, dimension_names=(name,), **common
         )
@@ -290,7 +278,6 @@ def _check_arguments(
     size: int,
     statistics: Mapping[str, str],
     chain_ids: np.ndarray,
-    draw_ids: np.ndarray,
     attributes: Mapping[str, Any],
     dtype: str,
 ) -> None:
@@ -299,9 +286,8 @@ def _check_arguments(
             "a trace needs at least one chain, draw, parameter and draw per segment; "
             f"got {chains}, {draws}, {size} and {segment}"
         )
-    for axis, ids, count in (("chain", chain_ids, chains), ("draw", draw_ids, draws)):
-        if ids.shape != (count,) or np.unique(ids).size != count:
-            raise ValueError(f"{count} {axis}s need {count} different {axis} numbers; got {ids.tolist()}")
+    if chain_ids.shape != (chains,) or np.unique(chain_ids).size != chains:
+        raise ValueError(f"{chains} chains need {chains} different chain numbers; got {chain_ids.tolist()}")
     if dtype not in DRAW_TYPES:
         raise ValueError(f"draws are kept as {' or '.join(DRAW_TYPES)}, not as {dtype}")
     for name, kind in statistics.items():
@@ -314,17 +300,16 @@ def _check_arguments(
         raise ValueError(f"a trace sets the attributes {', '.join(taken)} itself; give the caller's other names")
 
 
-def _differences(found: Header, wanted: Header, chain_ids: np.ndarray, draw_ids: np.ndarray) -> list[str]:
+def _differences(found: Header, wanted: Header, chain_ids: np.ndarray) -> list[str]:
     different = [
         f"{what} there {getattr(found, what)}, wanted {getattr(wanted, what)}"
         for what in ("chains", "draws", "segment", "dtype", "statistics")
         if getattr(found, what) != getattr(wanted, what)
     ]
-    if found.layout != wanted.layout or found.parameters != wanted.parameters:
+    if found.layout != wanted.layout:
         different.append(f"the parameters differ ({found.size} there, {wanted.size} wanted)")
     elif not different:
         different += ["the chain numbers differ"] * (not np.array_equal(found.chain_ids, chain_ids))
-        different += ["the draw numbers differ"] * (not np.array_equal(found.draw_ids, draw_ids))
     prints = [header.attributes.get("fingerprint") for header in (found, wanted)]
     if prints[0] != prints[1]:
         different.append(f"the fingerprint there is {prints[0]}, wanted {prints[1]}")

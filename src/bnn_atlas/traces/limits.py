@@ -1,4 +1,4 @@
-"""Between which values a histogram counts."""
+"""Limits of histograms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 from bnn_atlas.traces.draws import Draws
 
 SCAN_BYTES = 32 << 20
-QUANTILE_DRAWS = 100_000
+QUANTILE, QUANTILE_DRAWS = 0.001, 100_000
 
 Limits = tuple[float, float] | Mapping[str, tuple[float, float]] | None
 
@@ -16,46 +16,34 @@ def automatic_limits(
     source: Draws,
     parameters: Sequence[str],
     *,
-    quantile: float = 0.001,
     chains: slice | None = None,
     draws: slice | None = None,
     max_bytes: int = SCAN_BYTES,
 ) -> dict[str, tuple[float, float]]:
     """Limits per scalar from one pass over the finite draws.
 
-    With `quantile` q > 0 they are the quantiles q and 1 - q; of more than 100,000 draws, of that many evenly spaced
-    ones at most (of each chain at least one). With q = 0 they are the smallest and the largest of all draws, which a
-    single stray chain can drive far out. Limits that are equal up to rounding are moved apart by 0.5 each way.
-    Raises ValueError for a scalar without finite draws.
+    They are the quantiles `QUANTILE` and 1 - `QUANTILE`, which a single stray chain does not drive far out; of more
+    than `QUANTILE_DRAWS` draws, of that many evenly spaced ones at most (of each chain at least one). Limits that are
+    equal up to rounding are moved apart by 0.5 each way. Raises ValueError for a scalar without finite draws.
     """
-    if not 0 <= quantile < 0.5:
-        raise ValueError(f"the limits are the quantiles q and 1 - q with q in [0, 0.5); got {quantile}")
     columns = source.locate(parameters)
-    which, when = range(source.chains)[chains or slice(None)], range(source.draws)[draws or slice(None)]
-    if quantile and when:
-        per_chain = max(1, QUANTILE_DRAWS // max(1, len(which)))
-        when = when[:: -(-len(when) // per_chain)]
-    part = slice(when.start, when.stop, when.step)
-    kept = np.empty((len(columns), len(which) * len(when) if quantile else 0), dtype=source.dtype)
+    chain_idx, draw_idx = range(source.chains)[chains or slice(None)], range(source.draws)[draws or slice(None)]
+    if draw_idx:
+        per_chain = max(1, QUANTILE_DRAWS // max(1, len(chain_idx)))
+        draw_idx = draw_idx[:: -(-len(draw_idx) // per_chain)]
+    part = slice(draw_idx.start, draw_idx.stop, draw_idx.step)
+    kept = np.empty((len(columns), len(chain_idx) * len(draw_idx)), dtype=source.dtype)
     seen = 0
-    low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
     for _, _, values in source.batches(max_bytes, chains=chains, draws=part, parameters=columns):
         flat = values.reshape(-1, len(columns))
-        if quantile:
-            kept[:, seen : seen + len(flat)] = flat.T
-            seen += len(flat)
-        else:
-            finite = np.isfinite(flat)
-            low = np.minimum(low, np.min(flat, axis=0, where=finite, initial=np.inf))
-            high = np.maximum(high, np.max(flat, axis=0, where=finite, initial=-np.inf))
+        kept[:, seen : seen + len(flat)] = flat.T
+        seen += len(flat)
     limits = {}
     for i, name in enumerate(parameters):
-        bounds = np.array([low[i], high[i]])
         finite_draws = kept[i, np.isfinite(kept[i])].astype(np.float64)
-        if finite_draws.size:
-            bounds = np.quantile(finite_draws, [quantile, 1 - quantile])
-        if not np.isfinite(bounds).all():
+        if not finite_draws.size:
             raise ValueError(f"{source.path} has no finite draw of {name}, so it has no limits; give them")
+        bounds = np.quantile(finite_draws, [QUANTILE, 1 - QUANTILE])
         spread = 0.5 * (bounds[1] - bounds[0] <= 1e-12 * np.abs(bounds).max())
         limits[name] = (float(bounds[0] - spread), float(bounds[1] + spread))
     return limits

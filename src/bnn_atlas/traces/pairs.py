@@ -23,7 +23,7 @@ def layer_pairs(layout: Layout, roles: Sequence[str] = ("weight", "bias"), per_l
     Of the first `per_layer` scalars of a layer's array, layer i gives scalar a to x and layer j a later scalar b to y
     (a = b = 0 if `per_layer` is 1), so that within a layer two different scalars meet. With the default these are, in
     a dense layer, the weights [0,0] and [0,1] into the first unit and the biases [0] and [1]. Where an array has too
-    few scalars its last stands in; a scalar is never paired with itself.
+    few scalars its last is taken; a scalar is never paired with itself.
     """
     names = layout.names()
     places = list(combinations(range(per_layer), 2)) or [(0, 0)]

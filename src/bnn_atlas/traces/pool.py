@@ -61,31 +61,31 @@ class Pool(Draws):
 
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
         """Draws [c, s, p]; see `Draws.read`."""
-        which = positions(chains, self.chains, "chain")
-        when = positions(draws, self.draws, "draw")
+        chain_idx = positions(chains, self.chains, "chain")
+        draw_idx = positions(draws, self.draws, "draw")
         columns = positions(parameters, self.size, "parameter")
-        out = np.empty((which.size, when.size, columns.size), dtype=self.dtype)
-        owners = self._owners(which)
-        read_shards(p for block, places, rows in owners for p in block.parts(out, places, rows, when, columns))
+        out = np.empty((chain_idx.size, draw_idx.size, columns.size), dtype=self.dtype)
+        owners = self._owners(chain_idx)
+        read_shards(p for block, places, rows in owners for p in block.parts(out, places, rows, draw_idx, columns))
         return out
 
     def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
         """One statistic [c, s]; see `Draws.statistic`."""
         if name not in self.statistics:
             raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(self.statistics) or 'none'}")
-        which = positions(chains, self.chains, "chain")
-        when = positions(draws, self.draws, "draw")
-        out = np.empty((which.size, when.size), dtype=self.statistics[name])
-        for block, places, rows in self._owners(which):
-            out[places] = block.statistic(name, rows, when)
+        chain_idx = positions(chains, self.chains, "chain")
+        draw_idx = positions(draws, self.draws, "draw")
+        out = np.empty((chain_idx.size, draw_idx.size), dtype=self.statistics[name])
+        for block, places, rows in self._owners(chain_idx):
+            out[places] = block.statistic(name, rows, draw_idx)
         return out
 
-    def _owners(self, which: np.ndarray) -> Iterator[tuple[Trace, np.ndarray, np.ndarray]]:
-        """Each block that holds some of the chains `which`, with their places in `which` and in the block."""
-        owner = self._block[which]
+    def _owners(self, chain_idx: np.ndarray) -> Iterator[tuple[Trace, np.ndarray, np.ndarray]]:
+        """Each block that holds some of the chains `chain_idx`, with their places in `chain_idx` and in the block."""
+        owner = self._block[chain_idx]
         for number in np.unique(owner):
             places = np.flatnonzero(owner == number)
-            yield self.blocks[number], places, self._row[which[places]]
+            yield self.blocks[number], places, self._row[chain_idx[places]]
 
 
 def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
@@ -156,12 +156,11 @@ def open_pool(path: str | Path) -> Pool:
 
 
 def _shared(block: Trace, draws: int) -> dict[str, Any]:
-    """What all blocks of a pool must have in common, whose shortest has so many draws."""
+    """What all blocks of a pool must have in common, the shortest of which has `draws` draws."""
     rule = block.attributes.get(STOPPING)
-    kept = "" if block.size == block.layout.size else "\n".join(block.parameter_names)
     return {
         "layout": layout_hash(block.layout),
-        "parameters": [block.size, sha256(kept.encode()).hexdigest()[:16] if kept else "all"],
+        "parameters": [block.size, "all"],
         "draws": draws if rule else block.draws,
         "draw_ids": sha256(block.draw_ids[:draws].tobytes()).hexdigest()[:16],
         "dtype": block.dtype.name,

@@ -303,5 +303,5 @@ def _write(path: Path, fill: Callable[[BinaryIO], None]) -> None:
         raise refused(
             error,
             f"cannot write {path}: {error.strerror or error}. Segments written before it are intact. "
-            "Free or repair the disk and rerun that block; it goes on where it stopped.",
+            "Free or repair the disk and rerun that block; it continues where it stopped.",
         ) from error

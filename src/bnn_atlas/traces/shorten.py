@@ -1,4 +1,4 @@
-"""A finished trace of which only the first draws are kept."""
+"""Shorten a finished trace to its first draws."""
 
 import shutil
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from bnn_atlas.traces.store import TraceWriter, open_trace
 
 
 def shorten(source: Path, destination: Path, draws: int, attributes: Mapping[str, Any]) -> None:
-    """Write the first `draws` draws of every chain of `source` as a trace of its own, with further attributes.
+    """Write the first `draws` draws of every chain of `source` as a separate trace, with further attributes.
 
     Draws and statistics keep their bits, and segments their length. One segment of one group of chains is in memory at
     a time. `source`, of which later segments may be missing, is not touched, and `destination` is whole or not there,
@@ -33,6 +33,6 @@ def shorten(source: Path, destination: Path, draws: int, attributes: Mapping[str
         )
         group = writer.chains_per_chunk
         for segment in range(writer.segments):
-            when = slice(segment * writer.segment, min((segment + 1) * writer.segment, draws))
-            rows = (trace.read(slice(i, i + group), when) for i in range(0, trace.chains, group))
-            writer.write_rows(segment, rows, {name: trace.statistic(name, None, when) for name in trace.statistics})
+            draw_idx = slice(segment * writer.segment, min((segment + 1) * writer.segment, draws))
+            rows = (trace.read(slice(i, i + group), draw_idx) for i in range(0, trace.chains, group))
+            writer.write_rows(segment, rows, {name: trace.statistic(name, None, draw_idx) for name in trace.statistics})

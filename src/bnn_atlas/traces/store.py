@@ -42,15 +42,12 @@ class TraceWriter:
         chain_ids: Sequence[int] | np.ndarray,
         attributes: Mapping[str, Any],
         dtype: str = "float32",
-        parameters: Sequence[str] | None = None,
-        draw_ids: Sequence[int] | np.ndarray | None = None,
     ) -> Self:
         """A writer for a new store, or for the one at `path` if it was created with the same arguments.
 
         `statistics` maps names to float32, float64, int32, int64 or bool; `segment` is the number of draws per chain
         in a segment; `attributes` are JSON values, of which only `fingerprint` must agree with an existing store's.
-        `parameters` names the scalars that are kept if not all are, `draw_ids` the draws if not 0, 1, 2, ...
-        Raises ValueError for arguments that make no trace, TraceError if another trace stands at `path`.
+        Raises ValueError for arguments that make no trace, TraceError if there is another trace at `path`.
         """
         return cls(
             create_store(
@@ -63,14 +60,12 @@ class TraceWriter:
                 chain_ids=chain_ids,
                 attributes=attributes,
                 dtype=dtype,
-                parameters=parameters,
-                draw_ids=draw_ids,
             )
         )
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """A writer that goes on with an existing store; removes what killed writers left over an hour ago."""
+        """A writer that continues an existing store; removes what killed writers left over an hour ago."""
         header = read_header(Path(path))
         for file in header.path.glob("*/.c.*"):
             with suppress(FileNotFoundError):
@@ -192,27 +187,27 @@ class Trace(Draws):
 
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
         """Draws [c, s, p]; see `Draws.read`."""
-        which = positions(chains, self.chains, "chain")
-        when = positions(draws, self.draws, "draw")
+        chain_idx = positions(chains, self.chains, "chain")
+        draw_idx = positions(draws, self.draws, "draw")
         columns = positions(parameters, self.size, "parameter")
-        out = np.empty((which.size, when.size, columns.size), dtype=self.dtype)
-        read_shards(self.parts(out, np.arange(which.size), which, when, columns))
+        out = np.empty((chain_idx.size, draw_idx.size, columns.size), dtype=self.dtype)
+        read_shards(self.parts(out, np.arange(chain_idx.size), chain_idx, draw_idx, columns))
         return out
 
     def parts(
-        self, out: np.ndarray, places: np.ndarray, which: np.ndarray, when: np.ndarray, columns: np.ndarray
+        self, out: np.ndarray, places: np.ndarray, chain_idx: np.ndarray, draw_idx: np.ndarray, columns: np.ndarray
     ) -> Iterator[ShardPart]:
-        """What fills out[places] [c, s, p] with the chains `which`, for positions that are known to be inside."""
+        """What fills out[places] [c, s, p] with the chains `chain_idx`, for positions that are known to be inside."""
         header = self._header
-        number = when // header.segment
+        number = draw_idx // header.segment
         for segment in np.unique(number) if out.size else ():
             to_draw = np.flatnonzero(number == segment)
             yield ShardPart(
                 header.shard_file(segment),
                 header.form,
                 out,
-                (places, which),
-                (to_draw, when[to_draw] - segment * header.segment),
+                (places, chain_idx),
+                (to_draw, draw_idx[to_draw] - segment * header.segment),
                 (np.arange(columns.size), columns),
             )
 
@@ -221,15 +216,15 @@ class Trace(Draws):
         header = self._header
         if name not in header.statistics:
             raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(header.statistics) or 'none'}")
-        which = positions(chains, self.chains, "chain")
-        when = positions(draws, self.draws, "draw")
-        out = np.empty((which.size, when.size), dtype=self.statistics[name])
-        number = when // header.segment
+        chain_idx = positions(chains, self.chains, "chain")
+        draw_idx = positions(draws, self.draws, "draw")
+        out = np.empty((chain_idx.size, draw_idx.size), dtype=self.statistics[name])
+        number = draw_idx // header.segment
         shape, kind = (header.chains, header.segment), header.statistics[name]
         for segment in np.unique(number):
             places = np.flatnonzero(number == segment)
             chunk = read_chunk(header.statistic_file(name, segment), shape, kind)
-            out[:, places] = chunk[np.ix_(which, when[places] - segment * header.segment)]
+            out[:, places] = chunk[np.ix_(chain_idx, draw_idx[places] - segment * header.segment)]
         return out
 
 
@@ -245,12 +240,12 @@ def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
     for segment in range(header.segments):
         for file, size in header.files(segment).items():
             try:
-                found = file.stat().st_size
+                actual = file.stat().st_size
             except FileNotFoundError:
                 missing.setdefault(segment, file)
             else:
-                if found != size:
-                    raise damaged(file, f"it has {found} bytes instead of {size}")
+                if actual != size:
+                    raise damaged(file, f"it has {actual} bytes instead of {size}")
     if missing and not incomplete:
         raise TraceError(
             f"the trace {path} is incomplete: {len(missing)} of {header.segments} segments are missing, "

@@ -42,7 +42,7 @@ def read_images(path: Path, reader: Reader, classes: Sequence[str]) -> dict[str,
 
 
 def content_hash(path: Path, reader: ImageTarReader | LabelsReader | KerasReader) -> str:
-    """SHA-256 of what a file holds, which packing it in another way does not change."""
+    """SHA-256 of what a file holds, independent of how the file is packed."""
     match reader:
         case ImageTarReader():
             return image_tar.content_hash(path)

@@ -34,7 +34,7 @@ def _records(path: Path, name: str, content: bytes, labels: int) -> np.ndarray:
     size = labels + 3 * SIDE**2
     if not content or len(content) % size:
         raise DataError(
-            f"{path}: member '{name}' has {len(content)} bytes, which is no multiple of the {size} bytes of a record"
+            f"{path}: member '{name}' has {len(content)} bytes, which is not a multiple of the {size} bytes of a record"
         )
     return np.frombuffer(content, np.uint8).reshape(-1, size)
 

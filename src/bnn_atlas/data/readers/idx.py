@@ -36,12 +36,12 @@ def read(path: Path) -> Rows:
     if len(content) < start:
         raise DataError(f"{path}: the header ends after {len(content)} of {start} bytes; download the file again")
     shape = struct.unpack_from(f">{magic & 0xFF}I", content, 4)
-    promised, found = math.prod(shape), len(content) - start
-    if promised != found:
-        what = "more" if found > promised else "fewer"
+    promised, actual = math.prod(shape), len(content) - start
+    if promised != actual:
+        what = "more" if actual > promised else "fewer"
         raise DataError(
             f"{path}: the header promises {' x '.join(map(str, shape))} = {promised} values, the file holds {what}: "
-            f"{found}. Download it again"
+            f"{actual}. Download it again"
         )
     values = np.frombuffer(content, np.uint8, offset=start).reshape(shape)
     return Rows(y=values) if magic == LABELS else Rows(x=values[..., None])

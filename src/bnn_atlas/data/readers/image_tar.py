@@ -27,7 +27,7 @@ class _File(NamedTuple):
 def read(path: Path, classes: Sequence[str]) -> dict[str, Rows]:
     """Both parts: images [n, height, width, 3], sorted by class and by rank within it, and the classes' sizes.
 
-    Raises DataError for a folder that is no class, for ranks that do not run from 0, for an image that cannot be
+    Raises DataError for a folder that is not a class, for ranks that do not run from 0, for an image that cannot be
     decoded, and for images of several sizes.
     """
     found: dict[str, dict[tuple[int, int], np.ndarray]] = {"train": {}, "test": {}}

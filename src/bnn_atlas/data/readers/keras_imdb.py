@@ -8,9 +8,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from bnn_atlas.config.datasets import KerasReader
-from bnn_atlas.data.errors import ZIP_DAMAGE, DataError
+from bnn_atlas.data.archives import refuse_odd
+from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers.object_arrays import read_lists
 from bnn_atlas.data.readers.rows import Rows
+from bnn_atlas.files import ZIP_DAMAGE
 
 
 class Sequences(NamedTuple):
@@ -33,6 +35,8 @@ def read(path: Path, layout: Literal["keras_npz", "tokens_npz"]) -> dict[str, Se
     parts = {}
     try:
         with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                refuse_odd(member, str(path))
             for part in ("train", "test"):
                 if layout == "keras_npz":
                     lists = read_lists(archive.read(f"x_{part}.npy"), f"{path}: x_{part}.npy")
@@ -74,7 +78,7 @@ def token_rows(parts: dict[str, Sequences], reader: KerasReader, vocabulary: int
 
     One RandomState(seed) shuffles the training rows, then the test rows. A row is the start token and the word
     numbers + offset, where an id >= vocabulary becomes the unknown token; longer rows lose their beginning, shorter
-    ones are filled with 0 in front ("pre").
+    ones are padded with 0 in front ("pre").
     """
     state = np.random.RandomState(reader.seed)
     rows = {}

@@ -10,7 +10,7 @@ from bnn_atlas.data.readers.rows import Rows
 
 
 def read(path: Path) -> Rows:
-    """Images [n, 32, 32, 3] from X [32, 32, 3, n] and labels from y [n, 1], where 10 stands for the digit 0."""
+    """Images [n, 32, 32, 3] from X [32, 32, 3, n] and labels from y [n, 1], where 10 is the digit 0."""
     # Imported here, since jobs that read no MATLAB file start faster without it.
     import scipy.io
     from scipy.io.matlab import MatReadError

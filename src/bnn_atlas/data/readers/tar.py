@@ -7,13 +7,14 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from bnn_atlas.data.archives import LARGEST
 from bnn_atlas.data.errors import DataError
 
 
 def tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of each regular file, in the archive's order; compression is recognised.
 
-    Raises DataError for an archive that is truncated or no tar, and for a member that `refuse_foreign` names.
+    Raises DataError for an archive that is truncated or not a tar, and for a member that `refuse_foreign` names.
     """
     try:
         with tarfile.open(path, "r:*") as archive:
@@ -31,12 +32,14 @@ def tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def refuse_foreign(path: str | Path, member: tarfile.TarInfo) -> None:
-    """Raise DataError for a member that no data set has: a path outside the archive's folder, a link or a device."""
+    """Raise DataError for a member that no data set has: a path outside the archive's folder, a link, a bomb."""
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts or "\\" in member.name:
         reason = "a path outside the archive's folder"
     elif not (member.isfile() or member.isdir()):
         reason = f"a link to '{member.linkname}'" if member.issym() or member.islnk() else "neither file nor folder"
+    elif member.size > LARGEST:
+        reason = f"one that would unpack to {member.size:,} bytes"
     else:
         return
     raise DataError(f"{path}: member '{member.name}' is {reason}; do not use this archive, download it again")

@@ -7,11 +7,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import method
+from bnn_atlas.figures import axes, style
 from bnn_atlas.figures.diagnostics import looks
 from bnn_atlas.figures.diagnostics.looks import Panel
 from bnn_atlas.figures.diagnostics.run import Run, by_chain, plotted
-from bnn_atlas.metrics.verdict import ESS, INDEPENDENT, RHAT
+from bnn_atlas.metrics.judgement.trust import ESS, RHAT
 
 RHAT_EDGES = 1 + 10.0 ** np.linspace(-4, 1, 41)
 """R-hat below the first edge counts in the first bin, above the last in the last."""
@@ -75,7 +77,7 @@ def _ess(ax: Axes, run: Run) -> pd.DataFrame:
     frame = pd.concat(rows)
     total = len(run.kept) * run.draws
     low, high = frame["value"].min() / 1.6, max(frame["value"].max() * 1.6, total * 1.3)
-    looks.log_ticks(ax, low, high)
+    axes.log_ticks(ax, low, high)
     for level, dash in ((ESS.fine, ":"), (ESS.look, "--"), (total, "-")):
         if low < level < high:
             ax.axhline(level, color=style.GREY, lw=0.8, ls=dash, zorder=0)
@@ -91,7 +93,7 @@ def _ess(ax: Axes, run: Run) -> pd.DataFrame:
     if seconds > 0:
         right = ax.twinx()
         right.spines["right"].set_visible(True)
-        looks.log_ticks(right, low / seconds, high / seconds)
+        axes.log_ticks(right, low / seconds, high / seconds)
         right.set_ylabel("ESS per second of sampling")
     return frame
 
@@ -116,7 +118,7 @@ def _autocorrelation(ax: Axes, run: Run) -> pd.DataFrame:
     ax.axhline(0, color=style.GREY, lw=0.5)
     ax.set_ylim(min(-0.1, 1.1 * curve["value"].min()), 1.38)
     ax.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1.0]))
-    looks.whole_numbers(ax)
+    axes.whole_numbers(ax)
     ax.set_xlabel("lag (draws)")
     ax.set_ylabel("autocorrelation")
     ax.legend(loc="upper right", borderaxespad=0.1, labelspacing=0.25)
@@ -129,7 +131,7 @@ def _ranks(ax: Axes, run: Run) -> pd.DataFrame:
     bins = curve["x"].nunique()
     curve = curve.assign(value=curve["value"] * bins)
     if curve["chain"].notna().any():
-        colours = looks.chain_colours(run.count)
+        colours = style.chain_colours(run.count)
         for chain, part in by_chain(curve):
             ax.stairs(part["value"], np.linspace(0, 1, bins + 1), color=colours[chain], lw=0.9, alpha=0.85)
         rows = plotted("ranks", curve["label"], curve["x"], curve["value"], chain=curve["chain"])
@@ -148,7 +150,7 @@ def _ranks(ax: Axes, run: Run) -> pd.DataFrame:
 
 
 def _independent(run: Run) -> bool:
-    return run.identity["method"] in INDEPENDENT
+    return method(run.identity["method"]).kind_of_draws is KindOfDraws.INDEPENDENT
 
 
 def _no_rhat(run: Run) -> str:

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import axes, style
 from bnn_atlas.figures.diagnostics import looks
 from bnn_atlas.figures.diagnostics.looks import WRONG, Panel
 from bnn_atlas.figures.diagnostics.run import Run, by_chain, plotted
@@ -27,7 +27,7 @@ def _log_posterior(ax: Axes, run: Run) -> pd.DataFrame:
     else:
         looks.bands(ax, curve)
         rows = looks.band_rows("log posterior", curve)
-    limits = looks.robust_limits(_of_kept(run, curve))
+    limits = axes.bulk_limits(_of_kept(run, curve))
     if limits:
         ax.set_ylim(*limits)
     rows = pd.concat([rows, _mark(ax, run, curve, marks)])
@@ -38,7 +38,7 @@ def _log_posterior(ax: Axes, run: Run) -> pd.DataFrame:
 
 def _lines(ax: Axes, run: Run, curve: pd.DataFrame) -> pd.DataFrame:
     """A line per chain, with the range of the draws that a point stands for; excluded chains dashed."""
-    colours, kept = looks.chain_colours(run.count), set(run.kept.tolist())
+    colours, kept = style.chain_colours(run.count), set(run.kept.tolist())
     for chain, part in by_chain(curve):
         look = {"color": colours[chain], "lw": 0.8} if chain in kept else {"color": WRONG, "lw": 0.8, "ls": (0, (3, 2))}
         ax.plot(part["x"], part["value"], alpha=0.85, **look)
@@ -60,7 +60,7 @@ def _last_values(ax: Axes, run: Run) -> pd.DataFrame:
     kept = np.isin(chains, run.kept)
     ax.plot(chains[kept & good], values[kept & good], "o", ms=3, color=style.BLUE)
     ax.plot(chains[~kept & good], values[~kept & good], "X", ms=4, color=WRONG)
-    looks.whole_numbers(ax)
+    axes.whole_numbers(ax)
     ax.set_xlabel("chain")
     looks.remark(ax, [_excluded_note(run)])
     return plotted("log posterior", "draw", chains, values, chain=chains)
@@ -71,9 +71,9 @@ def _mark(ax: Axes, run: Run, curve: pd.DataFrame, marks: pd.DataFrame) -> pd.Da
     if not len(marks):
         return plotted("log posterior", "divergent steps", marks["x"], marks["value"])
     if run.lines:
-        found = marks.merge(curve[["chain", "x", "value"]], on=["chain", "x"], how="left", suffixes=("", "_there"))
-        there = found["value_there"].clip(*ax.get_ylim())
-        ax.plot(found["x"], there, "x", ms=3.5, mew=0.9, color=WRONG, alpha=0.8, clip_on=False)
+        marked = marks.merge(curve[["chain", "x", "value"]], on=["chain", "x"], how="left", suffixes=("", "_there"))
+        heights = marked["value_there"].clip(*ax.get_ylim())
+        ax.plot(marked["x"], heights, "x", ms=3.5, mew=0.9, color=WRONG, alpha=0.8, clip_on=False)
     else:
         ax.plot(marks["x"], np.full(len(marks), 0.015), "|", ms=5, color=WRONG, transform=ax.get_xaxis_transform())
     return plotted("log posterior", "divergent steps", marks["x"], marks["value"], chain=marks["chain"])
@@ -83,7 +83,7 @@ def _energy(ax: Axes, run: Run) -> pd.DataFrame:
     """Energy error of the step before each draw, linear within 1 and logarithmic beyond."""
     curve = run.curve("energy_change")
     if run.lines:
-        colours = looks.chain_colours(run.count)
+        colours = style.chain_colours(run.count)
         if (curve["high"] > curve["low"]).any():
             span = curve.groupby("x").agg(low=("low", "min"), high=("high", "max"))
             ax.fill_between(span.index, span["low"], span["high"], color=style.GREY, alpha=0.18, lw=0)
@@ -117,7 +117,7 @@ def _acceptance(ax: Axes, run: Run) -> pd.DataFrame:
     """Acceptance probability along the draws, in at most 25 stretches."""
     curve = run.curve("acceptance")
     if run.lines:
-        colours, parts = looks.chain_colours(run.count), []
+        colours, parts = style.chain_colours(run.count), []
         for chain, part in by_chain(curve):
             group = np.arange(len(part)) * min(SMOOTH, len(part)) // len(part)
             mean = part.groupby(group)[["x", "value"]].mean()
@@ -143,13 +143,13 @@ def _step_size(ax: Axes, run: Run) -> pd.DataFrame:
         ax.set_xlabel("step size of a chain")
         ax.set_ylabel("chains")
         return _histogram(ax, "step size", sizes[np.isfinite(sizes)])
-    colours = looks.chain_colours(run.count) if run.lines else [looks.BAND] * run.count
+    colours = style.chain_colours(run.count) if run.lines else [looks.BAND] * run.count
     ax.scatter(chains, sizes, color=colours, s=12, lw=0, zorder=3)
     diverged = run.column("divergences") > 0
     ax.plot(chains[diverged], sizes[diverged], "x", ms=6, mew=1.0, color=WRONG, zorder=4)
     _size_axis(ax, sizes)
     ax.set_xlim(-0.6, run.count - 0.4)
-    looks.whole_numbers(ax)
+    axes.whole_numbers(ax)
     ax.set_xlabel("chain")
     looks.remark(ax, ["crosses: chains with divergent steps" if diverged.any() else ""])
     return plotted("step size", "of a chain", chains, sizes, chain=chains)
@@ -158,7 +158,7 @@ def _step_size(ax: Axes, run: Run) -> pd.DataFrame:
 def _step_size_course(ax: Axes, run: Run) -> pd.DataFrame:
     curve = run.curve("step_size")
     if run.lines:
-        colours = looks.chain_colours(run.count)
+        colours = style.chain_colours(run.count)
         for chain, part in by_chain(curve):
             ax.plot(part["x"], part["value"], color=colours[chain], lw=0.9, alpha=0.85)
         rows = plotted("step size", "chain", curve["x"], curve["value"], chain=curve["chain"])
@@ -174,7 +174,7 @@ def _size_axis(ax: Axes, sizes: np.ndarray) -> None:
     """From 0 where the sizes are alike, else logarithmic."""
     smallest, largest = np.nanmin(sizes), np.nanmax(sizes)
     if smallest > 0 and largest > 5 * smallest:
-        looks.log_ticks(ax, smallest / 1.3, largest * 1.3)
+        axes.log_ticks(ax, smallest / 1.3, largest * 1.3)
     else:
         ax.yaxis.set_major_locator(MaxNLocator(5))
         ax.set_ylim(0, 1.15 * largest or 1.0)
@@ -182,7 +182,7 @@ def _size_axis(ax: Axes, sizes: np.ndarray) -> None:
 
 def _draw_axis(ax: Axes, run: Run) -> None:
     """The x axis of a course; it says how many draws a point stands for."""
-    looks.whole_numbers(ax)
+    axes.whole_numbers(ax)
     width = round(
         2
         * run.curves["x"][run.curves["curve"].isin(["log_posterior", "energy_change", "acceptance", "step_size"])].min()
@@ -239,8 +239,8 @@ def _no_log_posterior(run: Run) -> str:
 
 
 def _no_energy(run: Run) -> str:
-    found = run.curve("energy_change")
-    return "" if len(found) and np.isfinite(found["value"]).any() else "not reported by this method"
+    curve = run.curve("energy_change")
+    return "" if len(curve) and np.isfinite(curve["value"]).any() else "not reported by this method"
 
 
 def _no_acceptance(run: Run) -> str:

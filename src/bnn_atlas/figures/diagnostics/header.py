@@ -9,7 +9,7 @@ from matplotlib.figure import SubFigure
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.diagnostics.run import Run, plotted
-from bnn_atlas.metrics.verdict import Status, overall, sentence
+from bnn_atlas.metrics.judgement.trust import Status, overall, sentence
 
 LOOKS = {
     Status.FINE: ("\N{CHECK MARK}", style.GREEN),
@@ -36,6 +36,7 @@ class Key(NamedTuple):
     metrics: tuple[str, ...]
     form: str
     factor: float = 1.0
+    at: str = ""
 
 
 COUNT = "count"
@@ -49,8 +50,9 @@ KEYS = (
     Key("largest R-hat: functions, weights", ("rhat_function_max", "rhat_weight_max"), "{:.2f}"),
     Key(
         "R-hat above 1.01: functions, weights",
-        ("rhat_function_share_above_1.01", "rhat_weight_share_above_1.01"),
+        ("rhat_function_share_above", "rhat_weight_share_above"),
         "{:.0%}",
+        at="1.01",
     ),
     Key("median bulk ESS: functions, weights", (ESS, "ess_bulk_weight_median"), "{:,.0f}"),
     Key(
@@ -63,6 +65,7 @@ KEYS = (
     Key("gradients of all chains: sampling, all", ("gradients_sampling", "gradients_total"), COUNT),
     Key("seconds: sampling, all", ("seconds_sampling", "seconds_total"), COUNT),
     Key("acceptance", ("acceptance_mean",), "{:.3f}"),
+    Key("trajectories cut short", ("cut_short_share",), "{:.1%}"),
     Key("energy variance per dimension", ("energy_change_mean_square_per_dimension",), "{:.2g}"),
     Key("step size (median)", ("step_size_median",), "{:.3g}"),
 )
@@ -117,7 +120,7 @@ def header_texts(run: Run, missing: list[str]) -> tuple[list[Text], float]:
 
 
 def draw_header(area: SubFigure, texts: list[Text], height: float) -> None:
-    """Set the lines in an area so many inches high."""
+    """Set the lines in an area `height` inches high."""
     for text in texts:
         area.text(
             text.x, 1 - text.y / height, text.text, fontsize=text.size, color=text.colour, weight=text.weight,
@@ -129,7 +132,7 @@ def key_numbers(run: Run) -> list[tuple[str, str]]:
     """Names and values of the numbers that a reader looks for first; what is not known is left out."""
     found = []
     for key in KEYS:
-        values = [key.factor * run.value(metric) for metric in key.metrics]
+        values = [key.factor * run.value(metric, key.at) for metric in key.metrics]
         if not np.isnan(values).all():
             found.append((key.name, ", ".join(_number(value, key.form) for value in values)))
     return found
@@ -137,8 +140,9 @@ def key_numbers(run: Run) -> list[tuple[str, str]]:
 
 def key_rows(run: Run) -> pd.DataFrame:
     """The same for the CSV."""
-    metrics = [metric for key in KEYS for metric in key.metrics if not np.isnan(run.value(metric))]
-    values = np.array([run.value(metric) for metric in metrics])
+    numbers = {metric: run.value(metric, key.at) for key in KEYS for metric in key.metrics}
+    metrics = [metric for metric, value in numbers.items() if not np.isnan(value)]
+    values = np.array([numbers[metric] for metric in metrics])
     return plotted("head", np.array(metrics, dtype=object), np.full(len(metrics), np.nan), values)
 
 

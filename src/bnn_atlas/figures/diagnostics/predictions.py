@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import axes, style
 from bnn_atlas.figures.diagnostics import looks
 from bnn_atlas.figures.diagnostics.looks import Panel
 from bnn_atlas.figures.diagnostics.run import Run, by_chain, plotted
-from bnn_atlas.metrics.curves import QUANTILES
+from bnn_atlas.metrics.gathering.curves import QUANTILES
 
 PANEL = "test log density"
 
@@ -23,7 +23,7 @@ def _over_draws(ax: Axes, run: Run) -> pd.DataFrame:
     single = run.chains[run.chains["chain"].isin(run.kept)]
     together = run.table[run.table["metric"] == "lppd_cumulative_draws"]
     if run.lines:
-        colours = looks.chain_colours(run.count)
+        colours = style.chain_colours(run.count)
         for chain, part in by_chain(single):
             ax.plot(part["draws"], _gaps(part["lppd"]), color=colours[chain], lw=0.8, alpha=0.8)
         rows = plotted(PANEL, "chain alone", single["draws"], single["lppd"], chain=single["chain"])
@@ -35,9 +35,9 @@ def _over_draws(ax: Axes, run: Run) -> pd.DataFrame:
     shown = [single["lppd"].to_numpy(), together["value"].to_numpy()]
     if not run.lines:
         shown[0] = curve.loc[curve["quantile"].isin([0.05, 0.95]), "value"].to_numpy()
-    if limits := looks.robust_limits(np.concatenate(shown).astype(np.float64), 0.02):
+    if limits := axes.bulk_limits(np.concatenate(shown).astype(np.float64), 0.02):
         ax.set_ylim(*limits)
-    looks.count_axis(ax, run.draws)
+    axes.count_axis(ax, run.draws)
     ax.set_xlabel("draws per chain (black: all chains; colour: chains alone)")
     return pd.concat([rows, plotted(PANEL, "all chains", together["draws"], together["value"])])
 
@@ -49,7 +49,7 @@ def _over_chains(ax: Axes, run: Run) -> pd.DataFrame:
     sd = rows["chains"].map(deviations).fillna(0.0).to_numpy(dtype=np.float64)
     ax.fill_between(x, mean - sd, mean + sd, color=style.BLACK, alpha=0.15, lw=0)
     ax.plot(x, mean, color=style.BLACK, marker="o" if len(x) < 15 else "", ms=2.5)
-    looks.count_axis(ax, int(x.max()))
+    axes.count_axis(ax, int(x.max()))
     ax.set_xlabel("number of chains (band: \N{PLUS-MINUS SIGN}1 sd over orders of the chains)")
     return plotted(PANEL, "chains together", x, rows["value"], low=rows["value"] - sd, high=rows["value"] + sd)
 

@@ -8,9 +8,9 @@ from typing import NamedTuple, Self
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.metrics.curves import LINES
-from bnn_atlas.metrics.tables import read_table
-from bnn_atlas.metrics.verdict import Check, checks
+from bnn_atlas.metrics.gathering.chain_statistics import LINES
+from bnn_atlas.metrics.judgement.trust import Check, checks
+from bnn_atlas.metrics.tables.files import read_table
 
 IDENTITY = ("study", "run", "scale", "split", "dataset", "model", "method")
 
@@ -70,9 +70,9 @@ class Run:
         """Whether chains are drawn one by one."""
         return self.count <= LINES
 
-    def value(self, metric: str) -> float:
+    def value(self, metric: str, at: str = "") -> float:
         """Value of a metric that the table has once; NaN if it does not."""
-        found = self.table.loc[self.table["metric"] == metric, "value"]
+        found = self.table.loc[(self.table["metric"] == metric) & (self.table["at"] == at), "value"]
         return float(found.iloc[0]) if len(found) else float("nan")
 
     def reason(self, metric: str) -> str:

@@ -1,1 +1,1 @@
-"""Figures of the study `sampling_perspective`, one function of the figure's name each."""
+"""Kinds of figures that only this paper has, one to a file of the kind's name."""

@@ -1,0 +1,60 @@
+"""Numbers of figures: what a claim takes of the CSV file beside a picture."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from bnn_atlas.claims.measured import Measured
+from bnn_atlas.claims.plan import ClaimedStudy
+from bnn_atlas.claims.rows import Answer, ClaimError, Problem, Repetition
+from bnn_atlas.config.claims import FigureValue, Side
+from bnn_atlas.metrics.judgement.trust import worst
+
+
+def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStudy) -> Answer:
+    """The number of a figure as the one row of a side, or why there is none.
+
+    Its trust is the worst of the figure's runs. Raises ClaimError as `figure_value` does.
+    """
+    assert side.in_figure is not None
+    plan, path = study.figures.get(figure), measured.figures.get(figure)
+    needed = "a scale that draws it for the paper's runs"
+    if plan is None:
+        return Answer((), Problem(f"scale {study.scale} does not draw the figure '{figure}'", needed))
+    if plan.other or (changed := [text for run in plan.runs if (text := study.runs[run].other_data)]):
+        return Answer(
+            (), Problem(f"scale {study.scale} draws '{figure}' otherwise: {plan.other or changed[0]}", needed)
+        )
+    csv = Path(path).with_suffix(".csv") if path else None
+    if csv is None or not csv.is_file():
+        return Answer((), Problem(f"there is no CSV file of the figure '{figure}'", f"snakemake --cores 2 {figure}"))
+    value = figure_value(csv, side.in_figure)
+    of_runs = [one for (run, _), one in measured.trusts.items() if run in plan.runs]
+    trust = worst(of_runs).words if plan.runs else ""
+    return Answer((Repetition(figure, 0, "", side.metric, 0, 0, 0, value, None, "", trust=trust),), None)
+
+
+def figure_value(csv: Path, wanted: FigureValue) -> float:
+    """The number that a claim wants of a CSV file.
+
+    Raises ClaimError for columns that it does not have, where no row fits, and where several do and one is wanted.
+    """
+    table = pd.read_csv(csv)
+    if missing := [name for name in (wanted.column, *wanted.where) if name not in table.columns]:
+        raise ClaimError(f"{csv}: no column {', '.join(missing)}; it has {', '.join(table.columns)}")
+    for column, value in wanted.where.items():
+        numbers = not isinstance(value, str) and pd.api.types.is_numeric_dtype(table[column])
+        table = table[table[column] == value if numbers else table[column].astype(str) == str(value)]
+    if table.empty:
+        raise ClaimError(f"{csv}: no row fits {wanted.text}")
+    return _taken(table[wanted.column], wanted, csv)
+
+
+def _taken(values: pd.Series, wanted: FigureValue, csv: Path) -> float:
+    if wanted.take == "share_given":
+        return float(values.notna().mean())
+    different: Sequence[float] = values.unique().tolist()
+    if wanted.take == "only" and len(different) > 1:
+        raise ClaimError(f"{csv}: {len(values)} rows fit {wanted.text}; a claim means one value")
+    return float(different[0] if wanted.take == "only" else values.agg(wanted.take))

@@ -1,0 +1,74 @@
+"""What a study measured, as its claims need it: its metric table, and what follows from it once for all claims."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.claims.plan import SIGN
+from bnn_atlas.files import load_chosen
+from bnn_atlas.metrics.errors import PredictionError
+from bnn_atlas.metrics.formulas.scores import density_over_chains
+from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS
+from bnn_atlas.metrics.judgement.trust import Trust, trusts
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.pooled import overlaps
+
+
+class Measured:
+    """The metric table of a study with the files beside it."""
+
+    def __init__(
+        self,
+        table: pd.DataFrame | None,
+        figures: Mapping[str, str | Path] | None = None,
+        predictions: Mapping[str, str | Path] | None = None,
+    ) -> None:
+        """`table` is None where there is none.
+
+        `figures` has the PNG of a figure by its name, beside which its CSV is, `predictions` those for the test rows by
+        `run/split<n>`: densities of single rows, by which differences on the same rows are paired.
+        """
+        self.table, self.figures, self._predictions = table, dict(figures or {}), dict(predictions or {})
+
+    @classmethod
+    def read(cls, path: str | Path | None, runs: object, **files: Mapping[str, str | Path]) -> Self:
+        """What is in a study's table of some runs; without a table where there is no such file."""
+        table = None
+        if path is not None and Path(path).is_file():
+            table = read_table(path)
+            table = table[table["run"].isin(list(runs))]  # type: ignore[call-overload]
+        return cls(table, **files)
+
+    @cached_property
+    def trusts(self) -> dict[tuple[str, int], Trust]:
+        """Run and split -> whether its draws can be trusted."""
+        return {} if self.table is None else trusts(self.table)
+
+    @cached_property
+    def overlaps(self) -> dict[tuple[str, int], float]:
+        """Run and split -> test rows over training rows."""
+        return {} if self.table is None else overlaps(self.table)
+
+    def log_densities(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
+        """The values [n] of the test rows whose mean is a metric, of a number of chains; None where they are not known.
+
+        Of fewer chains than there are it is the mean over the same random orders as in the table.
+        """
+        path = self._predictions.get(f"{run}/split{split}")
+        if metric not in SIGN or path is None or not Path(path).is_file():
+            return None
+        names = {"log_density_by_chain", "divergent"}
+        found = load_chosen(path, names, PredictionError, "a predictive summary")
+        kept = found["log_density_by_chain"][~found["divergent"]]
+        if not 0 < chains <= len(kept):
+            return None
+        rows = density_over_chains(kept, np.array([chains]), ORDERINGS, ORDERING_SEED)[1][0]
+        return np.asarray(SIGN[metric] * rows)
+
+
+Rows = Callable[[str, int, str, int], np.ndarray | None]
+"""`Measured.log_densities`."""

@@ -1,0 +1,44 @@
+"""The values that answer one side of a claim, and why there are none."""
+
+from typing import NamedTuple
+
+
+class ClaimError(ValueError):
+    """A claim does not say which row of the table it means."""
+
+
+class Repetition(NamedTuple):
+    """The row that answers for one run and split, or the number of a figure (no split, no chains)."""
+
+    run: str
+    split: int
+    dataset: str
+    metric: str
+    chains: int
+    excluded: int
+    """Chains of the run that are missing from a row for all its chains."""
+    draws: int
+    value: float
+    standard_error: float | None
+    note: str
+    at: str = ""
+    """What a metric with a parameter is taken at."""
+    over: str = ""
+    """What the standard error is over."""
+    monte_carlo_error: float | None = None
+    trust: str = ""
+    """Whether the draws of the run can be trusted (`metrics.judgement.trust`)."""
+
+
+class Problem(NamedTuple):
+    """Why a side is not answered."""
+
+    reason: str
+    needed: str
+
+
+class Answer(NamedTuple):
+    """The rows of one side, as far as the table has them."""
+
+    rows: tuple[Repetition, ...]
+    problem: Problem | None

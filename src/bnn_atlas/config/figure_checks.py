@@ -1,0 +1,113 @@
+"""Whether the figures of a study have what their kinds need."""
+
+from collections.abc import Mapping
+from typing import get_args
+
+from bnn_atlas.config.base import ConfigError, near_or_all
+from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.figures import FigureConfig
+from bnn_atlas.config.kinds import FILES, Kind, Section, kinds
+from bnn_atlas.config.studies import Run, Study, shown_runs
+
+
+def check_figure(
+    studies: Mapping[str, Study], study: str, figure: str, datasets: Mapping[str, DatasetEntry], where: str
+) -> None:
+    """Refuse a figure of an unknown kind or unknown runs, and one that lacks what its kind needs.
+
+    `studies` are all that are loaded, at one scale; `where` names the file and the figure. Raises ConfigError.
+    """
+    config = studies[study].figures[figure]
+    if config.draw not in kinds():
+        raise ConfigError(
+            f"{where}.draw = '{config.draw}': no such kind of figure{near_or_all(config.draw, 'there are', kinds())}"
+        )
+    kind = kinds()[config.draw]
+    runs = _check_runs(studies, study, config, kind, where)
+    _check_sections(config, kind, where)
+    labelled = {*config.runs, *runs}
+    for name, text in config.labels.items():
+        if name not in labelled:
+            raise ConfigError(
+                f"{where}.labels.{name} = '{text}': not among the figure's runs; those are {', '.join(config.runs)}"
+            )
+    for name, run in runs.items():
+        _check_files(run, name, (*kind.files, *config.files), where)
+        if config.functions is not None and config.functions.inputs == "line":
+            _check_line(run, datasets, where)
+
+
+def _check_runs(
+    studies: Mapping[str, Study], study: str, config: FigureConfig, kind: Kind, where: str
+) -> dict[str, Run]:
+    """The figure's runs by their names in it."""
+    if bool(config.runs) != (kind.runs != "none"):
+        wanted = "at least one run is needed" if kind.runs != "none" else "this figure shows no runs; leave them out"
+        raise ConfigError(f"{where}.runs = {list(config.runs)}: {wanted}")
+    runs = shown_runs(studies, study, config.runs)
+    known = {f"{run.study}/{name}" for run in runs.values() for name in (run.name, run.entry)}
+    for name in config.runs:
+        if (name if "/" in name else f"{study}/{name}") not in known:
+            raise ConfigError(f"{where}.runs: {_missing(studies, study, name)}")
+    if kind.runs == "one" and len(runs) > 1:
+        raise ConfigError(
+            f"{where}.runs = {list(config.runs)}: this figure shows one run; choose one of {', '.join(runs)}"
+        )
+    return runs
+
+
+def _missing(studies: Mapping[str, Study], study: str, name: str) -> str:
+    """Why a name stands for no run."""
+    other, slash, run = name.rpartition("/")
+    if slash and other not in studies:
+        return (
+            f"'{name}': the study '{other}' is not loaded"
+            f"{near_or_all(other, 'add it to studies in config.yaml, beside', studies)}"
+        )
+    source = studies[other if slash else study]
+    entries = sorted({each.entry for each in source.runs.values()})
+    of_study = f" in study '{other}'" if slash else ""
+    return f"no run '{run}'{of_study}{near_or_all(run, 'there are', entries, source.runs)}"
+
+
+def _check_sections(config: FigureConfig, kind: Kind, where: str) -> None:
+    """Refuse a figure without a section that its kind needs, or with one that it does not read."""
+    for section in get_args(Section):
+        given = getattr(config, section) is not None
+        if section in kind.sections and not given:
+            (model,) = (k for k in get_args(FigureConfig.model_fields[section].annotation) if k is not type(None))
+            raise ConfigError(
+                f"{where}.{section}: this figure needs the section; its keys are {', '.join(model.model_fields)}"
+            )
+        if given and section not in kind.sections:
+            reads = f"it reads {', '.join(kind.sections)}" if kind.sections else "it reads tables"
+            raise ConfigError(f"{where}.{section}: a figure of the kind '{kind.name}' has no such section; {reads}")
+
+
+def _check_files(run: Run, name: str, files: tuple[str, ...], where: str) -> None:
+    """Refuse runs that do not have the files that a figure reads."""
+    evaluate = run.config.evaluate
+    for file in files:
+        if "{set}" in FILES[file] and not evaluate.sets:
+            raise ConfigError(
+                f"{where}.runs: '{name}' has no further sets, and this figure reads their {file}; give the run "
+                "evaluate.shifts or evaluate.out_of_distribution, or leave it out"
+            )
+        if "{reference}" in FILES[file] and not evaluate.references:
+            raise ConfigError(
+                f"{where}.runs: '{name}' has no references; give the run evaluate.references, or leave it out"
+            )
+    if {"referee", "referee_chains"} & {*files} and not run.referee:
+        raise ConfigError(f"{where}.runs: '{name}' has no referee; give the run the section referee, or leave it out")
+    if "e_values" in files and (why := run.config.no_e_values()):
+        raise ConfigError(f"{where}.runs: '{name}': {why}, or leave the run out")
+
+
+def _check_line(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse functions on a line for a run whose data have more than one input."""
+    dataset = run.config.dataset
+    if datasets[dataset].shape != (1,):
+        raise ConfigError(
+            f"{where}.functions.inputs = 'line': a line is for data of one input, and a row of '{dataset}' "
+            f"(run {run.name}) has the shape {list(datasets[dataset].shape)}; use 'test'"
+        )

@@ -1,0 +1,104 @@
+"""The kinds of figures and what each needs, read from their modules without importing them."""
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
+
+from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
+
+FIGURES = Path(__file__).parents[1] / "figures"
+"""Its folders hold the kinds, each in a file of its name: `kinds` those of all studies, others those of one study."""
+LITERAL = "KIND"
+"""What a kind's module assigns at its top level: a literal with the fields of `Kind` that are not left out."""
+
+FILES = {
+    "table": "metrics/metrics.parquet",
+    "rates": "metrics/rates.parquet",
+    "parameters": "metrics/parameters.parquet",
+    "function_values": "metrics/functions.parquet",
+    "chains": "metrics/chains.parquet",
+    "samplers": "metrics/samplers.parquet",
+    "curves": "metrics/curves.parquet",
+    "e_values": "metrics/e_values.parquet",
+    "predictive": "predictive/test.npz",
+    "sets": "metrics/sets/{set}.parquet",
+    "predictive_sets": "predictive/{set}.npz",
+    "referee": "metrics/referee.parquet",
+    "referee_chains": "metrics/referee_chains.parquet",
+    "against": "metrics/against/{reference}.parquet",
+}
+"""Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{set}` or
+`{reference}` there is one file for each further set or reference of the run."""
+
+Section = Literal["subset", "grid", "functions"]
+
+
+def _in_files(name: str) -> str:
+    if name not in FILES:
+        raise ValueError(f"no such file of a run{near_or_all(name, 'there are', FILES)}")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_in_files)]
+
+
+class Kind(Model):
+    """What a kind of figure needs."""
+
+    name: str
+    """Name of the kind, of its file and of the function that draws it."""
+    module: str
+    sections: tuple[Section, ...] = ()
+    """Sections that an entry must give; the figure gets a file for each."""
+    files: tuple[FileName, ...] = ()
+    """Further files of each run and split, by their names in `FILES`."""
+    runs: Literal["some", "one", "none"] = "some"
+    """How many runs it shows; `none` is for formulas."""
+    claims: bool = False
+    """Whether it reads the table of the study's judged claims; no claim can name such a figure."""
+    output: Literal["picture", "table"] = "picture"
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """Endings of its files; the report shows the last one."""
+        return ("tex", "csv") if self.output == "table" else ("pdf", "csv", "png")
+
+
+@cache
+def kinds(folder: Path = FIGURES) -> dict[str, Kind]:
+    """Every kind in the subfolders of `folder`, by name.
+
+    Raises ConfigError where two files have one name, and for a literal that is wrong.
+    """
+    by_name: dict[str, Kind] = {}
+    for file in sorted(folder.glob("*/*.py")):
+        needs = _needs(file)
+        if needs is None:
+            continue
+        if file.stem in by_name:
+            raise ConfigError(
+                f"{file}: {by_name[file.stem].module} is already a kind of figure with this name; rename one of them"
+            )
+        module = f"bnn_atlas.figures.{file.parent.name}.{file.stem}"
+        by_name[file.stem] = validated(Kind, {**needs, "name": file.stem, "module": module}, f"{file}: {LITERAL}")
+    return by_name
+
+
+def _needs(file: Path) -> dict[str, Any] | None:
+    """The literal of a kind's module; None for a module that is not a kind."""
+    source = file.read_text(encoding="utf-8")
+    if f"\n{LITERAL} = " not in source:
+        return None
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [LITERAL]:
+            try:
+                needs = ast.literal_eval(node.value)
+            except ValueError:
+                needs = None
+            if not isinstance(needs, dict):
+                raise ConfigError(f"{file}: {LITERAL} is read without running the code; write a literal dictionary")
+            return needs
+    return None

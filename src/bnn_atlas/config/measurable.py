@@ -1,0 +1,51 @@
+"""Whether the tables of a run can have a metric at all."""
+
+from typing import get_args
+
+from bnn_atlas.config.evaluation import OUTSIDE, PublishedBy
+from bnn_atlas.config.metrics import CLASSIFICATION, PUBLISHED, REGRESSION, SETS
+from bnn_atlas.config.studies import Run, Study
+
+TASKS = {
+    **{metric.name: "regression" for metric in REGRESSION},
+    **{metric.name: "classification" for metric in (*CLASSIFICATION, *SETS, *PUBLISHED)},
+    **dict.fromkeys(("rmse_linear", "lppd_sommer", "calibration_error_sommer"), "regression"),
+}
+"""Metric -> the only task that has it; others are in the tables of both."""
+TASKS.pop("elpd_diff")
+COMPARED = ("agreement", "total_variation", "elpd_diff")
+"""Metrics of a run and a reference, which the column `at` names."""
+DETECTION = {
+    metric.name
+    for metric in (*SETS, *PUBLISHED)
+    if metric.name.startswith(("auroc_", "fpr95_")) or "_ood" in metric.name
+}
+"""Metrics of an out-of-distribution set beside the test rows."""
+
+
+def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: Study) -> str:
+    """Why a run cannot have a metric, whatever it samples, and what to do; empty where it can.
+
+    `at` is what the metric is taken at, and `dataset` the set of the rows, None for the test rows.
+    """
+    task = "classification" if run.config.likelihood.kind == "categorical" else "regression"
+    if TASKS.get(metric, task) != task:
+        return f"it is measured of a {TASKS[metric]}, and run '{run.name}' is a {task}"
+    author = metric.rpartition("_")[2]
+    if author in get_args(PublishedBy) and author not in study.config.published:
+        return (
+            f"it is measured in studies with `published: [{author}]` only; add it to config/studies/{study.name}.yaml"
+        )
+    references = run.config.evaluate.references
+    if metric in COMPARED and at not in references:
+        has = f"has {', '.join(references)}" if references else "has none"
+        return f"it is measured against a reference of evaluate.references; run '{run.name}' {has}, not '{at}'"
+    outside = (dataset or "").partition("/")[2].startswith(OUTSIDE)
+    if metric in DETECTION and not outside:
+        sets = [f"{run.config.dataset}/{OUTSIDE}{name}" for name in run.config.evaluate.out_of_distribution]
+        there = ", ".join(sets) or "none: give it evaluate.out_of_distribution"
+        need = "it is measured on out-of-distribution rows; set `dataset` to such a set, of which"
+        return f"{need} '{run.name}' has {there}"
+    if outside and metric not in DETECTION:
+        return f"it is not measured on out-of-distribution rows; those have {', '.join(sorted(DETECTION))}"
+    return ""

@@ -1,0 +1,1 @@
+"""Settings of the methods, one file per family; importable without JAX."""

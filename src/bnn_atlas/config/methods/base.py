@@ -1,0 +1,66 @@
+"""What the settings of all methods share: the record of what is true of a method, and the lengths of a chain."""
+
+from enum import StrEnum
+from typing import ClassVar, Literal, Self
+
+from pydantic import model_validator
+
+from bnn_atlas.config.base import Model
+from bnn_atlas.config.fields import Count
+
+Family = Literal["hamiltonian", "microcanonical", "langevin", "stochastic_hamiltonian", "optimised", "approximation"]
+"""Methods of one family have one colour in figures."""
+
+
+class KindOfDraws(StrEnum):
+    """What the draws of a method are, which decides how they may be judged."""
+
+    EXACT_CHAIN = "Markov chain, exact in the limit"
+    BIASED_CHAIN = "Markov chain, biased by its step size"
+    STOCHASTIC_GRADIENT_CHAIN = "Markov chain, biased by its step size and by mini-batches"
+    INDEPENDENT = "independent draws from an approximation"
+    POINT = "one point per chain"
+
+    @property
+    def are_chain(self) -> bool:
+        """Whether each draw depends on the one before it."""
+        return self not in (KindOfDraws.INDEPENDENT, KindOfDraws.POINT)
+
+
+class MethodSettings(Model):
+    """Settings of a method, and what is true of the method whatever its settings."""
+
+    title: ClassVar[str]
+    """Name in texts, tables and legends."""
+    kind_of_draws: ClassVar[KindOfDraws]
+    family: ClassVar[Family]
+    variant: ClassVar[int] = 0
+    """Number of the line style within the family, from 0 (solid)."""
+    builder: ClassVar[str]
+    """`module:function` with the signature (settings, posterior, data) -> Method; imported when a run needs it."""
+
+    @property
+    def desired_energy_variance(self) -> float | None:
+        """Variance of the energy error per dimension to which the step size is tuned; None where it is not."""
+        return None
+
+
+class ChainSettings(MethodSettings):
+    """Settings of methods whose length is given in steps and whose draws are every `thinning`-th state."""
+
+    steps: Count
+    """Steps after warm-up, of which every `thinning`-th is kept."""
+    thinning: Count = 1
+    checkpoint_every: Count = 1000
+    """Steps between two checkpoints (a segment); never changes a draw."""
+
+    @property
+    def draws(self) -> int:
+        """States kept per chain."""
+        return self.steps // self.thinning
+
+    @model_validator(mode="after")
+    def _whole_draws(self) -> Self:
+        if self.steps % self.thinning:
+            raise ValueError(f"steps ({self.steps}) must be a multiple of thinning ({self.thinning})")
+        return self

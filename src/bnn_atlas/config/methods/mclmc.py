@@ -1,0 +1,91 @@
+"""Settings of unadjusted microcanonical Langevin dynamics."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bnn_atlas.config.fields import LARGEST, Count, Fraction, Positive
+from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
+
+
+class TunedMCLMCConfig(ChainSettings):
+    """What the two ways of tuning unadjusted microcanonical Langevin dynamics share."""
+
+    kind_of_draws = KindOfDraws.BIASED_CHAIN
+    family = "microcanonical"
+
+    warmup: Count
+    steps: Count = 10000
+    thinning: Count = 10
+    trust_in_estimate: Positive = 1.5
+    diagonal_preconditioning: bool
+    phases: tuple[Fraction, Fraction, Fraction]
+    energy_guard: Positive | None = None
+    """A step whose energy error exceeds this times the square root of the number of parameters is undone and counted as
+    `guarded`; null undoes none. The square root of the desired energy variance is one standard deviation."""
+
+    @property
+    def phase_steps(self) -> tuple[int, int, int]:
+        """Steps of the three phases."""
+        first, second = (round(self.warmup * share) for share in self.phases[:2])
+        return first, second, self.warmup - first - second
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if abs(sum(self.phases) - 1) > 1e-9:
+            raise ValueError(f"phases must add up to 1, not {sum(self.phases)}")
+        if self.warmup * min(self.phases) < 10:
+            raise ValueError(f"warmup ({self.warmup}) leaves fewer than 10 steps for a phase of {self.phases}")
+        return self
+
+
+class MCLMCConfig(TunedMCLMCConfig):
+    """Unadjusted microcanonical Langevin dynamics with the three tuning phases of MILE."""
+
+    title = "MCLMC"
+    builder = "bnn_atlas.methods.mclmc.mile:build_mile"
+
+    kind: Literal["mclmc"] = "mclmc"
+    warmup: Count = 50000
+    """Tuning steps, divided among the phases by `phases`; preconditioning adds a third of the second phase."""
+    step_size_init: Positive = 0.01
+    energy_variance_start: Positive = 0.5
+    """Desired variance of the energy error per dimension at the first tuning step."""
+    energy_variance_end: Positive = 0.1
+    """The same at the last step of the second phase."""
+    num_effective_samples: Annotated[float, Field(ge=1, le=LARGEST)] = 100
+    """Memory of the step-size average, in steps."""
+    diagonal_preconditioning: bool = False
+    phases: tuple[Fraction, Fraction, Fraction] = (0.8, 0.1, 0.1)
+    """Shares of `warmup` for step size, for step size with variances, and for the autocorrelation length."""
+
+    @property
+    def desired_energy_variance(self) -> float:
+        """That of the last tuning step."""
+        return self.energy_variance_end
+
+
+class BlackJAXMCLMCConfig(TunedMCLMCConfig):
+    """Unadjusted microcanonical Langevin dynamics with the tuning of BlackJAX's `mclmc_find_L_and_step_size`."""
+
+    title = "MCLMC (BlackJAX)"
+    variant = 1
+    builder = "bnn_atlas.methods.mclmc.blackjax_tuning:build_mclmc_blackjax"
+
+    kind: Literal["mclmc_blackjax"] = "mclmc_blackjax"
+    warmup: Count = 30000
+    """Tuning steps, divided among the phases by `phases`; preconditioning adds a third of the second phase."""
+    step_size_init: Positive | None = None
+    """Null is a quarter of the square root of the number of parameters."""
+    energy_variance: Positive = 5e-4
+    """Desired variance of the energy error per dimension."""
+    num_effective_samples: Annotated[float, Field(ge=1, le=LARGEST)] = 150
+    """Memory of the step-size average, in steps."""
+    diagonal_preconditioning: bool = True
+    phases: tuple[Fraction, Fraction, Fraction] = (1 / 3, 1 / 3, 1 / 3)
+    """Shares of `warmup` for step size, for step size with variances, and for the autocorrelation length."""
+
+    @property
+    def desired_energy_variance(self) -> float:
+        """The same throughout."""
+        return self.energy_variance

@@ -1,0 +1,67 @@
+"""Settings of optimisers, of maxima of the posterior and of deep ensembles."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from bnn_atlas.config.base import ByKind, Model
+from bnn_atlas.config.fields import Count, Positive, Share
+from bnn_atlas.config.methods.base import KindOfDraws, MethodSettings
+
+
+class SGDConfig(Model):
+    """Stochastic gradient descent with heavy-ball momentum: m <- momentum m + g, theta <- theta - learning_rate m."""
+
+    kind: Literal["sgd"] = "sgd"
+    learning_rate: Positive
+    """Multiplies the gradient of the whole objective, a sum over all rows and no mean: about 1e-7 for 50,000 rows."""
+    momentum: Share = 0.9
+    schedule: Literal["constant", "cosine"] = "cosine"
+    """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
+
+
+class AdamConfig(Model):
+    """Adam with its usual constants (0.9, 0.999, 1e-8)."""
+
+    kind: Literal["adam"] = "adam"
+    learning_rate: Positive = 0.001
+    """About how far a parameter moves in one step, whatever the size of the gradient."""
+    schedule: Literal["constant", "cosine"] = "cosine"
+    """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
+
+
+OptimiserConfig = Annotated[SGDConfig | AdamConfig, Field(discriminator="kind"), ByKind]
+
+
+class MAPConfig(MethodSettings):
+    """A maximum of the log posterior by stochastic gradients from the warm start; one draw per chain.
+
+    Unlike the warm start, the objective is the posterior with its prior and there is no early stopping. The temperature
+    moves no maximum: the untempered log posterior is optimised.
+    """
+
+    title = "MAP"
+    kind_of_draws = KindOfDraws.POINT
+    family = "optimised"
+    variant = 1
+    builder = "bnn_atlas.methods.map:build_map"
+
+    kind: Literal["map"] = "map"
+    epochs: Count = 500
+    batch_size: Count | None = 80
+    """Rows per mini-batch; null for the full data."""
+    optimiser: OptimiserConfig = AdamConfig()
+    checkpoint_every: Count = 1000
+    """Steps between two checkpoints; never changes the result."""
+
+
+class DeepEnsembleConfig(MethodSettings):
+    """The warm starts themselves, one draw per chain; a learned noise is fitted to their residuals."""
+
+    title = "deep ensemble"
+    kind_of_draws = KindOfDraws.POINT
+    family = "optimised"
+    builder = "bnn_atlas.methods.deep_ensemble:build_deep_ensemble"
+
+    kind: Literal["deep_ensemble"] = "deep_ensemble"
+    checkpoint_every: ClassVar[int] = 1

@@ -1,0 +1,60 @@
+"""All methods, and what is true of each by the name of its kind."""
+
+from typing import Annotated, get_args
+
+from pydantic import Field
+
+from bnn_atlas.config.base import ByKind
+from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig
+from bnn_atlas.config.methods.laplace import LaplaceConfig
+from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
+from bnn_atlas.config.methods.mean_field import MeanFieldConfig
+from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig
+from bnn_atlas.config.methods.sgmcmc import (
+    AdaptiveSGHMCConfig,
+    PSGLDConfig,
+    SGHMCCLRConfig,
+    SGHMCCLRPrecConfig,
+    SGHMCConfig,
+    SGLDConfig,
+)
+
+MethodConfig = Annotated[
+    MCLMCConfig
+    | BlackJAXMCLMCConfig
+    | AdjustedMCLMCConfig
+    | HMCConfig
+    | NUTSConfig
+    | SGLDConfig
+    | PSGLDConfig
+    | SGHMCConfig
+    | SGHMCCLRConfig
+    | SGHMCCLRPrecConfig
+    | AdaptiveSGHMCConfig
+    | MeanFieldConfig
+    | LaplaceConfig
+    | MAPConfig
+    | DeepEnsembleConfig,
+    Field(discriminator="kind"),
+    ByKind,
+]
+
+RefereeMethod = Annotated[AdjustedMCLMCConfig | HMCConfig | NUTSConfig, Field(discriminator="kind"), ByKind]
+"""Methods whose chains have the posterior as their law, whatever the size of their steps."""
+
+METHODS: dict[str, type[MethodSettings]] = {
+    settings.model_fields["kind"].default: settings for settings in get_args(get_args(MethodConfig)[0])
+}
+"""Kind -> settings class, which is the method's record."""
+
+
+def method(kind: str) -> type[MethodSettings]:
+    """The record of a method by its kind, as tables name it.
+
+    Raises:
+        ValueError: there is no such method.
+    """
+    if kind not in METHODS:
+        raise ValueError(f"there is no method '{kind}'; methods are {', '.join(METHODS)}")
+    return METHODS[kind]

@@ -1,0 +1,183 @@
+"""Settings of the stochastic-gradient Markov-chain methods.
+
+Lengths are in epochs, as the papers give them: an epoch is one pass over the rows in mini-batches of `batch_size`, of
+which the last incomplete one is left out, so it has (rows // batch_size) steps; with the full data it has one.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bnn_atlas.config.base import ByKind, Model
+from bnn_atlas.config.fields import Count, CountOrNone, Fraction, Positive, Share
+from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings
+
+Decay = Share
+
+
+class ConstantSchedule(Model):
+    """The step size falls along a cosine from `step_size` to `final_step_size` in burn-in, and stays there."""
+
+    kind: Literal["constant"] = "constant"
+    final_step_size: Positive | None = None
+    """null keeps `step_size` from the first step on."""
+
+
+class CyclicalSchedule(Model):
+    """`step_size` in burn-in, then again and again down to nearly 0 along half a cosine (Zhang et al. 2020)."""
+
+    kind: Literal["cyclical"] = "cyclical"
+    cycle_epochs: Count = 50
+
+
+class PolynomialSchedule(Model):
+    """step_size (1 + t / offset_epochs)^-power after t epochs (Welling and Teh 2011)."""
+
+    kind: Literal["polynomial"] = "polynomial"
+    offset_epochs: Positive = 1.0
+    power: Annotated[float, Field(gt=0.5, le=1)] = 0.55
+    """Between 1/2 and 1, for step sizes whose sum diverges and whose squares have a finite sum."""
+
+
+ScheduleConfig = Annotated[
+    ConstantSchedule | CyclicalSchedule | PolynomialSchedule, Field(discriminator="kind"), ByKind
+]
+
+
+class RMSpropConfig(Model):
+    """A diagonal mass M = epsilon + sqrt(e) with the moving average e <- decay e + (1 - decay) g^2."""
+
+    decay: Fraction = 0.99
+    epsilon: Positive = 1e-7
+    per_row: bool = False
+    """g is the gradient of the log posterior divided by the number of rows, and not that gradient itself."""
+    adapt_after_burn_in: bool = True
+    """Keep averaging, which leaves a bias, since M changes with the position; false keeps M as burn-in left it."""
+
+
+class SGMCMCConfig(MethodSettings):
+    """What stochastic-gradient Langevin and Hamiltonian dynamics share."""
+
+    kind_of_draws = KindOfDraws.STOCHASTIC_GRADIENT_CHAIN
+    builder = "bnn_atlas.methods.sgmcmc.build:build_sgmcmc"
+
+    epochs: Count = 10000
+    """All epochs, burn-in included."""
+    burn_in_epochs: CountOrNone = 1000
+    ensemble_every: Count = 10
+    """Epochs between two kept draws."""
+    batch_size: Count | None = 80
+    """Rows per mini-batch; null for the full data."""
+    step_size: Positive
+    """Multiplies the gradient of the log posterior, a sum over all rows and no mean: about 1e-6 for 50,000 rows."""
+    checkpoint_every: Count = 1000
+    """Steps between two checkpoints, at least those between two draws; never changes a draw."""
+
+    @property
+    def draws(self) -> int:
+        """States kept per chain."""
+        return (self.epochs - self.burn_in_epochs) // self.ensemble_every
+
+    @model_validator(mode="after")
+    def _whole_draws(self) -> Self:
+        sampling = self.epochs - self.burn_in_epochs
+        if sampling < self.ensemble_every or sampling % self.ensemble_every:
+            raise ValueError(
+                f"epochs ({self.epochs}) less burn_in_epochs ({self.burn_in_epochs}) must be a positive multiple of "
+                f"ensemble_every ({self.ensemble_every})"
+            )
+        return self
+
+
+class SGLDConfig(SGMCMCConfig):
+    """Stochastic-gradient Langevin dynamics (Welling and Teh 2011)."""
+
+    title = "SGLD"
+    family = "langevin"
+
+    kind: Literal["sgld"] = "sgld"
+    schedule: ScheduleConfig = ConstantSchedule()
+
+
+class PSGLDConfig(SGMCMCConfig):
+    """Preconditioned SGLD (Li et al. 2016), without the small term for the change of the preconditioner."""
+
+    title = "pSGLD"
+    family = "langevin"
+    variant = 1
+
+    kind: Literal["psgld"] = "psgld"
+    schedule: ScheduleConfig = ConstantSchedule()
+    preconditioner: RMSpropConfig = RMSpropConfig(epsilon=1e-5, per_row=True)
+
+
+class SGHMCConfig(SGMCMCConfig):
+    """Stochastic-gradient Hamiltonian Monte Carlo (Chen et al. 2014)."""
+
+    title = "SGHMC"
+    family = "stochastic_hamiltonian"
+
+    kind: Literal["sghmc"] = "sghmc"
+    momentum_decay: Decay = 0.9
+    """Share of the momentum that a step keeps; 0 is SGLD."""
+    schedule: ScheduleConfig = ConstantSchedule()
+
+
+class SGHMCCLRConfig(SGMCMCConfig):
+    """SGHMC with cyclical step sizes; a multiple of the cycle as `ensemble_every` keeps draws at the ends of cycles."""
+
+    title = "SGHMC-CLR"
+    family = "stochastic_hamiltonian"
+    variant = 1
+
+    kind: Literal["sghmc_clr"] = "sghmc_clr"
+    ensemble_every: Count = 50
+    momentum_decay: Decay = 0.95
+    """Share of the momentum that a step keeps; 0 is cyclical SGLD."""
+    schedule: CyclicalSchedule = CyclicalSchedule()
+
+
+class SGHMCCLRPrecConfig(SGMCMCConfig):
+    """SGHMC with cyclical step sizes and the mass of RMSprop."""
+
+    title = "SGHMC-CLR-Prec"
+    family = "stochastic_hamiltonian"
+    variant = 2
+
+    kind: Literal["sghmc_clr_prec"] = "sghmc_clr_prec"
+    ensemble_every: Count = 50
+    momentum_decay: Decay = 0.95
+    """Share of the momentum that a step keeps."""
+    schedule: CyclicalSchedule = CyclicalSchedule()
+    preconditioner: RMSpropConfig = RMSpropConfig()
+
+
+class AdaptiveSGHMCConfig(ChainSettings):
+    """SGHMC that estimates its mass and the noise of its gradients in burn-in (Springenberg et al. 2016).
+
+    Made for gradients that are mostly noise: without it the mass is the gradient of the moment at which burn-in ends.
+    Lengths are in steps, as in the study that uses it.
+    """
+
+    title = "adaptive SGHMC"
+    kind_of_draws = KindOfDraws.STOCHASTIC_GRADIENT_CHAIN
+    family = "stochastic_hamiltonian"
+    variant = 3
+    builder = "bnn_atlas.methods.sgmcmc.adaptive:build_adaptive_sghmc"
+
+    kind: Literal["adaptive_sghmc"] = "adaptive_sghmc"
+    burn_in: Count = 10000
+    """Steps that adapt the mass and are not kept."""
+    steps: Count = 10000
+    thinning: Count = 100
+    batch_size: Count = 256
+    """Rows per mini-batch."""
+    step_size: Positive = 1e-4
+    """eps: a step adds eps^2 times the gradient, in units of its root mean square, to the change of the position."""
+    friction: Fraction = 0.05
+    """Share of the momentum that a step loses."""
+    momentum_zeroing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Probability with which a step of burn-in first sets the whole momentum to 0 (not to a new draw); steps after
+    burn-in never do. It cools burn-in, since the noise stays that of the friction alone."""
+    rest_after_burn_in: bool = False
+    """Sampling begins with momentum 0, and not with the momentum at the end of burn-in."""

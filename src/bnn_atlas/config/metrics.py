@@ -1,0 +1,240 @@
+"""The metrics that the tables can hold: name, direction, unit and one line each.
+
+docs/metrics.md is made from this list by `python -m bnn_atlas.config.metrics`.
+"""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+
+class Metric(NamedTuple):
+    """A metric as it is named in the column `metric`."""
+
+    name: str
+    about: str
+    better: Literal["higher", "lower", ""] = ""
+    """Empty for what is neither."""
+    unit: str = ""
+    at: str = ""
+    """What the column `at` holds; empty for a metric without a parameter."""
+
+
+NATS, TARGET = "nats", "standardised target"
+SPACES = {"weight": "scalar parameters", "function": "function values at test rows"}
+"""What convergence is measured of: part of a metric's name -> quantities."""
+RATES = {
+    "per_gradient": "per gradient evaluation of the sampling phase",
+    "per_gradient_total": "per gradient evaluation of all phases",
+    "per_second": "per second of the sampling phase",
+    "per_second_total": "per second of all phases",
+}
+
+DENSITY = (
+    Metric("lppd", "log pointwise predictive density per row, log of the mean over chains and draws", "higher", NATS),
+    Metric("nll", "negative log-likelihood per row of the model average: -lppd", "lower", NATS),
+    Metric("lppd_chain_mean", "LPPD of a chain alone, mean over chains", "higher", NATS),
+    Metric("lppd_chain_min", "the same, lowest", "higher", NATS),
+    Metric("lppd_chain_max", "the same, highest", "higher", NATS),
+    Metric("lppd_cumulative_chains", "LPPD of the first `chains` chains, mean over random orders", "higher", NATS),
+    Metric("lppd_cumulative_chains_order_sd", "its standard deviation over these orders", "", NATS),
+    Metric("lppd_cumulative_draws", "LPPD of the first `draws` draws of all chains", "higher", NATS),
+    Metric(
+        "lppd_stacked", "LPPD with stacking weights of the chains, fitted to the other half of the rows", "higher", NATS
+    ),
+    Metric("stacked_chains", "chains that these weights amount to, 1 / sum of their squares", "", "chains"),
+)
+REGRESSION = (
+    Metric("rmse", "root mean square error of the predictive mean", "lower", TARGET),
+    Metric("rmse_original_units", "the same in the target's own units", "lower", "target"),
+    Metric("nll_moment_matched", "negative log density of one Gaussian with the mixture's moments", "lower", NATS),
+    Metric("coverage", "share of rows inside the central predictive interval", at="nominal level"),
+    Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
+    Metric("pit_histogram", "share of rows whose predictive CDF lies in a bin", at="right edge of the bin"),
+)
+ROWS = (
+    Metric("rmse_linear", "RMSE of least squares on the rows that the likelihood sees: no network", "lower", TARGET),
+    Metric("rows_test", "test rows", "", "rows"),
+    Metric("rows_train", "rows that training or the likelihood sees, validation rows included", "", "rows"),
+)
+CLASSIFICATION = (
+    Metric("accuracy", "share of rows whose most probable class is the label", "higher"),
+    Metric("accuracy_chain_mean", "accuracy of a chain alone, mean over chains", "higher"),
+    Metric("accuracy_chain_min", "the same, lowest", "higher"),
+    Metric("accuracy_chain_max", "the same, highest", "higher"),
+    Metric("brier", "Brier score, summed over classes (0 to 2)", "lower"),
+    Metric("mean_maximum_confidence", "largest probability of a row, mean over rows"),
+    Metric("predictive_entropy", "entropy of the predictive distribution, mean over rows", "", NATS),
+    Metric("ece", "expected calibration error, equally wide bins", "lower"),
+    Metric("ece_equal_mass", "expected calibration error, bins of equally many rows", "lower"),
+    Metric("mce", "maximum calibration error, equally wide bins", "lower"),
+    Metric("sce", "static calibration error, class by class", "lower"),
+    Metric("agreement_ceiling", "agreement of a chain with the average of the others", "higher"),
+    Metric("total_variation_ceiling", "total variation between a chain and the average of the others", "lower"),
+)
+SETS = (
+    Metric("auroc_confidence", "area under the ROC curve for telling test from other rows by confidence", "higher"),
+    Metric("auroc_entropy", "the same by predictive entropy", "higher"),
+    Metric("fpr95_confidence", "share of other rows above the threshold that 95 % of test rows pass", "lower"),
+    Metric("fpr95_entropy", "the same by predictive entropy", "lower"),
+    Metric("mean_maximum_confidence_ood", "largest probability of other rows, mean"),
+    Metric("predictive_entropy_ood", "predictive entropy of other rows, mean", "", NATS),
+    Metric("agreement", "share of rows with the same most probable class as the reference", "higher", "", "reference"),
+    Metric("total_variation", "total variation to the reference, mean over rows", "lower", "", "reference"),
+    Metric(
+        "elpd_diff", "LPPD minus that of another run on the same test rows, paired by row", "higher", NATS, "reference"
+    ),
+)
+PUBLISHED = (
+    Metric("lppd_sommer", "LPPD with the noise that Sommer et al. 2025's scorer reads by mistake", "higher", NATS),
+    Metric("calibration_error_sommer", "calibration error averaged once more, as by Sommer et al. 2025", "lower"),
+    Metric("ece_izmailov", "ECE without rows on the edges of bins, as by Izmailov et al. 2021", "lower"),
+    Metric("ece_uppal", "ECE without rows of confidence 0.99 and above, as by Uppal et al. 2023", "lower"),
+    Metric("mce_uppal", "MCE over the same bins", "lower"),
+    Metric("sce_uppal", "SCE by rank instead of by class, as by Uppal et al. 2023", "lower"),
+    Metric("fpr95_confidence_uppal", "FPR at the interpolated 5th percentile, as by Uppal et al. 2023", "lower"),
+    Metric("fpr95_entropy_uppal", "the same by predictive entropy", "lower"),
+)
+REFEREE = (
+    Metric(
+        "referee_log_likelihood_shift",
+        "log-likelihood of the referee less that of the run, mean over chains",
+        "",
+        "sd of the run's draws",
+    ),
+    Metric("referee_log_prior_shift", "the same of the log-prior", "", "sd of the run's draws"),
+    Metric(
+        "referee_log_likelihood_change",
+        "log-likelihood of the referee less that of the run, mean over chains",
+        "",
+        NATS,
+    ),
+    Metric("referee_log_prior_change", "the same of the log-prior", "", NATS),
+    Metric("referee_lppd", "LPPD of the referee's chains together", "higher", NATS),
+    Metric("referee_lppd_change", "the same less the LPPD of the run", "", NATS),
+    Metric("referee_lppd_chain_mean", "LPPD of a chain of the referee alone, mean over chains", "higher", NATS),
+    Metric("referee_lppd_chain_change", "the same less that of the run", "", NATS),
+    Metric("referee_rhat_max", "R-hat of the log posterior between the halves of a referee's chain, largest", "lower"),
+    Metric(
+        "referee_ess_min",
+        "effective sample size of the log posterior in a referee's chain, smallest",
+        "higher",
+        "draws",
+    ),
+    Metric("referee_trend", "rise of the referee's log-likelihood over its draws, mean over chains", "", NATS),
+    Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, it bounds nothing"),
+)
+CONVERGENCE = tuple(
+    metric
+    for space, of in SPACES.items()
+    for metric in (
+        Metric(f"rhat_{space}_max", f"rank-normalised split R-hat of {of}, largest", "lower"),
+        Metric(f"rhat_{space}_median", "the same, median", "lower"),
+        Metric(f"rhat_{space}_share_above", "share of them with a larger R-hat", "lower", "", "limit of R-hat"),
+        Metric(f"rhat_chainwise_{space}_max", f"R-hat of each chain alone of {of}, largest", "lower"),
+        Metric(f"rhat_chainwise_{space}_median", "the same, median of the chains' medians", "lower"),
+        Metric(f"ess_bulk_{space}_min", f"bulk effective sample size of {of}, smallest", "higher", "draws"),
+        Metric(f"ess_bulk_{space}_median", "the same, median", "higher", "draws"),
+        Metric(f"ess_tail_{space}_min", f"tail effective sample size of {of}, smallest", "higher", "draws"),
+        Metric(f"ess_tail_{space}_median", "the same, median", "higher", "draws"),
+        Metric(f"variance_within_{space}_median", f"variance within a chain of {of}, median"),
+        Metric(f"variance_between_{space}_median", f"variance between chain means of {of}, median"),
+    )
+)
+CONVERGENCE += (
+    Metric("rhat_noise_max", "R-hat of log sigma at test rows, largest", "lower"),
+    Metric("ess_bulk_noise_min", "bulk effective sample size of log sigma at test rows, smallest", "higher", "draws"),
+    Metric("ess_tail_noise_min", "tail effective sample size of log sigma at test rows, smallest", "higher", "draws"),
+    Metric("rhat_log_posterior", "R-hat of the log posterior", "lower"),
+    Metric("ess_bulk_log_posterior", "bulk effective sample size of the log posterior", "higher", "draws"),
+    Metric("ess_tail_log_posterior", "tail effective sample size of the log posterior", "higher", "draws"),
+)
+MARGINALS = (
+    Metric("marginal_sd", "standard deviation of all draws of all scalars of an array", at="array"),
+    Metric("smaller_sign_share", "share of these draws on the side of 0 that has fewer", "", "", "array"),
+    Metric(
+        "prior_circle_share", "share of hidden units' two weights in the circle with 95 % of the prior (1-M-1 networks)"
+    ),
+    Metric("prior_distance", "Kolmogorov distance of these draws to the prior N(0, sd^2)", "", "", "array"),
+)
+SAMPLER = (
+    Metric("chains_excluded", "chains that are left out: not finite, or never moved", "lower"),
+    Metric("acceptance_mean", "acceptance probability, mean over chains"),
+    Metric("acceptance_chain_min", "the same of the chain with the lowest"),
+    Metric("bfmi_min", "Bayesian fraction of missing information of the chain with the lowest, HMC and NUTS", "higher"),
+    Metric("cut_short_share", "share of transitions at the largest tree depth or number of integration steps", "lower"),
+    Metric("cut_short_share_chain_max", "the same of the chain with the most", "lower"),
+    Metric("divergences", "divergent steps of all chains", "lower"),
+    Metric("divergences_chains", "chains with a divergent step", "lower"),
+    Metric("divergence_share", "share of steps that diverged", "lower"),
+    Metric("guarded_steps", "steps of all chains that the energy guard undid", "lower"),
+    Metric("guarded_steps_chains", "chains with such a step", "lower"),
+    Metric("guarded_step_share", "share of such steps", "lower"),
+    Metric("energy_change_mean", "energy change of the last step before a draw, mean"),
+    Metric("energy_change_sd", "root of its mean variance within a chain"),
+    Metric("energy_change_variance_per_dimension", "its mean variance within a chain, per parameter"),
+    Metric("energy_change_max_abs", "its largest absolute value"),
+    Metric("energy_change_nonfinite", "draws where it is not finite", "lower"),
+    Metric("energy_change_mean_square_per_dimension", "square of the energy change, mean over steps, per parameter"),
+    Metric(
+        "covariance_bias_bound",
+        "bound on the relative error of the covariance of a Gaussian target of equal variances",
+        "lower",
+    ),
+    Metric("step_size_min", "smallest step size over chains and draws"),
+    Metric("step_size_median", "median over chains of the median step size"),
+    Metric("step_size_max", "largest step size over chains and draws"),
+)
+COST = (
+    Metric("gradients_sampling", "gradient evaluations of all chains in the sampling phase", "lower"),
+    Metric("gradients_total", "gradient evaluations of all chains in all phases", "lower"),
+    Metric("seconds_phase", "wall time of a phase, sum over blocks", "lower", "s", "phase"),
+    Metric("seconds_sampling", "wall time of the sampling phase, sum over blocks", "lower", "s"),
+    Metric("seconds_total", "wall time of all phases, sum over blocks", "lower", "s"),
+    Metric("gradients_per_second", "gradient evaluations per second of the sampling phase", "higher", "1/s"),
+    *(
+        Metric(f"{size}_{space}_{over}_{suffix}", f"{size}_{space}_{over} {rate}", "higher")
+        for suffix, rate in RATES.items()
+        for space in SPACES
+        for size, over in (("ess_bulk", "min"), ("ess_bulk", "median"), ("ess_tail", "min"))
+    ),
+)
+GROUPS = {
+    "Predictive density": DENSITY,
+    "Regression": REGRESSION,
+    "Classification": CLASSIFICATION,
+    "Other sets and references": SETS,
+    "A run beside its referee, the same chains continued with a Metropolis test": REFEREE,
+    "Published variants, for studies that ask for them": PUBLISHED,
+    "Rows": ROWS,
+    "Convergence": CONVERGENCE,
+    "Marginals of the weights": MARGINALS,
+    "Sampler": SAMPLER,
+    "Cost and efficiency": COST,
+}
+OF_ROWS = {metric.name for metric in ROWS}
+"""Metrics of a split alone: no chain enters them."""
+METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}
+"""Name -> metric."""
+
+
+def page() -> str:
+    """Text of docs/metrics.md."""
+    lines = [
+        "# Metrics",
+        "",
+        "Every name that the column `metric` of a table can hold. The column `at` has its parameter, if it has one:",
+        'a claim about the coverage of 90 % intervals has `metric: coverage` and `at: "0.9"`.',
+        "",
+        "Made from `src/bnn_atlas/config/metrics.py` by `python -m bnn_atlas.config.metrics`.",
+    ]
+    for title, group in GROUPS.items():
+        lines += ["", f"## {title}", "", "| metric | what it is | better | unit | at |", "|---|---|---|---|---|"]
+        lines += [f"| `{m.name}` | {m.about} | {m.better} | {m.unit} | {m.at} |" for m in group]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    from bnn_atlas.files import atomic  # brings NumPy, and claims need the names only
+
+    with atomic(Path("docs/metrics.md")) as temporary:
+        temporary.write_text(page(), encoding="utf-8")

@@ -1,0 +1,195 @@
+"""Configuration files: YAML that ends, means one thing, and whose mistakes have a line."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bnn_atlas.config.base import ConfigError, ModelT, validated
+
+DEEPEST = 50
+"""Levels of a file, with its aliases written out."""
+LARGEST = 200_000
+"""Values and keys of a file, with its aliases written out."""
+LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
+DIGITS = 40
+"""Longest number; Python refuses to read one of thousands of digits."""
+SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+DATE = "tag:yaml.org,2002:timestamp"
+NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Safe YAML that refuses what is ambiguous or has no end, and reads 1e-3 as a number, as YAML 1.2 does."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        """The data of a document; it is checked before merge keys (<<) are followed."""
+        _check(node, {})
+        return super().construct_document(node)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
+def read_yaml(path: Path) -> Any:
+    """Parsed YAML of `path`.
+
+    Raises ConfigError with the file's name and the line for what is not UTF-8 or not YAML, for a key given twice, for
+    tags, for numbers that YAML 1.1 and 1.2 read differently (010, 1:30), and for a file that is nested or repeated by
+    aliases without end.
+    """
+    text = _text(path)
+    try:
+        _scan(text)
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = ", ".join(filter(None, (error.context, error.problem)))
+        place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise ConfigError(f"{path}: not valid YAML: {' '.join(reason.split())}{place}") from None
+    except yaml.reader.ReaderError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error.reason} (at character {error.position + 1})") from None
+
+
+def read_model(model: type[ModelT], path: Path) -> ModelT:
+    """The file `path` as `model`; ConfigError names the file, the key, the line, the value and what is allowed."""
+    return validated(model, read_yaml(path), str(path), Lines(path))
+
+
+def composed(path: Path) -> tuple[Any, dict[tuple[int, int], str]]:
+    """Root node of a file that `read_yaml` takes, and line and column, from 0, of each anchor -> its name."""
+    text, names = _text(path), {}
+    event: Any
+    for event in yaml.parse(text, _Loader):
+        if not isinstance(event, yaml.AliasEvent) and getattr(event, "anchor", None):
+            names[event.start_mark.line, event.start_mark.column] = event.anchor
+    return yaml.compose(text, _Loader), names
+
+
+class Lines:
+    """The lines of the keys of a YAML file, looked up when a message needs one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._root: yaml.Node | None = None
+
+    def __call__(self, keys: Sequence[Any]) -> tuple[int, int]:
+        """Line and column, from 1, of the value at a path of keys and places, or of the section that lacks it."""
+        if self._root is None:
+            self._root = yaml.compose(_text(self._path), _Loader)
+        node, place = self._root, (1, 1)
+        for key in keys:
+            found = _entry(node, key)
+            if found is None:
+                break
+            mark, node = found
+            place = mark.start_mark.line + 1, mark.start_mark.column + 1
+        return place
+
+
+def _entry(node: yaml.Node | None, key: Any) -> tuple[yaml.Node, yaml.Node] | None:
+    """Node whose line is shown (the key of a mapping) and node of a value, merged mappings included."""
+    if isinstance(node, yaml.SequenceNode):
+        return (node.value[key], node.value[key]) if isinstance(key, int) and key < len(node.value) else None
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    merged: list[yaml.Node] = []
+    for name, value in node.value:
+        if name.value == str(key):
+            return name, value
+        if name.value == "<<":
+            merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+    return next(filter(None, (_entry(part, key) for part in merged)), None)
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file")
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ConfigError(
+            f"{path}: not UTF-8: byte 0x{content[error.start]:02x} in line {line}; save the file as UTF-8"
+        ) from None
+
+
+def _scan(text: str) -> None:
+    """Refuse brackets or indentation without end, which would exhaust the parser, and tags, before values are made."""
+    levels = 0
+    event: Any
+    for event in yaml.parse(text, _Loader):
+        levels += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if levels > DEEPEST:
+            raise yaml.MarkedYAMLError(problem=f"nested more than {DEEPEST} levels deep", problem_mark=event.start_mark)
+        if getattr(event, "tag", None) is not None:
+            raise yaml.MarkedYAMLError(
+                problem=f"the tag '{event.tag}' is not allowed; put text that looks like a number in quotes",
+                problem_mark=event.start_mark,
+            )
+
+
+def _check(node: yaml.Node, measured: dict[int, tuple[int, int] | None]) -> tuple[int, int]:
+    """Values and levels of a node with its aliases written out; `measured` has those of the nodes before it."""
+    if id(node) in measured:
+        known = measured[id(node)]
+        if known is None:
+            raise yaml.MarkedYAMLError(problem="an alias stands for what contains it", problem_mark=node.start_mark)
+        return known
+    measured[id(node)] = None
+    parts: list[yaml.Node] = []
+    if isinstance(node, yaml.ScalarNode):
+        _refuse_ambiguous(node)
+    elif isinstance(node, yaml.MappingNode):
+        _refuse_twice(node)
+        parts = [part for pair in node.value for part in pair]
+    else:
+        parts = node.value
+    sizes = [_check(part, measured) for part in parts]
+    size = 1 + sum(number for number, _ in sizes)
+    levels = 1 + max((depth for _, depth in sizes), default=0)
+    if size > LARGEST:
+        problem = f"more than {LARGEST:,} values, with aliases (*) written out"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    if levels > DEEPEST:
+        problem = f"nested more than {DEEPEST} levels deep, with aliases (*) written out"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    measured[id(node)] = size, levels
+    return size, levels
+
+
+def _refuse_twice(node: yaml.MappingNode) -> None:
+    keys: set[str] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if key.value in keys:
+                raise yaml.MarkedYAMLError(problem=f"the key '{key.value}' is given twice", problem_mark=key.start_mark)
+            keys.add(key.value)
+
+
+def _refuse_ambiguous(node: yaml.ScalarNode) -> None:
+    """Refuse 010, 1:30 and dates, which YAML 1.1 reads as 8, 90 and a date, and YAML 1.2 as 10, text and text."""
+    if node.style:
+        return
+    text = node.value
+    if LEADING_ZERO.fullmatch(text):
+        plain = int(text.replace("_", ""))
+        octal = f"{int(text, 8)} or " if node.tag in NUMBERS else ""
+        problem = f"{text} has a leading zero and can be read in two ways: write {octal}{plain}"
+    elif node.tag in NUMBERS and SEXAGESIMAL.fullmatch(text):
+        number = 0.0
+        for part in text.replace("_", "").lstrip("+-").split(":"):
+            number = 60 * number + float(part)
+        problem = f"{text} can be read as a number to the base of 60: write {'-' * text.startswith('-')}{number:.15g}"
+    elif node.tag in NUMBERS and len(text) > DIGITS:
+        problem = f"{text[:DIGITS]}... is a number of {len(text)} digits: write a shorter one"
+    elif node.tag == DATE:
+        problem = f"{text} is read as a date: write a number"
+    else:
+        return
+    raise yaml.MarkedYAMLError(problem=f"{problem}, or put it in quotes if it is text", problem_mark=node.start_mark)

@@ -1,0 +1,132 @@
+"""Runs that stand on other runs: which run a name means, and whether the two have the same problem."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bnn_atlas.config.base import ConfigError, did_you_mean, near_or_all
+from bnn_atlas.config.expansion import frozen
+from bnn_atlas.config.studies import Run, Study, by_name
+
+PROBLEM = ("dataset", "split", "model", "likelihood", "float64")
+"""Fields of a run that decide which positions and rows there are."""
+
+
+def inherit_from_sources(studies: Mapping[str, Study]) -> None:
+    """Give each run of these studies, all at one scale, the reductions of the runs that it stands on beside its own.
+
+    Raises ConfigError as `Sources.of` does, and for runs that start from each other in a circle.
+    """
+    sources = Sources(studies)
+    inherited = {
+        (study.name, run.name): tuple(f"{s.name}: {text}" for s in _chain(run, sources) for text in s.reductions)
+        for study in studies.values()
+        for run in study.runs.values()
+    }
+    for (study, name), reductions in inherited.items():
+        run = studies[study].runs[name]
+        studies[study].runs[name] = run._replace(reductions=run.reductions + reductions)
+
+
+class Sources:
+    """Looks up the run that a run stands on, in a time that does not grow with the number of runs."""
+
+    def __init__(self, studies: Mapping[str, Study]) -> None:
+        """`studies` are all that are loaded, at one scale."""
+        self._studies = studies
+        self._named: dict[str, dict[str, list[Run]]] = {}
+        self._at: dict[tuple[str, str, tuple[str, ...]], dict[Any, list[Run]]] = {}
+
+    def of(self, run: Run) -> Run | None:
+        """The run that a run stands on, None for one that stands on its own.
+
+        A name is that of a run of the same study, or `study/run`. An entry with a grid stands for its run with the same
+        values of the fields that both grids have.
+
+        Raises ConfigError where there is no such run, more than one, or one with another problem.
+        """
+        if run.config.start is None:
+            return None
+        name, where = run.config.start.run, f"{_entry(run)}.start.run"
+        given, _, short = name.rpartition("/")
+        study = given or run.study
+        if study not in self._studies:
+            raise ConfigError(
+                f"{where} = '{name}': the study '{study}' is not among `studies` of config/config.yaml "
+                f"({', '.join(self._studies)}); add it there"
+            )
+        if study not in self._named:
+            self._named[study] = by_name(self._studies[study].runs)
+        candidates = self._named[study].get(short)
+        if not candidates:
+            raise ConfigError(self._missing(run, study, short))
+        matches = self._matching(study, short, candidates, run)
+        if len(matches) != 1:
+            raise ConfigError(
+                f"{where} = '{name}': {len(matches)} runs of this entry have the grid values of '{run.name}'; name one "
+                f"of {', '.join(one.name for one in candidates)}"
+            )
+        _check_problem(run, matches[0], where)
+        return matches[0]
+
+    def _missing(self, run: Run, study: str, short: str) -> str:
+        """Why a name in a study that is loaded stands for no run at this scale."""
+        assert run.config.start is not None
+        file, key = f"config/studies/{run.study}.yaml", f"runs.{run.entry}.start.run = '{run.config.start.run}'"
+        runs_at = self._studies[study].runs_at.values()
+        if any(short in by_name(runs) for runs in runs_at):
+            near = did_you_mean(short, self._studies[study].runs)
+            return f"{file} at scale {run.scale}: {key}: no such run at this scale{near}"
+        entries = sorted({one.entry for runs in runs_at for one in runs.values()})
+        near = near_or_all(short, "there are", entries, [one for runs in runs_at for one in runs])
+        return f"{file}: {key}: no such run{near}"
+
+    def _matching(self, study: str, name: str, candidates: list[Run], run: Run) -> list[Run]:
+        """Those of the candidates that agree with `run` in the fields that both grids have."""
+        shared = tuple(field for field in candidates[0].point if field in run.point)
+        if (study, name, shared) not in self._at:
+            at = self._at[study, name, shared] = {}
+            for one in candidates:
+                at.setdefault(_values(one, shared), []).append(one)
+        return self._at[study, name, shared].get(_values(run, shared), [])
+
+
+def _values(run: Run, fields: tuple[str, ...]) -> Any:
+    return frozen([run.point.get(field) for field in fields])
+
+
+def _entry(run: Run) -> str:
+    return f"config/studies/{run.study}.yaml at scale {run.scale}: runs.{run.entry}"
+
+
+def _chain(run: Run, sources: Sources) -> list[Run]:
+    """The run that a run stands on, the one that this one stands on, and so on."""
+    chain = [run]
+    while (source := sources.of(chain[-1])) is not None:
+        if any((source.study, source.name) == (one.study, one.name) for one in chain):
+            names = " -> ".join(f"{one.study}/{one.name}" for one in [*chain, source])
+            raise ConfigError(f"{_entry(run)}.start.run: runs start from each other in a circle, {names}")
+        chain.append(source)
+    return chain[1:]
+
+
+def _check_problem(run: Run, source: Run, where: str) -> None:
+    """Refuse a source whose draws are positions of another network, or of other rows."""
+    for field in PROBLEM:
+        value, source_value = getattr(run.config, field), getattr(source.config, field)
+        if field == "split":
+            value, source_value = (one.model_copy(update={"count": 1}) for one in (value, source_value))
+        if value != source_value:
+            raise ConfigError(
+                f"{where} = '{source.name}': its {field} differs from that of '{run.name}' ({_text(source_value)}; "
+                f"{_text(value)}), so its draws are not positions of the same problem"
+            )
+    if source.config.split.count < run.config.split.count:
+        raise ConfigError(
+            f"{where} = '{source.name}': it has {source.config.split.count} splits and '{run.name}' has "
+            f"{run.config.split.count}"
+        )
+
+
+def _text(value: object) -> str:
+    dump = getattr(value, "model_dump", None)
+    return str(dump(mode="json", exclude_defaults=False)) if dump else str(value)

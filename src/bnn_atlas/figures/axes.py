@@ -1,0 +1,113 @@
+"""Limits that a few bad values do not set, and ticks that read well."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+
+from bnn_atlas.figures import style
+
+
+def fenced_limits(values: np.ndarray, deviations: np.ndarray | None = None, fence: float = 3.0) -> tuple[float, float]:
+    """Limits that hold all finite values but those farther out than `fence` interquartile ranges from the quartiles.
+
+    The bars +- `deviations` of the values that are held (none where NaN) are inside too. Tukey, Exploratory Data
+    Analysis, 1977 (outer fences), with a margin; (0, 1) where nothing is finite.
+    """
+    is_finite = np.isfinite(values)
+    finite = values[is_finite]
+    if not finite.size:
+        return 0.0, 1.0
+    bars = np.zeros(len(finite)) if deviations is None else np.nan_to_num(deviations[is_finite])
+    first, third = np.quantile(finite, (0.25, 0.75))
+    reach = fence * (third - first)
+    near = (finite >= first - reach) & (finite <= third + reach) if reach > 0 else np.ones(len(finite), dtype=bool)
+    low, high = float((finite - bars)[near].min()), float((finite + bars)[near].max())
+    margin = 0.06 * (high - low) or 0.05 * max(abs(high), 1e-3)
+    return low - margin, high + margin
+
+
+def compress_beyond(ax: Axes, bulk: tuple[float, float], values: np.ndarray) -> bool:
+    """Make the y axis hold all finite values, linear inside `bulk` and logarithmic beyond; whether any are beyond.
+
+    A value d above the bulk is drawn c log(1 + d / c) above it, with c a twelfth of the bulk's height, so that the
+    slope does not jump. Grey lines mark the ends of the linear part, and the farthest values have ticks.
+    """
+    low, high = bulk
+    finite = values[np.isfinite(values)]
+    least, most = min([low, *finite]), max([high, *finite])
+    c = (high - low) / 12
+    ticks = [tick for tick in MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high) if low <= tick <= high]
+    if least < low or most > high:
+
+        def forward(y: np.ndarray) -> np.ndarray:
+            inside = np.clip(y, low, high)
+            return np.asarray(inside + np.sign(y - inside) * c * np.log1p(np.abs(y - inside) / c))
+
+        def backward(y: np.ndarray) -> np.ndarray:
+            inside = np.clip(y, low, high)
+            return np.asarray(inside + np.sign(y - inside) * c * np.expm1(np.minimum(np.abs(y - inside) / c, 50)))
+
+        ax.set_yscale("function", functions=(forward, backward))
+        for beyond, edge, far in ((least < low, low, least), (most > high, high, most)):
+            if beyond:
+                ax.axhline(edge, color="#9E9E9E", lw=0.6)
+                ticks.append(float(f"{far:.2g}"))
+        ends = forward(np.array([least, most]))
+        margin = 0.04 * (ends[1] - ends[0])
+        ax.set_ylim(*backward(np.array([ends[0] - margin * (least < low), ends[1] + margin * (most > high)])))
+    else:
+        ax.set_ylim(low, high)
+    ax.yaxis.set_major_locator(FixedLocator(ticks))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
+    return bool(least < low or most > high)
+
+
+def bulk_limits(values: np.ndarray, tail: float = 0.005) -> tuple[float, float] | None:
+    """Limits that hold everything but values farther out than the bulk is wide; None where nothing is finite.
+
+    The bulk leaves out a share `tail` of the values at each end.
+    """
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return None
+    low, high = np.quantile(finite, (tail, 1 - tail))
+    wide = high - low
+    low, high = max(finite.min(), low - wide), min(finite.max(), high + wide)
+    margin = 0.06 * (high - low) or 0.5 * max(abs(high), 1e-12)
+    return float(low - margin), float(high + margin)
+
+
+def count_axis(ax: Axes, largest: int, *, powers_from: int = 1000, steps_from: int = 0) -> None:
+    """Logarithmic x axis from 1 to `largest` with whole numbers as ticks.
+
+    There are ticks at powers of ten, below `powers_from` at 1, 2, 5, 10, ..., and below `steps_from` at every number.
+    """
+    ax.set_xscale("log")
+    powers = 10 ** np.arange(len(str(largest)))
+    steps = [1] if largest >= powers_from else [1, 2, 5] if largest >= steps_from else np.arange(1, 10)
+    ax.xaxis.set_major_locator(FixedLocator([float(t) for t in np.outer(powers, steps).ravel() if t <= largest]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short_count(value)))
+
+
+def whole_numbers(ax: Axes) -> None:
+    """Ticks of the x axis at whole numbers, thousands as k."""
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short_count(value)))
+
+
+def log_ticks(ax: Axes, low: float, high: float) -> None:
+    """Logarithmic y axis whose ticks are plain numbers, at 1, 2, 5 within few decades and at powers of ten beyond."""
+    ax.set_yscale("log")
+    ax.set_ylim(low, high)
+    decades = np.log10(high / low)
+    steps = [1, 2, 5] if decades < 2.5 else [1]
+    every = 1 if decades < 6 else 2
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1, every)
+    ax.yaxis.set_major_locator(FixedLocator([t for t in np.outer(powers, steps).ravel() if low <= t <= high]))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:g}" if value < 1000 else style.short_count(value))
+    )

@@ -1,0 +1,137 @@
+"""Whether predictive intervals hold what they promise: coverage and PIT histogram of each run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table", "predictive"]}
+
+METRICS = ("coverage", "pit_histogram")
+MOST = 6
+"""Runs beside each other."""
+CHANCE = 1.96
+"""Standard errors of the grey regions: 95 % of calibrated predictions are inside, row by row independent."""
+
+
+def calibration(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Coverage of central predictive intervals against their level, and below it the histogram of PIT values.
+
+    A column per label, with the mean over its seeds and splits as marks and bars, and single runs as dots and steps.
+    Grey is where calibrated predictions of as many test rows lie 19 times in 20. Numbers are those of
+    `calibration_table`.
+    """
+    table = calibration_table(shown)
+    with style.context():
+        style.save(_figure(table), table, outputs, provenance)
+
+
+def calibration_table(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Columns label, run, split, metric (`coverage`, `pit_histogram`), at, value, rows (test rows of the run).
+
+    Raises ValueError where a run has no such metrics (they are those of regressions), for runs of a label that differ
+    in more than their seeds, and for more labels than fit.
+    """
+    check_repetitions(shown, [f"the column '{one.label}'" for one in shown])
+    labels = dict.fromkeys(one.label for one in shown)
+    if not 0 < len(labels) <= MOST:
+        raise ValueError(
+            f"{len(labels)} labels: 1 to {MOST} fit beside each other; name other runs or give fewer labels"
+        )
+    parts = []
+    for one in shown:
+        file = one.files["table"]
+        rows = one.rows(read_table(file))
+        found = rows.loc[rows["metric"].isin(METRICS) & (rows["dataset"] == one.dataset), ["metric", "at", "value"]]
+        if missing := [metric for metric in METRICS if metric not in set(found["metric"])]:
+            raise ValueError(f"{file}: no {' and no '.join(missing)} of run {one.run}; only regressions have them")
+        with np.load(one.files["predictive"]) as predictions:
+            count = predictions["pit"].shape[-1]
+        parts.append(
+            found.assign(at=found["at"].astype(float), label=one.label, run=one.run, split=one.split, rows=count)
+        )
+    return pd.concat(parts, ignore_index=True)[["label", "run", "split", "metric", "at", "value", "rows"]]
+
+
+def _figure(table: pd.DataFrame) -> Figure:
+    labels = list(dict.fromkeys(table["label"]))
+    width = style.TEXT_WIDTH if len(labels) > 2 else style.COLUMN_WIDTH
+    figure = Figure(figsize=(width, 3.6))
+    axes = figure.subplots(2, len(labels), squeeze=False, sharey="row")
+    for (upper, lower), label in zip(axes.T, labels, strict=True):
+        part = table[table["label"] == label]
+        _coverage(upper, part[part["metric"] == "coverage"])
+        _histogram(lower, part[part["metric"] == "pit_histogram"])
+        upper.set_title(label, fontsize=7)
+        upper.set_xlabel("level of the interval")
+        lower.set_xlabel("PIT value")
+    axes[0, 0].set_ylabel("observed \N{MINUS SIGN} nominal\ncoverage")
+    axes[1, 0].set_ylabel("share of rows\nper bin")
+    style.legend_below(figure, _legend(table))
+    return figure
+
+
+def _coverage(ax: Axes, part: pd.DataFrame) -> None:
+    """Excess coverage of each level."""
+    line = np.linspace(0, 1, 101)
+    chance = CHANCE * np.sqrt(line * (1 - line) / part["rows"].min())
+    ax.fill_between(line, -chance, chance, color="#E3E3E3", lw=0)
+    ax.axhline(0, color=style.BLACK, lw=0.8)
+    excess = part.assign(value=part["value"] - part["at"])
+    if len(excess) > excess["at"].nunique():
+        ax.plot(excess["at"], excess["value"], "o", ms=2, mew=0, color=style.BLUE, alpha=0.5)
+    mean = excess.groupby("at")["value"].mean()
+    ax.plot(mean.index, mean, color=style.BLUE, marker="o", ms=4, mfc="white", lw=1.0)
+    ax.set_xlim(0, 1)
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    for at, value in zip(mean.index.to_numpy(dtype=float), mean.to_numpy(dtype=float), strict=True):
+        if abs(value) > CHANCE * np.sqrt(at * (1 - at) / part["rows"].min()):
+            text = f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}") + " %"
+            ax.annotate(
+                text,
+                (at, value),
+                xytext=(-5, 0),
+                textcoords="offset points",
+                fontsize=5.5,
+                ha="right",
+                va="center",
+            )
+
+
+def _histogram(ax: Axes, part: pd.DataFrame) -> None:
+    """Share of rows in each bin of PIT values."""
+    edges = np.array([0.0, *np.sort(part["at"].unique())])
+    width = float(np.diff(edges)[0])
+    chance = CHANCE * np.sqrt(width * (1 - width) / part["rows"].min())
+    mean = part.groupby("at")["value"].mean().to_numpy()
+    ax.bar(edges[:-1], mean, np.diff(edges), align="edge", fill=False, ec=style.BLUE, lw=1.0)
+    for _, one in part.groupby(["run", "split"]):
+        if len(part) > len(one):
+            ax.stairs(
+                one.sort_values("at")["value"].to_numpy(), edges, color=style.BLUE, lw=0.4, alpha=0.6, baseline=None
+            )
+    ax.axhspan(width - chance, width + chance, color="#E3E3E3", lw=0, zorder=0)
+    ax.axhline(width, color=style.BLACK, lw=0.8)
+    ax.set_xlim(0, 1)
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+
+
+def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+    entries: dict[str, Artist] = {
+        "calibrated": Line2D([], [], color=style.BLACK, lw=0.8),
+        "95 % of calibrated predictions of as many rows": Patch(color="#E3E3E3", lw=0),
+    }
+    if len(table.drop_duplicates(["label", "run", "split"])) > table["label"].nunique():
+        entries["one of several runs"] = Line2D([], [], color=style.BLUE, lw=0.4, marker="o", ms=2, mew=0)
+    return entries

@@ -1,0 +1,170 @@
+"""All numeric claims of a study: how far each measured value is from the published one, in units of its limit."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+KIND = {"runs": "none", "claims": True}
+
+LINEAR = 2.0
+"""Limits within which the axis is linear; beyond them it is logarithmic."""
+TICKS = (1, 10, 100, 1000, 10_000)
+ROW = 0.145
+"""Inches of a claim."""
+LOOKS: dict[str, dict[str, Any]] = {
+    "reproduced": {"color": style.BLUE, "mfc": style.BLUE, "marker": "o"},
+    "reproduced at reduced scale": {"color": style.BLUE, "mfc": "white", "marker": "o"},
+    "not reproduced": {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "s"},
+}
+OTHER: dict[str, Any] = {"color": style.GREY, "mfc": "white", "marker": "^"}
+"""A verdict of its own kind, such as one on draws that nobody should trust."""
+
+
+def claims_forest(
+    shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance, *, claims: str | Path
+) -> None:
+    """(measured - published) / limit of each numeric claim, a row each, grouped by where the paper states it.
+
+    Claims that were not run are counted, and are in the CSV.
+    The band from -1 to 1 is where a claim holds. Bars are one standard deviation over seeds and splits, or, for a
+    single run, one standard error over test rows, in the same unit. Numbers are those of `forest_table`. Raises
+    ValueError for runs, which it does not show, and for a table without a numeric claim.
+    """
+    if shown:
+        raise ValueError(f"claims_forest draws the claims; take the runs out of its settings: {shown[0].run}, ...")
+    table = forest_table(pd.read_parquet(claims))
+    if table.empty:
+        raise ValueError(f"{claims}: no claim has a published number and a limit; this figure needs some")
+    with style.context():
+        style.save(_forest(table), table, outputs, provenance)
+
+
+def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
+    """Columns group, claim, verdict, measured, published, limit, deviation, bar; a row per numeric claim, in groups.
+
+    `equals`: deviation = (measured - published) / tolerance. `changes_less_than`: measured change / bound, whatever the
+    published one. Other relations have no published number to be near to and are left out. `bar` is the standard
+    deviation over repetitions, or else the standard error, over the same limit. What is not run has neither.
+    """
+    near = (judged["relation"] == "equals") & judged["tolerance"].notna()
+    still = (judged["relation"] == "changes_less_than") & judged["bound"].notna()
+    rows = judged[near | still].copy()
+    compares = rows["compares"].astype(bool)
+    measured, sd, error = (
+        rows[ours].where(~compares, rows[theirs]).astype(float)
+        for ours, theirs in (
+            ("value", "difference"), ("sd", "difference_sd"), ("standard_error", "difference_standard_error")
+        )
+    )  # fmt: skip
+    limit = rows["tolerance"].where(near[rows.index], rows["bound"]).astype(float)
+    centre = rows["paper_value"].where(near[rows.index], 0.0).astype(float)
+    table = pd.DataFrame(
+        {
+            "group": rows["section"],
+            "claim": rows["claim"],
+            "verdict": rows["verdict"],
+            "measured": measured,
+            "published": rows["paper_value"].astype(float),
+            "limit": limit,
+            "deviation": (measured - centre) / limit,
+            "bar": sd.fillna(error) / limit,
+        }
+    )
+    order = {group: place for place, group in enumerate(dict.fromkeys(table["group"]))}
+    return table.sort_values("group", key=lambda group: group.map(order), kind="stable").reset_index(drop=True)
+
+
+def _forest(table: pd.DataFrame) -> Figure:
+    measured = table[table["measured"].notna()]
+    heads = measured["group"].nunique()
+    figure = Figure(figsize=(style.TEXT_WIDTH, ROW * (len(measured) + 1.3 * heads) + 1.1))
+    ax = figure.subplots()
+    ax.axvspan(-1, 1, color="#E8EEF4", lw=0, zorder=0)
+    ax.axvline(0, color=style.BLACK, lw=0.8, zorder=1)
+    places, names = [], []
+    height = 0.0
+    for group, part in measured.groupby("group", sort=False):
+        height += 0.3
+        ax.text(
+            -0.01,
+            height,
+            str(group),
+            transform=ax.get_yaxis_transform(),
+            ha="right",
+            va="center",
+            weight="bold",
+            fontsize=6.5,
+        )
+        height += 1
+        for row in part.itertuples():
+            _mark(ax, row, height)
+            places.append(height)
+            names.append(str(row.claim).replace("_", " "))
+            height += 1
+    ax.set_ylim(height - 0.3, -0.6)
+    ax.set_yticks(places, names, fontsize=6.5)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    _scale(ax, table)
+    if missing := len(table) - len(measured):
+        ax.set_title(f"{missing} of {len(table)} numeric claims not run", loc="right", fontsize=6, color=style.GREY)
+    ax.set_xlabel("(measured \N{MINUS SIGN} published) / limit")
+    style.legend_below(figure, _legend(table))
+    return figure
+
+
+def _mark(ax: Axes, row: Any, height: float) -> None:
+    """One claim: its mark with a bar, or a word where its value is not finite."""
+    ax.axhline(height, color="#E3E3E3", lw=0.4, zorder=0.5)
+    if not np.isfinite(row.deviation):
+        ax.annotate(
+            f"{row.verdict}: not finite",
+            (1.1, height),
+            fontsize=6,
+            color=style.GREY,
+            va="center",
+            annotation_clip=False,
+        )
+        return
+    bar = row.bar if np.isfinite(row.bar) else None
+    look = LOOKS.get(row.verdict, OTHER)
+    ax.errorbar(row.deviation, height, xerr=bar, ls="none", ms=3.8, mew=0.9, elinewidth=0.8, zorder=3, **look)
+
+
+def _scale(ax: Axes, table: pd.DataFrame) -> None:
+    """Symmetric limits that hold all marks; linear inside, logarithmic outside `LINEAR` limits."""
+    finite = table.loc[np.isfinite(table["deviation"]), "deviation"].abs()
+    reach = max(1.5 * float(finite.max()) if len(finite) else 0.0, 2.5)
+    if reach > 1.5 * LINEAR:
+        ax.set_xscale("symlog", linthresh=LINEAR, linscale=2)
+    ax.set_xlim(-reach, reach)
+    ticks = [tick for tick in TICKS if tick <= reach]
+    ax.xaxis.set_major_locator(FixedLocator([*(-float(tick) for tick in reversed(ticks)), 0.0, *map(float, ticks)]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
+
+
+def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+    measured = table[np.isfinite(table["deviation"])]
+    entries: dict[str, Artist] = {"within the limit": Patch(color="#E8EEF4", lw=0)}
+    for verdict in sorted(set(measured["verdict"]), key=lambda verdict: [*LOOKS, verdict].index(verdict)):
+        entries[verdict] = Line2D([], [], ls="none", ms=3.8, mew=0.9, **LOOKS.get(verdict, OTHER))
+    if measured["bar"].notna().any():
+        entries["bar: 1 sd over repetitions, or 1 standard error of a single run"] = Line2D(
+            [], [], color=style.GREY, lw=0.8
+        )
+    return entries

@@ -1,0 +1,64 @@
+"""Marginal densities of single parameters, drawn by Rcode/marginal_densities.R."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.figures import ggplot
+from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
+from bnn_atlas.figures.r_setup import r_files
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+KIND = {"sections": ["subset"]}
+CHAINS_SHOWN = 50
+"""Chains of a run that get a line, the first ones."""
+
+
+def marginal_densities(
+    shown: Sequence[Shown],
+    outputs: FigureOutputs,
+    provenance: Provenance,
+) -> None:
+    """Densities of chosen parameters: one thin line per chain, the pooled density, the prior dashed; a row per layer.
+
+    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn one below the
+    other under their labels. At most `CHAINS_SHOWN` chains get a line; all enter the pooled density. The panels of a
+    run share the x axis. Raises ValueError for draws that cannot be shown and for
+    two runs under one label, ggplot.RError from R.
+    """
+    if not shown:
+        raise ValueError("marginal_densities has no runs to show; list one or more in its settings")
+    labels = [one.label for one in shown]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ValueError(f"marginal_densities: two runs have the label '{twice[0]}'; show one run and split of each")
+    draws = {one.label: read_named(one.files["subset"]) for one in shown}
+    ggplot.run(
+        "marginal_densities",
+        r_files("marginal_densities"),
+        _panels(draws, {one.label: one.prior_sd for one in shown}),
+        outputs,
+        provenance,
+        chains_shown=CHAINS_SHOWN,
+        remark=remarks({label: named.subset for label, named in draws.items()}),
+    )
+
+
+def _panels(draws: Mapping[str, NamedDraws], prior_sd: Mapping[str, float | None]) -> pd.DataFrame:
+    """Draws with their panel: run, chain, label and layer (in the order in which they stand), value, prior_sd."""
+    parts = [
+        named.tidy(np.arange(len(named.parameters))).assign(run=run, prior_sd=np.float64(prior_sd[run] or np.nan))
+        for run, named in draws.items()
+    ]
+    panels = pd.concat(parts, ignore_index=True)
+    # A small network's layers are among those of the largest, whose order serves all.
+    largest = max(draws.values(), key=lambda named: len(named.parameters)).parameters
+    orders = {
+        column: list(dict.fromkeys([*largest[column], *panels[column].unique()])) for column in ("label", "layer")
+    }
+    return panels[["run", "chain", "label", "layer", "value", "prior_sd"]].assign(
+        run=pd.Categorical(panels["run"], list(draws)),
+        **{column: pd.Categorical(panels[column], order) for column, order in orders.items()},
+    )

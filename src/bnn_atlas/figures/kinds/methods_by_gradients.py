@@ -1,0 +1,158 @@
+"""LPPD against the gradients that each method has spent."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"]}
+
+COLUMNS = [
+    "dataset", "label", "method", "chains", "repetitions", "draws", "gradients_sampling", "gradients_all", "of", "lppd",
+    "standard_error",
+]  # fmt: skip
+PHASES = {
+    "sampling": "gradients of all chains,\nsampling alone",
+    "all": "gradients of all chains,\nwith tuning and burn-in",
+}
+"""What the gradients are counted over -> text at the axis."""
+LEVEL = (0, (1, 1.5))
+"""Dashes of a level line."""
+
+
+class Counts(NamedTuple):
+    """Gradient evaluations of all chains of a run."""
+
+    sampling: float
+    """NaN where the method takes no gradients or has not counted them."""
+    before: float
+    """Those before the first kept draw; NaN where they were not counted."""
+    of: str
+    """What each is a gradient of, in words."""
+
+
+def methods_by_gradients(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """LPPD of all chains with their first draws against the gradient evaluations that these draws have cost.
+
+    Left those of the sampling phase, right those of all phases where they were counted; the deep ensemble and other
+    methods without a count are level lines. The last point has a bar of one standard error over test rows. Numbers are
+    those of `gradient_curves`.
+    """
+    curves = gradient_curves(shown)
+    with style.context():
+        style.save(_figure(curves, len({one.dataset for one in shown}) > 1), curves, outputs, provenance)
+
+
+def gradient_curves(shown: Sequence[Shown]) -> pd.DataFrame:
+    """The plotted numbers, with the columns of `COLUMNS`.
+
+    Draw k of n has cost k / n of the gradients of the sampling phase, and `gradients_all` those before it too; `of`
+    says what each is a gradient of. Means over the seeds and splits of a label. Raises ValueError where a run has no
+    cumulative LPPD, or the runs of a label differ in more than their seeds.
+    """
+    check_repetitions(shown, [f"the line '{one.label}' on '{one.dataset}'" for one in shown])
+    tables: dict[Path, pd.DataFrame] = {}
+    parts = []
+    for one in shown:
+        file = one.files["table"]
+        rows = one.rows(tables.setdefault(file, read_table(file)))
+        curve = rows.loc[rows["metric"] == "lppd_cumulative_draws", ["chains", "draws", "value", "standard_error"]]
+        if curve.empty:
+            raise ValueError(f"{file}: no rows lppd_cumulative_draws of run {one.run}; add it to the run's metrics")
+        counts = _counts(rows)
+        cost = curve["draws"] / curve["draws"].max() * counts.sampling
+        parts.append(
+            curve.rename(columns={"value": "lppd"}).assign(
+                dataset=one.dataset_title, label=one.label, method=one.method, gradients_sampling=cost,
+                gradients_all=cost + counts.before, of=counts.of,
+            )
+        )  # fmt: skip
+    if not parts:
+        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    keys = ["dataset", "label", "method", "of", "draws"]
+    means = pd.concat(parts, ignore_index=True).groupby(keys, sort=False, as_index=False).agg(
+        chains=("chains", "max"), repetitions=("lppd", "size"), lppd=("lppd", "mean"),
+        standard_error=("standard_error", "mean"), gradients_sampling=("gradients_sampling", "mean"),
+        gradients_all=("gradients_all", "mean"),
+    )  # fmt: skip
+    return means[COLUMNS]
+
+
+def _counts(rows: pd.DataFrame) -> Counts:
+    """Gradients of a run and split from its metrics."""
+    found = rows[rows["metric"].isin(["gradients_sampling", "gradients_total"])].drop_duplicates("metric")
+    values = found.set_index("metric")["value"]
+    sampling = float(values.get("gradients_sampling", np.nan))
+    notes = [str(note).removeprefix("of all chains, ") for note in found["note"]]
+    return Counts(sampling, float(values.get("gradients_total", np.nan)) - sampling, notes[0] if notes else "")
+
+
+def _figure(curves: pd.DataFrame, several: bool) -> Figure:
+    labels = list(dict.fromkeys(zip(curves["dataset"], curves["label"], curves["method"], strict=True)))
+    looks = dict(zip(labels, style.lines([method for _, _, method in labels]), strict=True))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 3.0))
+    axes = figure.subplots(1, len(PHASES), sharey=True)
+    limits = _limits(curves)
+    for ax, (phase, text) in zip(axes, PHASES.items(), strict=True):
+        ax.grid(axis="y")
+        ax.set_xscale("log")
+        for (dataset, label, method), curve in curves.groupby(["dataset", "label", "method"], sort=False):
+            _line(ax, curve, f"gradients_{phase}", looks[str(dataset), str(label), str(method)])
+        ax.set_xlabel(text)
+        ax.set_ylim(limits)
+    axes[0].set_ylabel("LPPD per test row")
+    remark(axes[1], [off_scale_remark(curves.groupby(["dataset", "label"])["lppd"].last().to_numpy(), limits)])
+    style.legend_below(figure, _legend(curves, looks, several))
+    return figure
+
+
+def _limits(curves: pd.DataFrame) -> tuple[float, float]:
+    """Limits of the last points with their errors, widened to the curves that end within them."""
+    last = curves.groupby(["dataset", "label"], sort=False).last()
+    low, high = fenced_limits(last["lppd"].to_numpy(dtype=float), last["standard_error"].to_numpy(dtype=float))
+    ends = curves.groupby(["dataset", "label"])["lppd"].transform("last")
+    within = curves.loc[ends.between(low, high) & np.isfinite(curves["lppd"]), "lppd"]
+    # First draws may be far off: the axis gives them as much room again as the ends have.
+    return max(min(low, within.min()), low - (high - low)), max(high, within.max())
+
+
+def _line(ax: Axes, curve: pd.DataFrame, column: str, look: style.Line) -> None:
+    """The curve of a method with its last point; a level line where none of its gradients are counted."""
+    x, y, error = (curve[name].to_numpy(dtype=float) for name in (column, "lppd", "standard_error"))
+    if not np.isfinite(curve["gradients_sampling"]).any():
+        ax.axhline(y[-1], color=look.colour, ls=LEVEL, lw=1.0)
+    elif np.isfinite(x).any():
+        ax.plot(x, y, color=look.colour, ls=look.dash)
+        bar = error[-1] if np.isfinite(error[-1]) else None
+        ax.errorbar(x[-1], y[-1], bar, color=look.colour, marker="o", ms=3.5, mfc="white", mew=1.0, elinewidth=0.7)
+
+
+def _legend(curves: pd.DataFrame, looks: dict[tuple[str, str, str], style.Line], several: bool) -> dict[str, Artist]:
+    entries: dict[str, Artist] = {}
+    firsts = curves.drop_duplicates(["dataset", "label", "method"])
+    counts = np.isfinite(firsts["gradients_sampling"].to_numpy(dtype=float))
+    for row, counted in zip(firsts.itertuples(), counts, strict=True):
+        look = looks[str(row.dataset), str(row.label), str(row.method)]
+        batches = ", mini-batches" if "mini-batch" in str(row.of) else ""
+        unit = "chain" if row.chains == 1 else "chains"
+        text = f"{row.dataset}: {row.label}" if several else str(row.label)
+        dash = look.dash if counted else LEVEL
+        entries[f"{text} ({row.chains} {unit}{batches})"] = Line2D([], [], color=look.colour, ls=dash)
+    entries["last draw ± 1 standard error over test rows"] = Line2D(
+        [], [], color=style.GREY, marker="o", ms=3.5, mfc="white", lw=0.7
+    )
+    return entries

@@ -1,0 +1,188 @@
+"""LPPD and RMSE over prior scales and depths."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from bnn_atlas.config.methods.registry import method as method_record
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import compress_beyond, fenced_limits
+from bnn_atlas.figures.scores import (
+    ENSEMBLE,
+    LABELS,
+    over_repetitions,
+    read_scores,
+    remark,
+)
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"]}
+
+SCALE = "prior.scale"
+MAX_COLUMNS = 4
+MARKERS = ("o", "s", "D", "P", "X", "h", "p")
+"""Marks of the depths; triangles are for what is infinite."""
+ENSEMBLE_DASH = (0, (3, 1.5))
+
+
+def prior_depth(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """LPPD and RMSE (or accuracy) against the scale of the prior, a column per data set, a line per number of layers.
+
+    Solid lines are the sampled posterior, dashed ones the deep ensemble where the figure has such runs; an ensemble
+    that was run at one prior scale only is drawn as a level line, for the prior has no part in its loss. Bars are one
+    standard deviation over seeds and splits, or one standard error over test rows of a single run. Settings of the grid
+    that were not run leave gaps and are counted; the axis is compressed where values are far from the others. Numbers
+    are those of `prior_depth_table`.
+    """
+    table = prior_depth_table(shown)
+    with style.context():
+        titles = {run.dataset: run.dataset_title for run in shown}
+        style.save(_prior_depth_figure(table, titles), table, outputs, provenance)
+
+
+def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Plotted numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions.
+
+    `depth` is the number of hidden layers, `scale` that of the prior, from the run's grid or else its standard
+    deviation. Settings of the full grid of a data set that no sampled run has are rows with 0 repetitions. Raises
+    ValueError for a run without a prior scale and for several sampling methods.
+    """
+    scores = read_scores(shown)
+    scores["depth"] = [len(hidden) for hidden in scores["hidden"]]
+    given = {(run.run, run.split): run.point.get(SCALE, run.prior_sd) for run in shown}
+    scores["scale"] = [given[key] for key in zip(scores["run"], scores["split"], strict=True)]
+    if scores["scale"].isna().any():
+        run = scores.loc[scores["scale"].isna(), "run"].iloc[0]
+        raise ValueError(f"run {run} has no prior scale: give it prior.scale in its grid, or a normal prior")
+    methods = [method for method in dict.fromkeys(scores["method"]) if method != ENSEMBLE]
+    if len(methods) != 1:
+        raise ValueError(f"the figure shows one sampling method over prior scales, not {', '.join(methods) or 'none'}")
+    keys = ["dataset", "task", "metric", "method", "depth", "scale"]
+    table = scores.groupby(keys, sort=False)["value"].apply(over_repetitions).unstack().reset_index()
+    table = table.join(scores.groupby(keys)["standard_error"].mean(), on=keys)
+    table["standard_error"] = table["standard_error"].where(table["repetitions"] == 1)
+    sampled = table[table["method"] == methods[0]]
+    full = pd.MultiIndex.from_product([sampled["depth"].unique(), sampled["scale"].unique()], names=["depth", "scale"])
+    parts = []
+    for values, part in sampled.groupby(keys[:4], sort=False):
+        filled = part.set_index(["depth", "scale"]).reindex(full).reset_index()
+        parts.append(filled.assign(**dict(zip(keys[:4], values, strict=True))))
+    joined = pd.concat([*parts, table[table["method"] == ENSEMBLE]], ignore_index=True)
+    joined["repetitions"] = joined["repetitions"].fillna(0).astype(int)
+    order = {dataset: i for i, dataset in enumerate(dict.fromkeys(scores["dataset"]))}
+    joined = joined.assign(place=joined["dataset"].map(order), error=joined["metric"] != "lppd")
+    joined = joined.sort_values(["place", "error", "method", "depth", "scale"], kind="stable")
+    return joined[[*keys, "mean", "sd", "standard_error", "low", "high", "repetitions"]].reset_index(drop=True)
+
+
+def _prior_depth_figure(table: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
+    datasets = list(dict.fromkeys(table["dataset"]))
+    columns = min(len(datasets), MAX_COLUMNS)
+    blocks = math.ceil(len(datasets) / columns)
+    width = style.COLUMN_WIDTH if columns == 1 else style.TEXT_WIDTH
+    figure = Figure(figsize=(width, 3.3 * blocks + 0.35))
+    axes = figure.subplots(2 * blocks, columns, squeeze=False)
+    looks = _looks(table)
+    for place, dataset in enumerate(datasets):
+        block, column = divmod(place, columns)
+        part = table[table["dataset"] == dataset]
+        for i, metric in enumerate(dict.fromkeys(part["metric"])):
+            ax = axes[2 * block + i, column]
+            _panel(ax, part[part["metric"] == metric], looks, np.sort(table["scale"].unique()))
+            task = str(part["task"].iloc[0])
+            if column == 0 or task != table.loc[table["dataset"] == datasets[place - 1], "task"].iloc[0]:
+                ax.set_ylabel(LABELS[task, str(metric)])
+            if i == 0:
+                ax.tick_params(labelbottom=False)
+            else:
+                ax.set_xlabel("prior scale")
+    for ax in axes.flat:
+        ax.set_visible(ax.has_data())
+    for block in range(blocks):
+        heads = [ax for ax in axes[2 * block] if ax.has_data()]
+        # Empty lines keep a data set's name above the remarks of its panel, and the names of a row level.
+        depth = max(len(ax.get_title(loc="right").splitlines()) for ax in heads)
+        for ax, dataset in zip(heads, datasets[block * columns :], strict=False):
+            ax.set_title(titles[str(dataset)] + "\n " * depth)
+    style.legend_below(figure, _legend(table, looks))
+    return figure
+
+
+def _looks(table: pd.DataFrame) -> dict[int, dict[str, Any]]:
+    """Colour and marker of each depth, from dark to light as the networks get deeper."""
+    depths = sorted(int(depth) for depth in table["depth"].unique())
+    places = np.linspace(0.0, 0.82, len(depths)) if len(depths) > 1 else [0.35]
+    return {
+        depth: {"color": mpl.colormaps["viridis"](place), "marker": MARKERS[i % len(MARKERS)]}
+        for i, (depth, place) in enumerate(zip(depths, places, strict=True))
+    }
+
+
+def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[int, dict[str, Any]], scales: np.ndarray) -> None:
+    """Lines of one data set and metric."""
+    means = part["mean"].to_numpy(dtype=float)
+    bars = part["sd"].fillna(part["standard_error"]).fillna(0).to_numpy(dtype=float)
+    compressed = compress_beyond(ax, fenced_limits(means, bars), np.concatenate([means - bars, means + bars]))
+    ax.grid(axis="y")
+    ax.set_xscale("log")
+    margin = (scales[-1] / scales[0]) ** 0.09 if len(scales) > 1 else 1.5
+    ends = scales[0] / margin, scales[-1] * margin
+    for method, depth in part[["method", "depth"]].drop_duplicates().itertuples(index=False):
+        line = part[(part["method"] == method) & (part["depth"] == depth)]
+        ensemble, look = method == ENSEMBLE, looks[depth]
+        x, mean, sd, error = (line[name].to_numpy(dtype=float) for name in ("scale", "mean", "sd", "standard_error"))
+        if ensemble and len(x) == 1 and len(scales) > 1 and np.isfinite(mean[0]):
+            ax.axhline(mean[0], color=look["color"], ls=ENSEMBLE_DASH, lw=0.9)
+            continue
+        # A little apart, so that the bars of the depths do not hide each other.
+        x = x * margin ** (0.12 * (list(looks).index(depth) - (len(looks) - 1) / 2))
+        seen = np.where(np.isfinite(mean), mean, np.nan)
+        bar = np.nan_to_num(np.where(np.isfinite(sd), sd, error))
+        ax.errorbar(x, seen, bar, color=look["color"], ls="none", elinewidth=0.7)
+        fill = "white" if ensemble else look["color"]
+        ax.plot(x, seen, **look, ls=ENSEMBLE_DASH if ensemble else "-", ms=3, mfc=fill, mew=0.7, lw=1.0)
+        for infinite, height, marker in ((np.isneginf(mean), 0.03, "v"), (np.isposinf(mean), 0.97, "^")):
+            ax.plot(
+                x[infinite], np.full(infinite.sum(), height), color=look["color"], marker=marker, ls="none", ms=4,
+                mfc=fill, mew=0.7, transform=ax.get_xaxis_transform(),
+            )  # fmt: skip
+    ax.set_xlim(ends)
+    ax.xaxis.set_major_locator(FixedLocator(list(scales)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    missing = int((part["repetitions"] == 0).sum())
+    infinite = int(np.isinf(means).sum())
+    undefined = int((part["mean"].isna() & (part["repetitions"] > 0)).sum())
+    counts = ((f"{missing} not run", missing), (f"{undefined} NaN", undefined), (f"{infinite} infinite", infinite))
+    remark(ax, [
+        "axis compressed beyond the grey line" if compressed else "",
+        ", ".join(text for text, count in counts if count),
+    ])  # fmt: skip
+
+
+def _legend(table: pd.DataFrame, looks: Mapping[int, dict[str, Any]]) -> dict[str, Artist]:
+    """Depths, and what solid and dashed lines are."""
+    entries: dict[str, Artist] = {}
+    for depth, look in looks.items():
+        layers = "linear" if depth == 0 else f"{depth} hidden layer{'s' if depth > 1 else ''}"
+        entries[layers] = Line2D([], [], **look, ms=3, lw=1.0)
+    for method in dict.fromkeys(table["method"]):
+        dash = ENSEMBLE_DASH if method == ENSEMBLE else "-"
+        entries[method_record(str(method)).title] = Line2D([], [], color=style.GREY, ls=dash, lw=1.0)
+    bar = Line2D([], [], color=style.GREY, marker="|", ls="none", ms=7)
+    if table["sd"].notna().any():
+        entries["bars: ±1 sd over seeds and splits"] = bar
+    elif table["standard_error"].notna().any():
+        entries["bars: ±1 standard error over test rows"] = bar
+    return entries

@@ -1,0 +1,193 @@
+"""What a Metropolis test changes in chains of unadjusted MCLMC, against the energy variance of their tuning."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from bnn_atlas.config.methods.registry import METHODS
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table", "referee", "referee_chains"]}
+
+MOST_COLUMNS = 4
+VALUES = {
+    "shift": ("referee", "referee_log_likelihood_shift"),
+    "prior_shift": ("referee", "referee_log_prior_shift"),
+    "together_before": ("table", "lppd"),
+    "together_after": ("referee", "referee_lppd"),
+    "together_change": ("referee", "referee_lppd_change"),
+    "alone_before": ("table", "lppd_chain_mean"),
+    "alone_after": ("referee", "referee_lppd_chain_mean"),
+}
+"""Column of the plotted numbers -> file and metric; the column `<name>_error` has its standard error."""
+CHAINS = {
+    "chain": "chain",
+    "log_likelihood_shift": "shift",
+    "log_prior_shift": "prior_shift",
+    "lppd_before": "alone_before",
+    "lppd_after": "alone_after",
+}
+"""Column of the file by chain -> column of the plotted numbers."""
+REALISED = "energy_change_mean_square_per_dimension"
+MIXED = "referee_mixed"
+AVERAGES = {"together": style.BLUE, "alone": style.ORANGE}
+"""LPPD of all chains together and of single chains -> colour."""
+DEFAULTS = {"mclmc": ("energy_variance_end", ":"), "mclmc_blackjax": ("energy_variance", "-.")}
+"""Method -> its setting whose default is marked, and the style of the line."""
+
+
+def step_size_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Shift of the log-likelihood from runs to their referees, and the LPPD before and after, a column per data set.
+
+    x is the desired energy variance per dimension of the run's tuning. Upper panels: mean log-likelihood of the referee
+    less that of the run, in standard deviations of the run's draws, as the mean over chains with its standard error;
+    dots are chains. Lower panels: LPPD of all chains together, and of single chains with its standard error over
+    chains, of the run and of its referee. Marks of referees that have not mixed are open. Numbers are those of
+    `bias_table`.
+    """
+    table = bias_table(shown)
+    with style.context():
+        style.save(_bias_figure(table), table, outputs, provenance)
+
+
+def bias_table(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Plotted numbers: a row per run and split (`kind` is `run`), and one per chain (`chain`) with its shift and LPPDs.
+
+    `column` is the label where the run has one, else the data set. Raises ValueError for a run that is not tuned to an
+    energy variance, for runs that share a column and an energy variance and differ in more than seeds and splits, and
+    for more columns than fit.
+    """
+    for one in shown:
+        if one.energy_variance is None:
+            raise ValueError(
+                f"run {one.run}: its method '{one.method}' is not tuned to an energy variance; leave it out"
+            )
+    columns = [one.label if one.label != one.run else one.dataset_title for one in shown]
+    check_repetitions(shown, [f"'{name}' at {one.energy_variance:g}" for name, one in zip(columns, shown, strict=True)])
+    if len(set(columns)) > MOST_COLUMNS:
+        raise ValueError(f"{len(set(columns))} data sets in one figure; at most {MOST_COLUMNS} fit, show fewer")
+    rows: list[dict[str, Any]] = []
+    tables: dict[Path, pd.DataFrame] = {}
+    for one, column in zip(shown, columns, strict=True):
+        for file in (one.files["table"], one.files["referee"]):
+            tables.setdefault(file, read_table(file))
+        found = {name: one.rows(tables[one.files[name]]).set_index("metric") for name in ("table", "referee")}
+        common = {"column": column, "run": one.run, "split": one.split, "energy_variance": one.energy_variance}
+        rows.append({"kind": "run", **common, **_of_run(one, found)})
+        chains = pd.read_parquet(one.files["referee_chains"])[list(CHAINS)]
+        rows += [
+            {"kind": "chain", **common, **dict(zip(CHAINS.values(), chain, strict=True))}
+            for chain in chains.itertuples(index=False, name=None)
+        ]
+    return pd.DataFrame(rows).astype({"chain": "Int64"})
+
+
+def _of_run(one: Shown, found: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    """Values of a run and split from its tables by metric; NaN where all chains are excluded."""
+    if MIXED not in found["referee"].index:
+        raise ValueError(f"{one.files['referee']}: no row '{MIXED}' of run {one.run}; run its score_referee again")
+    values: dict[str, Any] = {}
+    for name, (file, metric) in VALUES.items():
+        values[name] = found[file]["value"].get(metric, np.nan)
+        values[f"{name}_error"] = found[file]["standard_error"].get(metric, np.nan)
+    values["realised_energy_variance"] = found["table"]["value"].get(REALISED, np.nan)
+    mixed = found["referee"].loc[MIXED]
+    return {**values, "mixed": bool(mixed["value"] == 1), "note": mixed["note"]}
+
+
+def _bias_figure(table: pd.DataFrame) -> Figure:
+    names = list(dict.fromkeys(table["column"]))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 4.0 if len(names) > 1 else 2.7))
+    # One data set has its two panels side by side.
+    panels = figure.subplots(2, len(names), sharex=True) if len(names) > 1 else figure.subplots(1, 2, sharex=True)
+    axes = panels.reshape(2, len(names))
+    for (upper, lower), name in zip(axes.T, names, strict=True):
+        of_column = table[table["column"] == name]
+        _shifts(upper, of_column)
+        _scores(lower, of_column)
+        upper.set_title(name)
+        lower.set_xlabel("desired energy variance per dimension")
+    for ax in axes.flat:
+        ax.set_xscale("log")
+        for method, (setting, look) in DEFAULTS.items():
+            ax.axvline(_default(method, setting), color=style.GREY, lw=0.6, ls=look, zorder=0)
+    if len(names) == 1:
+        axes[0, 0].set_xlabel("desired energy variance per dimension")
+    axes[0, 0].set_ylabel("shift of log-likelihood,\nsd of the run's draws")
+    axes[1, 0].set_ylabel("LPPD per test row")
+    figure.align_ylabels(axes[:, 0])
+    style.legend_below(figure, _legend(table))
+    return figure
+
+
+def _shifts(ax: Axes, table: pd.DataFrame) -> None:
+    """Upper panel."""
+    ax.axhline(0, color=style.BLACK, lw=0.6, zorder=0)
+    chains, runs = table[table["kind"] == "chain"], table[table["kind"] == "run"]
+    ax.plot(chains["energy_variance"], chains["shift"], "o", ms=1.8, mew=0, color=style.SKY, zorder=1)
+    _line(ax, runs, "shift", style.BLUE, "-")
+    _limit(ax, np.concatenate([runs["shift"], chains["shift"], [0.0]]))
+
+
+def _scores(ax: Axes, table: pd.DataFrame) -> None:
+    """Lower panel; the error over test rows is common to all its marks and not drawn."""
+    runs = table[table["kind"] == "run"]
+    names = [f"{average}_{when}" for average in AVERAGES for when in ("before", "after")]
+    runs = runs.assign(together_before_error=np.nan, together_after_error=np.nan)
+    for average, colour in AVERAGES.items():
+        _line(ax, runs.assign(mixed=True), f"{average}_before", colour, "-")
+        _line(ax, runs, f"{average}_after", colour, "--")
+    _limit(ax, runs[names].to_numpy().ravel(), runs[[f"{name}_error" for name in names]].to_numpy().ravel())
+
+
+def _line(ax: Axes, runs: pd.DataFrame, name: str, colour: str, dash: str) -> None:
+    """Marks with bars, filled where the referee has mixed, and a line through the means at each energy variance."""
+    means = runs.groupby("energy_variance")[name].mean()
+    ax.plot(means.index, means, color=colour, ls=dash, lw=0.9, zorder=2)
+    for x, value, error, mixed in runs[["energy_variance", name, f"{name}_error", "mixed"]].itertuples(index=False):
+        bar = error if np.isfinite(error) else None
+        ax.errorbar(x, value, bar, color=colour, elinewidth=0.8, **_mark(dash, bool(mixed)), zorder=3)
+
+
+def _mark(dash: str, mixed: bool) -> dict[str, Any]:
+    """Circles for runs, squares for what their referees score; open where the referee has not mixed."""
+    return {"marker": "o" if dash == "-" else "s", "ms": 3.6, "mew": 0.9} | ({} if mixed else {"mfc": "white"})
+
+
+def _limit(ax: Axes, values: np.ndarray, errors: np.ndarray | None = None) -> None:
+    """Limits that one wild value does not set, and a remark on it."""
+    limits = fenced_limits(values, errors)
+    ax.set_ylim(limits)
+    remark(ax, [off_scale_remark(values, limits)])
+
+
+def _default(method: str, setting: str) -> float:
+    return float(METHODS[method].model_fields[setting].default)
+
+
+def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+    entries: dict[str, Artist] = {}
+    for average, text in (("together", "all chains"), ("alone", "single chains")):
+        for dash, which in (("-", "run"), ("--", "referee")):
+            line = Line2D([], [], color=AVERAGES[average], lw=0.9, ls=dash, **_mark(dash, True))
+            entries[f"{text}, {which}"] = line
+    entries["shift of a chain"] = Line2D([], [], color=style.SKY, marker="o", ms=1.8, mew=0, ls="none")
+    if not table.loc[table["kind"] == "run", "mixed"].all():
+        entries["open: the referee has not mixed"] = Line2D([], [], color=style.GREY, ls="none", **_mark("--", False))
+    for method, (setting, look) in DEFAULTS.items():
+        text = f"{METHODS[method].title}: {_default(method, setting):g} by default"
+        entries[text] = Line2D([], [], color=style.GREY, lw=0.6, ls=look)
+    return entries

@@ -1,0 +1,164 @@
+"""Methods against data sets: LPPD and RMSE, and the methods' mean ranks."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.pooled import over_repetitions
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"], "output": "table"}
+
+
+class Score(NamedTuple):
+    """A metric of the table."""
+
+    title: str
+    sign: int
+    """1 where a larger value is better, -1 where a smaller one is."""
+
+
+PUBLISHED = "lppd_sommer"
+SCORES = {
+    "lppd": Score("LPPD (higher is better)", 1),
+    "rmse": Score("RMSE (lower is better)", -1),
+    PUBLISHED: Score("LPPD as the published code computes it (see below)", 1),
+}
+NOISE = {
+    "gaussian": "known in advance",
+    "learned_noise": "one learned level",
+    "heteroscedastic": "learned per row",
+}
+"""Kind of likelihood -> in words."""
+
+
+def uci_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
+    """LPPD and RMSE of each method (a label) on each data set as a LaTeX table (booktabs) and a CSV.
+
+    Where the published code is wrong for one of the methods, its LPPD follows in a block of its own.
+    Cells are mean and standard deviation over seeds and splits in units of the standardised target; the best mean of a
+    data set is bold. The last column is the method's mean rank over the data sets on which it was run. Input `table`:
+    the metric table of each run and split.
+    """
+    numbers = uci_numbers(shown)
+    datasets = list(dict.fromkeys(numbers["dataset"]))
+    blocks = [
+        (score.title, _rows(part, datasets))
+        for metric, score in SCORES.items()
+        if len(part := numbers[numbers["metric"] == metric])
+    ]
+    titles = {one.dataset: one.dataset_title for one in shown}
+    header = ["method", *(escape(titles[dataset]) for dataset in datasets), "mean rank"]
+    write_latex(header, blocks, _notes(numbers, shown), numbers, outputs, provenance)
+
+
+def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Columns metric, method, dataset, repetitions, mean, sd, rank, best, mean_rank, ranked_datasets.
+
+    sd (n - 1) is over seeds and splits, empty for one. Within a data set and metric the best mean has rank 1 and equal
+    means share the mean of their ranks; an infinitely bad value is ranked last, NaN is not ranked. `mean_rank` is over
+    the `ranked_datasets` that the method has. Raises ValueError where a run lacks a metric, and where a method has runs
+    on a data set that differ in more than their seeds.
+    """
+    check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
+    found = pd.DataFrame([row for one in shown for row in _values(one)])
+    if not found["mistaken"].any():
+        found = found[found["metric"] != PUBLISHED]
+    groups = found.groupby(["metric", "method", "dataset"], sort=False)["value"]
+    rows = [
+        {"metric": metric, "method": method, "dataset": dataset, **_pooled(values.to_numpy())}
+        for (metric, method, dataset), values in groups
+    ]
+    order = {key: list(dict.fromkeys(found[key])) for key in ("metric", "method", "dataset")}
+    rows.sort(key=lambda row: [order[key].index(row[key]) for key in order])
+    numbers = pd.DataFrame(rows)
+    worse = numbers["mean"] * -numbers["metric"].map({name: score.sign for name, score in SCORES.items()})
+    numbers["rank"] = worse.groupby([numbers["metric"], numbers["dataset"]]).transform(rankdata, nan_policy="omit")
+    numbers["best"] = (
+        numbers["rank"] == numbers.groupby(["metric", "dataset"])["rank"].transform("min")
+    ) & np.isfinite(numbers["mean"])
+    ranks = numbers.groupby(["metric", "method"])["rank"]
+    return numbers.assign(mean_rank=ranks.transform("mean"), ranked_datasets=ranks.transform("count"))
+
+
+def _values(one: Shown) -> list[dict[str, object]]:
+    """The metrics of one run and split on its test rows; `mistaken` where the published code gets the LPPD wrong."""
+    table = read_table(one.files["table"])
+    table = table[table["dataset"] == one.dataset]
+    mistaken = bool((table["metric"] == PUBLISHED).any())
+    rows: list[dict[str, object]] = []
+    for metric in SCORES:
+        values = table.loc[table["metric"] == ("lppd" if metric == PUBLISHED and not mistaken else metric), "value"]
+        if len(values) != 1:
+            raise ValueError(
+                f"{one.files['table']}: {len(values)} rows of '{metric}' for '{one.dataset}' in place of one; this "
+                "table is for regressions"
+            )
+        value = float(values.iloc[0])
+        rows.append(
+            {"metric": metric, "method": one.label, "dataset": one.dataset, "value": value, "mistaken": mistaken}
+        )
+    return rows
+
+
+def _pooled(values: np.ndarray) -> dict[str, float | int]:
+    pooled = over_repetitions(values)
+    return {"repetitions": pooled.n, "mean": pooled.mean, "sd": pooled.sd}
+
+
+def _rows(part: pd.DataFrame, datasets: Sequence[str]) -> list[list[str]]:
+    """One row of cells for each method."""
+    rows = []
+    for method, own in part.groupby("method", sort=False):
+        given = zip(own["dataset"], own["mean"], own["sd"], own["best"], strict=True)
+        cells = {dataset: _cell(mean, sd, best) for dataset, mean, sd, best in given}
+        rank = float(own["mean_rank"].iloc[0])
+        rows.append(
+            [escape(str(method)), *(cells.get(d, "--") for d in datasets), "--" if math.isnan(rank) else f"{rank:.2f}"]
+        )
+    return rows
+
+
+def _cell(mean: float, sd: float, best: bool) -> str:
+    if math.isnan(mean):
+        return "NaN"
+    if math.isinf(mean):
+        return r"$\infty$" if mean > 0 else r"$-\infty$"
+    number = rf"\mathbf{{{mean:.3f}}}" if best else f"{mean:.3f}"
+    return f"${number}$" if math.isnan(sd) else rf"${number} \pm {sd:.3f}$"
+
+
+def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
+    """What a reader has to know of the numbers."""
+    counts = sorted(set(numbers["repetitions"]))
+    if counts == [1]:
+        notes = ["One run of each method on a data set, standardised targets; best value in bold."]
+    else:
+        over = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        notes = [f"Mean ± standard deviation over {over} seeds and splits, standardised targets; best mean in bold."]
+    noise: dict[str, list[str]] = {}
+    for one in shown:
+        noise.setdefault(NOISE.get(one.likelihood, one.likelihood), []).append(one.label)
+    notes.append(f"Noise: {'; '.join(f'{kind} ({_listed(methods)})' for kind, methods in noise.items())}.")
+    if (numbers["metric"] == PUBLISHED).any():
+        notes.append(
+            "The published code reads the log of the noise of ensembles with one output from the mean, and that of "
+            "Laplace and mean field from the predictive variance; other methods have the same LPPD in both blocks."
+        )
+    total = numbers["dataset"].nunique()
+    partly = numbers.loc[numbers["ranked_datasets"] < total].drop_duplicates(["method"])
+    if len(partly):
+        few = ", ".join(f"{row.method} over {row.ranked_datasets} of {total}" for row in partly.itertuples())
+        notes.append(f"Mean ranks are over the data sets that a method has a number for: {few}.")
+    return notes
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(names))

@@ -1,0 +1,176 @@
+"""Correlations of all weights of a network within chains, one by one and by layer."""
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.covariances import Covariances, correlations, covariances
+from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.subsets import left_out_remark
+from bnn_atlas.provenance import Provenance
+
+KIND = {"sections": ["subset"]}
+
+DIVERGING = "RdBu_r"
+BLOCKS = "Blues"
+ENOUGH = 100
+"""Chains from which correlations between chains are more than noise: with c chains they have a rank of c - 1."""
+LEAST = 3.3
+"""Inches of a matrix at least; it gets more where a parameter would have less than a pixel."""
+QUANTILE = 0.995
+"""Share of the absolute correlations that the colours span."""
+LEFT = 2.4
+"""Inches of the block means."""
+
+
+def weight_covariance(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Correlations of the parameters within chains: means of their sizes by layer, and the matrix, a row for each run.
+
+    The matrix is that of the mean of the chains' own covariances (`bnn_atlas.figures.covariances`), with one pixel or
+    more for a parameter. Runs of `ENOUGH` chains have block means of all draws together below. The CSV has the values
+    on and above the diagonal, and the block means.
+    """
+    if not shown:
+        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    matrices = [covariances(run.files["subset"]) for run in shown]
+    with style.context():
+        sides = [max(LEAST, len(each.names) / style.DPI) for each in matrices]
+        figure = Figure(figsize=(LEFT + max(sides) + 0.9, sum(sides) + 0.75 * len(sides)))
+        parts = figure.subfigures(len(shown), 1, squeeze=False, height_ratios=[side + 0.75 for side in sides])
+        tables = []
+        for run, covariance, side, part in zip(shown, matrices, sides, parts[:, 0], strict=True):
+            part.suptitle(_title(run, covariance), fontsize=7.5, x=0.03, ha="left")
+            tables.append(_run(part, covariance, side).assign(run=run.run, split=run.split))
+        data = pd.concat(tables, ignore_index=True)
+        style.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance)
+
+
+def _run(part: SubFigure, matrices: Covariances, side: float) -> pd.DataFrame:
+    """Draw one run; its plotted numbers."""
+    name = "within chains" if matrices.chains > 1 else "one chain"
+    pairs = {name: matrices.within} | ({"all draws": matrices.pooled} if matrices.chains >= ENOUGH else {})
+    left, right = part.subfigures(1, 2, squeeze=False, width_ratios=[LEFT, side + 0.9])[0]
+    blocks = left.subplots(len(pairs), 1, squeeze=False)[:, 0]
+    upper = np.triu_indices(len(matrices.names))
+    labels = pd.Index([parameter_label(each) for each in matrices.names])
+    table = pd.DataFrame({key: labels[upper[i]] for i, key in enumerate(("row", "column"))}).assign(kind="pair")
+    layers: list[str] = []
+    means: dict[str, np.ndarray] = {}
+    for ax, (text, covariance) in zip(blocks, pairs.items(), strict=True):
+        correlation = correlations(covariance)
+        key = f"correlation_{text.replace(' ', '_')}"
+        table[key] = _rounded(correlation[upper])
+        layers, means[key] = block_means(np.abs(correlation), matrices.names)
+        _blocks(ax, means[key], layers, f"mean |correlation|, {text}")
+    _matrix(right.subplots(), correlations(matrices.within), matrices.names, f"correlation, {name}")
+    corners = np.triu_indices(len(layers))
+    found = {key: _rounded(values[corners]) for key, values in means.items()}
+    rows = pd.DataFrame({"row": np.array(layers)[corners[0]], "column": np.array(layers)[corners[1]], **found})
+    return pd.concat([rows.assign(kind="mean of absolute values"), table], ignore_index=True)[
+        ["kind", "row", "column", *found]
+    ]
+
+
+def block_means(sizes: np.ndarray, names: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Layers in order, and the mean of `sizes` [p, p] over each pair of layers.
+
+    The diagonal of `sizes` and what is NaN do not count; NaN where nothing is left.
+    """
+    of = np.array([f"layer {_layer(name)}" if _layer(name) else "other" for name in names])
+    layers = list(dict.fromkeys(of.tolist()))
+    counted = np.isfinite(sizes) & ~np.eye(len(names), dtype=bool)
+    member = (of[:, None] == np.array(layers)).astype(float)
+    total, count = (member.T @ values @ member for values in (np.where(counted, sizes, 0.0), counted.astype(float)))
+    return layers, np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def _blocks(ax: Axes, means: np.ndarray, layers: Sequence[str], title: str) -> None:
+    """Block means as coloured cells with their numbers."""
+    top = float(np.nanmax(means)) if np.isfinite(means).any() else 1.0
+    ax.imshow(means, cmap=BLOCKS, vmin=0, vmax=1.15 * top)
+    for (row, column), value in np.ndenumerate(means):
+        if np.isfinite(value):
+            ink = "white" if value > 0.75 * top else style.BLACK
+            ax.text(column, row, f"{value:.2f}".lstrip("0"), ha="center", va="center", fontsize=5.5, color=ink)
+    numbers = [layer.removeprefix("layer ") for layer in layers]
+    ax.set_xticks(range(len(layers)), numbers, fontsize=6)
+    ax.set_yticks(range(len(layers)), numbers, fontsize=6)
+    ax.tick_params(length=0)
+    ax.set_xlabel("layer")
+    ax.set_ylabel("layer")
+    ax.set_title(title, fontsize=7)
+
+
+def _matrix(ax: Axes, correlation: np.ndarray, names: Sequence[str], title: str) -> None:
+    """The correlations in diverging colours, with the layers; entries that are not defined are grey."""
+    colours = mpl.colormaps[DIVERGING].with_extremes(bad="#B0B0B0")
+    off = np.abs(correlation[~np.eye(len(names), dtype=bool)])
+    off = off[np.isfinite(off)]
+    span = max(float(np.quantile(off, QUANTILE)), 0.05) if off.size else 1.0
+    image = ax.imshow(correlation, cmap=colours, vmin=-span, vmax=span, interpolation="nearest")
+    ends, labels = _layers(names)
+    for end in ends[:-1]:
+        ax.axhline(end - 0.5, color=style.GREY, lw=0.3)
+        ax.axvline(end - 0.5, color=style.GREY, lw=0.3)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(FixedLocator(list(labels)))
+        axis.set_ticklabels(list(labels.values()), fontsize=6)
+        axis.set_tick_params(length=0)
+    ax.spines[:].set_visible(True)
+    ax.set_xlabel("layer")
+    ax.set_title(title, fontsize=7)
+    figure = ax.get_figure()
+    assert figure is not None
+    bar = figure.colorbar(image, ax=ax, shrink=0.6, aspect=24, pad=0.02, extend="both")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=6, pad=1.5)
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
+
+
+def _layers(names: Sequence[str]) -> tuple[list[int], dict[float, str]]:
+    """Ends of the layers along the axes, and the middle of each with its number, where there is room for one."""
+    ends: list[int] = []
+    labels: dict[float, str] = {}
+    start, last = 0, -math.inf
+    for layer, members in groupby(names, key=_layer):
+        end = start + len(list(members))
+        middle = (start + end - 1) / 2
+        if layer and middle - last >= 0.05 * len(names):
+            labels[middle] = layer
+            last = middle
+        ends.append(end)
+        start = end
+    return ends, labels
+
+
+def _layer(name: str) -> str:
+    """Number of a parameter's layer, counted from 1; empty outside the layers."""
+    match = re.match(r"layer(\d+)\.", name)
+    return str(int(match[1]) + 1) if match else ""
+
+
+def _title(run: Shown, matrices: Covariances) -> str:
+    chains = f"{matrices.chains} chain{'s' if matrices.chains > 1 else ''}"
+    lines = [run.label, f"{len(matrices.names)} parameters, {style.thousands(matrices.draws)} draws of {chains}"]
+    noise = math.sqrt(2 / (math.pi * max(matrices.draws - matrices.chains, 1)))
+    lines[-1] += f"; a mean |correlation| of {noise:.2g} is what independent draws would give"
+    return "\n".join([*lines, *filter(None, [left_out_remark(matrices.left_out, matrices.chains + matrices.left_out)])])
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    """Four significant digits, more than colours show; the file stays small."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = np.where(values == 0, 0, 3 - np.floor(np.log10(np.abs(values))))
+    scale = 10.0 ** np.nan_to_num(digits)
+    return np.round(values * scale) / scale

@@ -1,0 +1,115 @@
+"""How little the function changes where output weight moves between hidden units that are alike."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.sparse.csgraph import connected_components
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.subsets import Subset, locate, read_subset
+from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.provenance import Provenance
+
+KIND = {"sections": ["subset", "functions"]}
+
+LEVEL = 0.01
+"""Probability that units of random signs and sizes have a pair that is called alike."""
+LARGEST = 0.999
+CONSTANT = 1e-12
+"""Length of a centred column of activations below which a unit is constant on the rows, and in no group."""
+BINS = 50
+
+
+def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Sensitivity of a relu network with one hidden layer to mixing alike units, a column per run.
+
+    Above, its density over the groups of all draws of the first chain, with their median; below, the median of each
+    draw's groups in order of the draws. The subset has layer0.weight and layer0.bias, the functions give the training
+    rows. Raises ValueError for another network.
+    """
+    if not shown:
+        raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
+    tables = [_sensitivities(run) for run in shown]
+    with style.context():
+        figure = Figure(figsize=(style.TEXT_WIDTH if len(shown) > 1 else style.COLUMN_WIDTH, 3.2))
+        axes = figure.subplots(2, len(shown), squeeze=False)
+        for (top, bottom), run, table in zip(axes.T, shown, tables, strict=True):
+            top.set_title(run.label)
+            top.set_xlabel("$S$")
+            bottom.set_xlabel("draw")
+            if table.empty:
+                top.text(0.5, 0.5, "no units are alike", transform=top.transAxes, ha="center", fontsize=7)
+                continue
+            top.hist(table["sensitivity"], BINS, density=True, histtype="stepfilled", color=style.BLUE, alpha=0.5)
+            top.axvline(table["sensitivity"].median(), color=style.VERMILION, lw=1.2)
+            course = table.groupby("draw")["sensitivity"].median()
+            bottom.plot(course.index, course, color=style.BLUE, lw=0.4)
+            bottom.axhline(course.median(), color=style.VERMILION, lw=1.2)
+        axes[0, 0].set_ylabel("density")
+        axes[1, 0].set_ylabel("median $S$ of a draw")
+        data = pd.concat([t.assign(run=r.run, label=r.label) for t, r in zip(tables, shown, strict=True)])
+        style.save(figure, data[["run", "label", "draw", "units", "sensitivity"]], outputs, provenance)
+
+
+def sensitivities(x: np.ndarray, weights: np.ndarray, biases: np.ndarray) -> list[tuple[int, float]]:
+    """Size k and sensitivity S of each group of k > 1 alike units of one draw.
+
+    With a_j = relu(x w_j + b_j) / |(w_j, b_j)| on the rows [n], which fixes the scale that a relu unit is free to have,
+    units are alike if the correlation of their a_j is above sqrt(2 log(pairs / 0.01) / n) at most 0.999, and a group is
+    what such pairs connect. S is the smallest singular value of A Q, where A has the a_j of the group and Q an
+    orthonormal basis of output weights that add up to 0: moving output weight within the group by t changes the
+    function on the rows by at least S |t|, and in one direction by no more.
+
+    Args:
+        x: rows [n, d].
+        weights: [m, d].
+        biases: [m].
+    """
+    length = np.sqrt((weights**2).sum(axis=1) + biases**2)
+    activations = np.maximum(x @ weights.T + biases, 0.0) / np.where(length > CONSTANT, length, 1.0)
+    centred = activations - activations.mean(axis=0)
+    norms = np.linalg.norm(centred, axis=0)
+    active = norms > CONSTANT
+    activations, unit = activations[:, active], centred[:, active] / norms[active]
+    count = unit.shape[1]
+    if count < 2:
+        return []
+    alike = min(np.sqrt(2 * np.log(count * (count - 1) / 2 / LEVEL) / len(x)), LARGEST)
+    number, group = connected_components(unit.T @ unit > alike, directed=False)
+    found = []
+    for members in (np.flatnonzero(group == i) for i in range(number)):
+        k = len(members)
+        if k > 1:
+            basis = np.linalg.svd(np.eye(k) - 1 / k)[0][:, : k - 1]
+            found.append((k, float(np.linalg.svd(activations[:, members] @ basis, compute_uv=False).min())))
+    return found
+
+
+def _sensitivities(run: Shown) -> pd.DataFrame:
+    """Columns draw, units, sensitivity: the groups of every draw of the first chain."""
+    if len(run.hidden) != 1:
+        raise ValueError(f"run {run.run} has {len(run.hidden)} hidden layers; the figure is about one")
+    x = load_functions(run.files["functions"]).train_x
+    if x is None:
+        raise ValueError(f"run {run.run}: its functions hold no training rows; the figure is about tables")
+    subset = read_subset(run.files["subset"])
+    weights, biases = _first_layer(subset, run, x.shape[1])
+    rows = [
+        (draw, *group)
+        for draw, (w, b) in enumerate(zip(weights, biases, strict=True))
+        for group in sensitivities(np.asarray(x, np.float64), w, b)
+    ]
+    return pd.DataFrame(rows, columns=["draw", "units", "sensitivity"])
+
+
+def _first_layer(subset: Subset, run: Shown, inputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights [s, m, d] and biases [s, m] of the first chain."""
+    width, file = run.hidden[0], run.files["subset"]
+    names = tuple(f"layer0.weight[{i},{j}]" for i in range(width) for j in range(inputs))
+    weights = locate(subset, names, file)[0].astype(np.float64)
+    biases = locate(subset, tuple(f"layer0.bias[{i}]" for i in range(width)), file)[0].astype(np.float64)
+    return weights.reshape(len(weights), width, inputs), biases

@@ -1,0 +1,180 @@
+"""The posterior of a linear network with two weights, by NUTS and by mean-field variational inference."""
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.ticker import MultipleLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.smoothing import Surface, contour_table, mass_levels, smooth_pair
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.subsets import Subset, locate, read_subset
+from bnn_atlas.provenance import Provenance
+
+KIND = {"sections": ["subset"]}
+
+WEIGHTS = ("layer0.weight[0,0]", "layer1.weight[0,0]")
+LIMIT = 3.0
+SHARES = (0.95, 0.8, 0.5, 0.2)
+"""Shares of the draws that the regions hold."""
+ADJUST = 0.15
+"""Bandwidth over Scott's rule: two thin branches would be smeared by a rule made for one normal."""
+BINS = 600
+DOTS = 2000
+"""Draws shown as dots at most."""
+SMALL = 0.6
+"""Width of a mean-field region below which it is enlarged in a corner."""
+
+
+def nuts_vs_mean_field(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Joint density of the two weights of y = w2 w1 x: NUTS filled, mean field as contours, a panel per prior scale.
+
+    The exact posterior follows both branches of w1 w2 = slope (dashed: slope 1); mean field has to choose one place on
+    one branch. Of mean-field runs with several fits the first is drawn. Every panel needs one run of each method.
+    Raises ValueError where one is missing or doubled, or where a prior has no common standard deviation.
+    """
+    panels = _panels(shown)
+    with style.context():
+        width = style.TEXT_WIDTH if len(panels) > 1 else style.COLUMN_WIDTH
+        figure = Figure(figsize=(width, 1.0 + (width - 0.7) / max(len(panels), 1)))
+        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        parts = []
+        for ax, (sd, runs) in zip(axes, panels.items(), strict=True):
+            parts.append(_panel(ax, runs["nuts"], runs["mean_field"]).assign(prior_sd=sd))
+            ax.set_title(f"prior scale {sd:g}")
+        axes[0].set_ylabel("$w_2$")
+        style.legend_below(figure, _legend())
+        data = pd.concat(parts, ignore_index=True)[["prior_sd", "method", "share", "line", "x", "y"]]
+        style.save(figure, data, outputs, provenance)
+
+
+def _panels(shown: Sequence[Shown]) -> dict[float, dict[str, Shown]]:
+    """Prior standard deviation, largest first -> method -> its run."""
+    panels: dict[float, dict[str, Shown]] = {}
+    for run in shown:
+        if run.prior_sd is None:
+            raise ValueError(f"run {run.run} has no prior with one standard deviation, by which panels are chosen")
+        if run.method not in ("nuts", "mean_field"):
+            raise ValueError(f"run {run.run} is by {run.method}; this figure compares nuts with mean_field")
+        if run.method in panels.setdefault(run.prior_sd, {}):
+            raise ValueError(f"prior scale {run.prior_sd:g} has two runs by {run.method}; list one run and split")
+        panels[run.prior_sd][run.method] = run
+    for sd, runs in panels.items():
+        if len(runs) < 2:
+            raise ValueError(
+                f"prior scale {sd:g} has a run by {next(iter(runs))} only; list one by nuts and mean_field"
+            )
+    if not panels:
+        raise ValueError("there are no runs to draw; list one by nuts and one by mean_field per prior scale")
+    return dict(sorted(panels.items(), reverse=True))
+
+
+def _panel(ax: Axes, nuts: Shown, mean_field: Shown) -> pd.DataFrame:
+    """Draw both posteriors at one prior scale; the outlines of their regions."""
+    sampled = read_subset(nuts.files["subset"])
+    fitted = read_subset(mean_field.files["subset"])
+    exact = locate(sampled, WEIGHTS, nuts.files["subset"]).reshape(-1, 2)
+    one_fit = locate(fitted, WEIGHTS, mean_field.files["subset"])[0]
+    window = np.array([[-LIMIT, LIMIT]] * 2)
+    surface = smooth_pair(exact, window, BINS, ADJUST)
+    levels = mass_levels(surface, SHARES)
+    _fill(ax, surface, levels)
+    low, high = one_fit.min(axis=0), one_fit.max(axis=0)
+    # Cells fit the blob, which can be far smaller than the panel.
+    middle, reach = (low + high) / 2, max(float((high - low).max()), 1e-6)
+    near = np.stack([middle - reach, middle + reach], axis=1)
+    blob = smooth_pair(one_fit, near, 200)
+    rings = mass_levels(blob, SHARES)
+    _outline(ax, blob, rings)
+    _axes(ax, window)
+    ax.text(0.03, 0.97, _counts(sampled, fitted), transform=ax.transAxes, va="top", fontsize=6.5, color=style.GREY)
+    if high.max() < -LIMIT or low.min() > LIMIT:
+        ax.text(0.03, 0.03, "mean field lies outside", transform=ax.transAxes, fontsize=6.5, color=style.PURPLE)
+    elif float((high - low).max()) < SMALL:
+        _enlarged(ax, exact, blob, rings, near)
+    tables = [
+        contour_table(surface, levels).assign(method="nuts"),
+        contour_table(blob, rings).assign(method="mean_field"),
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _enlarged(ax: Axes, exact: np.ndarray, blob: Surface, rings: dict[float, float], near: np.ndarray) -> None:
+    """The surroundings of a small mean-field region, in the corner between the branches; NUTS as single draws."""
+    inset = ax.inset_axes((0.6, 0.06, 0.36, 0.36))
+    inside = ((exact >= near[:, 0]) & (exact <= near[:, 1])).all(axis=1)
+    inset.plot(*exact[inside][:DOTS].T, ls="none", marker=".", ms=1.5, mew=0, color=style.GREY)
+    _outline(inset, blob, rings)
+    _axes(inset, near)
+    inset.set_xlabel("")
+    inset.set_xticks([])
+    inset.set_yticks([])
+    inset.spines[:].set_visible(True)
+    ax.add_patch(
+        Rectangle((near[0, 0], near[1, 0]), *(near[:, 1] - near[:, 0]), fill=False, ec=style.BLACK, lw=0.6, zorder=6)
+    )
+    inset.set_title("framed square, as dots", fontsize=6, pad=2)
+
+
+def _fill(ax: Axes, surface: Surface, levels: dict[float, float]) -> None:
+    """Regions of NUTS, darker towards the mode."""
+    if levels:
+        shades = _shades()
+        ax.contourf(
+            surface.x, surface.y, surface.density.T, levels=[*levels.values(), np.inf],
+            colors=[shades[SHARES.index(share)] for share in levels],
+        )  # fmt: skip
+
+
+def _outline(ax: Axes, surface: Surface, levels: dict[float, float]) -> None:
+    """Regions of mean field."""
+    if levels:
+        colour = style.METHODS["mean_field"].colour
+        ax.contour(surface.x, surface.y, surface.density.T, levels=list(levels.values()), colors=colour, linewidths=0.8)
+
+
+def _shades() -> list[str]:
+    return [mpl.colors.to_hex(mpl.colormaps["Greys"](place)) for place in np.linspace(0.22, 0.85, len(SHARES))]
+
+
+def _axes(ax: Axes, window: np.ndarray) -> None:
+    """The dashed curve w1 w2 = 1 and equal axes."""
+    for side in (np.geomspace(1 / 50, 50, 1000), -np.geomspace(1 / 50, 50, 1000)):
+        ax.plot(side, 1 / side, color=style.GREEN, ls=(0, (3, 2)), lw=0.9)
+    ax.set_xlim(*window[0])
+    ax.set_ylim(*window[1])
+    ax.set_aspect("equal")
+    ax.set_xlabel("$w_1$")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MultipleLocator(1))
+
+
+def _counts(sampled: Subset, fitted: Subset) -> str:
+    """How many draws a panel shows of each method, and what it leaves out."""
+    lines = []
+    for name, subset, chains in (("NUTS", sampled, len(sampled.chains)), ("mean field", fitted, 1)):
+        draws = style.thousands(chains * subset.values.shape[1])
+        fits = len(subset.chains)
+        lines.append(f"{name}: {draws} draws" + (f" of fit 1 of {fits}" if name != "NUTS" and fits > 1 else ""))
+        lines += [subset.remark] if subset.remark else []
+    points = locate(sampled, WEIGHTS, "").reshape(-1, 2)
+    if outside := float((np.abs(points) > LIMIT).any(axis=1).mean()):
+        lines.append(f"{100 * outside:.2g} % of NUTS outside")
+    return "\n".join(lines)
+
+
+def _legend() -> dict[str, Artist]:
+    shares = ", ".join(f"{share:.0%}" for share in SHARES)
+    return {
+        f"NUTS, regions with {shares} of the draws": Patch(color=_shades()[2], lw=0),
+        "mean field, the same": Line2D([], [], color=style.METHODS["mean_field"].colour, lw=0.8),
+        "$w_1 w_2 = 1$": Line2D([], [], color=style.GREEN, ls=(0, (3, 2)), lw=0.9),
+    }

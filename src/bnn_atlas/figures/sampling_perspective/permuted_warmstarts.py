@@ -1,0 +1,156 @@
+"""Chains that start from permuted copies of one ensemble member, beside chains that start from different members."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import bulk_limits, count_axis
+from bnn_atlas.figures.functions import (
+    Functions,
+    distance_bar,
+    distance_map,
+    names,
+    pair_table,
+    read_functions,
+)
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.formulas.functional import wasserstein_squared
+from bnn_atlas.metrics.formulas.published import wasserstein_squared_sommer
+from bnn_atlas.metrics.gathering.predictive import load
+from bnn_atlas.metrics.gathering.running import RunningLppd, running_lppd
+from bnn_atlas.provenance import Provenance
+
+KIND = {"sections": ["functions"], "files": ["predictive"]}
+
+MOST_PANELS = 4
+MOST_CHAINS, MOST_DRAWS, MOST_TOGETHER = 12, 50, 300
+"""Largest numbers in a map: of chains (more are left out), of draws of a chain and of all (evenly spaced ones are
+taken)."""
+CHAINS, ENSEMBLE = style.Line(style.SKY, "-"), style.Line(style.VERMILION, "-")
+
+
+def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """A column per run: running LPPD of each chain and of the ensemble, below it distances between single functions.
+
+    Files: `predictive` (predictions) and `functions` (function draws). The upper panels share their axes, the
+    maps their colours; the CSV has the distances as published, too. A value of -inf leaves a gap and a remark. A
+    run without a chain left says so. Raises ValueError for more than four runs and for a classification.
+    """
+    if len(shown) > MOST_PANELS:
+        raise ValueError(f"{len(shown)} runs: at most {MOST_PANELS} fit beside each other; name fewer in `runs`")
+    titles = names(shown)
+    running = [running_lppd(load(run.files["predictive"])) for run in shown]
+    functions = [_few(one) for one in read_functions(shown)]
+    distances = [wasserstein_squared(one.mean, one.scale) for one in functions]
+    tables = [_running_table(title, curves) for title, curves in zip(titles, running, strict=True)]
+    pairs = [_pairs(*parts) for parts in zip(functions, distances, strict=True)]
+    tables += [table.assign(panel="distances") for table in pairs]
+    data = pd.concat(tables, ignore_index=True).astype({"chain": "Int64", "draws": "Int64"})
+    data = data.astype(dict.fromkeys(("chain_a", "draw_a", "chain_b", "draw_b"), "Int64"))
+    with style.context():
+        figure = _page(titles, running, functions, distances)
+        style.save(figure, data, outputs, provenance)
+
+
+def _few(functions: Functions) -> Functions:
+    kept = list(dict.fromkeys(functions.chain.tolist()))[:MOST_CHAINS]
+    return functions.only(np.isin(functions.chain, kept)).at_most(min(MOST_DRAWS, MOST_TOGETHER // len(kept)))
+
+
+def _pairs(functions: Functions, distances: np.ndarray) -> pd.DataFrame:
+    """A row per pair of draws of a map."""
+    published = wasserstein_squared_sommer(functions.mean, functions.scale)
+    return pair_table(functions, distances, wasserstein_squared_sommer=published)
+
+
+def _page(
+    titles: Sequence[str], running: Sequence[RunningLppd], functions: Sequence[Functions],
+    distances: Sequence[np.ndarray],
+) -> Figure:  # fmt: skip
+    columns = len(titles)
+    width = style.COLUMN_WIDTH if columns == 1 else style.TEXT_WIDTH
+    side = min(2.5, (width - 1.0) / columns - 0.35)
+    figure = Figure(figsize=(width, 1.75 + side + 0.95))
+    axes = figure.subplots(2, columns, squeeze=False, height_ratios=(1.75, side + 0.3))
+    limits = bulk_limits(np.concatenate([_values(curves) for curves in running]), tail=0.1)
+    largest = max(float(matrix.max()) for matrix in distances)
+    for column, (title, curves, one, matrix) in enumerate(zip(titles, running, functions, distances, strict=True)):
+        upper, lower = axes[:, column]
+        _running_panel(upper, curves, limits, int(max(curves.counts[-1] for curves in running)))
+        upper.set_title(title)
+        image = distance_map(lower, one, matrix, largest)
+        if one.remark:
+            lower.set_title(one.remark, fontsize=6.5, color=style.GREY)
+        if column:
+            upper.tick_params(labelleft=False)
+            lower.set_ylabel("")
+    axes[0, 0].set_ylabel("LPPD per test row,\nstandardised target")
+    distance_bar(axes[1, -1], image, functions)
+    entries: dict[str, Artist] = {
+        "one chain": Line2D([], [], color=CHAINS.colour, lw=0.9),
+        "all chains": Line2D([], [], color=ENSEMBLE.colour, lw=1.8),
+    }
+    style.legend_below(figure, entries)
+    return figure
+
+
+def _values(curves: RunningLppd) -> np.ndarray:
+    return np.concatenate([curves.ensemble, curves.chains.ravel()])
+
+
+def _running_panel(ax: Axes, curves: RunningLppd, limits: tuple[float, float] | None, largest: int) -> None:
+    ax.grid(axis="y")
+    marker = "o" if len(curves.counts) <= 2 else ""
+    alpha = 0.9 if len(curves.chains) <= 20 else 0.35
+    for chain in _gaps(curves.chains):
+        ax.plot(curves.counts, chain, color=CHAINS.colour, lw=0.7, alpha=alpha, marker=marker, ms=2)
+    ax.plot(curves.counts, _gaps(curves.ensemble), color=ENSEMBLE.colour, lw=1.8, marker=marker, ms=3)
+    count_axis(ax, largest)
+    ax.set_xlim(0.95, max(largest, 2))
+    ax.set_xlabel("draws per chain")
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    if limits is not None:
+        ax.set_ylim(*limits)
+    divergent = np.isnan(curves.chains).all(axis=1)
+    infinite = np.isneginf(curves.chains).any(axis=1)
+    below = np.zeros_like(divergent) if limits is None else (_gaps(curves.chains) < limits[0]).any(axis=1)
+    counted = ((divergent, "left out"), (infinite, "partly \N{MINUS SIGN}\N{INFINITY}"),
+               (below, "partly below the panel"))  # fmt: skip
+    texts = [_chains(int(chain_mask.sum()), text) for chain_mask, text in counted if chain_mask.any()]
+    if np.isneginf(curves.ensemble).any():
+        count = int(curves.counts[np.isneginf(curves.ensemble)].max())
+        texts.append(f"all chains: \N{MINUS SIGN}\N{INFINITY} up to {style.thousands(count)} draws")
+    if texts:
+        ax.text(0.985, 0.03, "\n".join(texts), transform=ax.transAxes, ha="right", va="bottom", fontsize=6.5,
+                color=style.GREY)  # fmt: skip
+
+
+def _gaps(values: np.ndarray) -> np.ndarray:
+    """Values that cannot be drawn as NaN."""
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _chains(count: int, text: str) -> str:
+    return f"{style.thousands(count)} chain{'s' if count > 1 else ''} {text}"
+
+
+def _running_table(title: str, curves: RunningLppd) -> pd.DataFrame:
+    """Plotted numbers: panel, label, chain (empty for all together), draws, lppd."""
+    chains, points = curves.chains.shape
+    return pd.DataFrame(
+        {
+            "panel": "running LPPD",
+            "label": title,
+            "chain": pd.array(np.repeat([*range(chains), pd.NA], points), dtype="Int64"),
+            "draws": np.tile(curves.counts, chains + 1),
+            "lppd": np.concatenate([curves.chains.ravel(), curves.ensemble]),
+        }
+    )

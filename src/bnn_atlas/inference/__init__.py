@@ -1,0 +1,1 @@
+"""From files and settings to a posterior with its data, its predictions, and the fingerprint of its draws."""

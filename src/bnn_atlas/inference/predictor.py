@@ -1,0 +1,74 @@
+"""Predictive distributions of draws at rows."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.placement import Placement
+from bnn_atlas.posterior.density import Posterior, PosteriorData
+from bnn_atlas.posterior.micro_batches import residual_bytes
+from bnn_atlas.posterior.predictive import Predictive
+
+PIECE_BYTES = 64e6
+"""Bytes of activations per core, so that many cores need little memory; no setting, since rounding depends on it."""
+
+
+class Predictor:
+    """Predictive distributions of many draws at many rows, computed on all devices of the job.
+
+    Rows are taken in pieces, so that the networks' activations stay within `budget` bytes on each device, and within
+    `PIECE_BYTES` on a core. On a CPU the pieces, and so the bits, depend neither on the devices nor on the other draws.
+    """
+
+    def __init__(self, posterior: Posterior, data: PosteriorData, budget: float) -> None:
+        """Take a posterior and data with the shape and type of its rows; it needs none of the rows themselves."""
+        self._posterior, self._dtype = posterior, data.prior.loc.dtype
+        self._shape, self._whole = data.x.shape[1:], np.issubdtype(data.x.dtype, np.integer)
+        self._budget, self._row_bytes = budget, residual_bytes(posterior, data)
+        self._compiled: dict[int, tuple[Placement, Callable[[Any, Any], Any]]] = {}
+
+    def __call__(self, theta: np.ndarray, x: np.ndarray) -> Predictive:
+        """Predictive of draws theta [b, P] at rows x [n, ...], as host arrays.
+
+        Raises:
+            DataError: rows of another shape than those that the posterior is conditioned on, whole numbers (such as
+                raw pixels) where those are scaled, or the reverse.
+        """
+        self._check(x)
+        if len(theta) not in self._compiled:
+            place = Placement(len(theta))
+            self._compiled[len(theta)] = (place, place.map(self._one))
+        place, mapped = self._compiled[len(theta)]
+        draws = place.put(np.asarray(theta, self._dtype))
+        room = self._budget / len(theta) if place.batched else min(self._budget, PIECE_BYTES)
+        pieces = -(-len(x) // int(max(1, room // self._row_bytes)))
+        piece = -(-len(x) // pieces)
+        kind = x.dtype if self._whole else self._dtype
+        parts = []
+        for start in range(0, len(x), piece):
+            rows = np.asarray(x[start : start + piece], kind)
+            filled = np.concatenate([rows, np.repeat(rows[:1], piece - len(rows), axis=0)])
+            predicted = place.get(mapped(place.share(filled), draws))
+            parts.append(jax.tree.map(partial(_first, len(rows)), predicted))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+
+    def _check(self, x: np.ndarray) -> None:
+        if x.shape[1:] != self._shape or not len(x):
+            raise DataError(
+                f"cannot predict an array of shape {list(x.shape)}: this posterior is for rows of shape "
+                f"{list(self._shape)}, at least one"
+            )
+        if np.issubdtype(x.dtype, np.integer) != self._whole:
+            expected = "token ids (integers)" if self._whole else "scaled numbers (floating); scale rows as the split"
+            raise DataError(f"cannot predict rows of {x.dtype}: this posterior is for {expected}")
+
+    def _one(self, x: jax.Array, theta: jax.Array) -> Predictive:
+        return jax.tree.map(lambda leaf: leaf[0], self._posterior.predict(theta[None], x))
+
+
+def _first(count: int, leaf: np.ndarray) -> np.ndarray:
+    return leaf[:, :count]

@@ -1,0 +1,67 @@
+"""A run's posterior with its data, from files and settings."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.data.splits import SplitData, load_split
+from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
+from bnn_atlas.posterior.micro_batches import within_budget
+from bnn_atlas.posterior.priors import Prior
+
+
+class Problem(NamedTuple):
+    """A posterior with its data, read from a prepared data set and a split."""
+
+    posterior: Posterior
+    data: PosteriorData
+    split: SplitData
+    config: PosteriorConfig
+
+
+def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, Any], chains: int = 1) -> Problem:
+    """Posterior of `settings` (a `PosteriorConfig` in plain values) on the rows that it conditions on.
+
+    Gradients are cut so that those of `chains` chains, which a GPU computes at once, keep to the budget together. On a
+    CPU each device has one chain at a time, and the cut does not depend on their number.
+
+    Raises:
+        ValueError: rows or labels do not match what the data set says about them.
+    """
+    config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
+    posterior, prior = _built(config, rows)
+    data = _data(config, rows, rows.x_fit, rows.y_fit, prior)
+    at_once = 1 if jax.default_backend() == "cpu" else chains
+    return Problem(within_budget(posterior, data, 1e6 * config.gradient_memory_mb / at_once), data, rows, config)
+
+
+def load_without_rows(dataset: str | Path, split: str | Path, settings: Mapping[str, Any]) -> Problem:
+    """The same with no rows in `data`, only their shape and type: what predictions by given draws need."""
+    config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
+    posterior, prior = _built(config, rows)
+    nothing = rows.scaled(rows.dataset.x[:0]), rows.y_fit[:0]
+    return Problem(posterior, _data(config, rows, *nothing, prior), rows, config)
+
+
+def _built(config: PosteriorConfig, rows: SplitData) -> tuple[Posterior, Prior]:
+    return build_posterior(
+        config.model,
+        config.likelihood,
+        config.prior,
+        temperature=config.temperature,
+        shape=rows.shape,
+        classes=len(rows.classes),
+        vocabulary=rows.vocabulary,
+        dtype=jnp.float64 if config.float64 else jnp.float32,
+        shards=config.data_shards,
+        kernel=config.kernel,
+    )
+
+
+def _data(config: PosteriorConfig, rows: SplitData, x: np.ndarray, y: np.ndarray, prior: Prior) -> PosteriorData:
+    return posterior_data(x, y, prior, config.data_shards, rows.vocabulary, shape=rows.shape, classes=len(rows.classes))

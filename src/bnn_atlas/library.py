@@ -1,0 +1,230 @@
+"""The public functions of this package: a posterior of a network, chains from it, and the scores of their draws.
+
+The modules that they call are imported with the first call, because JAX must not be imported before `configure`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas
+
+    from bnn_atlas.config.posterior import PosteriorConfig
+    from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+    from bnn_atlas.posterior.density import Posterior, PosteriorData
+    from bnn_atlas.traces.draws import Draws
+    from bnn_atlas.traces.pool import Pool
+
+
+class NetworkPosterior(NamedTuple):
+    """The posterior of a network's parameters, given rows."""
+
+    density: "Posterior"
+    data: "PosteriorData"
+    config: "PosteriorConfig"
+    classes: int
+    """0 for regression."""
+
+    @property
+    def _rows(self) -> tuple[Any, Any]:
+        """Rows and targets without those that fill up the last shard."""
+        x, y, weights = self.data.x, self.data.y, self.data.weights
+        return (x, y) if weights is None else (x[weights > 0], y[weights > 0])
+
+
+def build_posterior(
+    x: np.ndarray, y: np.ndarray, settings: Mapping[str, Any], *, classes: int = 0, vocabulary: int = 0
+) -> NetworkPosterior:
+    """Posterior of a network given rows, p(theta | x, y)^(1 / T) up to a constant.
+
+    Nothing is scaled here: give inputs and regression targets of zero mean and unit variance.
+
+    Args:
+        x: rows: tables [n, d], images [n, height, width, channels], or token ids [n, length].
+        y: targets [n], or class numbers [n].
+        settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other keys of a run in
+            config/studies/ that `bnn_atlas.config.posterior.PosteriorConfig` has.
+        classes: number of classes; 0 takes them from the labels.
+        vocabulary: number of token ids, for sequences.
+
+    Raises:
+        ConfigError: a wrong setting, named with its value and what is allowed.
+        ShapeError: the model does not take rows of this shape.
+        ValueError: rows and targets that do not belong together or are not finite, labels that are not class numbers,
+            or `float64: true` without `configure(float64=True)`.
+    """
+    from jax import numpy as jnp
+
+    from bnn_atlas.config.base import validated
+    from bnn_atlas.config.posterior import CategoricalLikelihood, PosteriorConfig
+    from bnn_atlas.posterior import density
+
+    config = validated(PosteriorConfig, dict(settings), "posterior")
+    if config.float64 and jnp.asarray(0.5).dtype != jnp.float64:
+        raise ValueError("float64: true needs `bnn_atlas.configure(float64=True)` before anything else")
+    x, y = np.asarray(x), np.asarray(y)
+    if isinstance(config.likelihood, CategoricalLikelihood):
+        if not np.issubdtype(y.dtype, np.integer):
+            raise ValueError(f"a categorical likelihood needs class numbers (integers), not labels of {y.dtype}")
+        classes = classes or int(y.max()) + 1
+    posterior, prior = density.build_posterior(
+        config.model,
+        config.likelihood,
+        config.prior,
+        temperature=config.temperature,
+        shape=x.shape[1:],
+        classes=classes,
+        vocabulary=vocabulary,
+        dtype=jnp.float64 if config.float64 else jnp.float32,
+        shards=config.data_shards,
+        kernel=config.kernel,
+    )
+    data = density.posterior_data(x, y, prior, config.data_shards, vocabulary, shape=x.shape[1:], classes=classes)
+    return NetworkPosterior(posterior, data, config, classes)
+
+
+def starting_points(
+    posterior: NetworkPosterior,
+    chains: int,
+    *,
+    training: Mapping[str, Any] | None = None,
+    validation: tuple[np.ndarray, np.ndarray] | None = None,
+    seed: int = 0,
+) -> np.ndarray:
+    """Parameters [chain, P] at which chains start: networks as initialised, or trained ones (a deep ensemble).
+
+    Args:
+        posterior: gives the network and the rows to train on; its prior has no part in training.
+        chains: how many.
+        training: settings of `bnn_atlas.config.warmstart.WarmStartConfig`; `{}` for the defaults, None not to train.
+        validation: rows and targets for early stopping; without them all `max_epochs` are trained.
+        seed: chain i depends on the seed and i only.
+
+    Raises:
+        ConfigError: a wrong setting.
+        ValueError: fewer rows than `batch_size`.
+        TrainingError: the loss of a network is not finite.
+    """
+    from jax import numpy as jnp
+
+    from bnn_atlas.config.base import ConfigError, validated
+    from bnn_atlas.config.warmstart import WarmStartConfig
+    from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
+
+    members, dtype = np.arange(chains), posterior.data.prior.loc.dtype
+    if training is None:
+        return initialise(posterior.density, members, seed, dtype)
+    config = validated(WarmStartConfig, dict(training), "training")
+    if config.permuted is not None:
+        raise ConfigError("training: permuted: only runs of the pipeline start from permuted copies; leave it out")
+    x, y = posterior._rows
+    watched = validation or (x[:0], y[:0])
+    rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
+    return np.asarray(train_ensemble(posterior.density, config, rows, members, seed, dtype).parameters)
+
+
+def sample(
+    posterior: NetworkPosterior, method: Mapping[str, Any], starts: np.ndarray, folder: str | Path, *, seed: int = 0
+) -> "Pool":
+    """Run a method from each start and return the draws, which are kept in `folder`.
+
+    Repeating a call that was interrupted continues from its last checkpoint, with the same bits; repeating one that was
+    completed returns its draws. With other settings, data or code, new draws replace those in the folder.
+
+    Args:
+        posterior: the target.
+        method: `kind` and settings of a method, as under `method:` of a run in config/studies/.
+        starts: where the chains start [chain, P], see `starting_points`.
+        folder: where the trace goes; created if it does not exist.
+        seed: chain i depends on the seed, i and its start only.
+
+    Raises:
+        ConfigError: a wrong setting.
+        StartError: a chain starts where the density is not finite.
+    """
+    import jax
+    from pydantic import RootModel
+
+    from bnn_atlas.config.base import validated
+    from bnn_atlas.config.methods.registry import MethodConfig
+    from bnn_atlas.inference.fingerprint import fingerprint_of_draws
+    from bnn_atlas.methods.build import build_method
+    from bnn_atlas.posterior.compiled import kernel_name
+    from bnn_atlas.posterior.micro_batches import within_budget
+    from bnn_atlas.runner.run import Block, run_block
+    from bnn_atlas.traces.pool import open_pool, pool_traces
+
+    config = validated(RootModel[MethodConfig], dict(method), "method").root
+    starts, target = np.asarray(starts), Path(folder)
+    at_once = 1 if jax.default_backend() == "cpu" else len(starts)
+    budget = 1e6 * posterior.config.gradient_memory_mb / at_once
+    density = within_budget(posterior.density, posterior.data, budget)
+    settings = {
+        "posterior": posterior.config.model_dump(mode="json"),
+        "method": config.model_dump(mode="json"),
+        "seed": seed,
+        "kernel": kernel_name(density.kernel),
+    }
+    inputs = [np.asarray(leaf) for leaf in jax.tree.leaves((posterior.data, starts))]
+    digest = fingerprint_of_draws(config, settings, inputs)
+    attributes = {"provenance": {"settings": settings}}
+    block = Block(starts, np.arange(len(starts)), seed, target / "chains", digest, attributes)
+    target.mkdir(parents=True, exist_ok=True)
+    run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
+    pool_traces([block.destination], target / "pool.json")
+    return open_pool(target / "pool.json")
+
+
+def predict(
+    posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndarray | None = None
+) -> "PredictiveSummary":
+    """Predictive distributions at the rows x [n, ...], averaged over the draws of each chain.
+
+    Targets y [n] add their densities. Draws of another pool, such as one of the pipeline's, are fine as long as they
+    are of the same network.
+
+    Raises:
+        DataError: rows of another shape or kind than those that the posterior was built with.
+        PredictionError: labels without a class.
+    """
+    from bnn_atlas.inference.predictor import Predictor
+    from bnn_atlas.metrics.gathering import predictive
+
+    predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
+    return predictive.summarise(draws, predictor, x, y, classes=posterior.classes)
+
+
+def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndarray) -> "pandas.DataFrame":
+    """Scores of the average over all draws at the rows x [n, ...] with targets y [n], and diagnostics of the chains.
+
+    Columns `metric`, `value`, `standard_error` and `note`. Chains that do not move or predict something that is not
+    finite are left out and counted. Raises as `predict` does.
+    """
+    import pandas as pd
+
+    from bnn_atlas.metrics.judgement import evaluate
+    from bnn_atlas.metrics.tables.measurement import RunIdentity
+
+    method = draws.attributes["provenance"]["settings"]["method"]
+    identity = RunIdentity("", "", "", 0, "", posterior.config.model.label, method["kind"])
+    summary = predict(posterior, draws, x, y)
+    scored = evaluate.score(
+        draws,
+        summary,
+        _HeldOut(x, y, 1.0),
+        identity,
+        batch_rows=method.get("batch_size"),
+        temperature=posterior.config.temperature,
+    )
+    return pd.DataFrame(scored.rows)[["metric", "value", "standard_error", "note"]]
+
+
+class _HeldOut(NamedTuple):
+    """Rows to score, in the units in which they were given."""
+
+    x_test: np.ndarray
+    y_test: np.ndarray
+    y_scale: float

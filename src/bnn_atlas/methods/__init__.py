@@ -1,0 +1,1 @@
+"""Methods: Markov chains, variational approximations and optimised networks, one contract for all of them."""

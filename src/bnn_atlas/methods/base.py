@@ -1,0 +1,78 @@
+"""The contract of a method, be it a Markov chain, an approximation or an optimisation, with the runner."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jax import Array
+
+from bnn_atlas.posterior.density import LogDensity, Target
+
+State = Any
+"""A method's own NamedTuple of arrays for one chain; the runner only stores it and hands it on."""
+
+
+Step = Callable[[Array, Array, State, Target, Any], tuple[State, dict[str, Array]]]
+"""(key, number of the step within the phase, state, target, settings) -> (state, the step's statistics)."""
+
+
+Settle = Callable[[State, Target], tuple[State, dict[str, Array]]]
+"""(state, target) -> (state, what to add to statistics that are sums)."""
+
+
+class Statistic(NamedTuple):
+    """How a quantity that every step reports becomes one number per kept draw."""
+
+    reduction: Literal["last", "mean", "sum"]
+    dtype: str = "float32"
+
+
+class Phase(NamedTuple):
+    """A stretch of steps that are all alike."""
+
+    name: str
+    steps: int
+    step: Step
+    settings: Any = ()
+    """Numbers that the steps of this phase take; phases with the same `step` share one compiled program."""
+    keep: bool = False
+    """Keep draws, for `finish` or, in the last phase, as the trace."""
+    thinning: int = 1
+    """Every how many steps a state is kept."""
+    select: np.ndarray | None = None
+    """Indices of the scalars to keep; None keeps all."""
+    settle: Settle | None = None
+    """What happens after every `thinning` steps, before a draw is kept."""
+    finish: Callable[[State, np.ndarray | None], State] | None = None
+    """On the host, for one chain after the phase: (state, kept draws [draw, scalar] or None) -> state."""
+
+    @property
+    def draws(self) -> int:
+        """States at multiples of the thinning; a unit of the phase is `thinning` steps."""
+        return self.steps // self.thinning
+
+
+def nothing_learned(state: State) -> dict[str, Array]:
+    """What a fit has learned, for methods that learn nothing but their draws."""
+    return {}
+
+
+class Method(NamedTuple):
+    """How a chain starts, and its phases; the draws of the last phase are the trace."""
+
+    init: Callable[[Array, Array, Target], State]
+    """(key, position [P], target) -> state."""
+    phases: tuple[Phase, ...]
+    """Each with at least one step; see `with_steps`."""
+    statistics: Mapping[str, Statistic]
+    position: Callable[[State], Array]
+    density: Callable[[State], LogDensity]
+    gradients_per_step: float | None
+    """Gradient evaluations per step (on average), for rates; None where only the trace will tell."""
+    fit: Callable[[State], dict[str, Array]] = nothing_learned
+    """What one chain has learned besides its draws, by name, from its state after the last phase; on the host."""
+
+
+def with_steps(*phases: Phase) -> tuple[Phase, ...]:
+    """The phases that have steps."""
+    return tuple(phase for phase in phases if phase.steps)

@@ -1,0 +1,1 @@
+"""Microcanonical Langevin dynamics without a Metropolis test, and its two ways of tuning."""

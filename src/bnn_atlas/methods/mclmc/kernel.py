@@ -1,0 +1,154 @@
+"""Microcanonical Langevin Monte Carlo, unadjusted, with the isokinetic McLachlan integrator.
+
+Robnik et al. 2023 (Microcanonical Hamiltonian Monte Carlo); used with warm starts by Sommer et al. 2025.
+
+There is no Metropolis test, so draws are biased by the step size. The bias is read off the energy error variance per
+dimension, v = E[dE^2] / d over all steps: the mean of the statistic `energy_change_squared`, over d. For a Gaussian
+target with covariance C and leapfrog steps, the covariance S of the draws satisfies
+
+    4 b^3 / (1 + b)^2 <= v,    b^2 = |C^-1 S - I|_F^2 / d
+
+whatever C and d are while every direction's own b is below 0.6, with equality for equal variances (Robnik, Cohn-Gordon
+and Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations right
+to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and stay within the bound up to v = 0.033 (b =
+0.23) if all variances are equal. With unequal ones they can leave it above v = 0.002: with standard deviations in the
+ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. And a network's posterior is not Gaussian. MILE's
+tuning aims at v = 0.1 with an average that counts large errors for little, so that chains end above it, close to the
+limit of stability, where no bound is known: such draws need another check, for example a referee, the same chains
+continued with a Metropolis test (`RunConfig.referee`).
+"""
+
+from typing import NamedTuple
+
+import jax
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.methods.noise import standard_normal
+from bnn_atlas.posterior.density import Evaluate, Evaluation, tempered_gain
+
+# McLachlan's two-stage palindrome [b1, 1/2, b2, 1/2, b1] with two gradients per step.
+B1 = 0.1931833275037836
+B2 = 1 - 2 * B1
+
+
+class MCLMCState(NamedTuple):
+    """Position [P], unit momentum [P], and densities and gradient at the position."""
+
+    position: Array
+    momentum: Array
+    evaluation: Evaluation
+
+
+class MCLMCInfo(NamedTuple):
+    """Energy error of a step and why it was undone, if it was.
+
+    The error is infinite where something was not finite, and the limit of the guard where it was beyond that.
+    """
+
+    energy_change: Array
+    divergent: Array
+    guarded: Array | None = None
+    """Undone because the energy error was finite but beyond the limit; None without a limit."""
+
+
+def refuse_one_parameter(parameters: int) -> None:
+    """Raise ValueError where the momentum has no direction to turn to: its update divides by d - 1."""
+    if parameters < 2:
+        raise ValueError(
+            "microcanonical dynamics need at least two parameters, and this model has one: give the network a bias or "
+            "a learned noise, or sample it with hmc or nuts"
+        )
+
+
+def init(key: Array, position: Array, evaluate: Evaluate) -> MCLMCState:
+    """State at `position` with a momentum drawn uniformly from the unit sphere."""
+    return MCLMCState(position, _unit_vector(key, position), evaluate(position))
+
+
+def step(
+    key: Array,
+    state: MCLMCState,
+    evaluate: Evaluate,
+    *,
+    step_size: Array,
+    length: Array,
+    scale: Array,
+    temperature: float,
+    energy_limit: float | None = None,
+) -> tuple[MCLMCState, MCLMCInfo]:
+    """One step: half a refreshment, one isokinetic McLachlan step, half a refreshment.
+
+    With u the unit momentum, g the gradient of the log density l, s = `scale` and d the dimension:
+
+        refresh(h):  u <- normalise(u + nu z),  nu = sqrt((exp(2 h / L) - 1) / d),  z ~ N(0, I)
+        kick(c):     delta = c eps |g s| / (d - 1),  zeta = exp(-delta),  e = g s / |g s|,  p = u.e
+                     u <- normalise(e (1 - zeta) (1 + zeta + p (1 - zeta)) + 2 zeta u)
+                     dK += (d - 1) (delta - log 2 + log(1 + p + (1 - p) zeta^2))
+        drift(c):    x <- x + c eps s u
+
+    The stationary density is exp(l) up to a bias that grows with the variance of dE = dK - dl (the module says how). A
+    step whose position, density, gradient or energy is not finite is undone, its momentum turned round, and counted as
+    divergent. With `energy_limit` so is a step with |dE| beyond it, counted as guarded: it and the step that would lead
+    back have the same |dE|, so the map stays one-to-one and volume-preserving, with or without the limit.
+
+    Args:
+        key: random key of this step.
+        state: current state.
+        evaluate: densities and tempered gradient at a position.
+        step_size: eps.
+        length: momentum decoherence length L.
+        scale: square root of a diagonal preconditioner [P]; ones for none.
+        temperature: divides the log density, as in `evaluate`'s gradient.
+        energy_limit: largest |dE| of a step that is kept; None for any.
+    """
+    before, after = jax.random.split(key)
+    momentum = _refresh(before, state.momentum, step_size / 2, length)
+    position, evaluation = state.position, state.evaluation
+    kinetic = jnp.zeros((), position.dtype)
+    for coefficient in (B1, B2):
+        momentum, change = _kick(momentum, evaluation.gradient, coefficient * step_size, scale)
+        kinetic = kinetic + change
+        position = position + 0.5 * step_size * scale * momentum
+        evaluation = evaluate(position)
+    momentum, change = _kick(momentum, evaluation.gradient, B1 * step_size, scale)
+    kinetic = kinetic + change
+    momentum = _refresh(after, momentum, step_size / 2, length)
+
+    energy_change = kinetic - tempered_gain(evaluation.density, state.evaluation.density, temperature)
+    # Every gradient enters the kinetic energy and the density the gain: if one is not finite, neither is their sum.
+    finite = kept = jnp.isfinite(energy_change)
+    guarded = None
+    if energy_limit is not None:
+        kept = finite & (jnp.abs(energy_change) <= energy_limit)
+        guarded = finite & ~kept
+        energy_change = jnp.clip(energy_change, -energy_limit, energy_limit)
+    proposed = MCLMCState(position, momentum, evaluation)
+    undone = state._replace(momentum=-state.momentum)
+    state = jax.tree.map(lambda new, old: jnp.where(kept, new, old), proposed, undone)
+    return state, MCLMCInfo(jnp.where(finite, energy_change, jnp.inf), ~finite, guarded)
+
+
+def _unit_vector(key: Array, like: Array) -> Array:
+    z = standard_normal(key, like)
+    return z / jnp.linalg.norm(z)
+
+
+def _refresh(key: Array, momentum: Array, time: Array, length: Array) -> Array:
+    nu = jnp.sqrt(jnp.expm1(2 * time / length) / momentum.size)
+    refreshed = momentum + nu * standard_normal(key, momentum)
+    return refreshed / jnp.linalg.norm(refreshed)
+
+
+def _kick(momentum: Array, gradient: Array, time: Array, scale: Array) -> tuple[Array, Array]:
+    """Isokinetic momentum update over `time` and its change of kinetic energy."""
+    force = gradient * scale
+    size = jnp.maximum(jnp.linalg.norm(force), jnp.finfo(force.dtype).tiny)
+    cosine = jnp.dot(momentum, force) / size
+    delta = time * size / (momentum.size - 1)
+    zeta = jnp.exp(-delta)
+    # The length of along e + 2 zeta u, two unit vectors at this angle; saves a pass over the vectors.
+    length = 1 + cosine + (1 - cosine) * zeta**2
+    along = (1 - zeta) * (1 + zeta + cosine * (1 - zeta))
+    change = (momentum.size - 1) * (delta - jnp.log(2.0) + jnp.log(length))
+    return (along / (size * length)) * force + (2 * zeta / length) * momentum, change

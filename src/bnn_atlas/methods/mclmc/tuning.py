@@ -1,0 +1,272 @@
+"""Tuning of unadjusted MCLMC in phases: step size, variances, and the momentum decoherence length.
+
+The phases and rules are those of BlackJAX's `mclmc_find_L_and_step_size` (Robnik et al. 2023, Microcanonical
+Hamiltonian Monte Carlo, section on tuning), out of which MILE grew; `mile` and `blackjax_tuning` say what differs.
+"""
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.methods.mclmc import TunedMCLMCConfig
+from bnn_atlas.methods.base import Method, Phase, Statistic, Step, with_steps
+from bnn_atlas.methods.mclmc import kernel
+from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
+from bnn_atlas.posterior.density import Target
+
+log = logging.getLogger(__name__)
+
+MAX_ESS_DRAWS = 10_000
+MAX_ESS_SCALARS = 2_000
+CACHED_SCALARS = 32
+"""Scalars whose autocorrelations are computed together; their draws should fit the processor's cache."""
+SHRINK = 0.8
+"""Factor on the step size after a step that was not finite."""
+SMALLEST = 1e-5
+"""Smallest step size after such steps, relative to the first; its sixth power stays within float32."""
+
+
+class Tuning(NamedTuple):
+    """What is tuned, and the running averages it is tuned from.
+
+    `numerator` and `denominator` average weight * xi / (eps / eps_0)^6 and weight; `mean`, `spread` and `weight` are
+    the eps-weighted moments of the positions.
+    """
+
+    step_size: Array
+    length: Array
+    scale: Array
+    numerator: Array
+    denominator: Array
+    mean: Array
+    spread: Array
+    weight: Array
+    largest: Array | None = None
+    """Bound on the step size, for rules that have one."""
+
+
+class TunedState(NamedTuple):
+    """A chain and its tuning."""
+
+    chain: kernel.MCLMCState
+    tuning: Tuning
+
+
+class PhaseSettings(NamedTuple):
+    """Tuning steps before a phase, and whether (1 or 0) it tunes the step size and accumulates moments."""
+
+    offset: int
+    tune: int
+    moments: int
+
+
+TuneStepSize = Callable[[Tuning, kernel.MCLMCInfo, Array], Tuning]
+"""(tuning, what the last step was like, its number in the tuning) -> tuning with the next step size."""
+
+
+def first_tuning(position: Array, step_size: float, length: float) -> Tuning:
+    """Tuning before the first step."""
+    zero, zeros = jnp.zeros((), position.dtype), jnp.zeros_like(position)
+    return Tuning(zero + step_size, zero + length, zeros + 1, zero, zero, zeros, zeros, zero)
+
+
+class StepSizeRule(NamedTuple):
+    """Numbers of `tune_step_size` that stay the same for all steps."""
+
+    first: float
+    """First step size."""
+    dimension: int
+    trust: float
+    memory: float
+    """n_eff, in steps."""
+    failure: Literal["shrink", "bound"]
+    """What a failed step does."""
+
+
+def tune_step_size(rule: StepSizeRule, tuning: Tuning, info: kernel.MCLMCInfo, variance: Array | float) -> Tuning:
+    """Step size at which the variance of the energy error would be v = `variance`, from Var[dE] = O(eps^6).
+
+    With xi = dE^2 / (d v) + 1e-8, w = exp(-(log xi / (6 trust))^2 / 2) and gamma = (n_eff - 1) / (n_eff + 1):
+
+        A <- gamma A + w xi / eps^6,   B <- gamma B + w,   eps = (A / B)^(-1/6)
+
+    eps is taken relative to the first one, which keeps its sixth power within float32. After a failed step
+
+    - `shrink` sets eps <- 0.8 eps and A to match, which later steps forget at the same pace as everything else; failed
+      is a step whose xi is not finite (an undone step, or an energy error beyond float32);
+    - `bound` takes dE = 0 and sets largest <- 0.8 eps, which bounds eps for good; failed is a step whose dE is not
+      finite.
+    """
+    relative = tuning.step_size / rule.first
+    error = info.energy_change
+    undone = ~jnp.isfinite(error)
+    if rule.failure == "bound":
+        error = jnp.where(undone, 0.0, error)
+    xi = error**2 / (rule.dimension * variance) + 1e-8
+    weight = jnp.exp(-0.5 * (jnp.log(xi) / (6.0 * rule.trust)) ** 2)
+    gamma = (rule.memory - 1) / (rule.memory + 1)
+    numerator = gamma * tuning.numerator + weight * xi / relative**6
+    denominator = gamma * tuning.denominator + weight
+    tuned = (numerator / denominator) ** (-1 / 6)
+    if rule.failure == "bound":
+        assert tuning.largest is not None
+        largest = jnp.where(undone, SHRINK * tuning.step_size, tuning.largest)
+        step_size = jnp.minimum(tuned * rule.first, largest)
+        return tuning._replace(step_size=step_size, numerator=numerator, denominator=denominator, largest=largest)
+    failed = ~jnp.isfinite(xi)
+    shrunk = jnp.maximum(SHRINK * relative, SMALLEST)
+    return tuning._replace(
+        step_size=jnp.where(failed, shrunk, tuned) * rule.first,
+        numerator=jnp.where(failed, tuning.denominator / shrunk**6, numerator),
+        denominator=jnp.where(failed, tuning.denominator, denominator),
+    )
+
+
+def build_tuned(
+    config: TunedMCLMCConfig,
+    dimension: int,
+    temperature: float,
+    begin: Callable[[Array], Tuning],
+    tune: TuneStepSize,
+) -> Method:
+    """MCLMC whose phases tune the step size by `tune`, and the preconditioner and L; `begin` is the first tuning.
+
+    Raises ValueError for one parameter.
+    """
+    kernel.refuse_one_parameter(dimension)
+    energy_limit = None if config.energy_guard is None else config.energy_guard * math.sqrt(dimension)
+
+    def init(key: Array, position: Array, target: Target) -> TunedState:
+        return TunedState(kernel.init(key, position, target.evaluate), begin(position))
+
+    def step(
+        key: Array, index: Array, state: TunedState, target: Target, settings: PhaseSettings
+    ) -> tuple[TunedState, dict[str, Array]]:
+        tuning = state.tuning
+        chain, info = kernel.step(
+            key,
+            state.chain,
+            target.evaluate,
+            step_size=tuning.step_size,
+            length=tuning.length,
+            scale=tuning.scale,
+            temperature=temperature,
+            energy_limit=energy_limit,
+        )
+        tuned = tune(tuning, info, settings.offset + index)
+        new = jax.tree.map(lambda new, old: new if new is old else jnp.where(settings.tune, new, old), tuned, tuning)
+        new = accumulate_moments(new, chain.position, settings.moments * new.step_size)
+        return TunedState(chain, new), _values(info, tuning)
+
+    def fit(state: TunedState) -> dict[str, Array]:
+        learned = {"step_size": state.tuning.step_size, "length": state.tuning.length}
+        return {**learned, "scale": state.tuning.scale} if config.diagonal_preconditioning else learned
+
+    return Method(
+        init=init,
+        phases=_phases(config, dimension, step),
+        statistics={
+            "energy_change": Statistic("last"),
+            "energy_change_squared": Statistic("mean"),
+            "divergent": Statistic("sum", "int32"),
+            "step_size": Statistic("last"),
+            "length": Statistic("last"),
+            **({} if energy_limit is None else {"guarded": Statistic("sum", "int32")}),
+        },
+        position=lambda state: state.chain.position,
+        density=lambda state: state.chain.evaluation.density,
+        gradients_per_step=2.0,
+        fit=fit,
+    )
+
+
+def _values(info: kernel.MCLMCInfo, tuning: Tuning) -> dict[str, Array]:
+    """Statistics of a step that was taken with a tuning."""
+    return {
+        "energy_change": info.energy_change,
+        "energy_change_squared": info.energy_change**2,
+        "divergent": info.divergent,
+        "step_size": tuning.step_size,
+        "length": tuning.length,
+        **({} if info.guarded is None else {"guarded": info.guarded}),
+    }
+
+
+def _phases(config: TunedMCLMCConfig, dimension: int, step: Step) -> tuple[Phase, ...]:
+    """The tuning phases, and sampling."""
+    first, second, third = config.phase_steps
+    again = second // 3 if config.diagonal_preconditioning else 0
+    thinning = -(-third // MAX_ESS_DRAWS)
+    select = None
+    if dimension > MAX_ESS_SCALARS:
+        select = np.sort(np.random.default_rng(0).choice(dimension, MAX_ESS_SCALARS, replace=False))
+
+    def after_moments(state: TunedState, draws: np.ndarray | None) -> TunedState:
+        return state._replace(tuning=set_scales(state.tuning, config.diagonal_preconditioning))
+
+    def after_probe(state: TunedState, draws: np.ndarray | None) -> TunedState:
+        assert draws is not None
+        return state._replace(tuning=set_length(state.tuning, draws, thinning))
+
+    fixed = PhaseSettings(0, 0, 0)
+    return with_steps(
+        Phase("step size", first, step, PhaseSettings(0, 1, 0)),
+        Phase("step size and variances", second, step, PhaseSettings(first, 1, 1), finish=after_moments),
+        Phase("step size again", again, step, PhaseSettings(first + second, 1, 0)),
+        Phase("autocorrelation", third, step, fixed, True, thinning, select, finish=after_probe),
+        Phase("sampling", config.steps, step, fixed, True, config.thinning),
+    )
+
+
+def accumulate_moments(tuning: Tuning, position: Array, weight: Array) -> Tuning:
+    """Add a position to the weighted running mean and spread (Welford's update); a weight of 0 changes nothing."""
+    total = tuning.weight + weight
+    difference = position - tuning.mean
+    mean = tuning.mean + difference * (weight / jnp.maximum(total, jnp.finfo(position.dtype).tiny))
+    return tuning._replace(mean=mean, spread=tuning.spread + weight * difference * (position - mean), weight=total)
+
+
+def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
+    """Turn the moments into L = sqrt(sum of variances), or into a preconditioner: scale = sqrt(variances), L = sqrt(d).
+
+    With a preconditioner the averages of the step size begin anew, since energy errors in the old coordinates say
+    nothing about the new ones.
+    """
+    variances = np.asarray(tuning.spread) / np.asarray(tuning.weight)
+    if not precondition:
+        return tuning._replace(length=np.sqrt(variances.sum()))
+    zero: Any = np.zeros_like(tuning.numerator)
+    return tuning._replace(
+        scale=np.sqrt(variances),
+        length=variances.dtype.type(math.sqrt(variances.size)),
+        numerator=zero,
+        denominator=zero,
+        largest=None if tuning.largest is None else np.full_like(zero, np.inf),
+    )
+
+
+def set_length(tuning: Tuning, draws: np.ndarray, thinning: int) -> Tuning:
+    """L = 0.4 eps (mean autocorrelation time in steps), from every `thinning`-th position [draw, scalar]."""
+    time = thinning * mean_autocorrelation_time(draws)
+    if math.isnan(time):
+        return tuning
+    return tuning._replace(length=draws.dtype.type(0.4 * float(tuning.step_size) * time))
+
+
+def mean_autocorrelation_time(draws: np.ndarray) -> float:
+    """Mean over scalars of n / ESS for draws [n, scalar] of one chain; scalars that never move are left out.
+
+    NaN where no scalar moved: such a chain keeps its L and is excluded by the metrics if it does not move later either.
+    """
+    moving = draws[:, np.ptp(draws, axis=0) > 0]
+    if moving.shape[1] == 0:
+        log.warning("a chain did not move while its autocorrelation was measured; it keeps its decoherence length")
+        return math.nan
+    blocks = np.split(moving, range(CACHED_SCALARS, moving.shape[1], CACHED_SCALARS), axis=1)
+    return float(np.mean(np.concatenate([len(draws) / ess_mean(block[None]) for block in blocks])))

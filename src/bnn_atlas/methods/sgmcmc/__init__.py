@@ -1,0 +1,1 @@
+"""Stochastic-gradient Langevin and Hamiltonian dynamics."""

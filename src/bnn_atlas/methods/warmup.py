@@ -1,0 +1,170 @@
+"""Warm-up of the methods with a Metropolis test: their step size and the posterior variances of the parameters.
+
+Rules and constants are those of Stan (Stan Reference Manual, "HMC algorithm parameters"), in BlackJAX's building blocks
+and taken transition by transition, so that a run can be interrupted between any two: dual averaging of the step size
+throughout; variances in windows that double, each beginning both estimates anew; a last stretch for the step size.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from blackjax.adaptation.mass_matrix import MassMatrixAdaptationState, mass_matrix_adaptation
+from blackjax.adaptation.staged_adaptation import build_schedule
+from blackjax.adaptation.step_size import DualAveragingAdaptationState, dual_averaging_adaptation
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.methods.base import Method, Phase, Statistic, nothing_learned, with_steps
+from bnn_atlas.posterior.density import Evaluate, Evaluation, Place, Target
+
+Tree = Any
+
+
+class ChainState(NamedTuple):
+    """Position [P] with densities and gradient there."""
+
+    position: Array
+    evaluation: Evaluation
+
+    @property
+    def place(self) -> Place:
+        """What a Metropolis test compares."""
+        return Place(self.position, self.evaluation.density)
+
+
+class Adaptation(NamedTuple):
+    """What the next transition takes, and the averages it comes from."""
+
+    step_size: Array
+    averaging: DualAveragingAdaptationState
+    mass: MassMatrixAdaptationState | None
+    """None where variances are not estimated."""
+
+    @property
+    def variances(self) -> Array:
+        """Posterior variances [P] of the last window, drawn to 1e-3 by the weight of 5 draws; ones before."""
+        assert self.mass is not None
+        return self.mass.inverse_mass_matrix
+
+
+class WarmUp:
+    """The rules of a warm-up of given length."""
+
+    def __init__(
+        self, steps: int, target_acceptance: float, *, step_size: bool = True, variances: bool = False
+    ) -> None:
+        """Tune towards a mean acceptance probability.
+
+        Args:
+            steps: transitions of the warm-up.
+            target_acceptance: mean acceptance probability at the tuned step size.
+            step_size: whether to tune the step size, or to keep the first one.
+            variances: whether to estimate variances.
+        """
+        self.steps, self._step_size, self._variances = steps, step_size, variances
+        self._begin, self._average, self._averaged = dual_averaging_adaptation(target_acceptance)
+        self._mass, self._accumulate, self._close = mass_matrix_adaptation(is_diagonal_matrix=True)
+        self._schedule = np.asarray(build_schedule(steps), bool).reshape(steps, 2)
+
+    @property
+    def first_window(self) -> int:
+        """Transitions until the first estimate of the variances."""
+        return int(np.argmax(self._schedule[:, 1])) + 1
+
+    def init(self, step_size: float, position: Array) -> Adaptation:
+        """Start with a given step size and no variances."""
+        first = jnp.asarray(step_size, position.dtype)
+        mass = self._mass(position.size) if self._variances else None
+        return Adaptation(first, *_in_dtype(position.dtype, (self._begin(first), mass)))
+
+    def update(self, state: Adaptation, index: Array, position: Array, acceptance: Array) -> Adaptation:
+        """Learn from warm-up transition `index`: where it ended and its acceptance probability."""
+        averaging, mass = self._average(state.averaging, acceptance), state.mass
+        if mass is not None:
+            collect, last = jnp.asarray(self._schedule)[index]
+            mass = _choose(collect, self._accumulate(mass, position), mass)
+            mass = _choose(last, self._close(mass), mass)
+            averaging = _choose(last, self._begin(self._averaged(averaging)), averaging)
+        step_size = jnp.exp(averaging.log_step_size) if self._step_size else state.step_size
+        return Adaptation(*_in_dtype(position.dtype, (step_size, averaging, mass)))
+
+    def finish(self, state: Adaptation) -> Adaptation:
+        """Settle on the averaged step size; on the host."""
+        if not self._step_size:
+            return state
+        return state._replace(step_size=np.exp(np.asarray(state.averaging.log_step_size_avg)))
+
+
+class AdaptedState(NamedTuple):
+    """A chain and its adaptation."""
+
+    chain: ChainState
+    adaptation: Adaptation
+
+
+Transition = Callable[[Array, Array, ChainState, Adaptation, Target, Array], tuple[ChainState, dict[str, Array]]]
+"""(key, index within the phase, state, adaptation, target, whether in warm-up) -> (state, statistics); one of the
+statistics is `acceptance`."""
+
+
+def start(key: Array, position: Array, evaluate: Evaluate) -> ChainState:
+    """State at `position`."""
+    return ChainState(position, evaluate(position))
+
+
+def adapted_method(
+    transition: Transition,
+    warm_up: WarmUp,
+    *,
+    step_size: float,
+    steps: int,
+    thinning: int,
+    statistics: Mapping[str, Statistic],
+    gradients_per_step: float | None = None,
+    fit: Callable[[Adaptation], dict[str, Array]] = nothing_learned,
+) -> Method:
+    """Method whose warm-up tunes what its transitions take; the statistic `step_size` is added to the others.
+
+    `fit` names what the adaptation has learned.
+    """
+
+    def init(key: Array, position: Array, target: Target) -> AdaptedState:
+        return AdaptedState(start(key, position, target.evaluate), warm_up.init(step_size, position))
+
+    def step(
+        key: Array, index: Array, state: AdaptedState, target: Target, warming: Array
+    ) -> tuple[AdaptedState, dict[str, Array]]:
+        chain, values = transition(key, index, state.chain, state.adaptation, target, warming)
+        adaptation = jax.lax.cond(
+            warming,
+            lambda: warm_up.update(state.adaptation, index, chain.position, values["acceptance"]),
+            lambda: state.adaptation,
+        )
+        return AdaptedState(chain, adaptation), {**values, "step_size": state.adaptation.step_size}
+
+    def finish(state: AdaptedState, draws: np.ndarray | None) -> AdaptedState:
+        return state._replace(adaptation=warm_up.finish(state.adaptation))
+
+    return Method(
+        init=init,
+        phases=with_steps(
+            Phase("warm-up", warm_up.steps, step, 1, finish=finish),
+            Phase("sampling", steps, step, 0, keep=True, thinning=thinning),
+        ),
+        statistics={**statistics, "step_size": Statistic("last")},
+        position=lambda state: state.chain.position,
+        density=lambda state: state.chain.evaluation.density,
+        gradients_per_step=gradients_per_step,
+        fit=lambda state: fit(state.adaptation),
+    )
+
+
+def _choose(condition: Array, new: Tree, old: Tree) -> Tree:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+
+
+def _in_dtype(dtype: Any, tree: Tree) -> Tree:
+    """Every number in the precision of the run (counts too), so that a loop can carry them."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)

@@ -1,0 +1,1 @@
+"""Formulas: arrays in, numbers out; nothing here reads a file or knows a run."""

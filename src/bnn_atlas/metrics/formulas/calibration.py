@@ -1,0 +1,102 @@
+"""Calibration: interval coverage, PIT, and calibration errors of class probabilities.
+
+A calibration error of classes compares, bin by bin, how often something happened with how probable it was said to be;
+confidence is the largest probability of a row, a hit is a row whose most probable class (ties: the lowest number) is
+its label. Class probabilities [n, k] and labels [n] are checked (`classification.as_labelled`).
+"""
+
+import numpy as np
+
+from bnn_atlas.metrics.formulas.classification import as_labelled
+
+
+def coverage(pit: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Share of rows inside the equal-tailed central interval of each nominal level [J].
+
+    pit [n] is the mixture's predictive CDF at y, so y is inside exactly if (1-a)/2 <= pit <= (1+a)/2:
+    no predictive draws, no quantile search.
+    """
+    distance = 2 * np.abs(pit - 0.5)
+    return (distance[None, :] <= levels[:, None]).mean(axis=1)
+
+
+def calibration_error(nominal: np.ndarray, observed: np.ndarray) -> float:
+    """Root mean square of nominal minus observed coverage over the levels."""
+    return float(np.sqrt(np.mean((nominal - observed) ** 2)))
+
+
+def pit_histogram(pit: np.ndarray, bins: int) -> np.ndarray:
+    """Share of rows [bins] whose PIT lies in each of equally wide bins of [0, 1]; 1/bins each if calibrated."""
+    counts, _ = np.histogram(pit, bins=bins, range=(0.0, 1.0))
+    return counts / len(pit)
+
+
+def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
+    """ECE = sum_b (n_b / n) |accuracy_b - mean confidence_b| of probabilities [n, k].
+
+    Confidence is the largest probability; bins are equally wide and closed on the right (the first on both sides), so
+    every row counts. Guo et al. 2017, On Calibration of Modern Neural Networks, equation 3.
+    """
+    confidence, hit = confidence_and_hits(probabilities, labels)
+    gap, _ = bin_gaps(_right_closed(confidence, _edges(bins)), hit - confidence, bins)
+    return float(np.abs(gap).sum() / len(hit))
+
+
+def expected_calibration_error_equal_mass(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
+    """The same over bins that hold equally many rows: right edges at the sorted confidences number ceil(b n / bins).
+
+    A bin has its right edge, the first also the smallest confidence: every row counts, and rows of equal confidence
+    share a bin, whatever their order, so that bins hold different numbers where there are ties.
+    Nixon et al. 2019, Measuring Calibration in Deep Learning, section 3 (adaptive calibration error), for confidences.
+    """
+    confidence, hit = confidence_and_hits(probabilities, labels)
+    last = -(-np.arange(1, bins + 1) * len(hit) // bins) - 1
+    place = np.searchsorted(np.sort(confidence)[last], confidence, side="left")
+    gap, _ = bin_gaps(place, hit - confidence, bins)
+    return float(np.abs(gap).sum() / len(hit))
+
+
+def maximum_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
+    """MCE = max_b |accuracy_b - mean confidence_b| over bins with rows; bins as in `expected_calibration_error`.
+
+    Guo et al. 2017, equation 5. A bin with a single row counts as much as any other.
+    """
+    confidence, hit = confidence_and_hits(probabilities, labels)
+    gap, rows = bin_gaps(_right_closed(confidence, _edges(bins)), hit - confidence, bins)
+    return float((np.abs(gap) / np.maximum(rows, 1)).max())
+
+
+def static_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
+    """SCE = (1/k) sum_j sum_b (n_bj / n) |share of label j_b - mean p_j in b|: all probabilities, class by class.
+
+    Rows are put into equally wide bins of p_j, each with its right edge (the first with both), for each class j anew.
+    Nixon et al. 2019, Measuring Calibration in Deep Learning, equation 3.
+    """
+    p, y = as_labelled(probabilities, labels)
+    n, classes = p.shape
+    place = _right_closed(p, _edges(bins)) + bins * np.arange(classes)
+    happened = np.zeros_like(p)
+    happened[np.arange(n), y] = 1
+    gap, _ = bin_gaps(place.ravel(), (happened - p).ravel(), bins * classes)
+    return float(np.abs(gap).sum() / (n * classes))
+
+
+def confidence_and_hits(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence [n] and whether the most probable class is the label [n]."""
+    p, y = as_labelled(probabilities, labels)
+    return p.max(axis=1), p.argmax(axis=1) == y
+
+
+def _edges(bins: int) -> np.ndarray:
+    """Edges [bins + 1] of equally wide bins of [0, 1]."""
+    return np.arange(bins + 1) / bins
+
+
+def _right_closed(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Number of the bin (left edge, right edge] of each value; 0 lies in the first."""
+    return np.clip(np.searchsorted(edges, values, side="left") - 1, 0, len(edges) - 2)
+
+
+def bin_gaps(place: np.ndarray, difference: np.ndarray, bins: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the differences, and number of rows, in each of `bins` bins; `place` is the bin of each row."""
+    return np.bincount(place, weights=difference, minlength=bins), np.bincount(place, minlength=bins)

@@ -1,0 +1,97 @@
+"""Scores of class probabilities against labels, and the checks that every formula on probabilities begins with.
+
+Probabilities are [n, k] of any floating type and are computed with in float64; labels are class numbers [n].
+All raise PredictionError for arrays that are not that (`as_labelled`).
+"""
+
+import numpy as np
+from scipy.special import entr
+
+from bnn_atlas.metrics.errors import PredictionError
+
+TOLERANCE = 1e-3
+"""How far the probabilities of a row may sum from 1; float16 needs it."""
+
+
+def hits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """1 where the label is the most probable class, else 0 [n] float64; ties go to the lowest class number."""
+    p, y = as_labelled(probabilities, labels)
+    return (p.argmax(axis=1) == y).astype(np.float64)
+
+
+def brier_rows(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Brier score sum_j (p_j - 1[j = y])^2 of each row [n], summed over classes: 0 is best, 2 worst.
+
+    Brier 1950, Verification of Forecasts Expressed in Terms of Probability. The binary score of many libraries, which
+    looks at one class only, is half of this for two classes.
+    """
+    p, y = as_labelled(probabilities, labels)
+    return (p**2).sum(axis=1) - 2 * p[np.arange(len(y)), y] + 1
+
+
+def confidence(probabilities: np.ndarray) -> np.ndarray:
+    """Largest probability of each row [n]."""
+    return as_probabilities(probabilities).max(axis=1)
+
+
+def one_minus_confidence(probabilities: np.ndarray) -> np.ndarray:
+    """Probability of all classes but the most probable one [n], summed directly.
+
+    Unlike 1 - `confidence` it still distinguishes rows whose largest probability was rounded to 1.
+    """
+    p = as_probabilities(probabilities)
+    return np.partition(p, -1, axis=1)[:, :-1].sum(axis=1)
+
+
+def entropy(probabilities: np.ndarray) -> np.ndarray:
+    """Predictive entropy -sum_j p_j log p_j of each row [n] in nats, from 0 to log k; 0 log 0 = 0."""
+    return entr(as_probabilities(probabilities)).sum(axis=1)
+
+
+def as_probabilities(probabilities: np.ndarray, name: str = "probabilities") -> np.ndarray:
+    """Class probabilities [n, k] as float64.
+
+    Raises PredictionError for another shape, no rows, fewer than two classes, a type that is not floating, and for
+    the first row that has a NaN or a negative value or does not add up to 1 within 0.001.
+    """
+    array = np.asarray(probabilities)
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
+        raise PredictionError(f"{name} have shape {list(array.shape)}; expected [rows, classes], at least [1, 2]")
+    if not np.issubdtype(array.dtype, np.floating):
+        raise PredictionError(f"{name} are {array.dtype}; expected a floating type")
+    array = array.astype(np.float64, copy=False)
+    total = array.sum(axis=1)
+    # A NaN fails both comparisons, an infinity the first.
+    valid = (np.abs(total - 1) <= TOLERANCE) & (array.min(axis=1) >= 0)
+    if not valid.all():
+        row = int(valid.argmin())
+        raise PredictionError(
+            f"{name} of row {row} add up to {total[row]:g}, the smallest is {array[row].min():g}; a row has to be "
+            f"finite, not negative and add up to 1 within {TOLERANCE:g} ({int((~valid).sum())} of {len(valid)} rows "
+            "do not): give probabilities, not logits or their logarithms"
+        )
+    return array
+
+
+def as_labelled(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Checked probabilities [n, k] as float64 and class numbers [n] as int64; PredictionError where they do not fit."""
+    p, y = as_probabilities(probabilities), np.asarray(labels)
+    if y.shape != p.shape[:1]:
+        raise PredictionError(f"labels have shape {list(y.shape)} for {len(p)} rows of probabilities; expected [n]")
+    if not np.issubdtype(y.dtype, np.integer):
+        raise PredictionError(f"labels are {y.dtype}; expected whole class numbers")
+    wrong = (y < 0) | (y >= p.shape[1])
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise PredictionError(f"label {y[row]} of row {row} has no probability: classes are 0 to {p.shape[1] - 1}")
+    return p, y.astype(np.int64, copy=False)
+
+
+def as_pair(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two checked sets of probabilities of the same rows; PredictionError where their shapes differ."""
+    if np.shape(p) != np.shape(q):
+        raise PredictionError(
+            f"probabilities of shape {list(np.shape(p))} and {list(np.shape(q))} cannot be compared; "
+            "both need the same rows in the same order and the same classes"
+        )
+    return as_probabilities(p, "first probabilities"), as_probabilities(q, "second probabilities")

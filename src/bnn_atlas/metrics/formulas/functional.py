@@ -1,0 +1,135 @@
+"""How different the functions of single draws are.
+
+A draw of a regression predicts N(mu_i, sd_i^2) at each of n rows; arrays hold m draws, [m, n], in the units of the
+target. Sommer et al. 2025, Approximate Posteriors in Neural Networks: A Sampling Perspective.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from bnn_atlas.metrics.errors import PredictionError
+
+MAX_BYTES = 256 * 2**20
+"""Working memory, apart from results [m, m]."""
+DISTINGUISHABLE = 1.96
+"""|z| from which two draws' functions differ significantly at the level 0.05."""
+
+
+class Pairs(NamedTuple):
+    """How many pairs of different draws a significance matrix cannot tell apart."""
+
+    total: int
+    """m (m - 1) / 2."""
+    alike: int
+    """Pairs with |z| < 1.96."""
+    undefined: int
+    """Pairs without a z, because a mean function is constant over the rows; they count as neither."""
+
+    @property
+    def share(self) -> float:
+        """Pairs not distinguishable among those that have a z; NaN where none has."""
+        defined = self.total - self.undefined
+        return self.alike / defined if defined else float("nan")
+
+
+def wasserstein_squared(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES) -> np.ndarray:
+    """Squared 2-Wasserstein distances between the predictions of all pairs of draws, [m, m].
+
+    W2^2(a, b) = sum_i (mu_ai - mu_bi)^2 + (sd_ai - sd_bi)^2, the distance of two Gaussians with diagonal covariance; a
+    sum over rows, so it grows with their number; in squared units of the target. `mean` and `scale` (standard
+    deviations) are [m, n]. Working memory stays near `max_bytes`. Raises PredictionError for shapes that differ, values
+    that are not finite and deviations that are not positive.
+    """
+    from scipy.spatial.distance import pdist, squareform  # takes long to import
+
+    mean, scale = checked_draws(mean, scale)
+    total = np.zeros(len(mean) * (len(mean) - 1) // 2)
+    for rows in _parts(mean, max_bytes):
+        # The formula is the squared Euclidean distance of the vectors (mu, sd).
+        total += pdist(np.concatenate([mean[:, rows], scale[:, rows]], axis=1, dtype=np.float64), "sqeuclidean")
+    distances: np.ndarray = squareform(total)
+    return distances
+
+
+def significance(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES) -> np.ndarray:
+    """Whether two draws' functions differ in their mean over the rows: z of all pairs [m, m], antisymmetric.
+
+    z_ab = sqrt(n) mean_i(mu_ai - mu_bi) / sqrt(mean_i(sd_ai^2 + sd_bi^2 - 2 rho_ab sd_ai sd_bi)), where rho_ab is
+    Pearson's correlation of the two mean functions over the n rows: errors of functions that move together cancel in
+    their difference. |z| >= 1.96 is a significant difference. Only the difference's mean over the rows counts: two
+    functions that differ up here and down there have a small z and a large `wasserstein_squared`. A pair with equal
+    means over the rows has z = 0; NaN where rho is not defined because a mean function is constant. Arguments and
+    errors as for `wasserstein_squared`; at least two rows.
+    """
+    mean, scale = checked_draws(mean, scale)
+    draws, rows = mean.shape
+    if rows < 2:
+        raise PredictionError("the correlation of two functions needs at least 2 rows; there is 1")
+    centre = mean.mean(axis=1, dtype=np.float64)
+    covariance, cross = np.zeros((2, draws, draws))
+    for part in _parts(mean, max_bytes):
+        deviation, sd = mean[:, part] - centre[:, None], scale[:, part].astype(np.float64)
+        covariance += deviation @ deviation.T
+        cross += sd @ sd.T
+    norm = np.sqrt(np.diag(covariance))
+    # Below this share of a function's size the deviations are rounding errors of its mean.
+    norm[norm <= np.sqrt(rows) * np.abs(centre) * rows * np.finfo(np.float64).eps] = np.nan
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rho = np.clip(covariance / np.outer(norm, norm), -1.0, 1.0)
+        square = np.diag(cross)
+        variance = np.maximum((square[:, None] + square - 2 * rho * cross) / rows, 0.0)
+        difference = centre[:, None] - centre
+        z: np.ndarray = np.sqrt(rows) * difference / np.sqrt(variance)
+    z[(difference == 0) & ~np.isnan(rho)] = 0.0
+    np.fill_diagonal(z, 0.0)
+    return z
+
+
+def pairs_alike(z: np.ndarray) -> Pairs:
+    """Count the pairs of different draws that a matrix of `significance` does not tell apart."""
+    upper = z[np.triu_indices(len(z), 1)]
+    return Pairs(upper.size, int(np.sum(np.abs(upper) < DISTINGUISHABLE)), int(np.sum(np.isnan(upper))))
+
+
+def mixture_quantile(mean: np.ndarray, scale: np.ndarray, level: float) -> np.ndarray:
+    """Quantile of the equal mixture of N(mu, sd^2) over m draws at each row [n], in the units of the target.
+
+    Solves (1/m) sum_s Phi((y - mu_s) / sd_s) = level by bisection between the smallest and the largest quantile of the
+    draws, to full float64 accuracy. Raises PredictionError for a level outside (0, 1) and as `wasserstein_squared`.
+    """
+    from_draws = checked_draws(mean, scale)
+    if not 0 < level < 1:
+        raise PredictionError(f"level = {level}: a quantile needs a level between 0 and 1")
+    mean, scale = (array.astype(np.float64) for array in from_draws)
+    single = mean + scale * ndtri(level)
+    low, high = single.min(axis=0), single.max(axis=0)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        below = ndtr((middle - mean) / scale).mean(axis=0) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return 0.5 * (low + high)
+
+
+def _parts(mean: np.ndarray, max_bytes: int) -> Iterator[slice]:
+    """Cut the rows so that eight float64 numbers per draw and row fit."""
+    draws, rows = mean.shape
+    step = max(1, max_bytes // (64 * draws))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def checked_draws(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as arrays [m, n]; PredictionError as stated by `wasserstein_squared`."""
+    mean, scale = np.asarray(mean), np.asarray(scale)
+    if mean.ndim != 2 or mean.shape != scale.shape or not mean.size:
+        raise PredictionError(f"mean has shape {mean.shape} and scale {scale.shape}; expected [draws, rows] for both")
+    bad = ~(np.isfinite(mean) & np.isfinite(scale) & (scale > 0)).all(axis=1)
+    if bad.any():
+        raise PredictionError(
+            f"{int(bad.sum())} of {len(bad)} draws have a mean or scale that is not finite, or a scale that is not "
+            f"positive, first draw {int(np.flatnonzero(bad)[0])}; leave out divergent chains"
+        )
+    return mean, scale

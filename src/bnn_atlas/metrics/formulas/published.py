@@ -1,0 +1,130 @@
+"""Variants of metrics whose published numbers depend on a defect of the published code, named by the paper's author.
+
+`<metric>_sommer`: Sommer et al. 2025, Approximate Posteriors in Neural Networks: A Sampling Perspective.
+`<metric>_izmailov`: Izmailov et al. 2021, What Are Bayesian Neural Network Posteriors Really Like?
+`<metric>_uppal`: Uppal et al. 2023 (LIVI), whose code takes its calibration and detection scores from that of Laplace
+Redux (Daxberger et al. 2021).
+A study's file asks for them with `published: [<author>]`; no other study has them.
+"""
+
+import numpy as np
+
+from bnn_atlas.metrics.formulas.calibration import bin_gaps, confidence_and_hits
+from bnn_atlas.metrics.formulas.classification import as_labelled
+from bnn_atlas.metrics.formulas.functional import checked_draws, wasserstein_squared
+from bnn_atlas.metrics.formulas.ood import checked_scores
+from bnn_atlas.metrics.formulas.scores import LOG_2PI, mixture_log_density, mixture_moments
+
+UPPAL_BINS, IZMAILOV_BINS = 100, 20
+"""Bins of the published calibration errors."""
+
+
+def lppd_of_means_sommer(mean: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log density [n] of the mixture of N(mu_c, exp(mu_c)^2) over networks with one output, mean [C, n].
+
+    The published scorer of deep ensembles reads the log of the noise from an output that a network for mean regression
+    does not have, and gets the mean.
+    """
+    with np.errstate(over="ignore"):
+        density = -0.5 * (LOG_2PI + ((y - mean) / np.exp(mean)) ** 2) - mean
+    return mixture_log_density(density)
+
+
+def lppd_of_moments_sommer(
+    mean: np.ndarray, second_moment: np.ndarray, noise_variance: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Log density [n] of N(m, exp(v)^2) with the predictive mean m and variance v; arguments [C, n].
+
+    The published scorer of Laplace and mean-field benchmarks is given the variance where it expects the log of the
+    noise: it never exceeds -log(2 pi) / 2 - v.
+    """
+    centre, variance = mixture_moments(mean, second_moment, noise_variance)
+    with np.errstate(over="ignore"):
+        return -0.5 * (LOG_2PI + ((y - centre) / np.exp(variance)) ** 2) - variance
+
+
+def calibration_error_sommer(nominal: np.ndarray, observed: np.ndarray, kappa: float) -> float:
+    """sqrt( (1/J) sum_j w_j (a_j - â_j)^2 ) with w_j = a_j^kappa / sum_j a_j^kappa.
+
+    The published code weights and then averages, so over J levels it is smaller than the weighted root mean square
+    by a factor sqrt(J).
+    """
+    weights = nominal**kappa / np.sum(nominal**kappa)
+    return float(np.sqrt(np.mean(weights * (nominal - observed) ** 2)))
+
+
+def wasserstein_squared_sommer(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """What the published figure on permuted warm starts shows in place of `functional.wasserstein_squared`, [m, m].
+
+    sum_i (mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2: its script gave standard deviations to a function that
+    takes the root of variances. The second term is not in squared units of the target, so that the number changes with
+    those units. Arguments and errors as for `functional.wasserstein_squared`.
+    """
+    mean, scale = checked_draws(mean, scale)
+    return wasserstein_squared(mean, np.sqrt(scale))
+
+
+def ece_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """ECE over 100 equally wide bins, each with its left edge, of which the last is never looked at.
+
+    Rows of confidence 0.99 and above are dropped, and the weights of the others sum to 1. NaN where no row is left.
+    """
+    gap, rows = _uppal_gaps(*confidence_and_hits(probabilities, labels))
+    return float(np.abs(gap).sum() / rows.sum()) if rows.any() else float("nan")
+
+
+def mce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """MCE over the same bins as `ece_uppal`; NaN where no row is left."""
+    gap, rows = _uppal_gaps(*confidence_and_hits(probabilities, labels))
+    return float((np.abs(gap) / np.maximum(rows, 1)).max()) if rows.any() else float("nan")
+
+
+def sce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """SCE by rank instead of by class; NaN where a rank has no row left.
+
+    Rank r compares the r-th smallest probability with whether the r-th most probable class is the label (two orders
+    that agree in the middle only), over the bins of `ece_uppal`; mean over ranks. Among equal probabilities the higher
+    class number counts as the more probable.
+    """
+    p, y = as_labelled(probabilities, labels)
+    of_label = p[np.arange(len(y)), y][:, None]
+    ahead = (p > of_label) | ((p == of_label) & (np.arange(p.shape[1]) > y[:, None]))
+    rank, ascending = ahead.sum(axis=1), np.sort(p, axis=1)
+    errors = []
+    for place in range(p.shape[1]):
+        gap, rows = _uppal_gaps(ascending[:, place], rank == place)
+        errors.append(np.abs(gap).sum() / rows.sum() if rows.any() else np.nan)
+    return float(np.mean(errors))
+
+
+def ece_izmailov(probabilities: np.ndarray, labels: np.ndarray, bins: int = IZMAILOV_BINS) -> float:
+    """ECE over bins of equally many rows that lose the rows on their edges.
+
+    Edges are every ceil(n / bins)-th of the sorted confidences, from the smallest on, and the largest; a bin has
+    neither of its edges, so rows whose confidence is an edge are lost, yet the weights are n_b / n of all n rows.
+    """
+    confidence, hit = confidence_and_hits(probabilities, labels)
+    n = len(hit)
+    ordered = np.sort(confidence)
+    edges = np.append(ordered[:: -(-n // bins)], ordered[-1])
+    place = np.searchsorted(edges, confidence, side="left")
+    inside = edges[place] != confidence
+    gap, _ = bin_gaps(place[inside], (hit - confidence)[inside], len(edges))
+    return float(np.abs(gap).sum() / n)
+
+
+def fpr95_uppal(inside: np.ndarray, outside: np.ndarray) -> float:
+    """Share of outside rows that pass the 5th percentile of inside scores.
+
+    The percentile is interpolated linearly between the two nearest scores, so that the threshold may be a little lower
+    or higher than that of `ood.fpr95`. Arguments and errors as there.
+    """
+    inside, outside = checked_scores(inside, outside)
+    return float((outside >= np.percentile(inside, 5)).mean())
+
+
+def _uppal_gaps(confidence: np.ndarray, hit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the differences and number of rows in 100 bins [left edge, right edge) without the last."""
+    place = np.searchsorted(np.linspace(0, 1, UPPAL_BINS + 1), confidence, side="right") - 1
+    kept = place < UPPAL_BINS - 1
+    return bin_gaps(place[kept], (hit - confidence)[kept], UPPAL_BINS - 1)

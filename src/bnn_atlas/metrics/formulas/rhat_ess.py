@@ -1,0 +1,204 @@
+"""R-hat and effective sample sizes of draws as arrays.
+
+The formulas are those of Vehtari et al. 2021 (Rank-normalization, folding, and localization) as ArviZ has them, here
+vectorised over quantities. Draws have shape [C, S, ...]; results the shape of the trailing axes. A quantity is NaN
+where the diagnostic does not exist: fewer than 4 draws (10 for bulk and tail effective sample sizes), one chain
+(R-hat), constant or non-finite draws.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import fft
+from scipy.special import ndtri
+
+PIECES = 4
+"""Pieces into which chain-wise R-hat cuts a chain."""
+SHORTEST_ESS = 10
+"""Fewest draws of bulk and tail effective sample sizes. With fewer, half chains have one pair of autocorrelations, and
+the estimate is at its floor whatever the draws are."""
+
+
+class Diagnostics(NamedTuple):
+    """Diagnostics of P quantities, each [P]."""
+
+    rhat: np.ndarray
+    """Rank-normalised split R-hat, the larger of bulk and folded."""
+    rhat_chainwise_max: np.ndarray
+    """Chain-wise R-hat, largest over chains; NaN if the quantity is constant in a chain."""
+    rhat_chainwise_median: np.ndarray
+    """The same, median over chains."""
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    within: np.ndarray
+    """Mean over chains of the variance within a chain."""
+    between: np.ndarray
+    """Variance over chains of the chain mean."""
+
+
+def rhat(draws: np.ndarray) -> np.ndarray:
+    """Rank-normalised split R-hat: sqrt((B/W + N - 1) / N) of half chains, the larger of the plain and folded one.
+
+    Infinite where half chains are constant at different values.
+    """
+    return _apply(_rhat_of_halves, draws, min_chains=2, min_draws=4)
+
+
+def rhat_chainwise(draws: np.ndarray) -> np.ndarray:
+    """R-hat of each chain alone [C, ...]: the chain cut into 4 pieces, ranks taken within the chain.
+
+    Sommer et al. 2024, Connecting the Dots. Leading draws that do not fill four equal pieces are left out.
+    """
+    return np.stack([_apply(_rhat_of_pieces, chain[None], min_chains=1, min_draws=2 * PIECES) for chain in draws])
+
+
+def ess_mean(draws: np.ndarray) -> np.ndarray:
+    """Effective sample size of the draws as they are, without ranks and with whole chains: that of their mean."""
+    return _apply(_ess, draws, min_chains=1, min_draws=4)
+
+
+def ess_bulk(draws: np.ndarray) -> np.ndarray:
+    """Effective sample size of the rank-normalised draws of all half chains."""
+    return _apply(lambda x: _ess(_z_scale(_split(x, 2))), draws, min_chains=1, min_draws=SHORTEST_ESS)
+
+
+def ess_tail(draws: np.ndarray) -> np.ndarray:
+    """The smaller effective sample size of the indicators of the 5% and 95% quantiles."""
+    return _apply(_ess_of_tails, draws, min_chains=1, min_draws=SHORTEST_ESS)
+
+
+def autocorrelation(draws: np.ndarray) -> np.ndarray:
+    """Autocorrelation at lags 0, 1, ... of draws [C, S], as it enters the effective sample size: [S].
+
+    rho_t = 1 - (W - c_t) / V with c_t the mean autocovariance within chains, W = c_0 S / (S - 1) and
+    V = c_0 + variance of the chain means: chains that disagree keep it above 0 at all lags.
+    """
+    rho: np.ndarray = _autocorrelation(_by_quantity(draws))[0]
+    return rho
+
+
+def variance_within_between(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over chains of the chain variance, and variance over chains of the chain mean (both unbiased, ddof = 1)."""
+    x = _by_quantity(draws)
+    within, between = np.full(len(x), np.nan), np.full(len(x), np.nan)
+    finite = np.isfinite(x).all(axis=(1, 2))
+    if x.shape[2] > 1:
+        within[finite] = x[finite].var(axis=2, ddof=1).mean(axis=1)
+    if x.shape[1] > 1:
+        between[finite] = x[finite].mean(axis=2).var(axis=1, ddof=1)
+    return within.reshape(draws.shape[2:]), between.reshape(draws.shape[2:])
+
+
+def diagnose(draws: np.ndarray) -> Diagnostics:
+    """All diagnostics of draws [C, S, P]."""
+    chainwise = rhat_chainwise(draws)
+    largest, median = chainwise.max(axis=0), np.median(chainwise, axis=0)
+    return Diagnostics(rhat(draws), largest, median, ess_bulk(draws), ess_tail(draws), *variance_within_between(draws))
+
+
+def _apply(
+    function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray, min_chains: int, min_draws: int
+) -> np.ndarray:
+    """`function` of [P, C, S] -> [P] on the quantities that have the diagnostic, NaN on the others."""
+    chains, count, *shape = draws.shape
+    x = _by_quantity(draws)
+    result = np.full(len(x), np.nan)
+    if chains >= min_chains and count >= min_draws:
+        usable = np.isfinite(x).all(axis=(1, 2)) & (np.ptp(x, axis=(1, 2)) > 0)
+        if usable.any():
+            result[usable] = function(x[usable])
+    return result.reshape(shape)
+
+
+def _by_quantity(draws: np.ndarray) -> np.ndarray:
+    """Draws [C, S, ...] as float64 [P, C, S]: with rows contiguous, a sum does not depend on the other quantities."""
+    return np.ascontiguousarray(np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0), dtype=np.float64)
+
+
+def _split(x: np.ndarray, pieces: int) -> np.ndarray:
+    """Cut chains [P, C, S] into equal pieces [P, C * pieces, S // pieces].
+
+    Halves leave out the middle draw of an odd chain, as ArviZ does; other pieces leave out leading draws.
+    """
+    length = x.shape[2] // pieces
+    if pieces == 2:
+        return np.concatenate([x[..., :length], x[..., x.shape[2] - length :]], axis=1)
+    return x[..., x.shape[2] - pieces * length :].reshape(len(x), -1, length)
+
+
+def _z_scale(x: np.ndarray) -> np.ndarray:
+    """Normal scores of the ranks over chains and draws, Phi^-1((r - 3/8) / (N + 1/4)); ties share the mean rank."""
+    import pandas as pd  # takes long to import and is not needed by samplers, which use this module too
+
+    ranks = pd.DataFrame(x.reshape(len(x), -1).T).rank(method="average").to_numpy().T
+    return ndtri((ranks - 0.375) / (ranks.shape[1] + 0.25)).reshape(x.shape)
+
+
+def _rhat(x: np.ndarray) -> np.ndarray:
+    """sqrt((B/W + N - 1) / N) of [P, m, N]; infinite for W = 0 < B, NaN for W = B = 0."""
+    count = x.shape[2]
+    variance = x.var(axis=2, ddof=1)
+    variance[np.ptp(x, axis=2) == 0] = 0.0  # round-off of a mean would make it positive
+    within = variance.mean(axis=1)
+    between = count * x.mean(axis=2).var(axis=1, ddof=1)
+    between[np.ptp(x, axis=(1, 2)) == 0] = np.nan
+    ratio = np.full(len(x), np.inf)
+    np.divide(between, within, out=ratio, where=within > 0)
+    return np.sqrt((np.where(np.isnan(between), np.nan, ratio) + count - 1) / count)
+
+
+def _rhat_of_halves(x: np.ndarray) -> np.ndarray:
+    halves = _split(x, 2)
+    folded = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
+    return np.fmax(_rhat(_z_scale(halves)), _rhat(_z_scale(folded)))
+
+
+def _rhat_of_pieces(x: np.ndarray) -> np.ndarray:
+    return _rhat(_z_scale(_split(x, PIECES)))
+
+
+def _ess_of_tails(x: np.ndarray) -> np.ndarray:
+    low, high = np.quantile(x, (0.05, 0.95), axis=(1, 2), keepdims=True)
+    return np.minimum(_ess(_split(x <= low, 2).astype(np.float64)), _ess(_split(x <= high, 2).astype(np.float64)))
+
+
+def _ess(x: np.ndarray) -> np.ndarray:
+    """Effective sample size mN / tau of [P, m, N]; NaN for constant quantities.
+
+    tau = -1 + 2 sum of autocorrelations over Geyer's initial positive, monotone sequence of pairs; tau >= 1/log10(mN).
+    """
+    chains, count = x.shape[1:]
+    rho = _autocorrelation(x)
+    pairs = 1 + max(0, (count - 3) // 2)
+    even, odd = rho[:, 0 : 2 * pairs : 2], rho[:, 1 : 2 * pairs : 2]
+    sums = even + odd
+    ended = sums <= 0
+    last = np.where(ended.any(axis=1), ended.argmax(axis=1), pairs - 1)[:, None]
+    monotone = np.minimum.accumulate(sums, axis=1)
+    body = np.where(np.arange(pairs) < last, monotone, 0.0).sum(axis=1)
+    even, sums = np.take_along_axis(even, last, axis=1)[:, 0], np.take_along_axis(sums, last, axis=1)[:, 0]
+    tau = -1.0 + 2.0 * body + np.where((even > 0) | (sums >= 0), even, 0.0)
+    size, constant = chains * count, np.ptp(x, axis=(1, 2)) == 0
+    return np.where(constant, np.nan, size / np.maximum(tau, 1 / np.log10(size)))
+
+
+def _autocorrelation(x: np.ndarray) -> np.ndarray:
+    """`autocorrelation` of [P, m, N]: [P, N]; without meaning for constant quantities."""
+    chains, count = x.shape[1:]
+    covariance = _mean_autocovariance(x)
+    within = covariance[:, 0] * count / (count - 1)
+    total = covariance[:, 0] + (x.mean(axis=2).var(axis=1, ddof=1) if chains > 1 else 0.0)
+    total[np.ptp(x, axis=(1, 2)) == 0] = 1.0
+    rho = 1.0 - (within[:, None] - covariance) / total[:, None]
+    rho[:, 0] = 1.0
+    return rho
+
+
+def _mean_autocovariance(x: np.ndarray) -> np.ndarray:
+    """Autocovariance at lags 0 ... N-1, averaged over chains: [P, N] from [P, m, N] (one inverse transform for all)."""
+    count = x.shape[2]
+    length = fft.next_fast_len(2 * count, real=True)
+    spectrum = fft.rfft(x - x.mean(axis=2, keepdims=True), n=length, axis=2)
+    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=1)
+    return fft.irfft(power, n=length, axis=1)[:, :count] / count

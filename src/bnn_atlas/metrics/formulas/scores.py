@@ -1,0 +1,125 @@
+"""Scores of a Bayesian model average: how probable it makes held-out rows and how far its mean is off.
+
+All take arrays of a PredictiveSummary without its divergent chains; C chains, S draws each, n rows, k classes.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+class Curve(NamedTuple):
+    """A score as a function of a number of chains or draws."""
+
+    counts: np.ndarray
+    """[g]."""
+    value: np.ndarray
+    """[g]."""
+    error: np.ndarray
+    """[g] standard error over rows; NaN where a row is infinite."""
+    deviation: np.ndarray
+    """[g] population standard deviation over orderings; NaN where a value is infinite or there is one ordering."""
+
+
+def mixture_log_density(log_density_by_chain: np.ndarray) -> np.ndarray:
+    """Log of the mean density over chains at each row [n], from the chains' log densities [C, n]."""
+    return logsumexp(log_density_by_chain, axis=0) - np.log(len(log_density_by_chain))
+
+
+def lppd_per_chain(log_density_by_chain: np.ndarray) -> np.ndarray:
+    """LPPD of each chain alone [C]."""
+    return log_density_by_chain.mean(axis=1)
+
+
+def chain_counts(total: int, few: int = 20) -> np.ndarray:
+    """Numbers of chains to report: all up to `few`, else 1, 2, 5, 10, 20, 50, ... and `total`."""
+    if total <= few:
+        return np.arange(1, total + 1)
+    series = [m * 10**e for e in range(len(str(total))) for m in (1, 2, 5) if m * 10**e < total]
+    return np.array([*series, total])
+
+
+def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, orderings: int, seed: int) -> Curve:
+    """LPPD of the first 1, 2, ... chains, averaged over random orders of the chains.
+
+    The deviation is the population standard deviation over orderings, as published. Orderings share chains, so it
+    shrinks to zero at all chains: it describes the choice of chains, it is not the error of the LPPD, which is that of
+    the mean over rows.
+    """
+    chains = len(log_density_by_chain)
+    values, rows = density_over_chains(log_density_by_chain, counts, orderings, seed)
+    finite = np.isfinite(values).all(axis=0) & (orderings > 1)
+    spread = np.where(counts < chains, np.where(finite, values, 0.0).std(axis=0), 0.0)
+    deviation = np.where(finite, spread, np.nan)
+    return Curve(counts, values.mean(axis=0), _errors(rows), deviation)
+
+
+def density_over_chains(
+    log_density_by_chain: np.ndarray, counts: np.ndarray, orderings: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """LPPD [orderings, g] of the first chains of random orders, and the log density of each row over orders [g, n]."""
+    generator = np.random.default_rng(seed)
+    chains, n = log_density_by_chain.shape
+    values, rows = np.empty((orderings, len(counts))), np.zeros((len(counts), n))
+    for ordering in range(orderings):
+        order = generator.permutation(chains)
+        total = np.full(n, -np.inf)
+        for point, (start, stop) in enumerate(pairwise([0, *counts])):
+            total = np.logaddexp(total, logsumexp(log_density_by_chain[order[start:stop]], axis=0))
+            density = total - np.log(stop)
+            values[ordering, point] = density.mean()
+            rows[point] += density / orderings
+    return values, rows
+
+
+def lppd_over_draws(log_density_by_draw: np.ndarray, counts: np.ndarray) -> Curve:
+    """LPPD of the first 1, 2, ... draws of all chains, from the log mean density over chains [S, n]."""
+    total = np.full(log_density_by_draw.shape[1], -np.inf)
+    rows = np.empty((len(counts), len(total)))
+    for point, (start, stop) in enumerate(pairwise([0, *counts])):
+        total = np.logaddexp(total, logsumexp(log_density_by_draw[start:stop], axis=0))
+        rows[point] = total - np.log(stop)
+    return Curve(counts, rows.mean(axis=1), _errors(rows), np.full(len(counts), np.nan))
+
+
+def rmse(mean: np.ndarray, y: np.ndarray) -> float:
+    """Root mean square error of the mean function averaged over chains, mean [C, n]; in the units of y."""
+    return float(np.sqrt(np.mean((mean.mean(axis=0) - y) ** 2)))
+
+
+def moment_matched_log_density(
+    mean: np.ndarray, second_moment: np.ndarray, noise_variance: np.ndarray, y: np.ndarray
+) -> np.ndarray:
+    """Log density N(y_i; m_i, v_i) at each row [n], with the mixture's mean and variance.
+
+    m = E mu and v = E sigma^2 + E mu^2 - m^2, expectations over chains and draws.
+    One Gaussian in place of the mixture: the number that scikit-learn-contrib/bde publishes as NLL. Arguments [C, n].
+    """
+    centre, variance = mixture_moments(mean, second_moment, noise_variance)
+    return -0.5 * (LOG_2PI + np.log(variance) + (y - centre) ** 2 / variance)
+
+
+def error_of_mean(values: np.ndarray) -> float | None:
+    """Standard error of the mean of independent values, sd / sqrt(n); None for fewer than two or infinite values."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _errors(rows: np.ndarray) -> np.ndarray:
+    """Standard error of the mean of each line of values [g, n]; NaN where there is none."""
+    errors = [error_of_mean(values) for values in rows]
+    return np.array([np.nan if error is None else error for error in errors])
+
+
+def mixture_moments(
+    mean: np.ndarray, second_moment: np.ndarray, noise_variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance [n] of the mixture over chains, from those of the chains [C, n]."""
+    centre = mean.mean(axis=0)
+    spread = np.maximum(second_moment.mean(axis=0) - centre**2, 0.0)
+    return centre, noise_variance.mean(axis=0) + spread

@@ -1,0 +1,330 @@
+"""What the sampler reported with every draw: a summary of each chain, and its course in a bounded number of points.
+
+Statistics are read a few whole chains at a time, so memory does not grow with chains x draws. Statistics that a method
+does not report leave their columns empty.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+
+from bnn_atlas.metrics.gathering.by_chains import LOG_DENSITIES, by_chains
+from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.traces.draws import Draws
+
+if TYPE_CHECKING:
+    import pandas
+
+LARGEST_BOUNDED_VARIANCE = 0.033
+"""Energy variance per dimension up to which the steps of unadjusted MCLMC keep the bound of `covariance_bias` if all
+variances are equal."""
+ENERGY_CHANGE = "energy_change"
+"""Energy change of the last step before a draw was kept."""
+ENERGY_CHANGE_SQUARED = "energy_change_squared"
+"""Its square, averaged over all steps since the draw before."""
+ACCEPTANCE = "acceptance"
+"""Acceptance probability, averaged over the steps since the draw before."""
+CUT_SHORT = "cut_short"
+"""Share of the transitions since the draw before whose trajectory was ended by the largest number of steps."""
+DIVERGENT = "divergent"
+"""Number of divergent steps since the draw before."""
+GUARDED = "guarded"
+"""Number of steps since the draw before that the energy guard undid."""
+STEP_SIZE = "step_size"
+"""Step size of the last step before a draw was kept."""
+GRADIENTS = "gradients"
+"""Gradient evaluations since the draw before."""
+LINES = 20
+"""Most chains that are drawn as lines."""
+KNOWN = (ENERGY_CHANGE, ENERGY_CHANGE_SQUARED, ACCEPTANCE, CUT_SHORT, DIVERGENT, GUARDED, STEP_SIZE, GRADIENTS)
+COURSES = ("log_posterior", ENERGY_CHANGE, ACCEPTANCE, DIVERGENT, STEP_SIZE)
+
+_NUMBERS = (
+    "log_posterior_mean",
+    "log_posterior_sd",
+    "acceptance_mean",
+    "cut_short_share",
+    "divergences",
+    "guarded",
+    "energy_change_mean",
+    "energy_change_sd",
+    "energy_change_max_abs",
+    "energy_change_nonfinite",
+    "energy_change_mean_square",
+    "energy_change_mean_square_nonfinite",
+    "step_size_min",
+    "step_size_median",
+    "step_size_max",
+    "gradients",
+)
+
+
+class Course(NamedTuple):
+    """A statistic of C chains over the draws, in B bins of neighbouring draws; NaN where a bin has no finite value."""
+
+    edges: np.ndarray
+    """[B + 1] first draw of each bin, and the number of draws."""
+    mean: np.ndarray
+    """[C, B] over the finite values of a bin."""
+    low: np.ndarray
+    high: np.ndarray
+    """[C, B], or no columns where chains will not be drawn one by one."""
+
+    @classmethod
+    def empty(cls, chains: int, edges: np.ndarray) -> Self:
+        """Room for `chains` chains."""
+        shape = (chains, len(edges) - 1)
+        extremes = shape if chains <= LINES else (chains, 0)
+        return cls(edges, np.full(shape, np.nan), np.full(extremes, np.nan), np.full(extremes, np.nan))
+
+    def fill(self, chains: slice, values: np.ndarray) -> None:
+        """Set chains from their values [c, S]."""
+        finite, starts = np.isfinite(values), self.edges[:-1]
+        defined = np.where(finite, values, np.nan)
+        count = np.add.reduceat(finite, starts, axis=1, dtype=np.int64)
+        total = np.add.reduceat(np.where(finite, values, 0.0), starts, axis=1)
+        self.mean[chains] = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+        if self.low.shape[1]:
+            self.low[chains] = np.fmin.reduceat(defined, starts, axis=1)
+            self.high[chains] = np.fmax.reduceat(defined, starts, axis=1)
+
+    @property
+    def centres(self) -> np.ndarray:
+        """[B] middle of each bin, draws counted from 1."""
+        return (self.edges[:-1] + self.edges[1:] + 1) / 2
+
+    def totals(self) -> np.ndarray:
+        """[C, B] sum over the draws of a bin."""
+        return self.mean * np.diff(self.edges)
+
+
+class ChainStatistics(NamedTuple):
+    """Summaries of C chains."""
+
+    chains: "pandas.DataFrame"
+    """SAMPLER_SCHEMA without `excluded`, in chain order."""
+    courses: dict[str, Course]
+    """Name in COURSES -> its course over the draws, if the sampler reports it."""
+
+
+def summarise_statistics(pool: Draws, max_bytes: int, points: int) -> ChainStatistics:
+    """Read every known statistic once: its summary for each chain, and its course at up to `points` places."""
+    import pandas  # takes long to import, and predictions need this module too
+
+    edges = bin_edges(pool.draws, points)
+    columns = {name: np.full(pool.chains, np.nan) for name in _NUMBERS}
+    courses: dict[str, Course] = {}
+    for name in ("log_posterior", *KNOWN):
+        sources = LOG_DENSITIES if name == "log_posterior" else (name,)
+        if not set(sources) <= set(pool.statistics):
+            continue
+        if name in COURSES:
+            courses[name] = Course.empty(pool.chains, edges)
+        for chains, values in by_chains(pool, sources, max_bytes):
+            for column, numbers in _summary(name, values).items():
+                columns[column][chains] = numbers
+            if name in COURSES:
+                courses[name].fill(chains, values)
+    frame = pandas.DataFrame({"chain": np.arange(pool.chains), **columns})
+    return ChainStatistics(frame, courses)
+
+
+def bin_edges(draws: int, points: int) -> np.ndarray:
+    """Edges of at most `points` bins of neighbouring draws, all equally wide but the last, which may be shorter."""
+    width = -(-draws // points)
+    return np.append(np.arange(0, draws, width), draws)
+
+
+def sampling_measurements(
+    chains: "pandas.DataFrame", kept: np.ndarray, dimensions: int, draws: int, steps: int | None
+) -> list[Measurement]:
+    """Rows of whatever the sampler reported, over the chains `kept` (divergences: over all).
+
+    `chains` has the columns of statistics.SAMPLER_SCHEMA, `dimensions` is the number of parameters, `steps` those of
+    each chain in the phase whose draws are kept, if known.
+    """
+    used = chains.iloc[kept]
+    return [
+        *_acceptance(used),
+        *_cut_short(used),
+        *_divergences(chains, draws, steps),
+        *_energy(used, dimensions, draws),
+        *_mean_square(used, dimensions, draws),
+        *_step_size(used),
+    ]
+
+
+def covariance_bias(variance: float) -> float:
+    """Relative error b of a Gaussian target's covariance, from an unadjusted sampler's energy variance v per dimension.
+
+    Solves 4 b^3 / (1 + b)^2 = v, b^2 = |C^-1 S - I|_F^2 / d with C the target's covariance and S that of the draws:
+    an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC while v is at most 0.033 and all variances
+    are equal (`methods.mclmc.kernel`). NaN beyond. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
+    """
+    if not 0 <= variance <= LARGEST_BOUNDED_VARIANCE:
+        return float("nan")
+    from scipy.optimize import brentq  # takes long to import
+
+    return float(brentq(lambda b: 4 * b**3 - variance * (1 + b) ** 2, 0.0, 1.0, xtol=1e-14))
+
+
+def _summary(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of a group of chains from the statistic's values [c, S]; values that are not finite are left out."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=1)
+    mean, deviation = _moments(values, finite, count)
+    if name == "log_posterior":
+        return {"log_posterior_mean": mean, "log_posterior_sd": deviation}
+    if name == ENERGY_CHANGE:
+        largest = np.max(np.abs(values), axis=1, where=finite, initial=-np.inf)
+        return {
+            "energy_change_mean": mean,
+            "energy_change_sd": deviation,
+            "energy_change_max_abs": np.where(count > 0, largest, np.nan),
+            "energy_change_nonfinite": values.shape[1] - count,
+        }
+    if name == ENERGY_CHANGE_SQUARED:
+        missing = values.shape[1] - count
+        return {"energy_change_mean_square": mean, "energy_change_mean_square_nonfinite": missing}
+    if name == ACCEPTANCE:
+        return {"acceptance_mean": mean}
+    if name == CUT_SHORT:
+        return {"cut_short_share": mean}
+    if name == STEP_SIZE:
+        low = np.min(values, axis=1, where=finite, initial=np.inf)
+        high = np.max(values, axis=1, where=finite, initial=-np.inf)
+        middle = np.array(
+            [np.median(row[good]) if good.any() else np.nan for row, good in zip(values, finite, strict=True)]
+        )
+        defined = count > 0
+        return {
+            "step_size_min": np.where(defined, low, np.nan),
+            "step_size_median": middle,
+            "step_size_max": np.where(defined, high, np.nan),
+        }
+    return {"divergences" if name == DIVERGENT else name: values.sum(axis=1)}
+
+
+def _moments(values: np.ndarray, finite: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (ddof = 1) of the finite values of each row; NaN where there are too few."""
+    undefined = np.full(len(values), np.nan)
+    mean = np.divide(np.sum(values, axis=1, where=finite), count, out=undefined.copy(), where=count > 0)
+    squares = np.sum((np.where(finite, values, 0.0) - mean[:, None]) ** 2, axis=1, where=finite)
+    variance = np.divide(squares, count - 1, out=undefined, where=count > 1)
+    return mean, np.sqrt(variance)
+
+
+def _acceptance(used: "pandas.DataFrame") -> list[Measurement]:
+    values = _defined(used, "acceptance_mean")
+    if not values.size:
+        return []
+    return [
+        Measurement("acceptance_mean", float(values.mean())),
+        Measurement("acceptance_chain_min", float(values.min()), note="mean of the chain with the lowest"),
+    ]
+
+
+def _cut_short(used: "pandas.DataFrame") -> list[Measurement]:
+    """Trajectories that a limit ended: doublings of NUTS, leapfrog steps of HMC, steps of adjusted MCLMC."""
+    shares = _defined(used, "cut_short_share")
+    if not shares.size:
+        return []
+    note = "share of the transitions of all chains"
+    return [
+        Measurement("cut_short_share", float(shares.mean()), note=note),
+        Measurement("cut_short_share_chain_max", float(shares.max()), note="of the chain with the most"),
+    ]
+
+
+def _divergences(chains: "pandas.DataFrame", draws: int, steps: int | None) -> list[Measurement]:
+    """Steps that were undone because something was not finite, or because the energy guard stopped them."""
+    measurements = []
+    total = len(chains)
+    note = "steps of all chains"
+    for column, metric in (("divergences", "divergence"), ("guarded", "guarded_step")):
+        values = _defined(chains, column)
+        if not values.size:
+            continue
+        measurements.append(Measurement(f"{metric}s", float(values.sum()), note=note, chains=total))
+        affected = float((values > 0).sum())
+        measurements.append(Measurement(f"{metric}s_chains", affected, note="chains with at least one", chains=total))
+        if steps:
+            share = float(values.sum() / (total * steps))
+            measurements.append(Measurement(f"{metric}_share", share, note=f"share of the {note}", chains=total))
+    return measurements
+
+
+def _energy(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measurement]:
+    """Energy change of the last step before a draw; each chain has its own step size, hence its own variance."""
+    missing = _defined(used, "energy_change_nonfinite")
+    if not missing.size:
+        return []
+    left_out, note = missing.sum(), _left_out(missing, draws)
+    variance = _defined(used, "energy_change_sd") ** 2
+    return [
+        Measurement("energy_change_mean", _pooled_mean(used, "energy_change_mean", missing, draws), note=note),
+        Measurement(
+            "energy_change_sd", _mean(variance) ** 0.5, note=_also(note, "root of the mean variance of a chain")
+        ),
+        Measurement("energy_change_variance_per_dimension", _mean(variance) / dimensions, note=note),
+        Measurement("energy_change_max_abs", _largest(_defined(used, "energy_change_max_abs")), note=note),
+        Measurement("energy_change_nonfinite", float(left_out)),
+    ]
+
+
+def _mean_square(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measurement]:
+    """E (energy change)^2 / d over all steps, and the bias that it bounds where no Metropolis test removes it."""
+    missing = _defined(used, "energy_change_mean_square_nonfinite")
+    if not missing.size:
+        return []
+    value = _pooled_mean(used, "energy_change_mean_square", missing, draws) / dimensions
+    rows = [Measurement("energy_change_mean_square_per_dimension", value, note=_left_out(missing, draws))]
+    if _defined(used, "acceptance_mean").size:
+        return rows
+    bias = covariance_bias(value)
+    note = (
+        "bound on the relative error of a Gaussian target's covariance if its variances are equal; no Metropolis test"
+    )
+    if np.isnan(bias):
+        note = f"no bound is known above an energy variance per dimension of {LARGEST_BOUNDED_VARIANCE:g}"
+    return [*rows, Measurement("covariance_bias_bound", bias, note=note)]
+
+
+def _step_size(used: "pandas.DataFrame") -> list[Measurement]:
+    medians = _defined(used, "step_size_median")
+    if not medians.size:
+        return []
+    return [
+        Measurement("step_size_min", float(_defined(used, "step_size_min").min()), note="over chains and draws"),
+        Measurement("step_size_median", float(np.median(medians)), note="over chains, of each chain's median"),
+        Measurement("step_size_max", float(_defined(used, "step_size_max").max()), note="over chains and draws"),
+    ]
+
+
+def _defined(chains: "pandas.DataFrame", column: str) -> np.ndarray:
+    values = chains[column].to_numpy(dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def _pooled_mean(used: "pandas.DataFrame", column: str, missing: np.ndarray, draws: int) -> float:
+    """Mean over all finite values of all chains, from the chains' means; NaN if there are none."""
+    means, weights = used[column].to_numpy(dtype=np.float64), draws - missing
+    used_chains = weights > 0
+    return float(np.average(means[used_chains], weights=weights[used_chains])) if used_chains.any() else float("nan")
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else float("nan")
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(values.max()) if values.size else float("nan")
+
+
+def _left_out(missing: np.ndarray, draws: int) -> str:
+    total = int(missing.sum())
+    return f"{total} of {len(missing) * draws} values are not finite and left out" if total else ""
+
+
+def _also(first: str, second: str) -> str:
+    return f"{first}; {second}" if first else second

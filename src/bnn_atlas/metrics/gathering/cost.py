@@ -1,0 +1,209 @@
+"""What a run cost, and its effective sample size per gradient and per second.
+
+Wall time and gradients by phase come from the `timing.json` that each block leaves beside its trace. Costs are those of
+all chains, also of excluded ones; effective sample sizes are those of the chains that are left.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bnn_atlas.metrics.tables.measurement import Measurement
+
+if TYPE_CHECKING:
+    import pandas
+
+RATED = tuple(
+    f"ess_{kind}_{space}_{which}"
+    for space in ("weight", "function")
+    for kind, which in (("bulk", "min"), ("bulk", "median"), ("tail", "min"))
+)
+"""Effective sample sizes that are set against their cost."""
+
+
+class TimingError(ValueError):
+    """A timing file is damaged, or belongs to another run than the others."""
+
+
+class PhaseTime(BaseModel):
+    """A phase of one block."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    steps: Annotated[int, Field(ge=0)]
+    """Steps of each chain."""
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    """Wall time of computing the phase, summed over attempts."""
+    planned: Annotated[int, Field(ge=0)] | None = None
+    """Steps that the phase would have had without the rule that ended it; None where none did."""
+
+
+class BlockTime(BaseModel):
+    """One `timing.json`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    phases: Annotated[tuple[PhaseTime, ...], Field(min_length=1)]
+    """In order; the draws of the last one are the trace."""
+    device: str
+    chains: Annotated[int, Field(ge=1)]
+    gradients_per_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+    """Per chain; None where only the trace tells."""
+
+
+class Phase(NamedTuple):
+    """A phase of all blocks."""
+
+    name: str
+    steps: int
+    """Steps of each chain; the fewest where a rule ended blocks at different draws."""
+    seconds: float
+    """Sum over the blocks, as if one machine had run them one after another."""
+    further: int = 0
+    """Steps beyond `steps`, added up over all chains."""
+
+
+class Cost(NamedTuple):
+    """What all blocks of a run cost together; the last phase is the one whose draws are kept."""
+
+    phases: tuple[Phase, ...]
+    chains: int
+    gradients_per_step: float | None
+    devices: tuple[str, ...]
+    blocks: int
+
+    @property
+    def sampling(self) -> Phase:
+        """The phase whose draws are kept."""
+        return self.phases[-1]
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all phases."""
+        return sum(phase.seconds for phase in self.phases)
+
+    def gradients(self, phases: Sequence[Phase]) -> float | None:
+        """Gradients of all chains in some phases; None where the number per step is not known."""
+        if self.gradients_per_step is None:
+            return None
+        return self.gradients_per_step * sum(self.chains * phase.steps + phase.further for phase in phases)
+
+    @property
+    def note(self) -> str:
+        """Says what the seconds are."""
+        parts = "" if self.blocks == 1 else f", sum over {self.blocks} blocks"
+        return f"wall time on {' and '.join(self.devices)}{parts}"
+
+
+def read_cost(paths: Sequence[str | Path]) -> Cost | None:
+    """Cost of the blocks whose timing files these are; None if there are none, or one of them is not there.
+
+    Raises TimingError, naming the file, for one that is damaged or whose phases or gradients differ from the first's.
+    """
+    files = [Path(path) for path in paths]
+    if not files or not all(file.is_file() for file in files):
+        return None
+    blocks = [_read(file) for file in files]
+    first = blocks[0]
+    for file, block in zip(files, blocks, strict=True):
+        if _plan(block) != _plan(first):
+            raise TimingError(
+                f"{file}: its phases are {_plan(block)}, those of {files[0]} {_plan(first)}; delete the two folders "
+                f"{file.parent} and {files[0].parent}, and call snakemake again"
+            )
+    phases = tuple(_together(blocks, place) for place in range(len(first.phases)))
+    devices = tuple(dict.fromkeys(block.device for block in blocks))
+    return Cost(phases, sum(block.chains for block in blocks), first.gradients_per_step, devices, len(blocks))
+
+
+def gradient_measurements(
+    convergence: Iterable[Measurement], chains: "pandas.DataFrame", cost: Cost | None, batch_rows: int | None
+) -> list[Measurement]:
+    """Gradients of all chains, and effective draws per gradient; a rerun gives the same numbers.
+
+    Gradients that the trace counted (column `gradients` of `chains`) come first, steps times gradients per step second.
+    `batch_rows` is the size of a mini-batch where gradients are not those of the full data. Nothing where neither is
+    known; the rows of everything are left out where the gradients of another phase are not.
+    """
+    note = "of the full data" if batch_rows is None else f"of mini-batches of {batch_rows} rows"
+    counted = chains["gradients"].to_numpy(dtype=np.float64)
+    sampling = float(counted.sum()) if np.isfinite(counted).all() and counted.size else None
+    if sampling is None and cost is not None:
+        sampling = cost.gradients([cost.sampling])
+    before = cost.gradients(cost.phases[:-1]) if cost is not None else None
+    if cost is not None and len(cost.phases) == 1:
+        before = 0.0
+    measurements = []
+    if sampling:
+        measurements.append(
+            Measurement("gradients_sampling", sampling, note=f"of all chains, {note}", chains=len(chains))
+        )
+        measurements += _rates(convergence, sampling, "per_gradient", f"gradients {note}")
+    if sampling is not None and before is not None:
+        total = sampling + before
+        measurements.append(Measurement("gradients_total", total, note=f"of all chains, {note}", chains=len(chains)))
+        measurements += _rates(convergence, total, "per_gradient_total", f"gradients of all phases, {note}")
+    return measurements
+
+
+def time_measurements(
+    convergence: Iterable[Measurement], gradients: float | None, cost: Cost | None
+) -> list[Measurement]:
+    """Seconds by phase, gradients per second, and effective draws per second; they differ from one rerun to the next.
+
+    `gradients` are those of the sampling phase, if known. Without a cost there are no rows.
+    """
+    if cost is None:
+        return []
+    convergence = list(convergence)
+    chains, seconds = cost.chains, cost.sampling.seconds
+    rows = [
+        Measurement("seconds_phase", phase.seconds, note=cost.note, chains=chains, at=phase.name)
+        for phase in cost.phases
+    ]
+    rows.append(Measurement("seconds_sampling", seconds, note=cost.note, chains=chains))
+    rows.append(Measurement("seconds_total", cost.seconds, note=cost.note, chains=chains))
+    if gradients and seconds > 0:
+        rows.append(Measurement("gradients_per_second", gradients / seconds, note=cost.note, chains=chains))
+    rows += _rates(convergence, seconds, "per_second", cost.note)
+    rows += _rates(convergence, cost.seconds, "per_second_total", f"{cost.note}, all phases")
+    return rows
+
+
+def _together(blocks: Sequence[BlockTime], place: int) -> Phase:
+    """One phase of all blocks."""
+    parts = [block.phases[place] for block in blocks]
+    fewest = min(part.steps for part in parts)
+    further = sum(block.chains * (part.steps - fewest) for block, part in zip(blocks, parts, strict=True))
+    return Phase(parts[0].name, fewest, sum(part.seconds for part in parts), further)
+
+
+def _read(file: Path) -> BlockTime:
+    try:
+        return BlockTime.model_validate(json.loads(file.read_text(encoding="utf-8")))
+    except (ValidationError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise TimingError(
+            f"{file}: not a timing file ({error}); delete the folder {file.parent} and call snakemake again"
+        ) from None
+
+
+def _plan(block: BlockTime) -> tuple[list[tuple[str, int]], float | None]:
+    """What all blocks of a run have in common: names and planned steps of the phases, gradients per step."""
+    planned = [(p.name, p.steps if p.planned is None else p.planned) for p in block.phases]
+    return planned, block.gradients_per_step
+
+
+def _rates(convergence: Iterable[Measurement], cost: float, suffix: str, note: str) -> list[Measurement]:
+    """Effective sample sizes over a cost; undefined ones are left out, as is everything that cost nothing."""
+    if cost <= 0:
+        return []
+    return [
+        Measurement(f"{row.metric}_{suffix}", row.value / cost, note=note)
+        for row in convergence
+        if row.metric in RATED and np.isfinite(row.value)
+    ]

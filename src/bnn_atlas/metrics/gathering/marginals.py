@@ -1,0 +1,78 @@
+"""How far the marginals of the weights are from their prior, from all draws of an array's scalars together."""
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.traces.draws import Draws, evenly
+
+BINS = 2000
+"""Equally probable intervals of the prior in which draws are counted: distances are exact to 1 / BINS."""
+CIRCLE = float(chi2.ppf(0.95, 2))
+"""Squared radius of the circle that holds 95 % of two independent N(0, 1)."""
+MOST_DRAWS = 500
+"""Draws of a chain that are counted, spread evenly where there are more."""
+
+
+def marginal_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int) -> list[Measurement]:
+    """Standard deviation of each array's draws, and their distance to the prior N(0, prior_sd^2).
+
+    The distance is that of Kolmogorov and Smirnov, max_x |F(x) - Phi(x / prior_sd)|, with F the distribution of the
+    draws of all scalars of the array and of all chains `kept`: 0 for the prior itself, at most 1. Units of a hidden
+    layer can be exchanged, so that all scalars between two hidden layers have one marginal, and pooling them takes the
+    place of chains. `smaller_sign_share` is the share of these draws on the side of 0 that has fewer. A network of one
+    input, one hidden layer and one output also has the share of its units' pairs of weights inside the circle that
+    holds 95 % of the prior's. `prior_sd` is None where there is no such prior; then there is no distance and no circle.
+    """
+    if not len(kept) or pool.draws < 2:
+        return []
+    arrays = pool.layout.parameters
+    counts = np.zeros((len(arrays), BINS), dtype=np.int64)
+    sums, squares, positive = np.zeros(len(arrays)), np.zeros(len(arrays)), np.zeros(len(arrays))
+    units, inside = _paired_weights(pool), 0
+    taken = np.zeros(pool.draws, dtype=bool)
+    taken[evenly(pool.draws, MOST_DRAWS)] = True
+    chosen = np.zeros(pool.chains, dtype=bool)
+    chosen[kept] = True
+    for chains, draws, batch in pool.batches(max_bytes=max_bytes):
+        part = batch[chosen[chains]][:, taken[draws]]
+        if units is not None and prior_sd is not None:
+            first, second = part[..., units[0]].astype(np.float64), part[..., units[1]].astype(np.float64)
+            inside += int((first**2 + second**2 <= CIRCLE * prior_sd**2).sum())
+        start = 0
+        for number, array in enumerate(arrays):
+            values = part[..., start : start + array.size].astype(np.float64).ravel()
+            start += array.size
+            sums[number] += values.sum()
+            squares[number] += np.square(values).sum()
+            positive[number] += (values > 0).sum()
+            if prior_sd is not None:
+                place = np.minimum((ndtr(values / prior_sd) * BINS).astype(np.int64), BINS - 1)
+                counts[number] += np.bincount(place, minlength=BINS)
+    rows = []
+    for number, array in enumerate(arrays):
+        n = array.size * len(kept) * int(taken.sum())
+        mean = sums[number] / n
+        sd = float(np.sqrt(max(squares[number] / n - mean**2, 0.0)))
+        note = f"{array.size:,} scalars of {len(kept):,} chains together"
+        rows.append(Measurement("marginal_sd", sd, note=note, at=array.name))
+        share = float(positive[number]) / n
+        rows.append(Measurement("smaller_sign_share", min(share, 1 - share), note=note, at=array.name))
+        if prior_sd is not None:
+            gap = np.abs(np.cumsum(counts[number]) / n - np.arange(1, BINS + 1) / BINS).max()
+            rows.append(Measurement("prior_distance", float(gap), note=note, at=array.name))
+    if units is not None and prior_sd is not None:
+        pairs = (units[0].stop - units[0].start) * len(kept) * int(taken.sum())
+        rows.append(Measurement("prior_circle_share", inside / pairs, note=f"{pairs:,} pairs of weights"))
+    return rows
+
+
+def _paired_weights(pool: Draws) -> tuple[slice, slice] | None:
+    """Incoming and outgoing weights of the hidden units, of one input, one hidden layer and one output."""
+    weights = [array for array in pool.layout.parameters if array.role == "weight"]
+    if len(weights) != 2 or weights[0].size != weights[1].size:
+        return None
+    starts = [pool.layout.offset(array.name) for array in weights]
+    first, second = (slice(start, start + weights[0].size) for start in starts)
+    return first, second

@@ -1,0 +1,1 @@
+"""One run judged: its predictions measured, its chains diagnosed, and whether it can be trusted."""

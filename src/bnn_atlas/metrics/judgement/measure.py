@@ -1,0 +1,318 @@
+"""What is measured of predictions, under the names that `config.metrics` lists; new metrics of predictions go here."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from bnn_atlas.metrics.errors import PredictionError
+from bnn_atlas.metrics.formulas import agreement, calibration, ood, published, scores, stacking
+from bnn_atlas.metrics.formulas.classification import (
+    as_labelled,
+    brier_rows,
+    confidence,
+    entropy,
+    hits,
+    one_minus_confidence,
+)
+from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors
+from bnn_atlas.metrics.tables.measurement import Measurement
+
+ORDERINGS, ORDERING_SEED = 5, 0
+"""Random orders of the chains for the LPPD over chains (5 in Sommer et al. 2025), and their seed."""
+COVERAGE_LEVELS = (0.5, 0.75, 0.9, 0.95)
+"""Nominal levels of central intervals; those of MILE (Sommer et al. 2025)."""
+KAPPA = 1.0
+"""Exponent of the weights in `calibration_error_sommer`."""
+PIT_BINS = 10
+ECE_BINS = 15
+NO_CHAIN = "no chain left to average"
+OVER_CHAINS = "chains"
+HEADLINES = {
+    "regression": ("lppd", "nll", "rmse", "rmse_original_units"),
+    "classification": ("lppd", "nll", "accuracy"),
+}
+"""Metrics that are NaN, with the note `NO_CHAIN`, where every chain is excluded."""
+SOMMER = {
+    "deep_ensemble": "the mean is taken for the log of the noise",
+    **dict.fromkeys(("laplace", "mean_field"), "the predictive variance is taken for the log of the noise"),
+}
+"""Method -> what the code of Sommer et al. 2025 does to its LPPD where the noise is one level."""
+
+
+def prediction_measurements(
+    summary: PredictiveSummary, y: np.ndarray, y_scale: float, method: str, papers: Collection[str] = ()
+) -> list[Measurement]:
+    """Density, error and calibration of the average over the chains that are not divergent.
+
+    Args:
+        summary: predictions of rows with targets.
+        y: the targets or labels [n].
+        y_scale: standard deviation that scaled the targets; RMSE is given in original units too.
+        method: kind of the method, on which `lppd_sommer` depends.
+        papers: authors whose published variants are measured too (`formulas.published`).
+    """
+    if not len(summary.kept):
+        return [Measurement(name, float("nan"), note=NO_CHAIN) for name in HEADLINES[summary.task]]
+    if summary.task == "regression":
+        variants = _sommer(summary, y, method) if "sommer" in papers else []
+        found = [*_density(summary), *_regression(summary, y, y_scale), *variants]
+    else:
+        found = [*_density(summary), *_classification(summary, y, papers)]
+    errors = monte_carlo_errors(summary, y, y_scale, np.array(COVERAGE_LEVELS))
+    return [m._replace(monte_carlo_error=errors.get((m.metric, m.at))) for m in found]
+
+
+def nll(summary: PredictiveSummary) -> Measurement:
+    """Negative log-likelihood per row, -(1/n) sum_i log (1/(CS)) sum_cs p(y_i | theta_cs), in nats.
+
+    From log densities of the C chains that are not divergent: probabilities would round to 0 where these are finite.
+    It is inf, with a note, where a row has the density 0.
+    """
+    mixture = _mixture(summary)
+    return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
+
+
+def classification_scores(
+    probabilities: np.ndarray, labels: np.ndarray, papers: Collection[str] = ()
+) -> list[Measurement]:
+    """Scores of probabilities [n, k] against labels [n], and the published variants of `papers`.
+
+    The log score is not among them: it is taken from log densities, which do not round to -inf (`nll`).
+    Standard errors are those of a mean over independent rows. A published variant that is undefined, since its
+    bins leave no row, is NaN and says so.
+    """
+    p, y = as_labelled(probabilities, labels)
+    wide, mass = f"{ECE_BINS} equally wide bins", f"{ECE_BINS} bins of equally many rows"
+    return [
+        _mean("accuracy", hits(p, y)),
+        _mean("brier", brier_rows(p, y), "sum over classes"),
+        _mean("mean_maximum_confidence", confidence(p)),
+        _mean("predictive_entropy", entropy(p), "nats"),
+        Measurement("ece", calibration.expected_calibration_error(p, y, ECE_BINS), note=wide),
+        Measurement("ece_equal_mass", calibration.expected_calibration_error_equal_mass(p, y, ECE_BINS), note=mass),
+        Measurement("mce", calibration.maximum_calibration_error(p, y, ECE_BINS), note=wide),
+        Measurement("sce", calibration.static_calibration_error(p, y, ECE_BINS), note=wide),
+        *(_uppal(p, y) if "uppal" in papers else []),
+        *(_izmailov(p, y) if "izmailov" in papers else []),
+    ]
+
+
+def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection[str] = ()) -> list[Measurement]:
+    """How well certainty tells test rows (inside) [n, k] from other rows (outside) [m, k], by class probabilities."""
+    if np.ndim(inside) == 2 and np.ndim(outside) == 2 and np.shape(inside)[1] != np.shape(outside)[1]:
+        raise PredictionError(
+            f"{np.shape(inside)[1]} classes inside and {np.shape(outside)[1]} outside; both sets need one model"
+        )
+    certain = -one_minus_confidence(inside), -one_minus_confidence(outside)
+    informed = -entropy(inside), -entropy(outside)
+    return [
+        *_detection("confidence", *certain, papers),
+        *_detection("entropy", *informed, papers),
+        _mean("mean_maximum_confidence_ood", confidence(outside)),
+        _mean("predictive_entropy_ood", -informed[1], "nats"),
+    ]
+
+
+def agreement_scores(p: np.ndarray, q: np.ndarray, reference: str = "") -> list[Measurement]:
+    """Agreement and total variation of probabilities p and q [n, k]; `reference` says what q is."""
+    return _compared(agreement.compare(p, q), "", f"against {reference}" if reference else "", reference)
+
+
+def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
+    """LPPD of one run minus that of another on the same test rows, and its standard error, paired by row.
+
+    With d_i the difference of the log densities at row i the error is sd(d) / sqrt(n), in which what makes a row hard
+    for both cancels. Vehtari, Gelman and Gabry 2017, Practical Bayesian Model Evaluation, section 5.1 (per row, where
+    that has sums). Raises PredictionError where the rows are not the same in number.
+    """
+    first, second = _mixture(own), _mixture(other)
+    if len(first) != len(second):
+        raise PredictionError(f"{len(first)} rows cannot be paired with {len(second)} rows of '{reference}'")
+    gap = first - second
+    return Measurement("elpd_diff", float(gap.mean()), scores.error_of_mean(gap), note, at=reference)
+
+
+def ceiling_scores(chains: np.ndarray) -> list[Measurement]:
+    """The chain-to-chain ceiling of both, from probabilities by chain [C, n, k]."""
+    note = f"each of {len(chains)} chains against the others"
+    found = _compared(agreement.ceiling(chains).comparison, "_ceiling", note)
+    return [measurement._replace(over=OVER_CHAINS) for measurement in found]
+
+
+def _density(summary: PredictiveSummary) -> list[Measurement]:
+    """LPPD: of all chains, of single chains, cumulative over chains and over draws."""
+    by_chain, mixture = _of(summary, "log_density_by_chain"), _mixture(summary)
+    single = scores.lppd_per_chain(by_chain)
+    over_chains = scores.lppd_over_chains(by_chain, scores.chain_counts(len(by_chain)), ORDERINGS, ORDERING_SEED)
+    over_draws = scores.lppd_over_draws(_with_targets(summary.log_density_by_draw), summary.running_draws)
+    orders = f"{ORDERINGS} random orders of the chains"
+    return [
+        Measurement("lppd", float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture)),
+        nll(summary),
+        Measurement("lppd_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
+        Measurement("lppd_chain_min", float(single.min())),
+        Measurement("lppd_chain_max", float(single.max())),
+        *_stacked(by_chain),
+        *(
+            Measurement("lppd_cumulative_chains", float(v), _or_none(error), f"mean over {orders}", chains=int(c))
+            for c, v, error, _ in zip(*over_chains, strict=True)
+        ),
+        *(
+            Measurement("lppd_cumulative_chains_order_sd", float(sd), note=f"sd over {orders}", chains=int(c))
+            for c, _, _, sd in zip(*over_chains, strict=True)
+            if np.isfinite(sd)
+        ),
+        *(
+            Measurement("lppd_cumulative_draws", float(v), _or_none(error), draws=int(s))
+            for s, v, error, _ in zip(*over_draws, strict=True)
+        ),
+    ]
+
+
+def _stacked(by_chain: np.ndarray) -> list[Measurement]:
+    """LPPD of the chains weighted by stacking, where there are two or more and rows for two halves."""
+    if len(by_chain) < 2 or by_chain.shape[1] < 4:
+        return []
+    found = stacking.cross_fitted(by_chain)
+    value, note = float(found.log_density.mean()), "weights of each half of the test rows fitted to the other half"
+    return [
+        Measurement("lppd_stacked", value, scores.error_of_mean(found.log_density), note),
+        Measurement("stacked_chains", found.effective_chains, note=note),
+    ]
+
+
+def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
+    """RMSE, moment-matched density, interval coverage and PIT."""
+    mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
+    matched = scores.moment_matched_log_density(mean, second, noise, y)
+    rmse = scores.rmse(mean, y)
+    levels, covered = _coverage(summary)
+    shares = calibration.pit_histogram(_of(summary, "pit").mean(axis=0), PIT_BINS)
+    return [
+        Measurement("rmse", rmse),
+        Measurement("rmse_original_units", rmse * y_scale),
+        Measurement("nll_moment_matched", -float(matched.mean()), scores.error_of_mean(matched)),
+        *(Measurement("coverage", float(c), at=f"{a:g}") for a, c in zip(levels, covered, strict=True)),
+        Measurement("calibration_error", calibration.calibration_error(levels, covered), note=_levels_note(levels)),
+        *(
+            Measurement("pit_histogram", float(share), note="share of rows", at=f"{(b + 1) / PIT_BINS:g}")
+            for b, share in enumerate(shares)
+        ),
+    ]
+
+
+def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collection[str]) -> list[Measurement]:
+    """Scores of the averaged probabilities, accuracy of single chains, and how far these agree with the others."""
+    probabilities = _of(summary, "probabilities")
+    single = np.array([hits(chain, y).mean() for chain in probabilities])
+    return [
+        *classification_scores(probabilities.mean(axis=0), y, papers),
+        *(ceiling_scores(probabilities) if len(probabilities) > 1 else []),
+        Measurement("accuracy_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
+        Measurement("accuracy_chain_min", float(single.min())),
+        Measurement("accuracy_chain_max", float(single.max())),
+    ]
+
+
+def _sommer(summary: PredictiveSummary, y: np.ndarray, method: str) -> list[Measurement]:
+    """Calibration error, and the LPPD of methods that the code gets wrong where all rows have one noise level."""
+    levels, covered = _coverage(summary)
+    error = Measurement(
+        "calibration_error_sommer",
+        published.calibration_error_sommer(levels, covered, KAPPA),
+        note=f"{_levels_note(levels)}; kappa {KAPPA:g}; weights and mean over levels",
+    )
+    mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
+    if method not in SOMMER or not np.allclose(noise, noise[:, :1], rtol=1e-9, atol=0):
+        return [error]
+    if method == "deep_ensemble":
+        density = published.lppd_of_means_sommer(mean, y)
+    else:
+        density = published.lppd_of_moments_sommer(mean, second, noise, y)
+    note = _joined(SOMMER[method], _zero_density_note(density))
+    return [error, Measurement("lppd_sommer", float(density.mean()), scores.error_of_mean(density), note)]
+
+
+def _uppal(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
+    redux = "100 equally wide bins, those of confidence 0.99 and above dropped; Laplace Redux's and LIVI's code"
+    ranks = "LIVI's code: by rank, the k-th smallest probability with the k-th most probable class"
+    values = (
+        ("ece_uppal", published.ece_uppal(p, y), redux),
+        ("mce_uppal", published.mce_uppal(p, y), redux),
+        ("sce_uppal", published.sce_uppal(p, y), f"{redux}; {ranks}"),
+    )
+    return [
+        Measurement(name, value, note=_joined(note, "no row is left in its bins" if np.isnan(value) else ""))
+        for name, value, note in values
+    ]
+
+
+def _izmailov(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
+    note = "20 bins of equally many rows, rows on their edges dropped; Izmailov et al.'s code"
+    return [Measurement("ece_izmailov", published.ece_izmailov(p, y), note=note)]
+
+
+def _detection(name: str, inside: np.ndarray, outside: np.ndarray, papers: Collection[str]) -> list[Measurement]:
+    note = "in-distribution rows are positive"
+    found = [
+        Measurement(f"auroc_{name}", ood.auroc(inside, outside), ood.auroc_error(inside, outside), note),
+        Measurement(f"fpr95_{name}", ood.fpr95(inside, outside), note=note),
+    ]
+    if "uppal" in papers:
+        threshold = "threshold is the interpolated 5th percentile, as in Laplace Redux's and LIVI's code"
+        value = published.fpr95_uppal(inside, outside)
+        found.append(Measurement(f"fpr95_{name}_uppal", value, note=f"{note}; {threshold}"))
+    return found
+
+
+def _compared(compared: agreement.Comparison, suffix: str, note: str, at: str = "") -> list[Measurement]:
+    agreed, variation = compared[:2], compared[2:]
+    return [
+        Measurement(f"agreement{suffix}", *agreed, note, at=at),
+        Measurement(f"total_variation{suffix}", *variation, note, at=at),
+    ]
+
+
+def _coverage(summary: PredictiveSummary) -> tuple[np.ndarray, np.ndarray]:
+    """Nominal levels [J] and the shares of rows that their intervals cover [J]."""
+    levels = np.array(COVERAGE_LEVELS)
+    return levels, calibration.coverage(_of(summary, "pit").mean(axis=0), levels)
+
+
+def _mean(metric: str, values: np.ndarray, note: str = "") -> Measurement:
+    """The mean of one value per row, with the standard error sd / sqrt(n) of independent rows."""
+    return Measurement(metric, float(values.mean()), scores.error_of_mean(values), note)
+
+
+def _mixture(summary: PredictiveSummary) -> np.ndarray:
+    """Log density [n] of the mixture of all draws of the chains that are not divergent."""
+    return scores.mixture_log_density(_with_targets(summary.log_density_by_chain)[summary.kept])
+
+
+def _of(summary: PredictiveSummary, name: str) -> np.ndarray:
+    """A field of the summary for the chains that are not divergent."""
+    return _with_targets(getattr(summary, name))[summary.kept]
+
+
+def _with_targets(array: np.ndarray | None) -> np.ndarray:
+    if array is None:
+        raise PredictionError("these predictions were made without targets, so they have no densities to score")
+    return array
+
+
+def _zero_density_note(log_density: np.ndarray) -> str:
+    zero = int(np.isneginf(log_density).sum())
+    return f"{zero} of {len(log_density)} rows have density 0" if zero else ""
+
+
+def _levels_note(levels: np.ndarray) -> str:
+    return f"levels {', '.join(f'{a:g}' for a in levels)}"
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _joined(first: str, second: str) -> str:
+    return f"{first}; {second}" if second else first

@@ -1,0 +1,124 @@
+"""How much a score would vary if the same run were made with other chains: its Monte Carlo error.
+
+Chains are independent given the data, whether they mix or not, so the error is a jackknife over chains: with G groups
+of chains, (G - 1) / G sum_g (s_-g - mean)^2 is the variance of a score s, s_-g that of all chains but those of group g
+(Efron and Tibshirani 1993, chapter 11). Up to `GROUPS` chains each is a group; more are put together in order. Of one
+chain, batches of consecutive draws take the place of chains, where the predictions keep what that needs.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bnn_atlas.metrics.formulas import calibration, scores
+from bnn_atlas.metrics.formulas.classification import brier_rows, entropy, hits
+from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+
+GROUPS = 20
+"""Most groups of chains, or batches of draws."""
+MOMENTS = ("mean", "second_moment", "noise_variance", "pit")
+Errors = dict[tuple[str, str], float]
+"""Metric and what it is taken at -> Monte Carlo error."""
+
+
+class Parts(NamedTuple):
+    """Averages over each of G parts of the draws; those that the predictions do not keep are left out."""
+
+    sizes: np.ndarray
+    """[G] chains or draws of a part."""
+    log_density: np.ndarray
+    """[G, n] log of the mean density."""
+    moments: dict[str, np.ndarray]
+    """Name -> [G, n]."""
+    probabilities: np.ndarray | None
+    """[G, n, k]."""
+
+
+def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float, levels: np.ndarray) -> Errors:
+    """Jackknife errors of the scores of the average over all chains that are not divergent.
+
+    Args:
+        summary: predictions of rows with targets.
+        y: targets or labels [n].
+        y_scale: standard deviation that scaled the targets.
+        levels: nominal levels [J] at which coverage is measured.
+
+    A score that is not finite without some part has no error, and so has one of a single part.
+    """
+    parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
+    if parts is None or len(parts.sizes) < 2:
+        return {}
+    left_out = [_scores(part, y, y_scale, levels) for part in _without_one(parts)]
+    found = {key: np.array([one[key] for one in left_out]) for key in left_out[0]}
+    return {key: _jackknife(values) for key, values in found.items() if np.isfinite(values).all()}
+
+
+def _jackknife(values: np.ndarray) -> float:
+    groups = len(values)
+    return float(np.sqrt((groups - 1) / groups * np.square(values - values.mean()).sum()))
+
+
+def _chains(summary: PredictiveSummary) -> Parts:
+    groups = np.array_split(summary.kept, min(GROUPS, len(summary.kept)))
+    density = summary.log_density_by_chain
+    assert density is not None
+    moments = {name: array for name in MOMENTS if (array := getattr(summary, name)) is not None}
+    probabilities = summary.probabilities if summary.task == "classification" else None
+    return Parts(
+        np.array([len(group) for group in groups]),
+        np.array([scores.mixture_log_density(density[group]) for group in groups]),
+        {name: np.array([array[group].mean(axis=0) for group in groups]) for name, array in moments.items()},
+        None if probabilities is None else np.array([probabilities[group].mean(axis=0) for group in groups]),
+    )
+
+
+def _batches(summary: PredictiveSummary) -> Parts | None:
+    """Consecutive draws of the only chain; moments over them are not kept."""
+    density, stops = summary.log_density_by_draw, summary.batch_stops
+    if not len(summary.kept) or density is None:
+        return None
+    if stops is None:
+        stops = np.unique(np.linspace(0, summary.draws, GROUPS + 1).astype(int))[1:]
+    batches = np.split(density, stops[:-1])
+    probabilities = summary.probabilities_by_batch
+    return Parts(
+        np.array([len(batch) for batch in batches]),
+        np.array([scores.mixture_log_density(batch) for batch in batches]),
+        {},
+        None if probabilities is None else probabilities[summary.kept[0]].astype(np.float64),
+    )
+
+
+def _without_one(parts: Parts) -> Iterator[Parts]:
+    """The averages over all parts but one, each as a single part."""
+    for part in range(len(parts.sizes)):
+        rest = np.arange(len(parts.sizes)) != part
+        shares = parts.sizes[rest] / parts.sizes[rest].sum()
+        yield Parts(
+            shares,
+            logsumexp(parts.log_density[rest], axis=0, b=shares[:, None]),
+            {name: shares @ values[rest] for name, values in parts.moments.items()},
+            None if parts.probabilities is None else np.tensordot(shares, parts.probabilities[rest], 1),
+        )
+
+
+def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -> Errors:
+    """The scores whose errors are wanted, of one average."""
+    lppd = float(average.log_density.mean())
+    found = {("lppd", ""): lppd, ("nll", ""): -lppd}
+    if average.probabilities is not None:
+        p = average.probabilities
+        means = {"accuracy": hits(p, y), "brier": brier_rows(p, y), "predictive_entropy": entropy(p)}
+        return found | {(name, ""): float(values.mean()) for name, values in means.items()}
+    if not average.moments:
+        return found
+    mean, second, noise, pit = (average.moments[name] for name in MOMENTS)
+    rmse = scores.rmse(mean[None], y)
+    matched = scores.moment_matched_log_density(mean[None], second[None], noise[None], y)
+    covered = calibration.coverage(pit, levels)
+    found |= {("rmse", ""): rmse, ("rmse_original_units", ""): rmse * y_scale}
+    found |= {("nll_moment_matched", ""): -float(matched.mean())}
+    found |= {("calibration_error", ""): calibration.calibration_error(levels, covered)}
+    return found | {("coverage", f"{a:g}"): float(c) for a, c in zip(levels, covered, strict=True)}

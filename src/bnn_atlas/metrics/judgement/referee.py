@@ -1,0 +1,155 @@
+"""Whether a run sampled the posterior: the run beside its referee, the same chains with a Metropolis test."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.metrics.errors import PredictionError
+from bnn_atlas.metrics.formulas import referee as formulas
+from bnn_atlas.metrics.formulas.scores import error_of_mean, lppd_per_chain, mixture_log_density
+from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES
+from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.judgement.measure import NO_CHAIN
+from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.traces.draws import Draws
+
+LARGEST_RHAT = 1.1
+"""Of the log posterior between the halves of a referee's chain, the largest over chains."""
+SMALLEST_ESS = 50.0
+"""Of the log posterior in a referee's chain, the smallest over chains."""
+LARGEST_TREND = 2.0
+"""Rise or fall of the referee's log-likelihood, mean over chains, in its standard errors."""
+TOGETHER = 256
+"""Chains that are in memory at once."""
+
+_COLUMNS = (
+    *(f"{name}{what}" for name in LOG_DENSITIES for what in ("_before", "_sd", "_after", "_shift")),
+    "lppd_before", "lppd_after", "rhat", "ess", "trend", "trend_error",
+)  # fmt: skip
+
+
+class Refereed(NamedTuple):
+    """What a referee says of a run."""
+
+    measurements: list[Measurement]
+    chains: pd.DataFrame
+    """One row per chain (`files.REFEREE_SCHEMA`); NaN for chains that are excluded in the run or in its referee."""
+
+
+def judge(run: Draws, referee: Draws, predictions: PredictiveSummary, refereed: PredictiveSummary) -> Refereed:
+    """Compare a run with its referee, chain by chain, and say whether the referee itself has mixed.
+
+    Where it has not, the shifts are not those to the posterior, and nothing bounds the run's bias: every row says so.
+    Chains that are excluded in either are left out.
+
+    Args:
+        run: draws of the run.
+        referee: draws of its referee; chain k went on from chain k.
+        predictions: predictions of the run for its test rows.
+        refereed: those of the referee for the same rows.
+
+    Raises:
+        PredictionError: the two have not the same number of chains or test rows.
+    """
+    before, after = (_densities(summary) for summary in (predictions, refereed))
+    if before.shape != after.shape or run.chains != referee.chains:
+        raise PredictionError(
+            f"a run of {run.chains} chains with densities {list(before.shape)} and a referee of {referee.chains} with "
+            f"{list(after.shape)} cannot be compared; make the referee's predictions again"
+        )
+    kept = np.intersect1d(predictions.kept, refereed.kept)
+    columns = {name: np.full(run.chains, np.nan) for name in _COLUMNS}
+    for start in range(0, len(kept), TOGETHER):
+        some = kept[start : start + TOGETHER]
+        for name, values in _of_chains(run, referee, some).items():
+            columns[name][some] = values
+    columns["lppd_before"][kept] = lppd_per_chain(before[kept])
+    columns["lppd_after"][kept] = lppd_per_chain(after[kept])
+    frame = pd.DataFrame({"chain": np.arange(run.chains), **columns})
+    return Refereed(_measurements(frame.iloc[kept], before[kept], after[kept]), frame)
+
+
+def _of_chains(run: Draws, referee: Draws, chains: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of some chains, those of the LPPD apart."""
+    columns: dict[str, np.ndarray] = {}
+    densities = {}
+    for name in LOG_DENSITIES:
+        before, after = (np.asarray(pool.statistic(name, chains), dtype=np.float64) for pool in (run, referee))
+        densities[name] = after
+        columns |= {
+            f"{name}_before": before.mean(axis=1),
+            f"{name}_sd": before.std(axis=1, ddof=1) if before.shape[1] > 1 else np.full(len(before), np.nan),
+            f"{name}_after": after.mean(axis=1),
+            f"{name}_shift": formulas.shift(before, after).in_sd,
+        }
+    log_posterior = densities["log_likelihood"] + densities["log_prior"]
+    trend = formulas.trend(densities["log_likelihood"])
+    return columns | {
+        "rhat": formulas.rhat_of_halves(log_posterior),
+        "ess": formulas.ess_of_chains(log_posterior),
+        "trend": trend.rise,
+        "trend_error": trend.error,
+    }
+
+
+def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[Measurement]:
+    """Rows of the table, from the chains that are left and the log densities of both [C, n]."""
+    if chains.empty:
+        return [Measurement("referee_mixed", float("nan"), note=NO_CHAIN)]
+    rise, error = float(chains["trend"].mean()), float(np.sqrt((chains["trend_error"] ** 2).sum()) / len(chains))
+    rhat, ess = float(chains["rhat"].max(skipna=False)), float(chains["ess"].min(skipna=False))
+    why = _not_mixed(rhat, ess, rise, error)
+    note = f"the referee has not mixed and bounds nothing: {', '.join(why)}" if why else ""
+    ours, theirs = mixture_log_density(before), mixture_log_density(after)
+    rows = [
+        _over_chains("referee_log_likelihood_shift", chains["log_likelihood_shift"]),
+        _over_chains("referee_log_prior_shift", chains["log_prior_shift"]),
+        _over_chains("referee_log_likelihood_change", chains["log_likelihood_after"] - chains["log_likelihood_before"]),
+        _over_chains("referee_log_prior_change", chains["log_prior_after"] - chains["log_prior_before"]),
+        _over_rows("referee_lppd", theirs),
+        _over_rows("referee_lppd_change", theirs - ours, "paired by row"),
+        _over_chains("referee_lppd_chain_mean", chains["lppd_after"]),
+        _over_chains("referee_lppd_chain_change", chains["lppd_after"] - chains["lppd_before"], "paired by chain"),
+        Measurement("referee_rhat_max", rhat, note="of the log posterior between the halves of a chain"),
+        Measurement("referee_ess_min", ess, note="of the log posterior in a chain"),
+        Measurement("referee_trend", rise, error, "straight line through each chain, mean over chains"),
+        Measurement("referee_mixed", float(not why), note="1: yes, 0: no"),
+    ]
+    return [row._replace(note=_joined(row.note, note), chains=len(chains)) for row in rows]
+
+
+def _not_mixed(rhat: float, ess: float, rise: float, error: float) -> list[str]:
+    """Why a referee has not mixed; empty where nothing speaks against it. What is undefined counts against it."""
+    why = []
+    if not rhat <= LARGEST_RHAT:
+        why.append(
+            f"R-hat {rhat:.2f} between its halves" if np.isfinite(rhat) else "R-hat between its halves undefined"
+        )
+    if not ess >= SMALLEST_ESS:
+        why.append(f"{ess:.0f} effective draws in a chain" if np.isfinite(ess) else "effective draws undefined")
+    if not abs(rise) <= LARGEST_TREND * error:
+        direction = "rising" if rise > 0 else "falling"
+        why.append(
+            f"log-likelihood still {direction}, by {abs(rise):.3g} \N{PLUS-MINUS SIGN} {error:.2g} over its draws"
+        )
+    return why
+
+
+def _over_chains(metric: str, values: "pd.Series[float]", note: str = "") -> Measurement:
+    array = values.to_numpy(dtype=np.float64)
+    return Measurement(metric, float(array.mean()), error_of_mean(array), _joined(note, "error over chains"))
+
+
+def _over_rows(metric: str, values: np.ndarray, note: str = "") -> Measurement:
+    return Measurement(metric, float(values.mean()), error_of_mean(values), _joined(note, "error over test rows"))
+
+
+def _densities(summary: PredictiveSummary) -> np.ndarray:
+    if summary.log_density_by_chain is None:
+        raise PredictionError("these predictions were made without targets, so they have no densities to score")
+    return summary.log_density_by_chain
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))

@@ -1,0 +1,207 @@
+"""A study's metric table pooled over repetitions: the mean and spread of each setting over seeds and splits."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from bnn_atlas.config.studies import REPETITION
+from bnn_atlas.files import atomic
+from bnn_atlas.metrics.judgement.trust import Status, Trust, reference_word, trusts, worst
+from bnn_atlas.metrics.tables.files import TableError, read_table, write_frame
+
+BY_CHAINS, BY_DRAWS = ("lppd_cumulative_chains", "lppd_cumulative_chains_order_sd"), "lppd_cumulative_draws"
+"""Metrics with a row per number of chains, which are kept, and per number of draws, which are left out."""
+SEEDS, SPLITS = "seeds", "splits"
+"""What an error over repetitions is over."""
+KEYS = ("study", "entry", "point", "dataset", "model", "method", "metric", "at")
+SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("study", "entry", "point", "scale")),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("dataset", "model", "method")),
+        pa.field("chains", pa.int64()),
+        pa.field("draws", pa.int64()),
+        pa.field("metric", pa.string(), nullable=False),
+        pa.field("at", pa.string(), nullable=False),
+        pa.field("n", pa.int64(), nullable=False),
+        pa.field("not_finite", pa.int64(), nullable=False),
+        *(pa.field(name, pa.float64()) for name in ("mean", "sd", "standard_error", "monte_carlo_error", "min", "max")),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("over", "trust", "note")),
+    ]
+)
+"""One row per setting and metric. `n` runs and splits were pooled, `not_finite` of which have a value that is not
+finite; `chains` and `draws` are empty where the repetitions differ in them (a chain of one was excluded). `over` says
+what `standard_error` is over: seeds, splits, or (of one run on one split) what its own error is over;
+`monte_carlo_error` is that of the mean. `trust` is the worst status of the runs (`judgement.trust`), `note` their
+marks, and that a reference has not converged."""
+
+
+class Pooled(NamedTuple):
+    """A value over repetitions of one setting, which are seeds and splits."""
+
+    n: int
+    mean: float
+    sd: float
+    """n - 1 in the denominator; NaN for one repetition and where a value is not finite."""
+    standard_error: float
+    """Of the mean, over what `over` says; NaN for one repetition."""
+    low: float
+    high: float
+    over: str
+    """`seeds`: sd / sqrt(n). `splits`: corrected for the rows that splits of one data set share. Empty for one."""
+
+
+UNMEASURED = Trust(Status.UNKNOWN, "the table has no diagnostics")
+
+
+class Repetitions(NamedTuple):
+    """Which repetitions the values of a setting are."""
+
+    splits: ArrayLike
+    """[n] the split of each value."""
+    overlap: float
+    """Test rows over training rows of a split; NaN if not known."""
+
+
+class GridPoint(NamedTuple):
+    """A run's place in its entry's grid."""
+
+    entry: str
+    point: Mapping[str, Any]
+    """Field of the grid -> value."""
+    marks: Sequence[str] = ()
+    """What every table has to say of the run (`config.marks`)."""
+
+
+def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) -> Pooled:
+    """Pool the values [n] of one setting, n at least 1; without `repetitions` all are seeds on one split.
+
+    The standard error over seeds is sd / sqrt(n). Splits of one data set share rows, so that sd / sqrt(J) over J splits
+    is too small: with v the variance of the means over the seeds of a split it is sqrt(v (1 / J + n_test / n_train)),
+    NaN where `overlap` is. Nadeau and Bengio 2003, Inference for the Generalization Error, section 3. Nothing is left
+    out: a NaN makes the mean NaN, and an infinite value makes it infinite (NaN with both signs).
+    """
+    array = np.asarray(values, dtype=np.float64)
+    n = len(array)
+    with np.errstate(invalid="ignore"):
+        mean = float(array.mean())
+    sd = float(array.std(ddof=1)) if n > 1 and np.isfinite(mean) else float("nan")
+    splits = np.zeros(n) if repetitions is None else np.asarray(repetitions.splits)
+    error, over = sd / n**0.5, SEEDS if n > 1 else ""
+    if repetitions is not None and (count := len(np.unique(splits))) > 1:
+        means = np.array([array[splits == split].mean() for split in np.unique(splits)])
+        variance = float(means.var(ddof=1)) if np.isfinite(mean) else float("nan")
+        error, over = (variance * (1 / count + repetitions.overlap)) ** 0.5, SPLITS
+    return Pooled(n, mean, sd, error, float(array.min()), float(array.max()), over)
+
+
+def overlaps(table: pd.DataFrame) -> dict[tuple[str, int], float]:
+    """Run and split -> test rows over training rows, where the metric table has their numbers."""
+    sizes: dict[tuple[str, int], dict[str, float]] = {}
+    rows = table[table["metric"].isin(["rows_test", "rows_train"])]
+    for run, split, metric, value in zip(rows["run"], rows["split"], rows["metric"], rows["value"], strict=True):
+        sizes.setdefault((str(run), int(split)), {})[metric] = float(value)
+    return {key: size["rows_test"] / size["rows_train"] for key, size in sizes.items() if len(size) == 2}
+
+
+def point_text(point: Mapping[str, Any]) -> str:
+    """`prior.scale=0.5; model.hidden=[16,16]` for a point of a grid without the fields that repeat a setting."""
+    return "; ".join(
+        f"{field}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"
+        for field, value in point.items()
+        if field not in REPETITION
+    )
+
+
+def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFrame:
+    """Pool each metric of each setting over its repetitions (`over_repetitions`), as rows of SCHEMA.
+
+    Repetitions of a setting are the rows of one entry, point of the grid without its seeds, data set, model, method and
+    metric. A metric enters with its row at all chains and draws, those of BY_CHAINS with each number of chains, and
+    `lppd_cumulative_draws` not at all. Rows are in the order of the table. Raises TableError for a run that is not in
+    `runs` and where a run and split has two values of a metric.
+    """
+    unknown = sorted(set(table["run"]) - runs.keys())
+    if unknown:
+        raise TableError(f"the table has runs that the study does not have: {', '.join(unknown)}; make the table again")
+    rows = table[table["metric"] != BY_DRAWS].assign(
+        entry=table["run"].map({run: where.entry for run, where in runs.items()}),
+        point=table["run"].map({run: point_text(where.point) for run, where in runs.items()}),
+        marks=table["run"].map({run: "; ".join(where.marks) for run, where in runs.items()}),
+        of_chains=table["chains"].where(table["metric"].isin(BY_CHAINS), 0),
+    )
+    one = ["run", "split", "dataset", "metric", "at", "of_chains"]
+    rows = rows[_largest(rows, "chains", one)]
+    rows = rows[_largest(rows, "draws", one)]
+    if rows.duplicated(one).any():
+        twice = rows[rows.duplicated(one)].iloc[0]
+        raise TableError(f"run '{twice['run']}', split {twice['split']}: '{twice['metric']}' is given twice")
+    found, shared = trusts(table), overlaps(table)
+    where = list(zip(rows["run"], rows["split"], strict=True))
+    rows = rows.assign(
+        finite=np.isfinite(rows["value"]),
+        place=[f"{runs[run].point.get('split.seed', '')}/{split}" for run, split in where],
+        trust=pd.Series([found.get(key, UNMEASURED) for key in where], index=rows.index, dtype=object),
+        overlap=[shared.get(key, np.nan) for key in where],
+    )
+    return _pooled(rows)[SCHEMA.names]
+
+
+def write_summary(table: str | Path, runs: Mapping[str, GridPoint], parquet: str | Path, csv: str | Path) -> None:
+    """Write the summary of a metric table as Parquet and as CSV; the same table gives the same bytes."""
+    summary = summarise(read_table(table), runs)
+    with atomic(csv) as temporary:
+        summary.astype({"chains": "Int64", "draws": "Int64"}).to_csv(temporary, index=False, lineterminator="\n")
+    write_frame(parquet, summary, SCHEMA)
+
+
+def write_runs(rows: Sequence[Mapping[str, Any]], csv: str | Path) -> None:
+    """Write one row per run; columns are in the order in which the rows name them, and empty where a run has none."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with atomic(csv) as temporary:
+        pd.DataFrame([dict(row) for row in rows], columns=columns, dtype=object).to_csv(
+            temporary, index=False, lineterminator="\n"
+        )
+
+
+def _largest(rows: pd.DataFrame, column: str, keys: Sequence[str]) -> pd.Series:
+    """Rows with the largest value of a column among those of the same keys."""
+    return rows[column] == rows.groupby(list(keys), sort=False)[column].transform("max")
+
+
+def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per setting."""
+    groups = rows.groupby([*KEYS, "of_chains"], sort=False)
+    counts = groups[["chains", "draws"]]
+    n = groups.size()
+    if rows.empty:
+        return pd.DataFrame(columns=SCHEMA.names)
+    found = pd.DataFrame([_one(group) for _, group in groups], index=n.index)
+    found = found.assign(
+        scale=groups["scale"].first(),
+        not_finite=n - groups["finite"].sum(),
+        **counts.first().where(counts.nunique() == 1),
+    )
+    return found.reset_index()
+
+
+def _one(group: pd.DataFrame) -> dict[str, Any]:
+    """What the repetitions of one setting give for one metric."""
+    pooled = over_repetitions(group["value"], Repetitions(group["place"], float(group["overlap"].mean())))._asdict()
+    only, mc = group.iloc[0], group["monte_carlo_error"].to_numpy(dtype=np.float64)
+    if pooled["n"] == 1:
+        pooled |= {"standard_error": only["standard_error"], "over": only["over"]}
+    words = [only["marks"], *dict.fromkeys(reference_word(note) for note in group["note"])]
+    return {
+        **{name: pooled[name] for name in ("n", "mean", "sd", "standard_error", "over")},
+        "min": pooled["low"],
+        "max": pooled["high"],
+        "monte_carlo_error": float(np.sqrt(np.square(mc).sum()) / len(mc)),
+        "trust": worst(list(group["trust"])).words,
+        "note": "; ".join(filter(None, words)),
+    }

@@ -1,0 +1,58 @@
+"""Which posteriors have their gradients computed by the compiled kernel instead of XLA."""
+
+import math
+from typing import Literal
+
+import jax
+import numpy as np
+
+from bnn_atlas.config.posterior import (
+    GaussianLikelihood,
+    HeteroscedasticLikelihood,
+    LearnedNoiseLikelihood,
+    LikelihoodConfig,
+    MLPConfig,
+    ModelConfig,
+)
+from bnn_atlas.native.build import source_digest
+from bnn_atlas.native.call import Kernel, available
+from bnn_atlas.posterior.likelihoods import outputs_needed
+
+WIDEST = 64
+"""Inputs, hidden units and outputs that the kernel is for; in wider layers XLA's products are the faster ones."""
+DEEPEST = 64
+
+
+def kernel_for(
+    model: ModelConfig,
+    likelihood: LikelihoodConfig,
+    shape: tuple[int, ...],
+    classes: int,
+    dtype: np.dtype,
+    choice: Literal["auto", "xla"],
+) -> Kernel | None:
+    """The kernel of a posterior's settings; None where gradients go through XLA.
+
+    It is for dense networks of at most `WIDEST` units (and inputs) in single precision, on a CPU, where it has been
+    built; see `PosteriorConfig.kernel`.
+    """
+    if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or jax.default_backend() != "cpu":
+        return None
+    widths = (math.prod(shape), *model.hidden, outputs_needed(likelihood, classes))
+    if max(widths) > WIDEST or len(widths) > DEEPEST or not available():
+        return None
+    match likelihood:
+        case GaussianLikelihood(sigma=sigma):
+            root = float(1 / np.float32(sigma))
+            return Kernel(widths, model.activation, model.bias, "known_noise", float(np.log(np.float32(sigma))), root)
+        case LearnedNoiseLikelihood():
+            return Kernel(widths, model.activation, model.bias, "learned_noise")
+        case HeteroscedasticLikelihood(head=head):
+            return Kernel(widths, model.activation, model.bias, f"{head}_noise")
+        case _:
+            return Kernel(widths, model.activation, model.bias, "categorical")
+
+
+def kernel_name(kernel: Kernel | None) -> str:
+    """What a trace's provenance and fingerprint say of it: traces of different names have different bits."""
+    return "xla" if kernel is None else f"compiled {source_digest()[:16]}"

@@ -1,0 +1,83 @@
+"""Checkpoints of a block of chains: arrays and a position, the last two kept."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.tree_util import keystr
+
+from bnn_atlas.files import ZIP_DAMAGE, atomic, refusals
+
+log = logging.getLogger(__name__)
+
+
+RERUN = "Segments written before it are intact. Free or repair the disk and rerun that block; it continues from there."
+"""What to do when the disk refuses a file."""
+
+
+class CheckpointError(RuntimeError):
+    """No checkpoint of a block can be read although there are some."""
+
+
+class Progress(NamedTuple):
+    """Where a block stands: units (draws, or steps where none are kept) done of a phase."""
+
+    phase: int
+    done: int
+    seconds: tuple[float, ...] = ()
+    """Wall time that each phase has taken so far, compilation left out, in all attempts together."""
+
+
+class CheckpointStore:
+    """The newest checkpoint and the one before it, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.newest = folder / "checkpoint.npz"
+        self.previous = folder / "checkpoint.previous.npz"
+
+    def save(self, progress: Progress, state: Any) -> None:
+        """Write the state of all chains [chain, ...]; the newest checkpoint becomes the previous one."""
+        arrays: dict[str, Any] = {keystr(path): np.asarray(leaf) for path, leaf in jax.tree.leaves_with_path(state)}
+        arrays["progress"] = np.frombuffer(json.dumps(progress).encode(), np.uint8)
+        with refusals(self.newest, RERUN), atomic(self.newest) as temporary:
+            with temporary.open("wb") as handle:
+                np.savez(handle, **arrays)
+            if self.newest.exists():
+                self.newest.replace(self.previous)
+
+    def load(self, like: Any) -> tuple[Progress, Any] | None:
+        """Newest readable checkpoint in the form of `like`, or None where there is none.
+
+        A damaged newest checkpoint is reported in the log and the previous one is used, which costs one segment.
+        Raises CheckpointError if every checkpoint is damaged.
+        """
+        damaged = []
+        for path in (self.newest, self.previous):
+            if not path.exists():
+                continue
+            try:
+                return self._read(path, like)
+            except ZIP_DAMAGE as error:
+                damaged.append(f"{path}: {error}")
+                log.warning("checkpoint %s is damaged (%s); trying the one before it", path, error)
+        if damaged:
+            raise CheckpointError(
+                f"no checkpoint can be read: {'; '.join(damaged)}. The draws written so far are untouched. "
+                f"Delete the folder {self.newest.parent} to sample this block from its start."
+            )
+        return None
+
+    @staticmethod
+    def _read(path: Path, like: Any) -> tuple[Progress, Any]:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as stored:
+            phase, done, seconds = json.loads(stored["progress"].tobytes())
+            progress = Progress(phase, done, tuple(seconds))
+            paths, structure = jax.tree.flatten_with_path(like)
+            arrays = [stored[keystr(key)] for key, _ in paths]
+        for (key, leaf), array in zip(paths, arrays, strict=True):
+            if array.shape != leaf.shape or array.dtype != leaf.dtype:
+                raise ValueError(f"{keystr(key)} has {array.dtype}{array.shape}")
+        return progress, jax.tree.unflatten(structure, arrays)

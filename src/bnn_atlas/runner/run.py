@@ -1,0 +1,277 @@
+"""The runner: any method, in segments, with its trace written while the next segment computes.
+
+A block of chains is sampled into `<trace>.partial`, which holds the growing trace and the last checkpoints; the
+finished trace is renamed to its place, so a trace in its place is complete. A run that was stopped at any moment, by a
+signal or without one, continues from the last complete segment and gives the same bits.
+"""
+
+import logging
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bnn_atlas.files import refusals, save_arrays
+from bnn_atlas.kept import locked
+from bnn_atlas.methods.base import Method, State
+from bnn_atlas.posterior.density import Posterior, PosteriorData
+from bnn_atlas.runner.checkpoint import RERUN, CheckpointStore, Progress
+from bnn_atlas.runner.folder import Scratch, work_folder, work_path
+from bnn_atlas.runner.program import Program, Segment
+from bnn_atlas.runner.progress import ProgressReport
+from bnn_atlas.runner.signals import Interrupted, Stop, stop_signal
+from bnn_atlas.runner.stopping import StoppingRule
+from bnn_atlas.runner.timing import Clock, write_timing
+from bnn_atlas.traces.header import amend
+from bnn_atlas.traces.shorten import shorten
+from bnn_atlas.traces.store import TraceWriter, open_trace
+
+log = logging.getLogger(__name__)
+
+Sink = Callable[[int, np.ndarray, dict[str, np.ndarray]], None]
+"""(number of a segment, draws [chain, draw, scalar], statistics [chain, draw])."""
+
+
+BESIDE = ("timing.json", "fit.npz")
+"""Files beside a finished trace; they are in their place before it is."""
+
+
+class StartError(ValueError):
+    """A chain cannot start: its density is not finite there."""
+
+
+class Block(NamedTuple):
+    """Chains that one job runs: their numbers, where they start and where their trace goes."""
+
+    starts: np.ndarray
+    """Positions [chain, P]."""
+    chain_ids: np.ndarray
+    """Number of each chain within its run."""
+    seed: int
+    destination: Path
+    fingerprint: str
+    """Hash of everything the draws depend on; a partial trace with another one is not continued."""
+    attributes: Mapping[str, Any]
+    """Goes into the attributes of the trace."""
+
+
+def run_block(
+    method: Method,
+    posterior: Posterior,
+    data: PosteriorData,
+    block: Block,
+    checkpoint_every: int,
+    stopping: StoppingRule | None = None,
+) -> None:
+    """Sample a block of chains into `block.destination`, continuing what an earlier attempt has left.
+
+    Beside the trace go `timing.json`, what each phase took, and `fit.npz`, what the chains have learned besides their
+    draws (`Method.fit`; without arrays where that is nothing). A second process for the same block waits until the
+    first ends. On SIGTERM or SIGINT the segment that is being computed is finished and written first. Where a stopping
+    rule ends the block, the trace has the draws up to there, whatever segments and attempts they were made in, and the
+    fit is that at the end of the segment with the last of them; the trace's attribute `stopping` is the rule's report.
+
+    Args:
+        method: the method.
+        posterior: the target.
+        data: what the target is conditioned on.
+        block: chains, starts and destination.
+        checkpoint_every: steps per segment.
+        stopping: a new rule that may end the last phase early; None takes all draws.
+
+    Raises:
+        StartError: a chain starts where the density is not finite.
+        CheckpointError: no checkpoint of the earlier attempt can be read.
+        OSError: the trace cannot be written; everything complete is kept.
+        Interrupted: a signal asked to stop.
+    """
+    destination = block.destination
+    beside = [destination.with_name(name) for name in BESIDE]
+    with stop_signal() as stop, locked(destination, lambda: _obey(stop)):
+        if destination.exists():
+            same = open_trace(destination).attributes.get("fingerprint") == block.fingerprint
+            if same and all(path.exists() for path in beside):
+                log.info("%s is complete already", destination)
+                shutil.rmtree(work_path(destination), ignore_errors=True)
+                return
+            reason = f"{' or '.join(BESIDE)} is missing" if same else "it was made with other settings, data or code"
+            log.info("sampling %s again: %s", destination, reason)
+            shutil.rmtree(destination)
+        work = work_folder(destination, block.fingerprint)
+        program = Program(method, posterior, data, block.chain_ids, block.seed, checkpoint_every)
+        trace = _Run(program, posterior, block, work, stopping).run(stop)
+        for path in beside:
+            (work / path.name).replace(path)
+        trace.replace(destination)
+        shutil.rmtree(work)
+
+
+def _obey(stop: Stop) -> None:
+    """End the process if a signal has asked for it."""
+    if stop.requested:
+        log.info("stopped by %s; the next attempt continues from here", signal.Signals(stop.requested).name)
+        raise Interrupted(128 + stop.requested)
+
+
+class _Run:
+    """One attempt at a block: phases, checkpoints, and where draws go."""
+
+    def __init__(
+        self, program: Program, posterior: Posterior, block: Block, work: Path, stopping: StoppingRule | None
+    ) -> None:
+        self.program, self.layout, self.block, self.work = program, posterior.layout, block, work
+        self.phases, self.place = program.method.phases, program.place
+        self.stopping = stopping
+        self.checkpoints = CheckpointStore(work)
+        self.seconds = [0.0] * len(self.phases)
+
+    def run(self, stop: Stop) -> Path:
+        """Go from the last checkpoint (or the start) to the end of the last phase, and give the trace's path."""
+        states, progress = self._begin()
+        report = ProgressReport(
+            sum(phase.draws * phase.thinning for phase in self.phases),
+            self._steps_before(progress),
+            self.place.chains,
+            self.program.method.gradients_per_step,
+        )
+        try:
+            for number in range(progress.phase, len(self.phases)):
+                done = progress.done if number == progress.phase else 0
+                states = self._phase(number, done, states, stop, report)
+        finally:
+            report.close()
+        end = self.stopping.end if self.stopping else None
+        with refusals(self.work / "timing.json", RERUN):
+            write_timing(self.work / "timing.json", self.program.method, self.seconds, self.place, end)
+        fit: dict[str, Any] = self.program.fit(states)
+        with refusals(self.work / "fit.npz", RERUN):
+            save_arrays(self.work / "fit.npz", fit)
+        return self._trace()
+
+    def _begin(self) -> tuple[State, Progress]:
+        """States on the devices, and how far they are."""
+        shapes = self.program.state_shapes(self.block.starts)
+        if loaded := self.checkpoints.load(shapes):
+            progress, states = loaded
+            self.seconds = list(progress.seconds)
+            log.info("going on from %s of phase '%s'", f"{progress.done:,}", self.phases[progress.phase].name)
+            return self.place.put(states), progress
+        with ThreadPoolExecutor(1, thread_name_prefix="compiler") as compiler:
+            compiling = compiler.submit(self.program.compile, 0, 0, self.program.placed_shapes(self.block.starts))
+            states = self.program.start(self.block.starts)
+            compiling.result()
+        density = self.place.get(self.program.method.density(states))
+        for chain, likelihood, prior in zip(self.block.chain_ids, *density, strict=True):
+            if not np.isfinite(likelihood + prior):
+                raise StartError(
+                    f"chain {chain} cannot start: its log-likelihood is {likelihood} and its log-prior {prior} at the "
+                    "warm start; lower warmstart.learning_rate, or check the data for extreme values"
+                )
+        return states, Progress(0, 0)
+
+    def _phase(self, number: int, done: int, states: State, stop: Stop, report: ProgressReport) -> State:
+        """Run one phase from `done` units on; a unit is `thinning` steps."""
+        phase = self.phases[number]
+        size = self.program.units_per_segment(phase)
+        sink = self._sink(number, size) if phase.keep else None
+        clock = Clock(self.seconds[number])
+        rule = self.stopping if number == len(self.phases) - 1 else None
+        if rule and self._replay(rule, done, size) is not None:
+            done = phase.draws
+
+        def write(begin: int, count: int, segment: Segment) -> None:
+            after = self.place.get(segment.states)
+            self.seconds[number] = clock.read()
+            if sink:
+                kept = jax.tree.map(lambda leaf: leaf[:, :count], self.place.get(segment[1:]))
+                sink(begin // size, *kept)
+                if rule:
+                    with self.program.precision():
+                        rule.update(kept[0])
+            self._save(number, begin + count, after)
+            # Both checkpoints are in this phase or at its start, so nothing needs the draws of the one before it.
+            Scratch(self.work, number - 1).remove()
+            report.advance(phase.name, count * phase.thinning)
+
+        with ThreadPoolExecutor(1, thread_name_prefix="trace-writer") as writer:
+            pending: Future[None] | None = None
+            for begin in range(done, phase.draws, size):
+                if begin == done:
+                    self.program.compile(number, begin, states)
+                    clock.start()
+                    stop.computing = True
+                segment = self.program.segment(number, begin, states)
+                if pending:
+                    pending.result()
+                if rule and rule.end is not None:
+                    break  # before the segment that was computed meanwhile
+                states = segment.states
+                pending = writer.submit(write, begin, min(size, phase.draws - begin), segment)
+                if stop.requested:
+                    break
+            if pending:
+                pending.result()
+        _obey(stop)
+        return self._finish(number, states) if number < len(self.phases) - 1 else states
+
+    def _replay(self, rule: StoppingRule, done: int, size: int) -> int | None:
+        """Show a rule the draws of earlier attempts; where the block ends, if it does among them."""
+        if done:
+            trace = open_trace(self.work / "trace.zarr", incomplete=True)
+            for begin in range(0, done, size):
+                rule.update(trace.read(draws=slice(begin, min(begin + size, done))))
+        return rule.end
+
+    def _trace(self) -> Path:
+        """The finished trace, up to the draw at which the stopping rule ended it."""
+        trace, rule, planned = self.work / "trace.zarr", self.stopping, self.phases[-1].draws
+        if rule is None:
+            return trace
+        attributes = {"stopping": rule.report(planned)}
+        if rule.end is None or rule.end == planned:
+            missing = list(rule.crossed.values()).count(None)
+            log.info("%d chains did not reach an E-value of %g: all draws were taken", missing, 1 / rule.alpha)
+            amend(trace, attributes)
+            return trace
+        log.info("stopped after %d of %d draws: every E-value has reached %g", rule.end, planned, 1 / rule.alpha)
+        shorten(trace, self.work / "stopped.zarr", rule.end, attributes)
+        return self.work / "stopped.zarr"
+
+    def _sink(self, number: int, size: int) -> Sink:
+        """Where the draws of a phase go: the trace for the last phase, scratch files for the others."""
+        if number < len(self.phases) - 1:
+            return Scratch(self.work, number).write
+        path = self.work / "trace.zarr"
+        if path.exists():
+            return TraceWriter.open(path).write
+        return TraceWriter.create(
+            path,
+            chains=self.place.chains,
+            draws=self.phases[number].draws,
+            layout=self.layout,
+            dtype=str(self.program.dtype),
+            statistics=self.program.statistics(),
+            segment=size,
+            chain_ids=self.block.chain_ids,
+            attributes={**self.block.attributes, "fingerprint": self.block.fingerprint},
+        ).write
+
+    def _finish(self, number: int, states: State) -> State:
+        """Apply the phase's ending and save the states as the start of the next phase."""
+        phase = self.phases[number]
+        segments = -(-phase.draws // self.program.units_per_segment(phase)) if phase.keep and phase.finish else 0
+        states = self.program.finish(number, states, Scratch(self.work, number).read(segments))
+        self._save(number + 1, 0, self.place.get(states))
+        return states
+
+    def _save(self, phase: int, done: int, states: State) -> None:
+        self.checkpoints.save(Progress(phase, done, tuple(self.seconds)), states)
+
+    def _steps_before(self, progress: Progress) -> int:
+        before = sum(phase.draws * phase.thinning for phase in self.phases[: progress.phase])
+        return before + progress.done * self.phases[progress.phase].thinning

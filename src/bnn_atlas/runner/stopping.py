@@ -1,0 +1,81 @@
+"""Stopping a block of chains early, by the E-values of its chains."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bnn_atlas.metrics.formulas.e_values import crossings, log_e_values
+
+log = logging.getLogger(__name__)
+
+
+class StoppingRule:
+    """Ends a block at the first draw by which the E-value of every chain has reached 1 / alpha.
+
+    The E-value of a chain is that of `formulas.e_values`, on rows that the posterior is not conditioned on; it has
+    reached 1 / alpha from the first draw on at which it does, whatever follows. Under the hypothesis that draws predict
+    those rows no better than the warm start, in the sense that E exp(log p(rows | draw) - log p(rows | warm start)) is
+    at most 1 given the draws before, a chain ever reaches 1 / alpha with a probability of at most alpha (Ville 1939).
+    """
+
+    def __init__(
+        self,
+        alpha: float,
+        log_density: Callable[[np.ndarray], np.ndarray],
+        starts: np.ndarray,
+        chain_ids: np.ndarray,
+    ) -> None:
+        """Watch chains.
+
+        Args:
+            alpha: level, between 0 and 1.
+            log_density: parameters [..., P] -> log density [...] of the held-out rows, float64; what it gives for one
+                parameter vector must not depend on the others.
+            starts: warm starts [chain, P].
+            chain_ids: numbers of the chains, for messages.
+        """
+        self.alpha = alpha
+        self._log_density, self._starts, self._chain_ids = log_density, starts, chain_ids
+        self._reference: np.ndarray | None = None
+        self._log_e = np.zeros(len(starts))
+        self._seen = 0
+        self._crossed = np.zeros(len(starts), np.int64)
+
+    @property
+    def end(self) -> int | None:
+        """Draws per chain that the block ends with; None while some chain has not reached 1 / alpha."""
+        return int(self._crossed.max()) if self._crossed.all() else None
+
+    def update(self, draws: np.ndarray) -> int | None:
+        """Take the next draws [chain, s, P] of all chains into account and say where the block ends, if it does."""
+        if self.end is not None:
+            return self.end
+        if self._reference is None:
+            self._reference = self._of_starts()
+        values = log_e_values(self._log_e, self._log_density(draws), self._reference)
+        crossed = crossings(values, self.alpha)
+        self._crossed = np.where((self._crossed == 0) & (crossed > 0), self._seen + crossed, self._crossed)
+        self._log_e, self._seen = values[:, -1], self._seen + draws.shape[1]
+        return self.end
+
+    @property
+    def crossed(self) -> dict[str, int | None]:
+        """Number of a chain -> its draws when its E-value first reached 1 / alpha; None where it did not."""
+        return {str(chain): int(draw) or None for chain, draw in zip(self._chain_ids, self._crossed, strict=True)}
+
+    def report(self, planned: int) -> dict[str, Any]:
+        """What the trace says of the rule, as JSON values: level, planned draws, and where each chain crossed."""
+        return {
+            "alpha": self.alpha,
+            "planned_draws": planned,
+            "stopped": self.end is not None and self.end < planned,
+            "crossed": self.crossed,
+        }
+
+    def _of_starts(self) -> np.ndarray:
+        reference = self._log_density(self._starts)
+        for chain in self._chain_ids[~np.isfinite(reference)]:
+            log.warning("the warm start of chain %d gives held-out rows no density: its block cannot stop early", chain)
+        return reference

@@ -1,1 +1,0 @@
-"""Sampling methods, and the runner that all of them share."""

@@ -1,0 +1,28 @@
+"""From the registry to scaled splits."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.splits import SplitConfig
+from bnn_atlas.data.download import fetch
+from bnn_atlas.data.prepare import prepare_file
+from bnn_atlas.data.splits import split_file
+
+
+def download(
+    file: str, destination: str | Path, *, entry: Mapping[str, Any], mirror: str | None, cache: str | None
+) -> None:
+    """Download one registered file of a data set (`DatasetEntry` in plain values); see `data.download.fetch`."""
+    fetch(DatasetEntry.model_validate(entry), file, destination, mirror=mirror, cache=cache)
+
+
+def prepare(dataset: str, files: Sequence[str | Path], destination: str | Path, *, entry: Mapping[str, Any]) -> None:
+    """Turn the raw files of a data set into named arrays; see `data.prepare.prepare_file`."""
+    prepare_file(dataset, DatasetEntry.model_validate(entry), files, destination)
+
+
+def split(dataset: str | Path, destination: str | Path, number: int, *, split: Mapping[str, Any]) -> None:
+    """Divide the rows of a prepared data set by a `SplitConfig` in plain values; see `data.splits.split_file`."""
+    split_file(dataset, destination, SplitConfig.model_validate(split), number)

@@ -1,0 +1,21 @@
+"""Figures and diagnostics pages."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.figures.diagnostics import RunFiles, diagnostics_page
+from bnn_atlas.figures.shown import draw
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import collect
+
+
+def figure(outputs: Sequence[str | Path], *, figure: Mapping[str, Any]) -> None:
+    """Draw a figure, or write a table; `figure` is what `workflow.figures.Figure.described` gives."""
+    draw(figure, outputs)
+
+
+def page(files: Mapping[str, str | Path], outputs: Sequence[str | Path], *, settings: Mapping[str, Any]) -> None:
+    """Draw the page on which a person sees whether to trust a run; `files` are the tables of the rule `metrics`."""
+    shown = RunFiles(*(files[name] for name in RunFiles._fields))
+    diagnostics_page(shown, FigureOutputs.of(outputs), collect(settings, root="."))

@@ -1,1 +1,0 @@
-"""Optimised networks: deep ensembles and the warm starts of chains."""

@@ -1,0 +1,1 @@
+"""Ensembles of optimised networks, from which the chains start."""

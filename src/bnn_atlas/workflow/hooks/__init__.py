@@ -1,0 +1,82 @@
+"""Workarounds for behaviour of Snakemake, one call each; `install` makes those that need no settings.
+
+| call | what Snakemake does | what it uses of Snakemake |
+|---|---|---|
+| `require_slurm(argv)` | without Slurm's commands, the Slurm executor fails late or never ends | its command line |
+| the same, for Slurm | two Snakemakes start for a job, an account is guessed | methods of the Slurm executor |
+| `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
+| `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
+| `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
+| `keep_records(folder)` | copying results looks like a change | records of `FilePersistence`, times of files |
+| `fork_scripts(workflow, argv)` | each script imports its packages anew | `PythonScript.execute_script` |
+| `remember_paths()` | the path of a script is taken apart again for every job | `sourcecache.parse_uri` |
+| `remember_signatures()` | the functions of a rule are inspected again for every job | `rules.get_function_params` |
+| `announce_changes(describe)` | a plan has no overview of changed settings | `DAG.stats`, `DAG.reason`, records |
+| the same | a reason prints whole sections of settings | `ParamsChange` |
+| `shorten_plans()` | a dry run of thousands of jobs prints ten lines for each | `executors.dryrun.Executor.printjob` |
+| `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
+| `shorten_errors()` | a failed job's log is printed with all earlier attempts, and `message: None` | `logging` |
+| `check_targets(workflow, ...)` | of a mistyped target it says only that no rule makes it | `workflow._prepare_dag` |
+| `group_rules(workflow, ...)` | `--list-rules` is one alphabetical list | `workflow.list_rules` |
+| `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
+
+All of them were written for Snakemake 9. Look at each again at Snakemake `LOOK_AGAIN`: whether it is still needed, and
+whether what it uses is still there. `tests/workflow/test_hooks.py` fails with the pinned version where it is not.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from bnn_atlas.workflow.hooks.changes import announce_changes
+from bnn_atlas.workflow.hooks.errors import shorten_errors
+from bnn_atlas.workflow.hooks.forks import fork_scripts
+from bnn_atlas.workflow.hooks.keeping import keep_outputs
+from bnn_atlas.workflow.hooks.locks import release_stale_locks
+from bnn_atlas.workflow.hooks.planning import remember_paths, remember_signatures, shorten_plans
+from bnn_atlas.workflow.hooks.rate_limit import without_default_limit
+from bnn_atlas.workflow.hooks.records import keep_records
+from bnn_atlas.workflow.hooks.sigterm import relay_sigterm
+from bnn_atlas.workflow.hooks.slurm import require_slurm
+from bnn_atlas.workflow.hooks.targets import check_targets, group_rules, requested_targets
+
+LOOK_AGAIN = "10.0"
+"""First version of Snakemake with which nobody has checked the hooks."""
+
+__all__ = [
+    "LOOK_AGAIN",
+    "announce_changes",
+    "check_targets",
+    "fork_scripts",
+    "group_rules",
+    "install",
+    "keep_outputs",
+    "keep_records",
+    "relay_sigterm",
+    "release_stale_locks",
+    "remember_paths",
+    "remember_signatures",
+    "requested_targets",
+    "require_slurm",
+    "shorten_errors",
+    "shorten_plans",
+    "without_default_limit",
+]
+
+
+def install(workflow: Any, argv: Sequence[str], kept: Collection[str]) -> None:
+    """Make the calls that need no settings, before any rule is read.
+
+    Args:
+        workflow: Snakemake's.
+        argv: the command line of Snakemake, `sys.argv`; Slurm's commands must be there if it asks for Slurm.
+        kept: rules whose outputs are left to their scripts (`keep_outputs`).
+    """
+    require_slurm(argv)
+    relay_sigterm(argv)
+    release_stale_locks()
+    keep_outputs(kept, argv)
+    fork_scripts(workflow, argv)
+    remember_signatures()
+    remember_paths()
+    shorten_plans()
+    shorten_errors()

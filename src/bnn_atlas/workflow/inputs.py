@@ -1,0 +1,191 @@
+"""Input functions of the rules: what wildcards stand for, and which files a job needs."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.marks import marks
+from bnn_atlas.config.settings import Atlas
+from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
+from bnn_atlas.config.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.sources import Sources
+from bnn_atlas.config.studies import Run
+from bnn_atlas.workflow.paths import Paths
+
+Wildcards = Any
+"""Snakemake's wildcards of a job, as attributes."""
+
+
+class Inputs:
+    """Lookups for the rules of one scale; every method that takes wildcards can be an input function."""
+
+    def __init__(self, atlas: Atlas, paths: Paths) -> None:
+        self.atlas, self.paths = atlas, paths
+        self._sources = Sources(atlas.studies)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs of all studies."""
+        return [run for study in self.atlas.studies.values() for run in study.runs.values()]
+
+    @cached_property
+    def shared_splits(self) -> dict[str, SharedSplit]:
+        """Address -> splits that runs share."""
+        found = (shared_split(run.config) for run in self.runs)
+        return {split.key: split for split in found}
+
+    @cached_property
+    def shared_starts(self) -> dict[str, SharedStart]:
+        """Address -> warm starts that runs share."""
+        found = (
+            shared_start(run.config, split, block)
+            for run in self.runs
+            if run.config.start is None
+            for split in range(run.config.split.count)
+            for block in range(run.config.blocks)
+        )
+        return {start.key: start for start in found}
+
+    def run(self, w: Wildcards) -> Run:
+        """The run that the wildcards name."""
+        return self.atlas.studies[w.study].runs[w.run]
+
+    def raw_files(self, w: Wildcards) -> list[str]:
+        """Downloaded files of a data set; none for bundled ones."""
+        files = self.atlas.datasets[w.dataset].files
+        return [f"{self.paths.results}/data/{w.dataset}/raw/{file.name}" for file in files]
+
+    def dataset(self, w: Wildcards) -> str:
+        """The prepared data set of a run."""
+        return self.paths.dataset(self.run(w).config.dataset)
+
+    def split(self, w: Wildcards) -> str:
+        """The split of a run."""
+        return self.paths.split(shared_split(self.run(w).config), int(w.split))
+
+    def split_of_start(self, w: Wildcards) -> str:
+        """The split on which shared networks are trained."""
+        start = self.shared_starts[w.key]
+        return self.paths.split(start.split, start.number)
+
+    def start(self, w: Wildcards) -> str:
+        """Where a block of chains starts: shared networks, or draws of another run."""
+        return self._start(self.run(w), int(w.split), int(w.block))
+
+    def starts(self, w: Wildcards) -> list[str]:
+        """The same for all blocks of a run and split."""
+        run = self.run(w)
+        return [self._start(run, int(w.split), block) for block in range(run.config.blocks)]
+
+    def source_traces(self, w: Wildcards) -> list[str]:
+        """Traces of the run that a run stands on."""
+        return self._traces(self._source(w), int(w.split))
+
+    def source_pool(self, w: Wildcards) -> str:
+        """Pool of the run that a run stands on."""
+        return self.paths.of(self._source(w), int(w.split), "pool/pool.json")
+
+    def traces(self, w: Wildcards) -> list[str]:
+        """Traces of all blocks of a run and split."""
+        return self._traces(self.run(w), int(w.split))
+
+    def timings(self, w: Wildcards) -> list[str]:
+        """What the blocks of a run and split took."""
+        return [f"{trace.removesuffix('trace.zarr')}timing.json" for trace in self.traces(w)]
+
+    def other_data(self, w: Wildcards) -> str | list[str]:
+        """Where a set comes from, if not from the run's data: another prepared data set, or published corruptions."""
+        if w.set.startswith(OUTSIDE):
+            return self.paths.dataset(w.set.removeprefix(OUTSIDE))
+        if w.set.startswith(PUBLISHED_SHIFTS):
+            (file,) = self.atlas.datasets[PUBLISHED_SHIFTS].files
+            return f"{self.paths.results}/data/{PUBLISHED_SHIFTS}/raw/{file.name}"
+        return []
+
+    def shift(self, w: Wildcards) -> str | None:
+        """Name of the shift that makes a set of the test rows; None for the test rows and for other data."""
+        return None if w.set == TEST or w.set.startswith(OUTSIDE) else str(w.set)
+
+    def is_published(self, w: Wildcards) -> bool:
+        """Whether a reference is one of the registry, not a run."""
+        return w.reference not in self.atlas.studies[w.study].runs
+
+    def reference_predictions(self, w: Wildcards) -> str:
+        """Published predictions, or those of another run for its test rows."""
+        if self.is_published(w):
+            return self.paths.dataset(w.reference)
+        return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "predictive/test.npz")
+
+    def of_referee(self, *files: str) -> Callable[[Wildcards], list[str]]:
+        """Files of a run's referee, by their paths below a run and split."""
+
+        def found(w: Wildcards) -> list[str]:
+            runs = self.atlas.studies[w.study].runs
+            referee = runs[w.run].referee if w.run in runs else None
+            if referee is None:
+                raise ConfigError(
+                    f"config/studies/{w.study}.yaml: runs.{w.run}: it has no referee; give it the section referee"
+                )
+            return [self.paths.of(runs[referee], int(w.split), file) for file in files]
+
+        return found
+
+    def tables(self, w: Wildcards) -> list[str]:
+        """Tables of all runs of a study: on the test rows, on further sets, and against references."""
+        files = []
+        for run in self.atlas.studies[w.study].runs.values():
+            sets, references = run.config.evaluate.sets, run.config.evaluate.references
+            referee = ("referee",) if run.referee else ()
+            for name in ("metrics", *referee, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references)):
+                files += self.paths.per_split([run], f"metrics/{name}.parquet")
+        return files
+
+    def identity(self, w: Wildcards) -> dict[str, Any]:
+        """First columns of a run's rows in the tables."""
+        run = self.run(w)
+        return {
+            "study": w.study,
+            "run": w.run,
+            "scale": run.scale,
+            "split": int(w.split),
+            "dataset": run.config.dataset,
+            "model": run.config.model.label,
+            "method": run.config.method.kind,
+        }
+
+    def marks(self, w: Wildcards) -> list[str]:
+        """What the note of every row of a run has to say."""
+        return marks(self.run(w), self.atlas.datasets)
+
+    def grid_points(self, study: str) -> dict[str, dict[str, Any]]:
+        """Run -> its entry, its values in the entry's grid, and what every table has to say of it."""
+        return {
+            name: {"entry": run.entry, "point": run.point, "marks": marks(run, self.atlas.datasets)}
+            for name, run in self.atlas.studies[study].runs.items()
+        }
+
+    def shared_jobs(self, study: str) -> list[str]:
+        """`<rule>/<name>` of the splits and warm starts that the runs of a study use."""
+        names = []
+        for run in self.atlas.studies[study].runs.values():
+            blocks = range(run.config.blocks) if run.config.start is None else ()
+            for split in range(run.config.split.count):
+                names.append(f"split/{shared_split(run.config).name(split)}")
+                names += [f"warmstart/{shared_start(run.config, split, block).name}" for block in blocks]
+        return list(dict.fromkeys(names))
+
+    def _start(self, run: Run, split: int, block: int) -> str:
+        if run.config.start is not None:
+            return self.paths.of(run, split, f"start/block{block}.npz")
+        return self.paths.start(shared_start(run.config, split, block))
+
+    def _traces(self, run: Run, split: int) -> list[str]:
+        return [self.paths.of(run, split, f"block{block}/trace.zarr") for block in range(run.config.blocks)]
+
+    def _source(self, w: Wildcards) -> Run:
+        run = self.run(w)
+        source = self._sources.of(run)
+        assert source is not None, f"{run.name} stands on no other run"
+        return source

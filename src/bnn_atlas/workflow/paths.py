@@ -1,0 +1,52 @@
+"""Where the files of a scale are, written once for rules and input functions."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from bnn_atlas.config.shared import SharedSplit, SharedStart
+from bnn_atlas.config.studies import Run
+
+
+class Paths(NamedTuple):
+    """Paths below the results of one scale; patterns hold Snakemake's wildcards."""
+
+    results: str
+    """Folder of the scale, such as `results/demo`."""
+
+    @property
+    def run(self) -> str:
+        """Pattern of the folder of a run and split, with the wildcards study, run and split."""
+        return f"{self.results}/{{study}}/{{run}}/split{{split}}"
+
+    def of(self, run: Run, split: int, file: str = "") -> str:
+        """Folder of a run and split, or a file in it."""
+        folder = self.run.format(study=run.study, run=run.name, split=split)
+        return f"{folder}/{file}" if file else folder
+
+    def per_split(self, runs: Iterable[Run], file: str) -> list[str]:
+        """One file for each split of each run."""
+        return [self.of(run, split, file) for run in runs for split in range(run.config.split.count)]
+
+    def dataset(self, name: str) -> str:
+        """A prepared data set."""
+        return f"{self.results}/data/{name}/prepared.npz"
+
+    def split(self, split: SharedSplit, number: int) -> str:
+        """A split, which all runs with the same data and settings share."""
+        return f"{self.results}/splits/{split.name(number)}.npz"
+
+    def start(self, start: SharedStart) -> str:
+        """Warm starts of a block of chains, which all runs that train the same networks share."""
+        return f"{self.results}/warmstarts/{start.name}.npz"
+
+    def overviews(self, study: str) -> list[str]:
+        """Tables that pool and list the runs of a study."""
+        return [f"{self.results}/tables/{study}-{file}" for file in ("summary.parquet", "summary.csv", "runs.csv")]
+
+    def log(self, name: str) -> str:
+        """Log of a job; `name` may hold wildcards."""
+        return f"{self.results}/logs/{name}.log"
+
+    def benchmark(self, name: str) -> str:
+        """What a job took; `name` may hold wildcards."""
+        return f"{self.results}/benchmarks/{name}.tsv"

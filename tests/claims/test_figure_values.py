@@ -1,0 +1,93 @@
+"""Claims about numbers of figures."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bnn_atlas.claims.figure_values import figure_value
+from bnn_atlas.claims.plan import ClaimedStudy
+from bnn_atlas.claims.rows import ClaimError
+from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
+from bnn_atlas.config.claims import FigureValue
+from bnn_atlas.metrics.tables.files import write_table
+
+from .making import claimed, planned, row
+
+SOURCE: dict[str, Any] = {"metric": None, "runs": [], "figure": "curve"}
+ZERO = SOURCE | {"in_figure": {"column": "c", "where": {"kind": "zero"}}}
+CLAIM = ZERO | {"paper_value": 0.777, "tolerance": 0.001}
+RUNS = {"one": planned("one", reductions=["chains: 10 -> 4"]), "two": planned("two")}
+NO_RUNS = {"curve": {"runs": []}}
+
+
+def judged(folder: Path, study: ClaimedStudy) -> Judgement:
+    (folder / "curve.csv").write_text("kind,c,chain\nzero,0.7770,\ncurve,0.6,2\ncurve,0.8,\n")
+    diagnostics = {"chains_excluded": 0.0, "rhat_function_max": 3.0, "ess_bulk_function_min": 500.0}
+    write_table(folder / "small.parquet", [row("one", v, metric=metric) for metric, v in diagnostics.items()])
+    (found,) = judge_all([study], {"small": folder / "small.parquet"}, {"small/curve": folder / "curve.png"})
+    return found
+
+
+def test_a_number_of_a_figure_is_judged_and_has_the_trust_and_reductions_of_its_runs(tmp_path: Path) -> None:
+    free = judged(tmp_path, claimed(CLAIM, figures=NO_RUNS))
+    assert (free.verdict, free.own and free.own.value, free.trust) == (Verdict.REPRODUCED, 0.777, None)
+    shown = judged(tmp_path, claimed(CLAIM, runs=RUNS, figures={"curve": {"runs": ["one"]}}))
+    assert (shown.verdict, shown.reductions) == (Verdict.REDUCED, {"one": ("chains: 10 -> 4",)})
+    assert shown.trust is not None
+    assert shown.trust.words == "do not trust: R-hat of function values at most 3.00"
+    wrong = claimed(CLAIM | {"paper_value": 0.7775, "tolerance": 0.0001}, figures=NO_RUNS)
+    assert judged(tmp_path, wrong).verdict == Verdict.FAILED
+    largest = {"in_figure": {"column": "c", "where": {"kind": "curve"}, "take": "max"}}
+    than = {"relation": "less_than", "paper_value": None, "tolerance": None, "than": largest}
+    compared = judged(tmp_path, claimed(CLAIM | than, figures=NO_RUNS))
+    assert compared.difference is not None
+    assert compared.difference.value == pytest.approx(-0.023)
+
+
+def test_a_figure_that_is_missing_or_shows_something_else_does_not_answer(tmp_path: Path) -> None:
+    runs = {"one": planned("one", other_data="dataset: airfoil -> diabetes")}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({}, "does not draw the figure 'curve'"),
+        ({"figures": {"curve": {"runs": [], "other": "it shows a in place of b"}}}, "it shows a in place of b"),
+        ({"runs": runs, "figures": {"curve": {"runs": ["one"]}}}, "airfoil -> diabetes"),
+    ]
+    for changes, reason in cases:
+        found = judged(tmp_path, claimed(CLAIM, **changes))
+        assert found.verdict == Verdict.NOT_RUN
+        assert reason in found.reason
+    study = claimed(CLAIM, figures=NO_RUNS)
+    (tmp_path / "curve.csv").unlink()
+    (unmade,) = judge_all([study], {}, {"small/curve": tmp_path / "curve.png"})
+    assert unmade.verdict == Verdict.NOT_RUN
+    assert "no CSV file" in unmade.reason
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value"),
+    [
+        ({"column": "c", "where": {"chain": 2}}, 3.0),
+        ({"column": "c", "take": "mean"}, 2.0),
+        ({"column": "c", "take": "median"}, 2.0),
+        ({"column": "c", "take": "max", "where": {"kind": "a"}}, 2.0),
+        ({"column": "stop", "take": "share_given"}, 1 / 3),
+        ({"column": "c", "take": "min"}, 1.0),
+    ],
+)
+def test_what_is_taken_of_the_rows(tmp_path: Path, wanted: dict[str, Any], value: float) -> None:
+    (tmp_path / "f.csv").write_text("kind,chain,c,stop\na,0,1,\na,1,2,7\nb,2,3,\n")
+    assert figure_value(tmp_path / "f.csv", FigureValue.model_validate(wanted)) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"column": "d"}, "no column d; it has kind, c"),
+        ({"column": "c", "where": {"kind": "z"}}, "no row fits c where kind = z"),
+        ({"column": "c"}, "2 rows fit c; a claim means one value"),
+    ],
+)
+def test_numbers_that_are_not_there_or_not_one(tmp_path: Path, wanted: dict[str, Any], message: str) -> None:
+    (tmp_path / "f.csv").write_text("kind,c\na,1\na,2\n")
+    with pytest.raises(ClaimError, match=message):
+        figure_value(tmp_path / "f.csv", FigureValue.model_validate(wanted))

@@ -1,0 +1,179 @@
+"""What a verdict says of claims whose runs did not sample, or lean on a reference that has not converged."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.claims.page import write_page
+from bnn_atlas.claims.table import write_claims
+from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
+from bnn_atlas.files import save_arrays
+from bnn_atlas.gallery.claims import claim_cells, read_claims
+from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.provenance import collect
+
+from .making import COMPARISON, claimed, judged, planned, row, table
+
+STARTS = {
+    "chains": planned("chains", chained=True, starts="starts"),
+    "starts": planned("starts"),
+    "rival": planned("rival", chained=True),
+}
+CLAIM: dict[str, Any] = {"runs": ["chains"], "metric": "lppd", "paper_value": -0.367, "tolerance": 0.028}
+GREATER = COMPARISON | CLAIM | {"relation": "greater_than", "paper_value": None, "tolerance": None}
+
+
+def lppd(chains: float, starts: float) -> list[Row]:
+    rows = [row("chains", chains, metric="lppd")]
+    return [*rows, row("starts", starts, metric="lppd", draws=1, method="deep_ensemble")]
+
+
+def diagnosed(run: str, rhat: float) -> list[Row]:
+    values = {"chains_excluded": 0.0, "rhat_function_max": rhat, "ess_bulk_function_min": 900.0}
+    return [row(run, value, metric=metric) for metric, value in values.items()]
+
+
+def test_chains_that_score_as_their_warm_starts_test_nothing(tmp_path: Path) -> None:
+    """Fashion-MNIST as it was: -0.3821 after sampling, -0.3839 before, either within the limit."""
+    found = judged(tmp_path, lppd(-0.3821, -0.3839), claimed(CLAIM, runs=STARTS))
+    assert found.verdict == Verdict.NOT_TESTED
+    assert found.reason == "the warm starts alone have -0.3839 and meet the claim, too"
+    assert found.needed
+    assert found.own is not None
+    assert found.own.value == -0.3821, "the number is still shown"
+
+
+def test_chains_that_miss_as_their_warm_starts_do_are_no_verdict_either(tmp_path: Path) -> None:
+    found = judged(tmp_path, lppd(-0.50, -0.49), claimed(CLAIM, runs=STARTS))
+    assert found.verdict == Verdict.NOT_TESTED
+    assert found.reason == "the warm starts alone have -0.49 and miss the claim, too, by 0.095"
+
+
+@pytest.mark.parametrize(
+    ("chains", "starts", "verdict"),
+    [
+        (-0.367, -0.45, Verdict.REPRODUCED),  # the starts miss it
+        (-0.34, -0.39, Verdict.REPRODUCED),  # both meet it, and sampling moves the value by more than the limit
+        (-0.50, -0.38, Verdict.FAILED),  # sampling loses what the starts had
+        (-0.50, -0.80, Verdict.FAILED),
+    ],
+)
+def test_chains_that_differ_from_their_starts_are_judged(
+    tmp_path: Path, chains: float, starts: float, verdict: Verdict
+) -> None:
+    assert judged(tmp_path, lppd(chains, starts), claimed(CLAIM, runs=STARTS)).verdict == verdict
+
+
+def test_levelling_off_is_tested_where_the_level_is_another(tmp_path: Path) -> None:
+    """Warm starts level off with their number, too; what counts is whether their values are the chains'."""
+    metric = "lppd_cumulative_chains"
+    limits = {"relation": "changes_less_than", "paper_value": None, "tolerance": None, "bound": 0.01}
+    claim = {"runs": ["chains"], "metric": metric, "chains": 10, "than": {"chains": 5}} | limits
+
+    def rows(starts: float) -> list[Row]:
+        values = {("chains", 5): 0.800, ("chains", 10): 0.805, ("starts", 5): starts, ("starts", 10): starts + 0.004}
+        return [row(run, value, metric=metric, chains=chains) for (run, chains), value in values.items()]
+
+    assert judged(tmp_path, rows(0.4), claimed(claim, runs=STARTS)).verdict == Verdict.REPRODUCED
+    assert judged(tmp_path, rows(0.799), claimed(claim, runs=STARTS)).verdict == Verdict.NOT_TESTED
+
+
+def test_a_comparison_with_the_starts_themselves_is_a_test(tmp_path: Path) -> None:
+    claim = GREATER | {"than": {"runs": ["starts"]}}
+    assert judged(tmp_path, lppd(-0.3, -0.4), claimed(claim, runs=STARTS)).verdict == Verdict.REPRODUCED
+
+
+def test_what_no_chain_enters_needs_no_chain(tmp_path: Path) -> None:
+    """Least squares is the same for the run and for its warm starts, as it should be."""
+    rows = [row(run, 0.66, metric="rmse_linear") for run in ("chains", "starts")]
+    claim = {"runs": ["chains"], "metric": "rmse_linear", "paper_value": 0.66, "tolerance": 1e-6}
+    found = judged(tmp_path, [*rows, *diagnosed("chains", 7.0)], claimed(claim, runs=STARTS))
+    assert (found.verdict, found.trust) == (Verdict.REPRODUCED, None)
+
+
+def test_without_the_starts_nothing_is_known_of_them(tmp_path: Path) -> None:
+    assert judged(tmp_path, lppd(-0.367, 0.0)[:1], claimed(CLAIM, runs=STARTS)).verdict == Verdict.REPRODUCED
+    rival = claimed(CLAIM | {"runs": ["rival"]}, runs=STARTS)
+    assert judged(tmp_path, [row("rival", -0.367, metric="lppd")], rival).verdict == Verdict.REPRODUCED
+
+
+def test_agreement_with_an_unconverged_reference_is_not_tested(tmp_path: Path) -> None:
+    word = "unconverged reference: R-hat of function values up to 3.80, ESS down to 4"
+    claim = {"runs": ["chains"], "metric": "agreement", "at": "hmc", "paper_value": 0.94, "tolerance": 0.05}
+    for note, verdict in ((f"{word}; against hmc", Verdict.NOT_TESTED), ("against hmc", Verdict.REPRODUCED)):
+        rows = [row("chains", 0.94, metric="agreement", at="hmc", note=note)]
+        found = judged(tmp_path, rows, claimed(claim, runs=STARTS))
+        assert found.verdict == verdict
+        assert found.reason == (word if verdict == Verdict.NOT_TESTED else "")
+        write_page(tmp_path / "claims.html", [found], {}, collect({"scale": "laptop"}, root=tmp_path))
+        write_claims(tmp_path / "claims.parquet", [found])
+        page = (tmp_path / "claims.html").read_text(encoding="utf-8")
+        (cells,) = (claim_cells(one, []) for _, one in read_claims("small", tmp_path / "claims.parquet").iterrows())
+        beside = "<strong>unconverged reference</strong>" in page, cells["ours"].endswith("(unconverged reference)")
+        assert beside == ((True, True) if verdict == Verdict.NOT_TESTED else (False, False))
+
+
+def test_a_verdict_carries_the_worst_trust_of_its_runs(tmp_path: Path) -> None:
+    rows = [row("chains", -0.3, metric="lppd"), row("rival", -0.4, metric="lppd")]
+    rows += [*diagnosed("chains", 1.01), *diagnosed("rival", 7.0), *diagnosed("starts", 9.0)]
+    found = judged(tmp_path, rows, claimed(GREATER | {"than": {"runs": ["rival"]}}, runs=STARTS))
+    assert found.verdict == Verdict.REPRODUCED
+    assert found.trust is not None
+    assert found.trust.words == "do not trust: R-hat of function values at most 7.00"
+    assert [r.trust for r in found.rows["value"]] == ["fine"]
+
+
+@pytest.fixture
+def shown(tmp_path: Path) -> list[Judgement]:
+    table(tmp_path, [*lppd(-0.3821, -0.3839), *diagnosed("chains", 7.0)])
+    return judge_all([claimed(CLAIM, runs=STARTS)], {"small": tmp_path / "small.parquet"})
+
+
+def test_the_page_and_the_table_say_it(tmp_path: Path, shown: list[Judgement]) -> None:
+    write_page(tmp_path / "claims.html", shown, {}, collect({"scale": "laptop"}, root=tmp_path))
+    text = (tmp_path / "claims.html").read_text(encoding="utf-8")
+    assert 'data-verdict="not-tested"' in text
+    assert "the warm starts alone have -0.3839 and meet the claim, too" in text
+    assert '<p class="small trust distrust"><b>do not trust</b>: R-hat of function values at most 7.00</p>' in text
+    write_claims(tmp_path / "claims.parquet", shown)
+    (found,) = pd.read_parquet(tmp_path / "claims.parquet").to_dict("records")
+    assert (found["verdict"], found["trust"]) == ("not tested", "do not trust: R-hat of function values at most 7.00")
+    assert found["rows"][0]["trust"] == found["trust"]
+
+
+def test_differences_on_the_same_rows_are_paired_by_row(tmp_path: Path) -> None:
+    """Rows differ by nats and the runs by a tenth: their own errors say nothing, the paired one does."""
+    rng = np.random.default_rng(0)
+    hard, gap = 3 * rng.normal(size=40), 0.1 + 0.01 * rng.normal(size=40)
+    files = {}
+    for run, density in (("chains", hard + gap), ("rival", hard)):
+        by_chain = np.array([density, density, np.full(40, np.nan)])
+        divergent = np.array([False, False, True])
+        path = tmp_path / f"{run}.npz"
+        save_arrays(path, {"log_density_by_chain": by_chain, "divergent": divergent, "other": np.zeros(3)})
+        files[f"small/{run}/split0"] = path
+    values = {"chains": float((hard + gap).mean()), "rival": float(hard.mean())}
+    table(
+        tmp_path,
+        [row(r, v, metric="lppd", chains=2, standard_error=0.5, over="rows") for r, v in values.items()],
+    )
+    runs = {name: plan | {"chains": 2} for name, plan in STARTS.items()}
+    study = claimed(GREATER | {"than": {"runs": ["rival"]}}, runs=runs)
+    for given, error in ((files, gap.std(ddof=1) / np.sqrt(40)), ({}, None)):
+        (found,) = judge_all([study], {"small": tmp_path / "small.parquet"}, predictions=given)
+        assert found.difference is not None
+        assert found.difference.standard_error == (pytest.approx(error) if error else None)
+        assert found.difference.over == ("rows, paired" if error else "")
+
+
+def test_errors_over_splits_are_corrected_for_the_rows_they_share(tmp_path: Path) -> None:
+    study = claimed({"runs": ["single"], "tolerance": 0.24}, runs={"single": planned("single", splits=2)})
+    rows = [row("single", value, split=split) for split, value in enumerate((0.4, 0.6))]
+    sizes = {"rows_test": 20.0, "rows_train": 80.0}
+    rows += [row("single", n, split=s, metric=metric) for s in (0, 1) for metric, n in sizes.items()]
+    own = judged(tmp_path, rows, study).own
+    assert own is not None
+    assert (own.over, own.standard_error) == ("splits", pytest.approx(np.sqrt(0.02 * (0.5 + 0.25))))

@@ -1,0 +1,92 @@
+"""Claims about metrics that the tables of their runs can never have are refused when they are read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.claims import load_claims
+from bnn_atlas.config.measurable import DETECTION, TASKS
+from bnn_atlas.config.settings import load_study
+from tests.config.folders import CLAIM, DATASETS, RUN, study_file
+from tests.config.test_evaluation import load
+
+OOD = {"evaluate": {"out_of_distribution": ["photos"], "shifts": ["rotated30"], "references": ["one"]}}
+
+
+def read(folder: Path, kind: str, published: list[str], changes: dict[str, Any]) -> None:
+    """Read one claim about the run `two`: a regression, or a classification with further sets and a reference."""
+    if kind == "regression":
+        study = load_study(study_file(folder, lambda s: s["runs"].update(two=RUN)), "paper", DATASETS)
+    else:
+        study = load(folder, one={}, two=OOD)
+    study = study._replace(config=study.config.model_copy(update={"published": tuple(published)}))
+    path = folder / "claims.yaml"
+    path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": ["two"]} | changes}}))
+    load_claims(path, study)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "why"),
+    [
+        ("regression", {"metric": "accuracy"}, "it is measured of a classification, and run 'two' is a regression"),
+        ("classification", {"metric": "rmse"}, "it is measured of a regression, and run 'two' is a classification"),
+        (
+            "regression",
+            {"metric": "lppd_sommer"},
+            "it is measured in studies with `published: [sommer]` only; add it to config/studies/small.yaml",
+        ),
+        ("classification", {"metric": "ece_uppal"}, "`published: [uppal]` only"),
+        ("regression", {"metric": "ece_uppal"}, "it is measured of a classification"),
+        ("regression", {"metric": "elpd_diff", "at": "one"}, "run 'two' has none, not 'one'"),
+        ("classification", {"metric": "agreement", "at": "oen"}, "run 'two' has one, not 'oen'"),
+        (
+            "classification",
+            {"metric": "auroc_entropy"},
+            "on out-of-distribution rows; set `dataset` to such a set, of which 'two' has cifar10/ood-photos",
+        ),
+        ("classification", {"metric": "accuracy", "dataset": "cifar10/ood-photos"}, "it is not measured on out-of"),
+    ],
+)
+def test_a_metric_that_can_never_be_measured_is_refused(
+    tmp_path: Path, kind: str, changes: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, kind, [], changes)
+    assert f"claims.error.metric = '{changes['metric']}': " in str(caught.value)
+    assert why in str(caught.value)
+
+
+def test_the_other_side_is_checked_too(tmp_path: Path) -> None:
+    changes = {"relation": "less_than", "than": {"metric": "brier"}}
+    with pytest.raises(ConfigError, match=r"claims\.error\.than\.metric = 'brier': it is measured of a classification"):
+        read(tmp_path, "regression", [], changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("regression", {"metric": "lppd"}),
+        ("regression", {"metric": "rmse_linear"}),
+        ("regression", {"metric": "lppd_sommer"}),
+        ("classification", {"metric": "accuracy", "dataset": "cifar10/rotated30"}),
+        ("classification", {"metric": "ece_uppal"}),
+        ("classification", {"metric": "agreement", "at": "one"}),
+        ("classification", {"metric": "elpd_diff", "at": "one"}),
+        ("classification", {"metric": "fpr95_entropy_uppal", "dataset": "cifar10/ood-photos"}),
+        ("classification", {"metric": "predictive_entropy_ood", "dataset": "cifar10/ood-photos"}),
+    ],
+)
+def test_a_metric_that_can_be_measured_is_read(tmp_path: Path, kind: str, changes: dict[str, Any]) -> None:
+    read(tmp_path, kind, ["sommer", "uppal"], changes)
+
+
+def test_groups() -> None:
+    assert {
+        *(f"{size}_{by}" for size in ("auroc", "fpr95") for by in ("confidence", "entropy")),
+        *("fpr95_confidence_uppal", "fpr95_entropy_uppal", "mean_maximum_confidence_ood", "predictive_entropy_ood"),
+    } == DETECTION
+    assert TASKS["ece_izmailov"] == "classification"
+    assert "elpd_diff" not in TASKS

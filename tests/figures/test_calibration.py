@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.kinds.calibration import _figure, calibration, calibration_table
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+
+Outputs = Callable[[str], FigureOutputs]
+LEVELS = (0.5, 0.75, 0.9, 0.95)
+
+
+def run(folder: Path, name: str, excess: float, rows: int = 400, **changes: Any) -> Shown:
+    common: dict[str, Any] = {
+        "study": "s", "run": name, "scale": "demo", "split": 0, "dataset": "airfoil", "model": "mlp", "method": "mclmc",
+        "chains": 4, "draws": 10,
+    }  # fmt: skip
+    table = [Row(**common, metric="coverage", value=level + excess, at=f"{level:g}") for level in LEVELS]
+    shares = np.full(10, 0.1) + excess * np.array([-1, 1] * 5)
+    table += [
+        Row(**common, metric="pit_histogram", value=float(share), at=f"{(i + 1) / 10:g}")
+        for i, share in enumerate(shares)
+    ]
+    write_table(folder / f"{name}.parquet", table)
+    np.savez(folder / f"{name}.npz", pit=np.zeros((4, rows)))
+    return shown(name, {"table": folder / f"{name}.parquet", "predictive": folder / f"{name}.npz"}, **changes)
+
+
+def test_files_hold_both_metrics(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = [run(tmp_path, "good", 0.0), run(tmp_path, "wide", 0.04)]
+    for folder in ("a", "b"):
+        calibration(runs, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert read_provenance(outputs("a").pdf) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    assert len(table) == 2 * (4 + 10)
+    assert set(table["rows"]) == {400}
+    np.testing.assert_allclose(table.query("run == 'wide' and metric == 'coverage'")["value"], np.add(LEVELS, 0.04))
+
+
+def test_what_is_outside_chance_is_named(tmp_path: Path) -> None:
+    figure = _figure(calibration_table([run(tmp_path, "good", 0.001), run(tmp_path, "wide", 0.06)]))
+    good, wide = figure.axes[:2]
+    assert not good.texts
+    # 1.96 sqrt(0.25 / 400) = 0.049 at the level 0.5, less at the others.
+    assert [text.get_text() for text in wide.texts] == ["+6 %"] * 4
+
+
+def test_seeds_share_a_column(tmp_path: Path) -> None:
+    pair = [
+        run(tmp_path, f"mile-{seed}", excess, label="MILE", entry="mile", point={"seed": seed})
+        for seed, excess in ((1, 0.02), (2, -0.02))
+    ]
+    figure = _figure(calibration_table(pair))
+    assert len(figure.axes) == 2
+    np.testing.assert_allclose(figure.axes[0].lines[-1].get_ydata(), 0, atol=1e-12)
+
+
+def test_other_tables_and_too_many_runs_are_refused(tmp_path: Path) -> None:
+    write_table(tmp_path / "empty.parquet", [])
+    with pytest.raises(ValueError, match="no coverage and no pit_histogram of run mile; only regressions have them"):
+        calibration_table([shown("mile", {"table": tmp_path / "empty.parquet"})])
+    with pytest.raises(ValueError, match="7 labels: 1 to 6 fit"):
+        calibration_table([shown(f"run{i}") for i in range(7)])

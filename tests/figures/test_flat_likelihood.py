@@ -1,0 +1,88 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.sampling_perspective.flat_likelihood import flat_likelihood, sensitivities
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+from tests.figures.subset_files import write_subset
+from tests.figures.synthetic_functions import changed, functions_on_rows
+
+Outputs = Callable[[str], FigureOutputs]
+X = np.linspace(-2, 2, 400)[:, None]
+
+
+def network(folder: Path, weights: np.ndarray, biases: np.ndarray, label: str = "1-3-1") -> Shown:
+    """A run whose chain 0 has these weights [s, m, 1] and biases [s, m]; chain 1 has others, which are not shown."""
+    width = weights.shape[1]
+    names = [*(f"layer0.weight[{i},0]" for i in range(width)), *(f"layer0.bias[{i}]" for i in range(width))]
+    values = np.concatenate([weights[:, :, 0], biases], axis=1)
+    files = {
+        "subset": write_subset(folder / f"{label}.parquet", names, np.stack([values, -3 * values])),
+        "functions": functions_on_rows(folder / f"{label}.npz", chains=1, draws=1),
+    }
+    return changed(shown(label, files, hidden=(width,)), train_x=X)
+
+
+def test_sensitivity_is_the_least_change_of_the_function_within_a_group() -> None:
+    """Two units that turn on at nearly the same place, and one for negative inputs."""
+    weights, biases = np.array([[2.0], [0.5], [-1.0]]), np.array([1.0, 0.2, -0.5])
+    ((size, found),) = sensitivities(X, weights, biases)
+    scaled = np.maximum(X * weights[:2, 0] + biases[:2], 0) / np.hypot(weights[:2, 0], biases[:2])
+    assert size == 2
+    assert found == pytest.approx(np.linalg.norm(scaled @ [1, -1]) / np.sqrt(2))
+
+
+def test_three_units_against_a_search_over_directions() -> None:
+    weights, biases = np.array([[1.0], [1.0], [1.0]]), np.array([0.5, 0.6, 0.8])
+    ((size, found),) = sensitivities(X, weights, biases)
+    a = np.maximum(X + biases, 0) / np.sqrt(1 + biases**2)
+    angles = np.linspace(0, np.pi, 20_000)
+    basis = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ basis
+    assert size == 3
+    assert found == pytest.approx(np.linalg.norm(a @ directions.T, axis=0).min(), rel=1e-4)
+
+
+def test_scales_of_relu_units_do_not_matter_and_silent_or_unlike_ones_are_in_no_group() -> None:
+    weights, biases = np.array([[1.0], [1.0]]), np.array([0.1, 0.4])
+    factors = np.array([7.0, 0.01])
+    assert sensitivities(X, factors[:, None] * weights, factors * biases)[0][1] == pytest.approx(
+        sensitivities(X, weights, biases)[0][1]
+    )
+    assert sensitivities(X, np.array([[1.0], [-1.0]]), np.zeros(2)) == []
+    assert sensitivities(X, np.array([[1.0], [1e-30], [0.0]]), np.array([0.0, -1.0, 2.0])) == []
+    assert len(sensitivities(X, np.array([[0.0], [1.0], [1.0]]), np.array([-1.0, 0.1, 0.4]))) == 1
+
+
+def test_numbers_and_files(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    weights, biases = random.normal(1, 0.1, (30, 3, 1)), random.normal(0.3, 0.1, (30, 3))
+    alike, unlike = network(tmp_path, weights, biases), network(tmp_path, weights * [[1], [-1], [1]], -biases * 9, "b")
+    unlike = unlike._replace(hidden=(3,))
+    for folder in ("a", "b"):
+        flat_likelihood([alike, unlike], outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert read_provenance(outputs("a").png) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    first = table[table["run"] == "1-3-1"]
+    assert first["draw"].tolist() == list(range(30))
+    assert (first["units"] == 3).all()
+    expected = [sensitivities(X, w, b)[0][1] for w, b in zip(weights, biases, strict=True)]
+    np.testing.assert_allclose(first["sensitivity"], expected)
+
+
+def test_other_networks_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    run = network(tmp_path, np.ones((5, 2, 1)), np.ones((5, 2)))
+    with pytest.raises(ValueError, match="has 2 hidden layers; the figure is about one"):
+        flat_likelihood([run._replace(hidden=(2, 2))], outputs("a"), provenance)
+    with pytest.raises(ValueError, match="hold no training rows"):
+        flat_likelihood([changed(run, train_x=None, train_y=None)], outputs("a"), provenance)
+    with pytest.raises(ValueError, match="no runs to draw"):
+        flat_likelihood([], outputs("a"), provenance)

@@ -1,0 +1,85 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.kinds.methods_by_gradients import _figure, gradient_curves, methods_by_gradients
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def run(folder: Path, name: str, method: str, shift: float, counted: dict[str, float], **changes: Any) -> Shown:
+    common: dict[str, Any] = {
+        "study": "s", "run": name, "scale": "demo", "split": 0, "dataset": "airfoil", "model": "mlp", "method": method,
+        "chains": 4,
+    }  # fmt: skip
+    curve = {1: -1.0, 10: -0.5, 100: -0.4} if method != "deep_ensemble" else {1: -0.6}
+    rows = [
+        Row(**common, draws=draws, metric="lppd_cumulative_draws", value=value + shift, standard_error=0.05)
+        for draws, value in curve.items()
+    ]
+    note = "of all chains, of mini-batches of 64 rows" if method == "sghmc" else "of all chains, of the full data"
+    rows += [Row(**common, draws=100, metric=metric, value=value, note=note) for metric, value in counted.items()]
+    write_table(folder / f"{name}.parquet", rows)
+    return shown(name, {"table": folder / f"{name}.parquet"}, method=method, **changes)
+
+
+def runs(folder: Path) -> list[Shown]:
+    return [
+        run(folder, "mile", "mclmc", 0.0, {"gradients_sampling": 2000, "gradients_total": 12000}),
+        run(folder, "hmc", "hmc", -0.1, {"gradients_sampling": 50000}),
+        run(folder, "sghmc", "sghmc", -0.2, {"gradients_sampling": 400, "gradients_total": 800}),
+        run(folder, "ensemble", "deep_ensemble", 0.0, {}),
+    ]
+
+
+def test_a_draw_costs_its_share_of_the_gradients(tmp_path: Path) -> None:
+    curves = gradient_curves(runs(tmp_path))
+    mile = curves[curves["label"] == "mile"]
+    np.testing.assert_allclose(mile["gradients_sampling"], [20, 200, 2000])
+    np.testing.assert_allclose(mile["gradients_all"], [10020, 10200, 12000])
+    assert curves.loc[curves["label"] == "hmc", "gradients_all"].isna().all()
+    assert curves.loc[curves["label"] == "ensemble", "gradients_sampling"].isna().all()
+    assert set(curves.loc[curves["label"] == "sghmc", "of"]) == {"of mini-batches of 64 rows"}
+
+
+def test_files_and_lines(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        methods_by_gradients(runs(tmp_path), outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert read_provenance(outputs("a").pdf) == provenance
+    assert len(pd.read_csv(outputs("a").csv)) == 10
+    figure = _figure(gradient_curves(runs(tmp_path)), False)
+    left, right = ([len(line.get_xdata()) for line in ax.lines if line.get_marker() == "None"] for ax in figure.axes)
+    assert (left, right) == ([3, 3, 3, 2], [3, 3, 2])
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "sghmc (4 chains, mini-batches)" in legend
+
+
+def test_seeds_are_averaged_and_other_differences_refused(tmp_path: Path) -> None:
+    counted = {"gradients_sampling": 2000.0, "gradients_total": 12000.0}
+    pair = [
+        run(tmp_path, f"mile-{seed}", "mclmc", shift, counted, label="MILE", entry="mile", point={"seed": seed})
+        for seed, shift in ((1, 0.1), (2, -0.1))
+    ]
+    curves = gradient_curves(pair)
+    np.testing.assert_allclose(curves["lppd"], [-1.0, -0.5, -0.4])
+    assert set(curves["repetitions"]) == {2}
+    with pytest.raises(ValueError, match="differ in more than their seeds"):
+        gradient_curves([pair[0], pair[1]._replace(model="wider")])
+
+
+def test_a_run_without_the_curve_is_refused(tmp_path: Path) -> None:
+    write_table(tmp_path / "empty.parquet", [])
+    with pytest.raises(ValueError, match=r"empty\.parquet: no rows lppd_cumulative_draws of run mile"):
+        gradient_curves([shown("mile", {"table": tmp_path / "empty.parquet"})])

@@ -1,0 +1,100 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.kinds.stopping_rule import Evidence, _page, _title, stopping_rule
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import write_e_values
+from bnn_atlas.provenance import Provenance
+
+from .shown import shown
+
+SHIFT = 1000.0
+"""How much less evidence there is against the ensemble here."""
+Outputs = Callable[[str], FigureOutputs]
+
+
+def evidence(path: Path, chains: list[tuple[int, list[float]]], alpha: float = 0.01) -> Shown:
+    write_e_values(path, [(number, np.array(values), np.array(values) - SHIFT) for number, values in chains], alpha)
+    return shown("MILE", {"e_values": path})
+
+
+def test_evidence_crosses_where_it_first_reaches_the_level(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    level = np.log(100)
+    chains = [(0, [1.0, level - 1e-9, level + 1e-9, 0.0]), (1, [5.0, 1.0]), (4, [-1.0, -2.0, -3.0, 4.6])]
+    run = evidence(tmp_path / "e.parquet", chains)
+    for folder in ("a", "b"):
+        stopping_rule([run], outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    table = pd.read_csv(outputs("a").csv)
+    crossing = table.groupby("chain")["crossing"].first()
+    assert crossing[0] == 3
+    assert crossing[1] == 1
+    assert np.isnan(crossing[4])
+    assert table["crossing_ensemble"].isna().all()
+    np.testing.assert_allclose(table["log_e_ensemble"], table["log_e"] - SHIFT)
+    assert (table["alpha"] == 0.01).all()
+    assert list(table.loc[table["chain"] == 4, "log_e"]) == [-1.0, -2.0, -3.0, 4.6]
+
+
+def test_evidence_that_is_not_finite_is_kept_and_only_plus_infinity_crosses(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    chains = [(0, [1.0, np.inf]), (1, [-1.0, -np.inf]), (2, [np.nan, np.nan]), (3, [0.0, 3000.0])]
+    stopping_rule([evidence(tmp_path / "e.parquet", chains)], outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    assert table.groupby("chain")["crossing"].first().fillna(0).tolist() == [2, 0, 0, 2]
+    assert table["log_e"].tolist()[1:4:2] == [np.inf, -np.inf]
+    assert table.loc[table["chain"] == 2, "log_e"].isna().all()
+
+
+def test_long_evidence_keeps_the_crossing_among_the_drawn_points(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    values = np.full(3000, -1.0)
+    values[2718] = 50.0
+    stopping_rule([evidence(tmp_path / "e.parquet", [(0, values.tolist())])], outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    assert len(table) < 600
+    assert table.loc[table["log_e"] == 50.0, "draw"].tolist() == [2719]
+
+
+def test_files_of_evidence_that_say_nothing_are_refused(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"none\.parquet: there are no E-values"):
+        stopping_rule([evidence(tmp_path / "none.parquet", [])], outputs("a"), provenance)
+    pd.DataFrame({"chain": [0], "draw": [1], "log_e": [0.0]}).to_parquet(tmp_path / "plain.parquet")
+    with pytest.raises(ValueError, match=r"plain\.parquet"):
+        stopping_rule([shown("a", {"e_values": tmp_path / "plain.parquet"})], outputs("a"), provenance)
+
+
+@pytest.mark.parametrize(
+    ("second", "title"),
+    [
+        ([5.0, 1.0], "a, against own warm start:\n2 of 2 chains reach 100 at draws 1 to 3"),
+        ([-1.0, 1.0], "a, against own warm start:\n1 of 2 chains reach 100 at draw 3"),
+    ],
+)
+def test_the_title_says_how_many_get_there(tmp_path: Path, second: list[float], title: str) -> None:
+    run = evidence(tmp_path / "e.parquet", [(0, [0.0, 1.0, 6.0]), (1, second)])
+    own, ensemble = Evidence.read(run.files["e_values"], "a")
+    assert _title(own) == title
+    assert _title(ensemble) == "a, against ensemble of all warm starts:\n0 of 2 chains reach 100"
+    assert ensemble.chains[0]["log_e"].tolist() == [-1000.0, -999.0, -994.0]
+
+
+def test_the_axis_is_of_powers_of_ten_and_holds_everything(tmp_path: Path) -> None:
+    run = evidence(tmp_path / "e.parquet", [(0, [10 * np.log(10), 5000.0]), (1, [-20.0, -30000.0])])
+    both = Evidence.read(run.files["e_values"], "a")
+    upper = _page(both, [one.chains for one in both]).axes[0]
+    assert upper.lines[0].get_ydata()[0] == pytest.approx(10)
+    low, high = upper.get_ylim()
+    assert low < -30000 / np.log(10)
+    assert high > 5000 / np.log(10)

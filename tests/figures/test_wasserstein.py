@@ -1,0 +1,38 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.figures.kinds.wasserstein import wasserstein
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.provenance import Provenance
+
+from .synthetic_functions import (
+    changed,
+    two_runs,
+)
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def test_distances_within_the_first_chain(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = two_runs(tmp_path, draws=6)
+    wasserstein(runs[:1], outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    assert len(table) == 15
+    assert (table["chain_a"] == 0).all()
+    source = load_functions(runs[0].files["functions"])
+    assert source.mean is not None
+    higher = source.mean[0, 0].mean() > source.mean[0, 1].mean()
+    assert (table["z"][0] > 0) == higher
+    wasserstein(runs, outputs("b"), provenance)
+    assert len(pd.read_csv(outputs("b").csv)) == 30
+
+
+def test_constant_functions_have_distances_but_no_z(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    (run,) = two_runs(tmp_path, chains=2, draws=3)[:1]
+    mean = np.zeros((2, 3, 30), dtype=np.float32)
+    wasserstein([changed(run, mean=mean)], outputs("a"), provenance)
+    assert pd.read_csv(outputs("a").csv)["z"].isna().all()

@@ -1,0 +1,39 @@
+"""The picture at the head of the README is the figure as it is drawn today."""
+
+import shutil
+from pathlib import Path
+
+from PIL import Image
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.gallery import front
+from tests.config.folders import REPOSITORY
+
+
+def test_the_picture_is_of_todays_settings_and_code() -> None:
+    path = REPOSITORY / front.PICTURE
+    with Image.open(path) as image:
+        drawn_from = image.info.get(front.CHUNK)
+    assert drawn_from == front.origin(REPOSITORY / "config"), "it is out of date: make picture"
+    settings = read_provenance(path).settings
+    assert (settings["study"], settings["figure"], settings["scale"]) == (front.STUDY, front.FIGURE, front.SCALE)
+
+
+def test_a_setting_that_shows_changes_the_origin(tmp_path: Path) -> None:
+    config = shutil.copytree(REPOSITORY / "config", tmp_path / "config")
+    study = config / "studies" / "sampling_perspective.yaml"
+    text = study.read_text(encoding="utf-8")
+    before = front.origin(config)
+    study.write_text(text.replace("Compare with the teaser and the marginal", "See the marginal"), encoding="utf-8")
+    assert front.origin(config) == before, "a caption is not in the picture"
+    assert text.count("bins: 300, limit: 4") == 1
+    study.write_text(text.replace("bins: 300, limit: 4", "bins: 300, limit: 3"), encoding="utf-8")
+    assert front.origin(config) != before
+
+
+def test_only_code_that_draws_counts(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("a.py", "b.py", "c.py"))
+    first.write_text('"""Words."""\n\nx = 1\n', encoding="utf-8")
+    second.write_text('"""Other\nwords."""\n# why\nx = 1\n', encoding="utf-8")
+    third.write_text('"""Words."""\n\nx = 2\n', encoding="utf-8")
+    assert front._code(first) == front._code(second) != front._code(third)

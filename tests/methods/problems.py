@@ -1,0 +1,70 @@
+"""Small posteriors for the tests of samplers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bnn_atlas.config.posterior import (
+    GaussianLikelihood,
+    HeteroscedasticLikelihood,
+    MLPConfig,
+    NormalPrior,
+    StandardNormalPrior,
+)
+from bnn_atlas.posterior.density import Gain, Posterior, PosteriorData, build_posterior, posterior_data, tempered_gain
+
+
+class Problem(NamedTuple):
+    posterior: Posterior
+    data: PosteriorData
+    starts: np.ndarray
+
+
+def gain_of(temperature: float = 1.0) -> Gain:
+    """Change of the tempered log density, from the densities alone."""
+    return lambda new, old: tempered_gain(new.density, old.density, temperature)
+
+
+def regression(rows: int = 60, features: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, features))
+    return x, np.sin(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * rng.normal(size=rows)
+
+
+def network(chains: int = 4, hidden: tuple[int, ...] = (6,), features: int = 3) -> Problem:
+    """A heteroscedastic network with random starts."""
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=hidden, activation="tanh"),
+        HeteroscedasticLikelihood(),
+        StandardNormalPrior(),
+        temperature=1.0,
+        shape=(features,),
+    )
+    starts = 0.3 * np.random.default_rng(1).normal(size=(chains, posterior.layout.size))
+    return Problem(posterior, posterior_data(*regression(features=features), prior), starts.astype(np.float32))
+
+
+class Gaussian(NamedTuple):
+    """Linear regression with known noise: the posterior is N(mean, covariance) exactly."""
+
+    problem: Problem
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
+def linear(chains: int = 4, temperature: float = 1.0, features: int = 4) -> Gaussian:
+    """Bias-free linear model with sigma 0.5 and prior N(0.2, 0.8^2), tempered."""
+    sigma, loc, scale = 0.5, 0.2, 0.8
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=(), bias=False),
+        GaussianLikelihood(sigma=sigma),
+        NormalPrior(loc=loc, scale=scale),
+        temperature=temperature,
+        shape=(features,),
+    )
+    x, y = regression(rows=25, features=features)
+    precision = x.T @ x / sigma**2 + np.eye(features) / scale**2
+    mean = np.linalg.solve(precision, x.T @ y / sigma**2 + loc / scale**2)
+    covariance = temperature * np.linalg.inv(precision)
+    starts = np.random.default_rng(2).multivariate_normal(mean, covariance, size=chains)
+    return Gaussian(Problem(posterior, posterior_data(x, y, prior), starts.astype(np.float32)), mean, covariance)

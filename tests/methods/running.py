@@ -1,0 +1,36 @@
+"""Running blocks of chains in tests."""
+
+from pathlib import Path
+
+import numpy as np
+
+from bnn_atlas.methods.base import Method
+from bnn_atlas.runner.run import Block, run_block
+from bnn_atlas.traces.store import Trace, open_trace
+
+from .problems import Problem
+
+
+def run(
+    sampler: Method,
+    problem: Problem,
+    destination: Path,
+    *,
+    chain_ids: np.ndarray | None = None,
+    seed: int = 3,
+    checkpoint_every: int = 100,
+    fingerprint: str = "test",
+) -> Trace:
+    """Sample the chains with the given numbers (all of the problem's starts by default) and open their trace."""
+    ids = np.arange(len(problem.starts)) if chain_ids is None else chain_ids
+    block = Block(problem.starts[ids], ids, seed, destination, fingerprint, {})
+    run_block(sampler, problem.posterior, problem.data, block, checkpoint_every)
+    return open_trace(destination)
+
+
+def assert_same(left: Trace, right: Trace) -> None:
+    """Draws and every statistic are equal bit for bit."""
+    np.testing.assert_array_equal(left.read(), right.read())
+    assert set(left.statistics) == set(right.statistics)
+    for name in left.statistics:
+        np.testing.assert_array_equal(left.statistic(name), right.statistic(name))

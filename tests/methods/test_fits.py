@@ -1,0 +1,119 @@
+"""What a method has learned is kept beside its trace, and independent draws cost no gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bnn_atlas.config.methods.hmc import HMCConfig
+from bnn_atlas.config.methods.laplace import LaplaceConfig
+from bnn_atlas.config.methods.mean_field import MeanFieldConfig
+from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig
+from bnn_atlas.posterior.density import binder
+from bnn_atlas.runner.checkpoint import CheckpointStore
+
+from .harness import build
+from .problems import linear
+from .running import run
+from .small import SMALL
+
+SIZE, CHAINS = 4, 2
+LEARNED = {
+    "hmc": {"step_size": (), "inverse_mass": (SIZE,)},
+    "nuts": {"step_size": (), "inverse_mass": (SIZE,)},
+    "adjusted mclmc": {"step_size": (), "length": (), "inverse_mass": (SIZE,)},
+    "mclmc": {"step_size": (), "length": (), "scale": (SIZE,)},
+    "mclmc, tuned by blackjax": {"step_size": (), "length": (), "scale": (SIZE,)},
+    "sgld": {},
+    "sghmc, cyclical, preconditioned": {"mass": (SIZE,)},
+    "adaptive sghmc": {"mass": (SIZE,)},
+    "adaptive sghmc, as published": {"mass": (SIZE,)},
+    "mean field": {"mean": (SIZE,), "sd": (SIZE,)},
+    "laplace": {"location": (SIZE,), "indices": (SIZE,), "root": (SIZE, SIZE)},
+    "map": {},
+}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return linear(chains=CHAINS).problem
+
+
+def fit_of(config, problem, folder, **settings):
+    run(build(config, problem), problem, folder / "trace.zarr", **settings)
+    with np.load(folder / "fit.npz", allow_pickle=False) as stored:
+        return dict(stored)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_fit_is_kept_for_every_chain(name, problem, tmp_path):
+    fit = fit_of(SMALL[name], problem, tmp_path)
+    assert {key: array.shape for key, array in fit.items()} == {
+        key: (CHAINS, *shape) for key, shape in LEARNED[name].items()
+    }
+    assert all(np.isfinite(array).all() for array in fit.values())
+
+
+@pytest.mark.parametrize(
+    "config", [DeepEnsembleConfig(), HMCConfig(burn_in=2, steps=2, step_size=0.05, trajectory_length=0.1)]
+)
+def test_a_method_that_learns_nothing_keeps_an_empty_fit(config, problem, tmp_path):
+    assert fit_of(config, problem, tmp_path) == {}
+
+
+def test_fit_and_trace_agree(problem, tmp_path):
+    """The tuned step size is the one that the draws were taken with."""
+    trace = run(build(SMALL["nuts"], problem), problem, tmp_path / "trace.zarr")
+    with np.load(tmp_path / "fit.npz") as fit:
+        np.testing.assert_array_equal(fit["step_size"], trace.statistic("step_size")[:, -1])
+
+
+def test_draws_are_those_of_the_fit(problem, tmp_path):
+    config = MeanFieldConfig(epochs=4, batch_size=10, steps=4000)
+    trace = run(build(config, problem), problem, tmp_path / "trace.zarr", checkpoint_every=4000)
+    with np.load(tmp_path / "fit.npz") as fit:
+        white = (trace.read() - fit["mean"][:, None]) / fit["sd"][:, None]
+    np.testing.assert_allclose(white.mean(1), 0, atol=5 / np.sqrt(4000))
+    np.testing.assert_allclose(white.std(1), 1, atol=5 / np.sqrt(8000))
+
+
+@pytest.mark.parametrize("structure", ["full", "last_layer", "diagonal", "kronecker"])
+def test_every_structure_of_laplace_has_its_factors(structure, problem, tmp_path):
+    fit = fit_of(LaplaceConfig(structure=structure, map_steps=20, steps=2), problem, tmp_path)
+    factors = {"layer0.inputs", "layer0.outputs", "layer0.spread"} if structure == "kronecker" else {"root"}
+    assert set(fit) == {"location", "indices"} | factors
+
+
+def test_a_fit_survives_an_interruption(problem, tmp_path, monkeypatch):
+    quiet = fit_of(SMALL["mclmc"], problem, tmp_path / "quiet", checkpoint_every=7)
+    save = CheckpointStore.save
+
+    def stop_in_sampling(self, progress, state):
+        save(self, progress, state)
+        if progress.phase == 4 and progress.done:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointStore, "save", stop_in_sampling)
+        with pytest.raises(KeyboardInterrupt):
+            fit_of(SMALL["mclmc"], problem, tmp_path / "again", checkpoint_every=7)
+    assert not (tmp_path / "again" / "fit.npz").exists()
+    again = fit_of(SMALL["mclmc"], problem, tmp_path / "again", checkpoint_every=7)
+    assert set(again) == set(quiet)
+    for name, array in quiet.items():
+        np.testing.assert_array_equal(again[name], array)
+
+
+@pytest.mark.parametrize("name", ["mean field", "laplace"])
+def test_an_independent_draw_takes_no_gradient(name, problem):
+    method = build(SMALL[name], problem)
+    target = binder(problem.posterior)(problem.data)
+    state = method.init(jax.random.key(0), jnp.asarray(problem.starts[0]), target)
+
+    def refuse(*_):
+        raise AssertionError("a draw asked for a gradient")
+
+    blind = target._replace(evaluate=refuse, estimate=refuse)
+    state, _ = method.phases[-1].step(jax.random.key(1), jnp.int32(0), state, blind, method.phases[-1].settings)
+    expected = target.evaluate(method.position(state)).density
+    np.testing.assert_allclose(method.density(state), expected, rtol=1e-5)

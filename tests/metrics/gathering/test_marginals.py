@@ -1,0 +1,58 @@
+"""Distance of the weights' marginals to their prior."""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from bnn_atlas.metrics.gathering.marginals import BINS, marginal_measurements
+from bnn_atlas.models.layout import Layout, Parameter
+
+LAYOUT = Layout(
+    (Parameter("layer0.weight", (2, 3), "weight", 0, 3, 2), Parameter("layer0.bias", (2,), "bias", 0, 3, 2))
+)
+
+
+def measured(pool, kept, sd):
+    return {(m.metric, m.at): m.value for m in marginal_measurements(pool, kept, sd, 4096)}
+
+
+def test_the_distance_is_that_of_kolmogorov_and_smirnov(memory_pool):
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(4, 50, 8)).astype(np.float32)
+    theta[..., 6:] = 3 + 0.1 * theta[..., 6:]
+    kept = np.array([0, 1, 3])
+    found = measured(memory_pool(theta, layout=LAYOUT), kept, 2.0)
+    for name, part in (("layer0.weight", slice(0, 6)), ("layer0.bias", slice(6, 8))):
+        values = theta[kept][..., part].ravel().astype(float)
+        assert found["prior_distance", name] == pytest.approx(kstest(values / 2.0, "norm").statistic, abs=2 / BINS)
+        assert found["marginal_sd", name] == pytest.approx(values.std(), rel=1e-6)
+    assert found["prior_distance", "layer0.bias"] > 0.8
+
+
+def test_draws_of_the_prior_are_at_no_distance(memory_pool):
+    theta = 0.5 * np.random.default_rng(1).normal(size=(5, 2000, 8))
+    pool = memory_pool(theta, layout=LAYOUT)
+    assert measured(pool, np.arange(5), 0.5)["prior_distance", "layer0.weight"] < 0.02
+    assert measured(pool, np.arange(5), 1.0)["prior_distance", "layer0.weight"] == pytest.approx(0.16, abs=0.02)
+
+
+def test_both_signs_and_the_prior_s_circle_of_a_linear_network(memory_pool):
+    """Five draws of two units: the first has w1 = w2 = 1 or -1, inside the circle of radius 2.45, the second is
+    outside."""
+    layout = Layout((Parameter("layer0.weight", (2, 1), "weight", 0, 1, 2),
+                     Parameter("layer1.weight", (1, 2), "weight", 1, 2, 1)))  # fmt: skip
+    sign = np.array([1.0, 1.0, 1.0, -1.0, 1.0])
+    theta = np.stack([sign, 2 * sign, sign, 2 * sign], axis=1)[None]
+    found = measured(memory_pool(theta, layout=layout), np.arange(1), 1.0)
+    assert found["smaller_sign_share", "layer0.weight"] == pytest.approx(0.2)
+    assert found["prior_circle_share", ""] == 0.5
+    assert measured(memory_pool(theta, layout=layout), np.arange(1), 2.0)["prior_circle_share", ""] == 1.0
+    biased = Layout((*layout.parameters, Parameter("layer1.bias", (1,), "bias", 1, 2, 1)))
+    with_bias = np.concatenate([theta, np.ones((1, 5, 1))], axis=2)
+    assert measured(memory_pool(with_bias, layout=biased), np.arange(1), 1.0)["prior_circle_share", ""] == 0.5
+
+
+def test_without_such_a_prior_there_is_no_distance_and_without_chains_nothing(memory_pool):
+    pool = memory_pool(np.ones((2, 9, 8)), layout=LAYOUT)
+    assert {name for name, _ in measured(pool, np.arange(2), None)} == {"marginal_sd", "smaller_sign_share"}
+    assert measured(pool, np.arange(0), 1.0) == {}

@@ -1,0 +1,70 @@
+"""Monte Carlo errors of scores against the spread over runs with other chains."""
+
+import numpy as np
+import pytest
+
+from bnn_atlas.metrics.gathering.predictive import summarise
+from bnn_atlas.metrics.judgement import monte_carlo
+from bnn_atlas.metrics.judgement.measure import COVERAGE_LEVELS, prediction_measurements
+
+LEVELS = np.array(COVERAGE_LEVELS)
+X = np.random.default_rng(5).normal(size=(60, 2))
+Y = X @ [0.5, -1.0] + 0.5 * np.random.default_rng(6).normal(size=60)
+
+
+def draws(rng: np.random.Generator, chains: int, length: int = 20) -> np.ndarray:
+    """Chains that stay where they start, as those of a network do."""
+    start = rng.normal(size=(chains, 1, 3)) * 0.4 + np.array([0.5, -1.0, -0.5])
+    return start + 0.05 * rng.normal(size=(chains, length, 3))
+
+
+@pytest.mark.parametrize("chains", [8, 45])
+def test_the_error_is_the_spread_over_runs(memory_pool, predict_linear, chains):
+    rng = np.random.default_rng(0)
+    values, errors = [], []
+    for _ in range(60):
+        summary = summarise(memory_pool(draws(rng, chains, 4)), predict_linear, X, Y)
+        found = {m.metric: m for m in prediction_measurements(summary, Y, 1.0, "mclmc") if m.metric in ("lppd", "rmse")}
+        values.append([found[name].value for name in ("lppd", "rmse")])
+        errors.append([found[name].monte_carlo_error for name in ("lppd", "rmse")])
+    spread, claimed = np.std(values, axis=0), np.sqrt(np.mean(np.square(errors), axis=0))
+    np.testing.assert_allclose(claimed, spread, rtol=0.4)
+
+
+def test_of_few_chains_it_is_the_plain_jackknife(memory_pool, predict_linear):
+    theta = draws(np.random.default_rng(1), 5)
+    summary = summarise(memory_pool(theta), predict_linear, X, Y)
+    left_out = [
+        summarise(memory_pool(np.delete(theta, c, axis=0)), predict_linear, X, Y).log_density_by_chain for c in range(5)
+    ]
+    lppds = np.array([(np.log(np.exp(chains).mean(axis=0))).mean() for chains in left_out])
+    expected = np.sqrt(4 / 5 * np.square(lppds - lppds.mean()).sum())
+    errors = monte_carlo.monte_carlo_errors(summary, Y, 2.0, LEVELS)
+    assert errors["lppd", ""] == errors["nll", ""] == pytest.approx(expected)
+    assert errors["rmse_original_units", ""] == pytest.approx(2 * errors["rmse", ""])
+    assert ("coverage", "0.9") in errors
+
+
+def test_classification_has_errors_of_its_scores(memory_pool, predict_softmax):
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, size=60)
+    summary = summarise(memory_pool(rng.normal(size=(4, 30, 6))), predict_softmax, X, labels, classes=3)
+    found = {m.metric: m.monte_carlo_error for m in prediction_measurements(summary, labels, 1.0, "mclmc")}
+    assert all(found[name] > 0 for name in ("lppd", "nll", "accuracy", "brier", "predictive_entropy"))
+    assert found["lppd_cumulative_chains"] is None
+
+
+def test_one_chain_has_batches_of_draws(memory_pool, predict_linear, predict_softmax):
+    rng = np.random.default_rng(3)
+    summary = summarise(memory_pool(draws(rng, 1, 200)), predict_linear, X, Y)
+    errors = monte_carlo.monte_carlo_errors(summary, Y, 1.0, LEVELS)
+    assert set(errors) == {("lppd", ""), ("nll", "")}
+    assert 0 < errors["lppd", ""] < 0.1
+    labels = rng.integers(0, 3, size=60)
+    single = summarise(memory_pool(rng.normal(size=(1, 40, 6))), predict_softmax, X, labels, classes=3)
+    assert ("accuracy", "") in monte_carlo.monte_carlo_errors(single, labels, 1.0, LEVELS)
+
+
+def test_one_draw_of_one_chain_has_no_error(memory_pool, predict_linear):
+    summary = summarise(memory_pool(draws(np.random.default_rng(4), 1, 1)), predict_linear, X, Y)
+    assert monte_carlo.monte_carlo_errors(summary, Y, 1.0, LEVELS) == {}

@@ -1,0 +1,145 @@
+"""A run beside its referee: rows of the table, the file by chain, and what is said of a referee that has not mixed."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from bnn_atlas.metrics.errors import PredictionError
+from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.judgement.referee import Refereed, judge
+from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
+from bnn_atlas.metrics.tables.measurement import Measurement
+
+CHAINS, DRAWS, ROWS = 3, 600, 40
+NOTHING = np.empty(0, dtype=np.int64)
+LEVEL, PRIOR_LEVEL = np.array([10.0, 20.0, 30.0]), -5.0
+
+
+def series(level: Any, sd: Any, seed: int, draws: int = DRAWS) -> np.ndarray:
+    """Independent draws [C, S] whose mean and standard deviation (ddof = 1) are exactly these."""
+    values = np.random.default_rng(seed).standard_normal((CHAINS, draws))
+    values -= values.mean(axis=1, keepdims=True)
+    values /= values.std(axis=1, ddof=1, keepdims=True)
+    return np.reshape(level, (-1, 1)) + np.reshape(sd, (-1, 1)) * values
+
+
+def pool_of(memory_pool: Any, log_likelihood: np.ndarray, log_prior: np.ndarray) -> Any:
+    statistics = {"log_likelihood": log_likelihood, "log_prior": log_prior}
+    return memory_pool(np.zeros((*log_likelihood.shape, 2)), statistics)
+
+
+def predictions(density: np.ndarray, divergent: tuple[int, ...] = ()) -> PredictiveSummary:
+    left_out = np.isin(np.arange(len(density)), divergent)
+    density = np.where(left_out[:, None], np.nan, density)
+    return PredictiveSummary(
+        DRAWS, left_out, np.zeros(len(density), bool), NOTHING, np.empty((len(density), DRAWS, 0)), NOTHING, NOTHING,
+        log_density_by_chain=density,
+    )  # fmt: skip
+
+
+DENSITIES = np.random.default_rng(5).normal(-1, 0.3, (2, CHAINS, ROWS))
+"""Log densities of the test rows, by the run and by its referee."""
+
+
+def refereed(memory_pool: Any, log_likelihood: np.ndarray | None = None, divergent: tuple[int, ...] = ()) -> Refereed:
+    run = pool_of(memory_pool, series(LEVEL, [2.0, 4.0, 5.0], 1), series(PRIOR_LEVEL, 3.0, 2))
+    after = series(LEVEL + 10, 1.0, 3) if log_likelihood is None else log_likelihood
+    referee = pool_of(memory_pool, after, series(PRIOR_LEVEL - 6, 1.0, 4, after.shape[1]))
+    return judge(run, referee, predictions(DENSITIES[0], divergent), predictions(DENSITIES[1]))
+
+
+def by_metric(found: Refereed) -> dict[str, Measurement]:
+    return {row.metric: row for row in found.measurements}
+
+
+def test_shifts_are_means_over_chains_with_their_error(memory_pool: Any) -> None:
+    rows = by_metric(refereed(memory_pool))
+    shifts = np.array([10 / 2, 10 / 4, 10 / 5])
+    found = rows["referee_log_likelihood_shift"]
+    assert found.value == pytest.approx(shifts.mean())
+    assert found.standard_error == pytest.approx(shifts.std(ddof=1) / np.sqrt(3))
+    assert rows["referee_log_prior_shift"].value == pytest.approx(-6 / 3)
+    assert rows["referee_log_likelihood_change"].value == pytest.approx(10)
+    assert rows["referee_log_prior_change"].value == pytest.approx(-6)
+    assert {row.chains for row in rows.values()} == {CHAINS}
+
+
+def test_changes_of_the_lppd_are_paired(memory_pool: Any) -> None:
+    rows = by_metric(refereed(memory_pool))
+    before, after = (np.log(np.exp(part).mean(axis=0)) for part in DENSITIES)
+    assert rows["referee_lppd"].value == pytest.approx(after.mean())
+    assert rows["referee_lppd_change"].value == pytest.approx((after - before).mean())
+    assert rows["referee_lppd_change"].standard_error == pytest.approx((after - before).std(ddof=1) / np.sqrt(ROWS))
+    alone = DENSITIES.mean(axis=2)
+    assert rows["referee_lppd_chain_mean"].value == pytest.approx(alone[1].mean())
+    change = alone[1] - alone[0]
+    assert rows["referee_lppd_chain_change"].value == pytest.approx(change.mean())
+    assert rows["referee_lppd_chain_change"].standard_error == pytest.approx(change.std(ddof=1) / np.sqrt(3))
+
+
+def test_a_referee_that_stays_at_its_level_has_mixed(memory_pool: Any) -> None:
+    rows = by_metric(refereed(memory_pool))
+    assert rows["referee_mixed"].value == 1
+    assert rows["referee_rhat_max"].value < 1.05
+    assert rows["referee_ess_min"].value > 300
+    assert abs(rows["referee_trend"].value) < 2 * (rows["referee_trend"].standard_error or 0)
+    assert not any("not mixed" in row.note for row in rows.values())
+
+
+def test_a_referee_that_still_rises_bounds_nothing_and_every_row_says_so(memory_pool: Any) -> None:
+    rising = series(LEVEL, 1.0, 3) + np.linspace(0, 6, DRAWS)
+    rows = by_metric(refereed(memory_pool, rising))
+    assert rows["referee_mixed"].value == 0
+    assert rows["referee_trend"].value == pytest.approx(6, abs=0.3)
+    for row in rows.values():
+        assert "the referee has not mixed and bounds nothing: R-hat" in row.note
+        assert "log-likelihood still rising, by" in row.note
+    falling = by_metric(refereed(memory_pool, rising[:, ::-1]))["referee_mixed"]
+    assert "still falling, by" in falling.note
+
+
+def test_a_slight_trend_is_seen_although_rhat_is_fine(memory_pool: Any) -> None:
+    slight = series(LEVEL, 1.0, 3) + np.linspace(0, 0.5, DRAWS)
+    rows = by_metric(refereed(memory_pool, slight))
+    assert rows["referee_rhat_max"].value < 1.1
+    assert rows["referee_mixed"].value == 0
+    assert "bounds nothing: log-likelihood still rising" in rows["referee_mixed"].note
+
+
+def test_too_few_draws_are_not_called_mixed(memory_pool: Any) -> None:
+    found = by_metric(refereed(memory_pool, series(LEVEL, 1.0, 3, draws=6)))["referee_mixed"]
+    assert found.value == 0
+    assert "R-hat between its halves undefined, effective draws undefined" in found.note
+
+
+def test_an_excluded_chain_counts_in_no_value(memory_pool: Any) -> None:
+    found = refereed(memory_pool, divergent=(0,))
+    rows = by_metric(found)
+    assert rows["referee_log_likelihood_shift"].value == pytest.approx((10 / 4 + 10 / 5) / 2)
+    assert rows["referee_lppd"].value == pytest.approx(np.log(np.exp(DENSITIES[1, 1:]).mean(axis=0)).mean())
+    assert rows["referee_lppd"].chains == 2
+    assert found.chains.iloc[0].drop("chain").isna().all()
+    assert found.chains.iloc[1:].notna().all(axis=None)
+    none = refereed(memory_pool, divergent=(0, 1, 2))
+    assert [row.note for row in none.measurements] == ["no chain left to average"]
+    assert np.isnan(none.measurements[0].value)
+
+
+def test_the_file_by_chain_has_the_values_of_each(memory_pool: Any) -> None:
+    chains = refereed(memory_pool).chains
+    pa.Table.from_pandas(chains, schema=REFEREE_SCHEMA, preserve_index=False)
+    assert list(chains.columns) == REFEREE_SCHEMA.names
+    pd.testing.assert_series_equal(chains["log_likelihood_shift"], pd.Series([5.0, 2.5, 2.0]), check_names=False)
+    np.testing.assert_allclose(chains["log_likelihood_before"], LEVEL)
+    np.testing.assert_allclose(chains["log_likelihood_sd"], [2, 4, 5])
+    np.testing.assert_allclose(chains["log_likelihood_after"], LEVEL + 10)
+    np.testing.assert_allclose(chains["lppd_after"], DENSITIES[1].mean(axis=1))
+
+
+def test_other_chains_or_rows_are_refused(memory_pool: Any) -> None:
+    pool = pool_of(memory_pool, series(LEVEL, 1.0, 1), series(LEVEL, 1.0, 2))
+    with pytest.raises(PredictionError, match=r"3 chains with densities \[3, 40\] and a referee of 3 with \[3, 39\]"):
+        judge(pool, pool, predictions(DENSITIES[0]), predictions(DENSITIES[1][:, 1:]))

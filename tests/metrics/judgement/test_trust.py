@@ -1,0 +1,184 @@
+"""The verdict at the edges of its limits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.metrics.judgement import trust as judging
+from bnn_atlas.metrics.judgement.trust import Check, Status, Thresholds, Trust, checks, overall, sentence
+from bnn_atlas.metrics.tables.measurement import Row
+
+FINE, LOOK, DISTRUST, UNKNOWN = Status.FINE, Status.LOOK, Status.DISTRUST, Status.UNKNOWN
+GOOD = {"chains_excluded": 0.0, "rhat_function_max": 1.02, "rhat_weight_max": 1.03, "ess_bulk_function_min": 900.0,
+        "ess_tail_function_min": 800.0}  # fmt: skip
+
+
+def found(values, method="hmc", chains=10, **notes) -> dict[str, Check]:
+    rows = [
+        Row("study", "run", "demo", 0, "data", "mlp", method, chains, 100, metric, value, None, notes.get(metric, ""))
+        for metric, value in (GOOD | values).items()
+    ]
+    return {check.name: check for check in checks(pd.DataFrame(rows))}
+
+
+def test_limits_belong_to_the_better_side():
+    rising, falling = Thresholds(1.0, 2.0), Thresholds(2.0, 1.0, falling=True)
+    after, before = np.nextafter(1.0, 9), np.nextafter(2.0, -9)
+    assert [rising.status(v) for v in (0.5, 1.0, after, 2.0, np.nextafter(2.0, 9), np.inf)] == [
+        FINE, FINE, LOOK, LOOK, DISTRUST, DISTRUST
+    ]  # fmt: skip
+    assert [falling.status(v) for v in (3.0, 2.0, before, 1.0, np.nextafter(1.0, -9), -np.inf)] == [
+        FINE, FINE, LOOK, LOOK, DISTRUST, DISTRUST
+    ]  # fmt: skip
+    assert rising.status(float("nan")) is falling.status(float("nan")) is UNKNOWN
+
+
+@pytest.mark.parametrize(("name", "metric", "statuses"), [
+    ("convergence", "rhat_function_max", {1.05: FINE, 1.051: LOOK, 1.1: LOOK, 1.101: DISTRUST, np.inf: DISTRUST}),
+    ("effective draws", "ess_bulk_function_min", {400.0: FINE, 399.9: LOOK, 100.0: LOOK, 99.9: DISTRUST}),
+    ("effective draws", "ess_tail_function_min", {400.0: FINE, 399.9: LOOK, 99.9: DISTRUST}),
+    ("log posterior", "rhat_log_posterior", {1.05: FINE, 1.06: LOOK, 1.2: DISTRUST}),
+    ("log posterior", "ess_tail_log_posterior", {400.0: FINE, 150.0: LOOK, 9.0: DISTRUST}),
+    ("noise", "rhat_noise_max", {1.05: FINE, 1.06: LOOK, 1.2: DISTRUST}),
+    ("noise", "ess_bulk_noise_min", {400.0: FINE, 150.0: LOOK, 9.0: DISTRUST}),
+    ("acceptance", "acceptance_chain_min", {0.4: FINE, 0.39: LOOK, 0.1: LOOK, 0.09: DISTRUST}),
+    ("trajectories cut short", "cut_short_share", {0.0: FINE, 0.1: FINE, 0.11: LOOK, 1.0: LOOK}),
+    ("excluded chains", "chains_excluded", {0.0: FINE, 1.0: LOOK, 2.0: DISTRUST, 10.0: DISTRUST}),
+])  # fmt: skip
+def test_each_check_at_its_limits(name, metric, statuses):
+    for value, status in statuses.items():
+        assert found({metric: value})[name].status is status, f"{metric} = {value}"
+
+
+def test_the_words_are_those_a_person_reads():
+    assert (
+        found({})["convergence"].text
+        == "R-hat of function values at most 1.02 (fine up to 1.05, do not trust above 1.1)"
+    )
+    bad = found({"chains_excluded": 3.0}, chains_excluded="3 of 10 chains excluded: 2 not finite, 1 never moved")
+    assert bad["excluded chains"].text.startswith("3 of 10 chains excluded: 2 not finite, 1 never moved (any: look")
+    cut = found({"cut_short_share": 0.92, "cut_short_share_chain_max": 1.0}, "nuts")["trajectories cut short"]
+    assert cut.text.startswith("92% of trajectories ended at the largest tree depth or number of steps, 100% in a ")
+    high = found({"rhat_weight_max": 4.0})["convergence"]
+    assert "of weights 4.00, not judged" in high.text
+    assert high.status is FINE, "weights are not judged"
+
+
+def test_divergences_are_judged_by_their_share_where_it_is_known():
+    def status(**values):
+        return found({"divergences": 5.0, "divergences_chains": 2.0} | values)["divergences"]
+
+    assert found({"divergences": 0.0, "divergences_chains": 0.0})["divergences"].status is FINE
+    assert status(divergence_share=0.01).status is LOOK
+    assert status(divergence_share=0.010001).status is DISTRUST
+    assert status().status is LOOK
+    assert "5 steps (0.5% of all) diverged, in 2 of 10 chains" in status(divergence_share=0.005).text
+    assert "divergences" not in found({})
+
+
+def test_energy_of_an_unadjusted_sampler():
+    def check(variance, bias):
+        values = {"energy_change_mean_square_per_dimension": variance, "covariance_bias_bound": bias}
+        return found(values, method="mclmc")["energy error"]
+
+    assert check(5e-4, 0.0516).status is FINE
+    assert "right to 5.2%" in check(5e-4, 0.0516).text
+    assert check(5.1e-4, 0.052).status is LOOK
+    assert check(0.5, np.nan).status is LOOK
+    assert "no bound on the bias is known" in check(0.5, np.nan).text
+    assert check(0.51, np.nan).status is DISTRUST
+    assert "energy error" not in found({"energy_change_mean_square_per_dimension": 3.0}), "a Metropolis test removes it"
+
+
+def test_one_draw_or_one_chain_cannot_be_judged():
+    nothing = {"rhat_function_max": np.nan, "ess_bulk_function_min": np.nan, "ess_tail_function_min": np.nan}
+    note = "undefined: needs at least 4 draws; 1 of 10 chains excluded: 1 not finite"
+    result = found(nothing, rhat_function_max=note)
+    assert result["convergence"] == Check(
+        "convergence", UNKNOWN, "R-hat of function values undefined: needs at least 4 draws"
+    )
+    assert "effective draws" not in result
+    assert overall(list(result.values())) is UNKNOWN
+
+
+def test_independent_draws_say_nothing_about_the_approximation():
+    for method in ("mean_field", "laplace"):
+        result = found({}, method=method)
+        assert list(result) == ["excluded chains", "approximation"]
+        assert overall(list(result.values())) is UNKNOWN
+
+
+def test_the_verdict_is_the_worst_of_all_checks():
+    def line(*statuses):
+        return sentence([Check(f"check {i}", status, "") for i, status in enumerate(statuses)])
+
+    assert line(FINE, FINE) == "Nothing here speaks against this run."
+    assert line(FINE, LOOK, LOOK) == "Look closer before you trust this run: check 1, check 2."
+    assert line(LOOK, UNKNOWN) == "This run cannot be judged: check 1."
+    assert line(LOOK, UNKNOWN, DISTRUST) == "Do not trust this run: check 2."
+
+
+@pytest.mark.parametrize("method", ["sgld", "sghmc", "sghmc_clr_prec", "adaptive_sghmc"])
+def test_draws_from_stochastic_gradients_are_never_simply_fine(method):
+    good = found({}, method)
+    assert good["bias"].status is LOOK
+    assert "no Metropolis test" in good["bias"].text
+    assert overall(list(good.values())) is LOOK
+    assert "bias" not in found({}, "hmc")
+
+
+def rows_of(values, method="mclmc", run="one", split=0, dataset="data"):
+    return pd.DataFrame([
+        Row("study", run, "demo", split, dataset, "mlp", method, 10, 100, metric, value)
+        for metric, value in values.items()
+    ])  # fmt: skip
+
+
+def test_noise_that_does_not_mix_is_seen_where_functions_do():
+    made = checks(rows_of(GOOD | {"rhat_noise_max": 1.8, "ess_bulk_noise_min": 12.0}))
+    assert overall(made) is DISTRUST
+    assert judging.trust(rows_of(GOOD | {"rhat_noise_max": 1.8})).words == "do not trust: noise: R-hat 1.80"
+    assert judging.trust(rows_of(GOOD)).words == "fine"
+
+
+@pytest.mark.parametrize(("bfmi", "status"), [(0.5, FINE), (0.3, FINE), (0.02, Status.LOOK)])
+def test_little_information_in_the_energy_is_a_reason_to_look(bfmi, status):
+    made = checks(rows_of(GOOD | {"bfmi_min": bfmi}, "nuts"))
+    assert overall(made) is status
+    assert f"BFMI at least {bfmi:.2f}" in {check.name: check.text for check in made}["missing information"]
+    assert "missing information" not in {check.name for check in checks(rows_of(GOOD, "mclmc"))}
+
+
+def test_trust_of_every_run_and_split_is_that_of_its_own_rows():
+    bad = GOOD | {"rhat_function_max": 7.0}
+    table = pd.concat([
+        rows_of(GOOD, run="a"), rows_of(bad, run="a", split=1), rows_of({"rmse": 1.0}, run="b"),
+        rows_of({"rhat_function_max": 9.0}, run="a", dataset="data/fog3"), rows_of(GOOD, "laplace", run="c"),
+        rows_of({"chains_excluded": 0.0}, "deep_ensemble", run="d"),
+        rows_of({"chains_excluded": 10.0}, "deep_ensemble", run="e"),
+    ])  # fmt: skip
+    found = judging.trusts(table)
+    assert {key: one.status for key, one in found.items()} == {
+        ("a", 0): FINE, ("a", 1): DISTRUST, ("b", 0): UNKNOWN, ("c", 0): UNKNOWN, ("d", 0): FINE, ("e", 0): DISTRUST,
+    }  # fmt: skip
+    assert found["a", 1].words == "do not trust: R-hat of function values at most 7.00"
+    assert found["d", 0].words == judging.NO_CHAIN
+    assert judging.worst(list(found.values())) == found["a", 1]
+    assert judging.worst([found["a", 0], found["b", 0]]).status is UNKNOWN
+    assert judging.worst([]) == Trust(UNKNOWN, "nothing was measured")
+
+
+def test_a_reference_is_unconverged_by_its_r_hat_or_its_effective_draws():
+    nan = float("nan")
+    assert judging.unconverged(1.1, 100.0) == judging.unconverged(nan, nan) == ""
+    word = judging.unconverged(3.8, 3.6)
+    assert word == "unconverged reference: R-hat of function values up to 3.80, ESS down to 4"
+    assert judging.unconverged(nan, 50.0) == "unconverged reference: ESS down to 50"
+    assert judging.reference_word(f"against hmc; {word}; scaled with all rows") == word
+    assert judging.reference_word("against hmc") == ""
+
+
+def test_reasons_are_short_and_whole():
+    values = {"divergences": 2.0, "divergences_chains": 1.0, "divergence_share": 0.02, "rhat_weight_max": 9.0}
+    bad = judging.trust(rows_of(GOOD | values | {"rhat_function_max": 1.4}, "nuts"))
+    assert bad.text == "R-hat of function values at most 1.40; 2 steps (2% of all) diverged, in 1 of 10 chains"

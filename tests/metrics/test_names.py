@@ -1,0 +1,87 @@
+"""config.metrics lists every name that a table can hold, and no other; docs/metrics.md is made from it."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from bnn_atlas.config.metrics import METRICS, page
+from bnn_atlas.data.dataset import Dataset
+from bnn_atlas.data.split_data import Split, SplitData
+from bnn_atlas.metrics.gathering.cost import Cost, Phase
+from bnn_atlas.metrics.gathering.predictive import summarise
+from bnn_atlas.metrics.judgement import evaluate, referee
+from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
+from bnn_atlas.models.layout import Layout, Parameter
+
+RUN = RunIdentity("study", "run", "demo", 0, "data", "mlp 16", "deep_ensemble")
+COST = Cost((Phase("tuning", 300, 2.0), Phase("sampling", 400, 8.0)), 4, 2.0, ("cpu",), 1)
+LINEAR = Layout((
+    Parameter("layer0.weight", (1, 1), "weight", 0, 1, 1), Parameter("layer1.weight", (1, 1), "weight", 1, 1, 1),
+    Parameter("noise.log_sigma", (1,), "scale", None, 1, 1),
+))  # fmt: skip
+PAPERS = ("sommer", "uppal", "izmailov")
+
+
+class Data(NamedTuple):
+    y_test: np.ndarray
+    y_scale: float = 3.0
+
+
+def statistics(chains: int, draws: int) -> dict[str, np.ndarray]:
+    """Everything that a sampler may report."""
+    rng, shape = np.random.default_rng(1), (chains, draws)
+    names = ("log_likelihood", "log_prior", "energy_change", "energy_change_squared", "step_size")
+    counts = {name: rng.integers(0, 3, shape) for name in ("divergent", "guarded")}
+    return {name: 1e-3 * rng.random(shape) for name in names} | counts
+
+
+def small_split() -> SplitData:
+    """Twelve rows of a table with two inputs."""
+    x = np.random.default_rng(2).normal(size=(12, 2))
+    dataset = Dataset(x, x @ [1.0, 2.0], ("a", "b"), "target", "regression", ())
+    split = Split(np.arange(7), np.arange(7, 9), np.arange(9, 12))
+    return SplitData(dataset, split, True, np.zeros(2), np.ones(2), 0.0, 1.0)
+
+
+def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
+    """Rows of a regression with a referee, a classification, a shifted set, an outside set and a comparison."""
+    rng = np.random.default_rng(0)
+    x, theta = rng.normal(size=(25, 2)), 0.1 * rng.normal(size=(4, 60, 3))
+    weights, labels = rng.normal(size=(4, 60, 6)), rng.integers(0, 3, size=25)
+    rows: list[Row] = []
+    for extra in ({}, dict.fromkeys(("acceptance", "cut_short"), np.full((4, 60), 0.8))):
+        pool = memory_pool(theta, statistics(4, 60) | extra, layout=LINEAR)
+        target = x @ [0.5, -1.0]
+        summary = summarise(pool, predict_linear, x, target)
+        run = RUN._replace(method="hmc") if extra else RUN
+        found = evaluate.score(pool, summary, Data(target), run, cost=COST, published=PAPERS, prior_sd=1.0)
+        rows += found.rows + found.rates
+    rows += evaluate.as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)
+    pool = memory_pool(weights, statistics(4, 60))
+    summary = summarise(pool, predict_softmax, x, labels, classes=3)
+    other = summarise(pool, predict_softmax, 3 * x, None, classes=3)
+    found = evaluate.score(pool, summary, Data(labels), RUN, cost=COST, published=PAPERS)
+    rows += found.rows + found.rates
+    rows += evaluate.shift_rows(RUN, "blur1", summary, labels, PAPERS)
+    rows += evaluate.outside_rows(RUN, "ood-other", other, summary, PAPERS)
+    rows += evaluate.as_rows(RUN, evaluate.split_measurements(small_split()), summary)
+    return rows + evaluate.reference_rows(RUN, "other_run", summary, summary)
+
+
+def test_every_name_is_listed_and_every_listed_name_is_measured(memory_pool, predict_linear, predict_softmax):
+    rows = scored_rows(memory_pool, predict_linear, predict_softmax)
+    assert {row.metric for row in rows} == set(METRICS)
+    with_parameter = {row.metric for row in rows if row.at}
+    assert with_parameter == {name for name, metric in METRICS.items() if metric.at}
+    assert all(row.at for row in rows if row.metric in with_parameter)
+
+
+def test_names_are_given_once():
+    lines = [line.split("`")[1] for line in page().splitlines() if line.startswith("| `")]
+    assert lines == list(METRICS)
+
+
+def test_the_page_is_that_of_the_list():
+    written = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert written == page(), "run `python -m bnn_atlas.config.metrics` after changing the list"

@@ -1,0 +1,111 @@
+"""`kill -9` and SIGTERM at random moments never change a bit; cores neither."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bnn_atlas.traces.store import open_trace
+
+from ..methods.running import assert_same
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(destination: Path, cache: Path, threads: int = 2, cpus: str | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.runner.child", str(destination), str(threads)]
+    if cpus is not None:
+        command = ["taskset", "-c", cpus, *command]
+    environment = {**os.environ, "BNN_ATLAS_CACHE": str(cache)}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> int:
+    """Exit code of the child, its pipe closed."""
+    assert process.stdout is not None
+    process.stdout.close()
+    return process.wait()
+
+
+def wait_for(process: subprocess.Popen[str], word: str) -> bool:
+    """Whether the child said `word`; False when it ended without."""
+    assert process.stdout is not None
+    return any(word in line for line in process.stdout)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory, cache):
+    """The trace of a run that nobody disturbs."""
+    destination = tmp_path_factory.mktemp("quiet") / "trace.zarr"
+    process = start(destination, cache)
+    assert wait_for(process, "complete")
+    assert finish(process) == 0
+    return open_trace(destination)
+
+
+def test_twenty_kills_at_random_moments(tmp_path, cache, quiet):
+    rng = random.Random(20)
+    destination = tmp_path / "trace.zarr"
+    kills = phases_hit = 0
+    while kills < 20:
+        process = start(destination, cache)
+        if kills % 5:
+            assert wait_for(process, "phase"), "the run ended before it was killed twenty times: make it longer"
+            time.sleep(rng.uniform(0.0, 0.5))
+            phases_hit += 1
+        else:
+            time.sleep(rng.uniform(0.1, 2.0))
+        process.send_signal(signal.SIGKILL)
+        assert finish(process) == -signal.SIGKILL, "the run ended before it was killed twenty times: make it longer"
+        kills += 1
+        assert not destination.exists()
+    assert phases_hit == 16
+    process = start(destination, cache)
+    assert wait_for(process, "complete")
+    assert finish(process) == 0
+    assert_same(open_trace(destination), quiet)
+    assert not destination.with_name("trace.zarr.partial").exists()
+
+
+def test_sigterm_writes_the_segment_and_resumes(tmp_path, cache, quiet):
+    destination = tmp_path / "trace.zarr"
+    process = start(destination, cache)
+    assert wait_for(process, "phase 3")
+    process.terminate()
+    assert finish(process) == 128 + signal.SIGTERM
+    assert (tmp_path / "trace.zarr.partial" / "checkpoint.npz").exists()
+    process = start(destination, cache)
+    assert wait_for(process, "phase 3"), "tuning was repeated although its end had been checkpointed"
+    assert wait_for(process, "complete")
+    assert finish(process) == 0
+    assert_same(open_trace(destination), quiet)
+
+
+def test_one_core_and_one_device_give_the_same_bits(tmp_path, cache, quiet):
+    destination = tmp_path / "trace.zarr"
+    process = start(destination, cache, threads=1, cpus="0")
+    assert wait_for(process, "complete")
+    assert finish(process) == 0
+    assert_same(open_trace(destination), quiet)
+
+
+def test_a_second_process_waits_and_changes_nothing(tmp_path, cache, quiet):
+    """As when an orphaned cluster job and its restarted copy meet."""
+    destination = tmp_path / "trace.zarr"
+    first = start(destination, cache)
+    assert wait_for(first, "phase")
+    second = start(destination, cache)
+    assert wait_for(first, "complete")
+    assert wait_for(second, "complete")
+    assert (finish(first), finish(second)) == (0, 0)
+    assert_same(open_trace(destination), quiet)

@@ -1,0 +1,43 @@
+"""README.md: what it names is there, and it stays short."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bnn_atlas.config.settings import load_atlas
+from bnn_atlas.workflow.figures import rule_names
+
+REPOSITORY = Path(__file__).parents[1]
+TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+PAGES = [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in [*re.findall(r"\]\(([^)#:]+)[)#]", text), *re.findall(r'src="([^"]+)"', text)]:
+        assert (page.parent / target).exists(), target
+
+
+def test_targets_of_its_commands_exist() -> None:
+    atlas = load_atlas({"studies": ["sampling_perspective", "hmc_posteriors"]}, REPOSITORY / "config")
+    figures = {name for study in atlas.studies.values() for name in study.figures}
+    known = figures | set(atlas.studies) | {f"{study}_claims" for study in atlas.claims} | rule_names(REPOSITORY)
+    named = set(re.findall(r"^snakemake --cores 2 (\w+)", TEXT, re.MULTILINE))
+    assert len(named) >= 4
+    assert named <= known
+
+
+def test_it_says_which_studies_are_there() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (there|to come)[^|]*\|$", TEXT, re.MULTILINE))
+    there = {name for name, state in rows.items() if state == "there"}
+    assert there == {path.stem for path in (REPOSITORY / "config" / "studies").glob("*.yaml")}
+    assert len(rows) == 4
+
+
+def test_it_is_short_and_words_come_before_methods() -> None:
+    assert len(TEXT.splitlines()) <= 230
+    order = ["git clone", "make demo   #", "Where to look first", "## Words", "## Changing something", "## Methods"]
+    places = [TEXT.index(part) for part in order]
+    assert places == sorted(places)

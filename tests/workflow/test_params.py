@@ -1,0 +1,31 @@
+"""Params that carry their names."""
+
+from types import SimpleNamespace
+
+from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.workflow.params import code_hash, named, run_settings, settings
+
+
+def test_settings_come_back_from_params_by_their_names() -> None:
+    params = [{"posterior.prior": {"kind": "normal"}}, {"posterior.float64": False}, {"seed": 3}]
+    assert settings(params) == {"posterior": {"prior": {"kind": "normal"}, "float64": False}, "seed": 3}
+
+
+def test_each_field_of_a_run_is_a_param_of_its_own() -> None:
+    config = SimpleNamespace(**{name: name.upper() for name in (*PosteriorConfig.model_fields, "method")})
+    inputs = SimpleNamespace(run=lambda w: SimpleNamespace(config=config))
+    params = [param(None) for param in run_settings(inputs, "posterior", "method").values()]
+    assert all(len(param) == 1 for param in params)
+    posterior = {name: name.upper() for name in PosteriorConfig.model_fields}
+    assert settings(params) == {"posterior": posterior, "method": "METHOD"}
+
+
+def test_a_value_of_its_own() -> None:
+    (param,) = named("seed", lambda w: w + 1).values()
+    assert param(3) == {"seed": 4}
+
+
+def test_a_job_is_not_told_the_hash_of_its_code() -> None:
+    (param,) = code_hash(lambda: "0123456789abcdef").values()
+    assert param(None) == {"code": "0123456789ab"}
+    assert settings([param(None), {"seed": 3}]) == {"seed": 3}

@@ -1,0 +1,80 @@
+"""Targets by name: listed in groups, and answered when they are mistyped."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bnn_atlas.config.kinds import kinds
+from bnn_atlas.workflow.figures import Figures
+from bnn_atlas.workflow.paths import Paths
+from bnn_atlas.workflow.targets import Targets, about
+
+from .test_figures import atlas, drawn
+
+RULES = ("all", "claims", "small", "my_lppd", "small_my_lppd", "sample")
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> Targets:
+    loaded = atlas(tmp_path, drawn(my_lppd={"draw": "cumulative_lppd", "runs": ["one"]}))
+    paths = Paths("results/paper")
+    return Targets(loaded, paths, Figures(loaded, paths, None))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("my_lpd", ["no target 'my_lpd'", "did you mean 'my_lppd'?", "`snakemake --list-rules` shows all"]),
+        ("smal", ["did you mean 'small'?"]),
+        ("diabetis", ["did you mean 'diabetes'?"]),
+        ("one", ["'one' is a run, not a target", "results/paper/small/one/split0/metrics/metrics.parquet"]),
+        ("diabetes", ["is a data set, not a target", "results/paper/data/diabetes/prepared.npz"]),
+        ("results/paper/data/diabetis/prepared.npz", ["no data set 'diabetis'", "did you mean 'diabetes'?"]),
+        ("results/paper/small/ones/split0/pool/pool.json", ["no run 'ones'", "did you mean 'one'?"]),
+        ("results/paper/smal/one/split0/pool/pool.json", ["no study 'smal'", "did you mean 'small'?"]),
+        ("results/paper/figures/small/my_lpd.png", ["no figure 'my_lpd'", "did you mean 'my_lppd'?"]),
+        ("results/demo/tables/small.parquet", ["a file of scale demo", "--config scale=demo"]),
+        ("hmc_posteriors", ["the study 'hmc_posteriors' is not loaded", "config/config.yaml"]),
+    ],
+)
+def test_a_mistyped_target_is_answered(targets: Targets, target: str, expected: list[str]) -> None:
+    refusal = targets.refusal(target, RULES)
+    assert refusal is not None
+    for part in expected:
+        assert part in refusal
+
+
+def test_only_a_near_name_is_suggested(targets: Targets) -> None:
+    names = (*RULES, "hmc_posteriors", "fireball")
+    assert targets.refusal("posterior_surfce", names) == (
+        "no target 'posterior_surfce'; `snakemake --list-rules` shows all"
+    )
+    assert targets.refusal("posterior_surfce", (*names, "posterior_surface")) == (
+        "no target 'posterior_surfce' (did you mean 'posterior_surface'?); `snakemake --list-rules` shows all"
+    )
+    assert "did you mean 'fireball'?" in (targets.refusal("firebal", names) or "")
+
+
+@pytest.mark.parametrize(
+    "target",
+    [*RULES, "results/paper/small/one/split0/pool/pool.json", "results/paper/tables/small.parquet", "Snakefile"],
+)
+def test_what_exists_is_let_through(targets: Targets, target: str) -> None:
+    assert targets.refusal(target, RULES) is None
+
+
+def test_the_list_tells_figures_parts_and_steps_apart(targets: Targets) -> None:
+    rules = [SimpleNamespace(name=n, docstring=n.upper(), has_wildcards=lambda n=n: n == "sample") for n in RULES]
+    parts, figures, steps = targets.listed(rules, False).split("\n\n")
+    assert [line.split()[0] for line in parts.splitlines()[1:]] == ["all", "claims", "small"]
+    line = figures.splitlines()[1]
+    assert line.startswith("my_lppd (small. The log pointwise predictive density (LPPD)")
+    assert steps.splitlines()[1:] == ["sample (SAMPLE)"]
+    assert targets.listed(rules, True) == f"{parts}\n\n{figures}"
+
+
+def test_each_kind_of_figure_has_a_text_of_its_own() -> None:
+    texts = {about(SimpleNamespace(kind=kind)) for kind in kinds().values()}  # type: ignore[arg-type]
+    assert len(texts) == len(kinds())
+    assert not any("*" in text or "\n" in text for text in texts)

@@ -1,0 +1,60 @@
+# Predictions and functions of the draws.
+
+
+rule predict:
+    """Predict the rows of a set with every draw of a pool."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        pool=rules.pool.output[0],
+        other=INPUTS.other_data,
+    output:
+        f"{RUN}/predictive/{{set}}.npz",
+    log:
+        PATHS.log("predict/{study}/{run}/split{split}/{set}"),
+    benchmark:
+        PATHS.benchmark("predict/{study}/{run}/split{split}/{set}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=RESOURCES.prediction_memory,
+        runtime=120,
+        gpu=RESOURCES.gpus,
+    params:
+        **run_settings(INPUTS, "posterior"),
+        **code_hash(code_of_predictions),
+        **named("shift", INPUTS.shift),
+        **named("limit", lambda w: INPUTS.run(w).config.split.first_test),
+    message:
+        "Predicting the set {wildcards.set} with {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/predict.py"
+
+
+rule functions:
+    """Evaluate the functions of some draws of a pool, for figures."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        pool=rules.pool.output[0],
+    output:
+        f"{RUN}/functions/{{section}}.npz",
+    log:
+        PATHS.log("functions/{study}/{run}/split{split}/{section}"),
+    benchmark:
+        PATHS.benchmark("functions/{study}/{run}/split{split}/{section}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=RESOURCES.prediction_memory,
+        runtime=60,
+        gpu=RESOURCES.gpus,
+    params:
+        **run_settings(INPUTS, "posterior"),
+        **named("settings", lambda w: FIGURES.section("functions", w.section)),
+    message:
+        "Evaluating functions of {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/functions.py"

@@ -1,0 +1,8 @@
+"""Compare a run with its referee."""
+
+from bnn_atlas.logs import logged
+from bnn_atlas.steps.referee import score_referee
+from bnn_atlas.workflow.params import settings
+
+with logged(snakemake.log[0]):
+    score_referee(*snakemake.input, **snakemake.output, **settings(snakemake.params))
