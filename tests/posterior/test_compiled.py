@@ -21,11 +21,13 @@ from bnn_atlas.config.posterior import (
     MLPConfig,
     StandardNormalPrior,
 )
+from bnn_atlas.models import mlp
 from bnn_atlas.native import build as native
 from bnn_atlas.native import call
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.compiled import kernel_for, kernel_name
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, build_posterior, data_specs, posterior_data
+from bnn_atlas.posterior.likelihoods import log_likelihood
 
 LIKELIHOODS = (
     GaussianLikelihood(sigma=0.3),
@@ -91,6 +93,32 @@ def distance(found: Any, exact: Any) -> float:
     return float(np.linalg.norm(np.asarray(found, float) - exact) / np.linalg.norm(exact))
 
 
+def error_of_storage(
+    posterior: Posterior, activation: str, depth: int, theta: np.ndarray, data: PosteriorData, weights: Any
+) -> float:
+    """Relative error of a gradient computed exactly, but for layers whose outputs are kept in single precision.
+
+    Rows with little noise magnify it without limit. Summing n products one by one, of which there are at most 64 here,
+    rounds n times instead of once and makes it about sqrt(n) times as large.
+    """
+
+    def total(theta: Any, keep: Any) -> Any:
+        parameters, outputs = posterior.layout.unflatten(theta), data.x.T
+        for layer in range(depth):
+            inputs = mlp.ACTIVATIONS[activation](outputs) if layer else outputs
+            outputs = parameters[f"layer{layer}.weight"] @ inputs
+            outputs = keep(outputs + parameters.get(f"layer{layer}.bias", jnp.zeros(len(outputs)))[:, None])
+        extra = theta[posterior.network.layout.size :]
+        return log_likelihood(posterior.likelihood, outputs, extra, data.y, weights)
+
+    def in_single(values: Any) -> Any:
+        return values + jax.lax.stop_gradient(values.astype(jnp.float32) - values)
+
+    gradient = jax.jit(jax.grad(total), static_argnums=1)
+    exact = gradient(theta, lambda values: values)
+    return distance(gradient(theta, in_single), np.asarray(exact))
+
+
 @settings(max_examples=12, phases=(Phase.explicit, Phase.generate))
 @given(
     likelihood=st.sampled_from(LIKELIHOODS),
@@ -106,6 +134,7 @@ def distance(found: Any, exact: Any) -> float:
 @example(LIKELIHOODS[2], "silu", (50,), 1202, 5, True, True)
 @example(LIKELIHOODS[1], "tanh", (8, 8, 8), 17, 13, True, True)
 @example(LIKELIHOODS[0], "sigmoid", (16,) * 4, 4097, 5, False, False)
+@example(LIKELIHOODS[3], "identity", (62, 54, 64, 22), 1228, 53, True, True)
 def test_gradient_is_that_of_xla_in_double_precision(
     likelihood: Any, activation: str, hidden: tuple[int, ...], rows: int, features: int, bias: bool, weighted: bool
 ) -> None:
@@ -125,12 +154,10 @@ def test_gradient_is_that_of_xla_in_double_precision(
         counts = None if weights is None else jnp.asarray(weights, jnp.float64)
         point = jnp.asarray(theta, jnp.float64)
         exact = jax.jit(double.log_likelihood_and_gradient)(point, same.x, same.y, counts)
-    right = np.asarray(exact[1], float)
-    error, length = np.linalg.norm(np.asarray(slopes, float) - right), np.linalg.norm(right)
-    if not error <= 2e-6 * length:  # rows with tiny noise make up the gradient: single precision has no more digits
-        single, same, _ = problem(likelihood, **shape, kernel="xla")
-        theirs = jax.jit(single.log_likelihood_and_gradient)(jnp.asarray(theta), same.x, same.y, data.weights)
-        assert error <= np.linalg.norm(np.asarray(theirs[1], float) - right) <= 1e-5 * length
+        error, bound = distance(slopes, np.asarray(exact[1])), 2e-6
+        if error > bound:
+            bound = min(8 * error_of_storage(double, activation, len(hidden) + 1, point, same, counts), 1e-5)
+    assert error <= bound
     assert abs(float(value) - float(exact[0])) < 2e-6 * max(rows, abs(float(exact[0])))
     assert float(alone) == float(value) == float(full.density.log_likelihood)
     np.testing.assert_allclose(full.gradient, slopes - theta, rtol=1e-6, atol=1e-6)
