@@ -11,12 +11,15 @@ from typing import Any
 from bnn_atlas.logs import logged
 from bnn_atlas.runtime import configure
 
+TABLES = ("rates", "parameters", "functions", "chains", "samplers", "curves")
+"""What the rule `metrics` writes beside the table of scores."""
+
 
 def main(job: dict[str, Any]) -> None:
     configure(job["cores"])
     from bnn_atlas.steps.predict import predict
     from bnn_atlas.steps.sample import sample
-    from bnn_atlas.steps.score import ScoreOutputs, score
+    from bnn_atlas.steps.score import score
     from bnn_atlas.steps.warmstart import warm_start
     from bnn_atlas.traces.pool import pool_traces
 
@@ -27,9 +30,9 @@ def main(job: dict[str, Any]) -> None:
     sample(*data, start, trace, posterior=posterior, method=job["method"], seed=seed, root=".")
     pool_traces([trace], pool)
     predict(*data, pool, test, posterior=posterior)
-    tables = [job["table"], *(str(folder / f"{name}.parquet") for name in ScoreOutputs._fields[1:])]
-    files = (test, [folder / "timing.json"], ScoreOutputs(*tables))
-    score(*data, pool, *files, identity=job["identity"], batch_rows=None)
+    outputs = {name: str(folder / f"{name}.parquet") for name in TABLES} | {"table": job["table"]}
+    files = (test, [folder / "timing.json"], outputs)
+    score(*data, pool, *files, identity=job["identity"], batch_rows=None, published=())
 
 
 if __name__ == "__main__":

@@ -2,15 +2,20 @@
 
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import pytest
+
+from bnn_atlas.data.dataset import Dataset
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import mile_vs_bde  # noqa: E402
 import report  # noqa: E402
 from compile import covered  # noqa: E402
 from gpu_chains import End, stretches  # noqa: E402
@@ -97,6 +102,21 @@ def test_gpu_chains(tmp_path: Path) -> None:
     assert (pd.read_csv(tmp_path / "gpu_rates.csv").gradients_per_second > 0).all()
     stretches = pd.read_csv(tmp_path / "gpu_run.csv").set_index("stretch").seconds
     assert stretches["sampling"] > 0
+
+
+def test_mile_on_our_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    rows = Dataset(rng.normal(size=(60, 5)), rng.normal(size=60), tuple("abcde"), "y", "regression", ())
+    monkeypatch.setattr(mile_vs_bde, "fetch", lambda entry, name, path, mirror: path)
+    monkeypatch.setattr(mile_vs_bde, "prepare", lambda name, entry, raw: rows)
+    base = tmp_path / "base"
+    options = Namespace(pairs=1, epochs=1, warmup=50, mirror=None)
+    (work,) = mile_vs_bde.lay_out(base, options).values()
+    measured = mile_vs_bde.measure(tmp_path, base, "atlas", "cold", 1, work)
+    assert measured["seconds"] > 0
+    assert np.isfinite([measured[score] for score in ("rmse", "nll", "lppd")]).all()
+    plan = [*mile_vs_bde.command("snakemake", work), "--dry-run"]
+    subprocess.run(plan, cwd=base, check=True, capture_output=True)
 
 
 def test_ratios_are_those_within_rounds() -> None:
