@@ -88,9 +88,8 @@ def claim_cells(row: pd.Series, figures: Collection[str], findings: Sequence[Map
     below = [cell(row["section"])]
     below += [f"[figure](#{row['figure']})"] if row["figure"] in figures else []
     below += [f"finding {', '.join(map(str, numbers))}"] if numbers else []
-    reason = f": {row['reason']}" if row["verdict"] == str(Verdict.NOT_TESTED) and row["reason"] else ""
     return {
-        "verdict": cell(row["verdict"] + reason),
+        "verdict": _verdict(row),
         "trust": cell(trust_word(row["trust"])),
         "claim": f"{cell(row['statement'])}<br><sub>{' · '.join(below)}</sub>",
         "paper": paper_number(row),
@@ -141,6 +140,14 @@ def measured_number(row: pd.Series) -> str:
 def trust_word(words: str) -> str:
     """The status alone of what is said of the trust in a run."""
     return words.partition(":")[0]
+
+
+def _verdict(row: pd.Series) -> str:
+    """The verdict; of a miss with a link to the causes, of a claim that is not tested with the reason."""
+    if row["verdict"] == str(Verdict.FAILED):
+        return f"[{Verdict.FAILED}](#misses-and-their-causes)"
+    reason = f": {row['reason']}" if row["verdict"] == str(Verdict.NOT_TESTED) and row["reason"] else ""
+    return cell(row["verdict"] + reason)
 
 
 def _open_cells(row: pd.Series) -> dict[str, str]:

@@ -9,9 +9,9 @@ def ladder(study: str, with_claims: bool) -> list[Mapping[str, str]]:
     Costs are those of findings (`config.findings.Cost`), and a last one for the paper's own settings.
     """
     chosen = f"'studies=[{study}]'"
-    what = "findings, claims and scores" if with_claims else "scores"
+    what = "Findings, claims and scores" if with_claims else "Scores"
     steps = [
-        ("1 s", "", f"This page: {what} as they were measured here."),
+        ("1 s", "", f"{what} as they were measured here."),
         ("10 min", "snakemake --cores 2 evaluate", "Claims that can be judged in minutes."),
         ("1 h", "snakemake --cores 2 evaluate_hour", "Claims that can be judged within an hour."),
         ("1 day", f"snakemake --cores 2 --config scale=laptop {chosen}", "All runs, reduced; a stopped run resumes."),

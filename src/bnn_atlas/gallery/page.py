@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from bnn_atlas.gallery.claims import causes, claim_groups, counts, read_claims, write_csv
+from bnn_atlas.gallery.claims import UNDECIDED, causes, claim_groups, counts, read_claims, write_csv
 from bnn_atlas.gallery.escape import cell, plain
 from bnn_atlas.gallery.figures import copied, figure_parts
 from bnn_atlas.gallery.findings import RULE, finding_cells
@@ -17,7 +17,7 @@ from bnn_atlas.gallery.machines import by_machine, machines_of_runs, made_on
 from bnn_atlas.gallery.scores import marks_of, score_sections
 from bnn_atlas.gallery.times import by_rule, by_run, study_jobs
 
-WORDS = ("at", "note", "trust")
+WORDS = ("point", "at", "note", "trust")
 """Columns of the summary that hold text and may be empty."""
 
 
@@ -66,7 +66,7 @@ def write_gallery(
     folder = Path(folder)
     folder.mkdir(parents=True)
     shutil.copyfile(runs, folder / "runs.csv")
-    pooled = pd.read_csv(summary).fillna(dict.fromkeys(WORDS, "")).astype(dict.fromkeys(WORDS, str))
+    pooled = pd.read_csv(summary, dtype=dict.fromkeys(WORDS, str)).fillna(dict.fromkeys(WORDS, ""))
     names = list(dict.fromkeys(Path(file).stem for file in figures))
     text = _template().render(
         title=study["title"],
@@ -81,6 +81,7 @@ def write_gallery(
         summary=copied(Path(summary), folder / "summary.csv"),
         summary_path=str(summary),
         rule=RULE,
+        undecided=UNDECIDED,
         **_claimed(folder, study, claims, names),
         **_made(Path(results), study["name"], names, sizes, entries, sections, shared),
     )

@@ -1,5 +1,6 @@
 """The scores of a study's runs on its page: tables by data set, with the columns that have values."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -76,7 +77,7 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
     """Setting -> its values, in the order of the summary."""
     rows: dict[Setting, Values] = {}
     trusts: dict[Setting, str] = {}
-    for row in summary.fillna({"point": ""}).to_dict("records"):
+    for row in summary.to_dict("records"):
         chains, draws = ("" if pd.isna(row[column]) else f"{row[column]:,.0f}" for column in ("chains", "draws"))
         words = [row[column] for column in ("entry", "point", "dataset", "model", "method")]
         setting = Setting(*words, chains, draws, MARK if marks_of(row["note"]) else "", trust="")
@@ -104,15 +105,29 @@ def _tables(rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> list
 def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> dict[str, Any]:
     """One table: its columns are those that have a value in one of the rows."""
     columns = _columns(list(rows.values()))
-    header = ["run", "network", "method", "chains", "draws", *(_heading(column) for column in columns), "trust"]
+    with_trust = any(setting.trust for setting in rows)
+    header = [
+        "run",
+        "network",
+        "method",
+        "chains",
+        "draws",
+        *map(_heading, columns),
+        *(["trust"] if with_trust else []),
+    ]
     families: dict[str, list[list[str]]] = {}
-    for names, setting, values in _merged(rows):
+    sizes_of = Counter(setting.entry for setting in rows)
+    for settings, values in _merged(rows):
+        # Beside a long grid, a run of its own stays in sight.
+        setting = min(settings, key=lambda one: sizes_of[one.entry])
         sizes = [setting.chains, setting.draws]
         numbers = [_number(column, values.get(column)) for column in columns]
         which = [] if not heading else [cell(_other_rows(setting.dataset, datasets))]
         words = [cell(setting.model), cell(setting.method)]
         family = families.setdefault(setting.entry, [])
-        family.append([names + setting.mark, *which, *words, *sizes, *numbers, cell(setting.trust)])
+        trust = [cell(setting.trust)] if with_trust else []
+        names = "<br>".join(dict.fromkeys(map(_name, settings)))
+        family.append([names + setting.mark, *which, *words, *sizes, *numbers, *trust])
     if heading:
         header.insert(1, "rows")
     return {
@@ -127,13 +142,13 @@ def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, 
     }
 
 
-def _merged(rows: Mapping[Setting, Values]) -> list[tuple[str, Setting, Values]]:
-    """Rows with their names; settings that differ in nothing but their names, and gave the same, are one."""
-    found: dict[object, tuple[list[str], Setting, Values]] = {}
+def _merged(rows: Mapping[Setting, Values]) -> list[tuple[list[Setting], Values]]:
+    """Settings with their values; those that differ in nothing but their names, and gave the same, are together."""
+    found: dict[object, tuple[list[Setting], Values]] = {}
     for setting, values in rows.items():
         key = setting._replace(entry="", point=""), str(sorted(values.items()))
-        found.setdefault(key, ([], setting, values))[0].append(_name(setting))
-    return [("<br>".join(dict.fromkeys(names)), setting, values) for names, setting, values in found.values()]
+        found.setdefault(key, ([], values))[0].append(setting)
+    return list(found.values())
 
 
 def _name(setting: Setting) -> str:
