@@ -122,7 +122,7 @@ def _write_claims(folder: Path) -> None:
         {"figure": "absent", "cause": CAUSE, **change},
         {"runs": ["gone"], "statement": "a | b", "source": "package", "paper": "A program."},
         {"runs": ["single"], "statement": "a single run", "cause": CAUSE},
-        {"runs": ["single"], "statement": "c < d", "relation": "at_most", "bound": 0.1, "source": "beyond"}
+        {"runs": ["single"], "statement": "c < -1", "relation": "at_most", "bound": 0.1, "source": "beyond"}
         | {"paper_value": None, "tolerance": None},
         runs={name: plan | {"reductions": REDUCED.get(plan["entry"], [])} for name, plan in RUNS.items()},
     )

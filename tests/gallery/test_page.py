@@ -59,7 +59,7 @@ def test_findings_have_the_numbers_of_their_main_claims(tmp_path: Path, inputs: 
         "| 0.5000 ± 0.1000 | **reproduced at reduced scale**<br><sub>2 of 2 claims</sub> | cannot be judged | 10 min |",
         "| 2 | Errors are gone<br><sub>Table 2 · [figure](#uci) · measured: a \\| b</sub> | 0.5000 "
         "| – | **not run**<br><sub>1 of 2 claims</sub> | cannot be judged | 1 day |",
-        "| 3 | None is small<br><sub>Table 3 · measured: c &lt; d</sub> | no number; ≤ 0.1 asked "
+        "| 3 | None is small<br><sub>Table 3 · measured: c &lt; −1</sub> | no number; ≤ 0.1 asked "
         "| 0.5000 ± 0.0200 \\* | **not reproduced**<br><sub>1 claim</sub> | cannot be judged | 1 s |",
     ]
 
@@ -94,7 +94,7 @@ def test_misses_have_causes_or_are_undecided(
     rows = section(page(tmp_path, inputs), "Misses and their causes").splitlines()[3:]
     assert rows == [
         "| The error is 0.5<br><sub>outside by 0.0368</sub> | another rule | a run | 0.5 |",
-        "| c &lt; d<br><sub>outside by 0.4</sub> | **undecided** | – | – |",
+        "| c &lt; −1<br><sub>outside by 0.4</sub> | **undecided** | – | – |",
     ]
     assert [record.getMessage() for record in caplog.records] == [
         "config/claims/small.yaml: claims.c4.cause is not used: the claim is reproduced at scale laptop"
@@ -133,9 +133,10 @@ def test_figures_have_headings_in_words_and_definitions_folded(tmp_path: Path, i
         f'many"></a>\n\n### many\n\n![many](many.png)\n\nIts {LARGEST // 2:,} plotted numbers (0.3 MB)'
     )
     assert uci == (
-        'uci"></a>\n\n### uci\n\n`lppd`:\n\n| method | airfoil | energy | mean rank |\n|---|---|---|---|\n'
-        "| A | −1.000 ± 0.250 | 2.000 | 1.50 |\n| B |  | 1.000 ± 0.500 | 2.00 |\n\n"
-        "`rmse`:\n\n| method | airfoil | energy | mean rank |\n|---|---|---|---|\n| A | 0.500 ± 0.100 |  | 1.00 |\n\n"
+        'uci"></a>\n\n### uci\n\nLPPD:\n\n| method | air \\| foil | energy | mean rank |\n|---|---|---|---|\n'
+        "| A | **−1.000 ± 0.250** | **2.000** | 1.50 |\n| B |  | 1.000 ± 0.500 | 2.00 |\n\n"
+        "RMSE:\n\n| method | air \\| foil | energy | mean rank |\n|---|---|---|---|\n"
+        "| A | **0.500 ± 0.100** |  | 1.00 |\n\n"
         "Table in LaTeX: [uci.tex](uci.tex).\nNumbers: [uci.csv](uci.csv).\n"
     )
 

@@ -11,7 +11,7 @@ from bnn_atlas.claims.page import decimals
 from bnn_atlas.claims.verdict import Verdict
 from bnn_atlas.config.marks import DEPENDENT
 from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
-from bnn_atlas.gallery.escape import cell
+from bnn_atlas.gallery.escape import cell, sentence
 from bnn_atlas.gallery.numbers import DASH, DELTA, MARK, limit, with_sd
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
@@ -91,7 +91,7 @@ def claim_cells(row: pd.Series, figures: Collection[str], findings: Sequence[Map
     return {
         "verdict": _verdict(row),
         "trust": cell(trust_word(row["trust"])),
-        "claim": f"{cell(row['statement'])}<br><sub>{' · '.join(below)}</sub>",
+        "claim": f"{sentence(row['statement'])}<br><sub>{' · '.join(below)}</sub>",
         "paper": paper_number(row),
         "here": measured_number(row),
         "limit": cell(limit(row["relation"], _given(row["tolerance"]), _given(row["bound"]))),
@@ -112,7 +112,7 @@ def causes(judged: pd.DataFrame) -> list[dict[str, str]]:
     missed = judged[judged["verdict"] == str(Verdict.FAILED)]
     return [
         {
-            "claim": f"{cell(row['statement'])}<br><sub>{cell(row['reason'])}</sub>",
+            "claim": f"{sentence(row['statement'])}<br><sub>{cell(row['reason'])}</sub>",
             "cause": cell(row["cause"]) or UNDECIDED,
             "decided_by": cell(row["decided_by"]) or DASH,
             "result": cell(row["result"]) or DASH,
@@ -152,7 +152,7 @@ def _verdict(row: pd.Series) -> str:
 
 def _open_cells(row: pd.Series) -> dict[str, str]:
     """What is shown of a claim that was not run."""
-    return {name: cell(row[name]) for name in ("statement", "reason", "needed")}
+    return {"statement": sentence(row["statement"]), "reason": cell(row["reason"]), "needed": cell(row["needed"])}
 
 
 def _digits(row: pd.Series) -> int:

@@ -17,13 +17,16 @@ LARGEST = 250_000
 
 
 def figure_parts(
-    folder: Path, files: Sequence[str | Path], captions: Mapping[str, Mapping[str, str]]
+    folder: Path,
+    files: Sequence[str | Path],
+    captions: Mapping[str, Mapping[str, str]],
+    datasets: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """Copy the files of the figures that are small enough, and give what the page shows of each figure.
 
     That is `name`, `title`, `seen` (the first sentence of the caption), `text` of its own, `reading` (definitions, the
     rest of the caption with the notes), and `picture`, `latex`, `tables` and `data`, each None where there is none.
-    `captions` are those of `write_gallery`.
+    `captions` and `datasets` are those of `write_gallery`.
     """
     shown = []
     by_name = {(Path(file).stem, Path(file).suffix): Path(file) for file in files}
@@ -36,7 +39,7 @@ def figure_parts(
         data = by_name[name, ".csv"]
         if table := by_name.get((name, ".tex")):
             shutil.copyfile(table, folder / table.name)
-            figure |= {"latex": table.name, "tables": method_tables(data)}
+            figure |= {"latex": table.name, "tables": method_tables(data, datasets)}
         shown.append(figure | {"data": copied(data, folder / data.name)})
     return shown
 

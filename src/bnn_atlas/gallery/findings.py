@@ -7,7 +7,7 @@ import pandas as pd
 
 from bnn_atlas.claims.verdict import Verdict
 from bnn_atlas.gallery.claims import HOLDS, measured_number, paper_number, trust_word
-from bnn_atlas.gallery.escape import cell
+from bnn_atlas.gallery.escape import cell, sentence
 from bnn_atlas.gallery.numbers import DASH, limit
 from bnn_atlas.metrics.judgement.trust import BY_WEIGHT
 
@@ -48,13 +48,13 @@ def _cells(finding: Mapping[str, Any], claims: pd.DataFrame, figures: Collection
     verdict = combined(verdicts)
     figure = finding["figure"] or main["figure"]
     below = [cell(finding["source"]), *([f"[figure](#{figure})"] if figure in figures else [])]
-    below.append(f"measured: {cell(main['statement'])}")
+    below.append(f"measured: {sentence(main['statement'])}")
     paper = paper_number(main)
     if paper == DASH:
         given = (None if pd.isna(main[name]) else float(main[name]) for name in ("tolerance", "bound"))
         paper = f"no number; {cell(limit(main['relation'], *given))} asked"
     return {
-        "finding": f"{cell(finding['statement'])}<br><sub>{' · '.join(below)}</sub>",
+        "finding": f"{sentence(finding['statement'])}<br><sub>{' · '.join(below)}</sub>",
         "paper": paper,
         "here": measured_number(main),
         "verdict": f"**{verdict}**<br><sub>{_counted(verdict, verdicts)}</sub>",

@@ -7,6 +7,19 @@ from bnn_atlas.claims.page import decimals, number
 DASH = "–"
 DELTA = "Δ "
 """Before a difference of two values."""
+METRICS = {
+    "accuracy": "accuracy",
+    "rmse": "RMSE",
+    "lppd": "LPPD",
+    "nll": "NLL",
+    "ece": "ECE",
+    "auroc_entropy": "AUROC by entropy",
+    "agreement": "agreement",
+    "total_variation": "total variation",
+    "rhat_function_max": "R-hat",
+    "divergences": "divergences",
+}
+"""Metrics that tables show -> heading."""
 MARK = r" \*"
 """Beside what a run with a mark (`config.marks`) has given."""
 

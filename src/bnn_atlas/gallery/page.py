@@ -75,7 +75,7 @@ def write_gallery(
         scale=scale,
         command=command,
         steps=ladder(study["name"], claims is not None) if steps is None else steps,
-        figures=figure_parts(folder, figures, captions),
+        figures=figure_parts(folder, figures, captions, datasets),
         marks=list(dict.fromkeys(mark for note in pooled["note"] if (mark := marks_of(note)))),
         scores=score_sections(pooled, datasets),
         summary=copied(Path(summary), folder / "summary.csv"),

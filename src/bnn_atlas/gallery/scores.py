@@ -9,22 +9,9 @@ import pandas as pd
 from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.gallery.claims import trust_word
 from bnn_atlas.gallery.escape import cell
-from bnn_atlas.gallery.numbers import MARK, with_sd
+from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
-METRICS = {
-    "accuracy": "accuracy",
-    "rmse": "RMSE",
-    "lppd": "LPPD",
-    "nll": "NLL",
-    "ece": "ECE",
-    "auroc_entropy": "AUROC by entropy",
-    "agreement": "agreement",
-    "total_variation": "total variation",
-    "rhat_function_max": "R-hat",
-    "divergences": "divergences",
-}
-"""Metrics of the tables -> heading of the column, of which there is one for each value of `at`."""
 DIGITS = {"rhat_function_max": 2, "divergences": 0}
 """Decimals, where they are not four."""
 LONGEST = 12
