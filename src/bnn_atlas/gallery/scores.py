@@ -66,8 +66,13 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
     trusts: dict[Setting, str] = {}
     for row in summary.to_dict("records"):
         chains, draws = ("" if pd.isna(row[column]) else f"{row[column]:,.0f}" for column in ("chains", "draws"))
-        words = [row[column] for column in ("entry", "point", "dataset", "model", "method")]
-        setting = Setting(*words, chains, draws, MARK if marks_of(row["note"]) else "", trust="")
+        setting = Setting(
+            **{name: row[name] for name in ("entry", "point", "dataset", "model", "method")},
+            chains=chains,
+            draws=draws,
+            mark=MARK if marks_of(row["note"]) else "",
+            trust="",
+        )
         setting = setting._replace(trust=trusts.setdefault(setting, trust_word(row["trust"])))
         column = row["metric"] + (f" ({row['at']})" if row["at"] else "")
         rows.setdefault(setting, {})[column] = row["mean"], row["sd"], bool(reference_word(row["note"]))

@@ -24,7 +24,7 @@ def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[dict[str,
     datasets = list(dict.fromkeys(table["dataset"]))
     header = ["method", *(cell(titles.get(name, name)) for name in datasets), "mean rank"]
     return [
-        {"metric": METRICS.get(metric, f"`{metric}`"), "header": header, "rows": _rows(part, datasets)}
+        {"metric": METRICS.get(str(metric), f"`{metric}`"), "header": header, "rows": _rows(part, datasets)}
         for metric, part in table.groupby("metric", sort=False)
     ]
 
@@ -32,12 +32,11 @@ def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[dict[str,
 def _rows(part: pd.DataFrame, datasets: list[str]) -> list[list[str]]:
     rows = []
     for method, of_method in part.groupby("method", sort=False):
-        values = {row["dataset"]: _value(row) for row in of_method.to_dict("records")}
+        given = zip(*(of_method[column] for column in ("dataset", "mean", "sd", "best")), strict=True)
+        values = {
+            dataset: f"**{with_sd(mean, sd, 3)}**" if best else with_sd(mean, sd, 3)
+            for dataset, mean, sd, best in given
+        }
         rank = of_method["mean_rank"].iloc[0]
         rows.append([cell(str(method)), *(values.get(name, "") for name in datasets), with_sd(rank, None, 2)])
     return rows
-
-
-def _value(row: Mapping[str, Any]) -> str:
-    text = with_sd(row["mean"], row["sd"], 3)
-    return f"**{text}**" if row["best"] else text
