@@ -12,6 +12,7 @@ from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import judge
 from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.figures import LARGEST, WIDTH
+from bnn_atlas.gallery.times import StudyJobs, jobs
 from tests.claims.making import COMPARISON, RUNS, claimed, row, seeds, table
 
 STUDY = {
@@ -72,6 +73,12 @@ def timing(file: Path, **machine: Any) -> None:
     file.write_text(json.dumps({"device": "cpu cpu", "processor": "a processor", "cores": 2} | machine))
 
 
+def study_jobs(folder: Path, sizes: dict[str, list[int]], **names: list[str]) -> pd.DataFrame:
+    """The jobs of the study `small`, whose figure is `few`, by the benchmark and timing files in a folder."""
+    of = {"figures": ["few"], "sections": [], "shared": []} | names
+    return jobs(folder / "benchmarks", StudyJobs("small", sizes, **of))
+
+
 def gallery_inputs(folder: Path) -> dict[str, Any]:
     """Arguments of `write_gallery`: two figures (one with many numbers), a LaTeX table, claims, a summary, times."""
     figures = folder / "figures"
@@ -104,12 +111,9 @@ def gallery_inputs(folder: Path) -> dict[str, Any]:
         "summary": folder / "summary.csv",
         "runs": folder / "runs.csv",
         "claims": folder / "claims.parquet",
-        "results": folder,
-        "sizes": {"mile": [1, 1]},
+        "jobs": study_jobs(folder, {"mile": [1, 1]}),
         "entries": {"mile": "mile"},
         "datasets": {"airfoil": "air | foil"},
-        "sections": [],
-        "shared": [],
     }
 
 

@@ -15,7 +15,7 @@ from bnn_atlas.gallery.figures import LARGEST
 from bnn_atlas.gallery.page import duration, write_gallery
 from bnn_atlas.gallery.pictures import shrink
 from tests.config.folders import REPOSITORY
-from tests.gallery.making import STUDY, benchmark, gallery_inputs, timing
+from tests.gallery.making import STUDY, benchmark, gallery_inputs, study_jobs, timing
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_time_and_the_machine_of_each_run(tmp_path: Path, inputs: dict[str, Any]
     assert "\n| sample | 1 | 1.7 | 0.8 |\n| figures | 1 | 0.1 | 0.0 |\n" in text
     benchmark(tmp_path / "benchmarks/sample/small/big/split0/block0.tsv", 7200)
     timing(tmp_path / "small/big/split0/block0/timing.json", device="gpu a GPU")
-    more = {"sizes": inputs["sizes"] | {"big": [1, 1]}, "entries": inputs["entries"] | {"big": "big"}}
+    more = {"jobs": study_jobs(tmp_path, {"mile": [1, 1], "big": [1, 1]}), "entries": {"mile": "mile", "big": "big"}}
     text = section(page(tmp_path / "two", inputs, **more), "Machines and time")
     assert (
         "| a GPU (host: a processor, 2 cores) | 1 | 2 h 00 min | big |\n| a processor, 2 cores | 1 | 2 min | mile |"

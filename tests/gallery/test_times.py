@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from bnn_atlas.gallery.machines import NOT_RECORDED, by_machine, machines_of_runs, made_on
-from bnn_atlas.gallery.times import Times, by_rule, by_run, study_jobs
-from tests.gallery.making import benchmark, timing
+from bnn_atlas.gallery.machines import NOT_RECORDED, by_machine, machine_of, made_on
+from bnn_atlas.gallery.times import JOB_COLUMNS, RuleTime, rule_times
+from tests.gallery.making import benchmark, study_jobs, timing
 
 
 def test_jobs_of_settings_that_have_changed_do_not_count(tmp_path: Path) -> None:
@@ -22,47 +22,61 @@ def test_jobs_of_settings_that_have_changed_do_not_count(tmp_path: Path) -> None
         "warmstart/airfoil-34.tsv",
     )  # fmt: skip
     for file, seconds in counted.items():
-        benchmark(tmp_path / file, seconds)
+        benchmark(tmp_path / "benchmarks" / file, seconds)
     for file in old:
-        benchmark(tmp_path / file, 1000)
-    jobs = study_jobs(tmp_path, "small", {"mile": [2, 2]}, ["few"], ["1234abcd"], ["warmstart/airfoil-12"])
-    assert by_rule(jobs) == [
-        Times("table", 2, 31, 15.5), Times("figures", 2, 12, 6), Times("sample", 2, 10, 5),
-        Times("warmstart", 1, 8, 4), Times("predict", 1, 3, 1.5), Times("subset", 1, 2, 1),
+        benchmark(tmp_path / "benchmarks" / file, 1000)
+    found = study_jobs(tmp_path, {"mile": [2, 2]}, sections=["1234abcd"], shared=["warmstart/airfoil-12"])
+    assert rule_times(found) == [
+        RuleTime("table", 2, 31, 15.5), RuleTime("figures", 2, 12, 6), RuleTime("sample", 2, 10, 5),
+        RuleTime("warmstart", 1, 8, 4), RuleTime("predict", 1, 3, 1.5), RuleTime("subset", 1, 2, 1),
     ]  # fmt: skip
-    assert by_run(jobs) == {"mile": Times("mile", 4, 15, 7.5)}, "without what runs share"
+    (made,) = made_on(found, "small", {"mile": "entry"})
+    assert tuple(made) == ("entry", 1, NOT_RECORDED, 4, 15, 7.5), "without what runs share"
 
 
 def test_seconds_that_snakemake_could_not_measure_count_as_none(tmp_path: Path) -> None:
-    file = tmp_path / "sample/small/mile/split0/block0.tsv"
+    file = tmp_path / "benchmarks/sample/small/mile/split0/block0.tsv"
     benchmark(file, 4)
     file.write_text(file.read_text() + "2\t0:00:02\tNA\n3\t0:00:03\tnan\n")
-    assert by_rule(study_jobs(tmp_path, "small", {"mile": [1, 1]}, [], [], [])) == [Times("sample", 3, 9, 2)]
+    assert rule_times(study_jobs(tmp_path, {"mile": [1, 1]})) == [RuleTime("sample", 1, 9, 2)]
+
+
+def test_a_study_without_jobs(tmp_path: Path) -> None:
+    found = study_jobs(tmp_path, {"mile": [1, 1]})
+    assert list(found.columns) == list(JOB_COLUMNS)
+    assert (rule_times(found), made_on(found, "small", {"mile": "mile"}), by_machine([])) == ([], [], [])
+
+
+def test_the_machine_of_a_block_of_chains(tmp_path: Path) -> None:
+    file = tmp_path / "timing.json"
+    assert machine_of(file) == ""
+    for about, expected in (
+        ({}, "a processor, 2 cores"),
+        ({"cores": 64}, "a processor, 64 cores"),
+        ({"device": "gpu a GPU"}, "a GPU (host: a processor, 2 cores)"),
+    ):
+        timing(file, **about)
+        assert machine_of(file) == expected
+    for device, expected in (("cpu cpu", NOT_RECORDED), ("gpu a GPU", "a GPU")):
+        file.write_text(json.dumps({"device": device}))
+        assert machine_of(file) == expected
 
 
 def test_each_run_has_the_machines_that_sampled_it(tmp_path: Path) -> None:
-    sizes = {"a": [1, 1], "b": [2, 1], "c": [1, 1], "d": [1, 2], "gone": [1, 1]}
-    for run, block in (("a", "split0/block0"), ("b", "split0/block0"), ("b", "split1/block0"), ("b", "split2/block0")):
-        timing(tmp_path / run / block / "timing.json", cores=64 if block == "split2/block0" else 2)
-    (tmp_path / "c/split0/block0").mkdir(parents=True)
-    (tmp_path / "c/split0/block0/timing.json").write_text(json.dumps({"device": "cpu cpu"}))
-    timing(tmp_path / "d/split0/block0/timing.json", device="gpu a GPU", processor="another", cores=8)
-    timing(tmp_path / "d/split0/block1/timing.json")
-    machines = machines_of_runs(tmp_path, sizes)
-    assert machines == {
-        "a": "a processor, 2 cores",
-        "b": "a processor, 2 cores",
-        "c": NOT_RECORDED,
-        "d": "a GPU (host: another, 8 cores) and a processor, 2 cores",
-    }
-    entries = {"a": "first", "b": "first", "c": "second", "d": "first"}
-    made = made_on(
-        machines, entries, {"a": Times("a", 2, 60, 30), "b": Times("b", 1, 10, 10), "d": Times("d", 1, 99, 1)}
-    )
+    blocks = {"a/split0/block0": 60, "b/split0/block0": 10, "b/split1/block0": 5, "c/split0/block0": 1}
+    blocks |= {"d/split0/block0": 90, "d/split0/block1": 9}
+    for block, seconds in blocks.items():
+        benchmark(tmp_path / f"benchmarks/sample/small/{block}.tsv", seconds)
+    for block in ("a/split0/block0", "b/split0/block0", "b/split1/block0", "d/split0/block1"):
+        timing(tmp_path / f"small/{block}/timing.json")
+    timing(tmp_path / "small/d/split0/block0/timing.json", device="gpu a GPU")
+    benchmark(tmp_path / "benchmarks/metrics/small/a/split0.tsv", 2)
+    found = study_jobs(tmp_path, {"a": [1, 1], "b": [2, 1], "c": [1, 1], "d": [1, 2]})
+    here, both = "a processor, 2 cores", "a GPU (host: a processor, 2 cores) and a processor, 2 cores"
+    made = made_on(found, "small", {"d": "first", "a": "first", "b": "first", "c": "second", "gone": "second"})
     assert [tuple(one) for one in made] == [
-        ("first", 2, machines["a"], 3, 70, 40), ("second", 1, NOT_RECORDED, 0, 0, 0),
-        ("first", 1, machines["d"], 1, 99, 1),
+        ("first", 1, both, 2, 99, 49.5), ("first", 2, here, 4, 77, 38.5), ("second", 1, NOT_RECORDED, 1, 1, 0.5),
     ]  # fmt: skip
-    assert [(one["machine"], one["runs"], one["entries"], one["wall"]) for one in by_machine(made)] == [
-        (machines["d"], 1, ["first"], 99), (machines["a"], 2, ["first"], 70), (NOT_RECORDED, 1, ["second"], 0),
+    assert [(one["machine"], one["runs"], one["entries"], one["wall"]) for one in by_machine([*made, made[-1]])] == [
+        (both, 1, ["first"], 99), (here, 2, ["first"], 77), (NOT_RECORDED, 2, ["second"], 2),
     ]  # fmt: skip

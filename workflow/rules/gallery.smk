@@ -44,11 +44,15 @@ rule gallery:
             f"mkdir -p docs/results/{w.study} && cp {RESULTS}/gallery/{w.study}/* docs/results/{w.study}/"
         ),
         captions=lambda w, input: FIGURES.captions(w.study),
-        results=RESULTS,
-        sections=lambda w, input: FIGURES.digests(w.study),
-        shared=lambda w, input: INPUTS.shared_jobs(w.study),
-        sizes=lambda w: {
-            name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
+        benchmarks=f"{RESULTS}/benchmarks",
+        of=lambda w, input: {
+            "study": w.study,
+            "sizes": {
+                name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
+            },
+            "figures": [figure.name for figure in FIGURES.of(w.study)],
+            "sections": FIGURES.digests(w.study),
+            "shared": INPUTS.shared_jobs(w.study),
         },
         entries=lambda w: {name: run.entry for name, run in ATLAS.studies[w.study].runs.items()},
         datasets={name: entry.title or name.replace("_", " ") for name, entry in ATLAS.datasets.items()},

@@ -36,11 +36,11 @@ def figure_parts(
         if picture := by_name.get((name, ".png")):
             shrink(picture, folder / picture.name, WIDTH)
             figure["picture"] = picture.name
-        data = by_name[name, ".csv"]
+        data = by_name.get((name, ".csv"))
         if table := by_name.get((name, ".tex")):
             shutil.copyfile(table, folder / table.name)
-            figure |= {"latex": table.name, "tables": method_tables(data, datasets)}
-        shown.append(figure | {"data": copied(data, folder / data.name)})
+            figure |= {"latex": table.name, "tables": method_tables(data, datasets) if data else []}
+        shown.append(figure | {"data": copied(data, folder / data.name) if data else {"file": None, "rows": ""}})
     return shown
 
 

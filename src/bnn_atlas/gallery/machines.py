@@ -1,11 +1,11 @@
-"""On what machine each run of a study was sampled, from the timing files that its blocks of chains left."""
+"""On what machine each run of a study was sampled, and what its jobs took there."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bnn_atlas.gallery.times import Times
+import pandas as pd
 
 NOT_RECORDED = "a machine that was not recorded"
 
@@ -18,48 +18,50 @@ class Made(NamedTuple):
     machine: str
     jobs: int
     wall: float
-    """Seconds of the runs' own jobs."""
+    """Seconds of the runs' own jobs; the times of jobs that ran at the same time are added up."""
     cpu: float
+    """Seconds of all cores."""
 
 
-def machines_of_runs(folder: str | Path, sizes: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """Run -> the machines that sampled it; runs whose blocks have no timing file are left out.
+def machine_of(timing: Path) -> str:
+    """Processor and cores, and the accelerator if there was one, by the timing file of a block of chains.
 
-    `folder` has the files at `<run>/split<n>/block<n>/timing.json`, `sizes` each run's numbers of splits and blocks.
+    Empty where there is no such file.
     """
-    found = {}
-    for run, (splits, blocks) in sizes.items():
-        files = [
-            Path(folder, run, f"split{split}", f"block{block}", "timing.json")
-            for split in range(splits)
-            for block in range(blocks)
-        ]
-        machines = dict.fromkeys(_machine(json.loads(file.read_text("utf-8"))) for file in files if file.is_file())
-        if machines:
-            found[run] = " and ".join(machines)
-    return found
+    if not timing.is_file():
+        return ""
+    about = json.loads(timing.read_text(encoding="utf-8"))
+    platform, _, kind = str(about["device"]).partition(" ")
+    processor = f"{about['processor']}, {about['cores']} cores" if "processor" in about else ""
+    if platform == "cpu":
+        return processor or NOT_RECORDED
+    return f"{kind} (host: {processor})" if processor else kind
 
 
-def made_on(machines: Mapping[str, str], entries: Mapping[str, str], times: Mapping[str, Times]) -> list[Made]:
-    """Entry by entry, on what machines the runs were made and what their own jobs took, in the order of `machines`.
+def made_on(jobs: pd.DataFrame, study: str, entries: Mapping[str, str]) -> list[Made]:
+    """Entry by entry, on what machines its runs were sampled and what their own jobs took, in the order of `entries`.
+
+    Data, splits and warm starts, which runs share, are no run's own. Runs without jobs are left out.
 
     Args:
-        machines: run -> machines.
+        jobs: a table of jobs (`gallery.times`).
+        study: the name of the study.
         entries: run -> its entry of the study's file.
-        times: run -> times of its jobs.
     """
-    groups: dict[tuple[str, str], list[str]] = {}
-    for run, machine in machines.items():
-        groups.setdefault((entries[run], machine), []).append(run)
-    return [
-        Made(
-            entry,
-            len(runs),
-            machine,
-            *(sum(getattr(times[run], field) for run in runs if run in times) for field in ("jobs", "wall", "cpu")),
-        )
-        for (entry, machine), runs in groups.items()
+    parts = jobs["job"].str.split("/")
+    own = jobs.assign(run=parts.str[1])[
+        (parts.str[0] == study) & (jobs["rule"] != "figures") & parts.str[1].isin(entries)
     ]
+    of_run = dict(list(own.groupby("run", sort=False)))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for run in (run for run in entries if run in of_run):
+        machines = [machine for machine in dict.fromkeys(of_run[run]["machine"]) if machine]
+        groups.setdefault((entries[run], " and ".join(machines) or NOT_RECORDED), []).append(run)
+    made = []
+    for (entry, machine), runs in groups.items():
+        rows = pd.concat([of_run[run] for run in runs])
+        made.append(Made(entry, len(runs), machine, len(rows), rows["seconds"].sum(), rows["cpu_seconds"].sum()))
+    return made
 
 
 def by_machine(made: Iterable[Made]) -> list[dict[str, Any]]:
@@ -77,12 +79,3 @@ def by_machine(made: Iterable[Made]) -> list[dict[str, Any]]:
         for machine, ones in groups.items()
     ]
     return sorted(found, key=lambda one: -one["wall"])
-
-
-def _machine(timing: Mapping[str, Any]) -> str:
-    """Processor and cores, and the accelerator if the chains were on one."""
-    platform, _, kind = str(timing["device"]).partition(" ")
-    processor = f"{timing['processor']}, {timing['cores']} cores" if "processor" in timing else ""
-    if platform == "cpu":
-        return processor or NOT_RECORDED
-    return f"{kind} (host: {processor})" if processor else kind

@@ -13,9 +13,9 @@ from bnn_atlas.gallery.escape import cell, plain
 from bnn_atlas.gallery.figures import copied, figure_parts
 from bnn_atlas.gallery.findings import RULE, finding_cells
 from bnn_atlas.gallery.ladder import ladder
-from bnn_atlas.gallery.machines import by_machine, machines_of_runs, made_on
+from bnn_atlas.gallery.machines import by_machine, made_on
 from bnn_atlas.gallery.scores import marks_of, score_sections
-from bnn_atlas.gallery.times import by_rule, by_run, study_jobs
+from bnn_atlas.gallery.times import rule_times
 
 WORDS = ("point", "at", "note", "trust")
 """Columns of the summary that hold text and may be empty."""
@@ -32,15 +32,12 @@ def write_gallery(
     summary: str | Path,
     runs: str | Path,
     claims: str | Path | None,
-    results: str | Path,
-    sizes: Mapping[str, Sequence[int]],
+    jobs: pd.DataFrame,
     entries: Mapping[str, str],
     datasets: Mapping[str, str],
-    sections: Sequence[str],
-    shared: Sequence[str],
     steps: Sequence[Mapping[str, str]] | None = None,
 ) -> None:
-    """Write the gallery of one study at one scale into `folder`, which is made.
+    """Write the gallery of one study at one scale into `folder`, which is made if it is not there.
 
     Args:
         folder: where README.md, the pictures and the CSV files go.
@@ -48,26 +45,24 @@ def write_gallery(
             `config.findings.Finding`).
         scale: name of the scale.
         command: what makes the results and copies the folder, as a reader would type it.
-        figures: the PNG, CSV and LaTeX files of all figures; each CSV has the name of its figure.
+        figures: the PNG, CSV and LaTeX files of all figures; each has the name of its figure.
         captions: figure -> its `title`, its `caption` and `notes` (.rst files, as for Snakemake's report; either may be
             missing) and `text`, which follows the first sentence.
         summary: the study's summary table (.csv).
         runs: the table of its runs (.csv).
         claims: the table of claims (.parquet), of all studies; None for a study without claims.
-        results: folder of the scale's results, with the folder of the benchmark files and that of the study's runs.
-        sizes: run -> its numbers of splits and of blocks; files of other jobs are old.
+        jobs: what the jobs took, and on which machine (`gallery.times.jobs`).
         entries: run -> its entry of the study's file.
         datasets: data set -> its title.
-        sections: names of the files that were made for sections of the figures, without endings.
-        shared: names of the benchmarks of jobs that studies share, as `<rule>/...` without endings.
         steps: commands by which a reader checks the study, from short to long: `cost`, `command` and `shows`; None
             takes those of `gallery.ladder`.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(runs, folder / "runs.csv")
     pooled = pd.read_csv(summary, dtype=dict.fromkeys(WORDS, str)).fillna(dict.fromkeys(WORDS, ""))
     names = list(dict.fromkeys(Path(file).stem for file in figures))
+    made = made_on(jobs, study["name"], entries)
     text = _template().render(
         title=study["title"],
         paper=study["paper"].rstrip("."),
@@ -83,7 +78,9 @@ def write_gallery(
         rule=RULE,
         undecided=UNDECIDED,
         **_claimed(folder, study, claims, names),
-        **_made(Path(results), study["name"], names, sizes, entries, sections, shared),
+        times=rule_times(jobs),
+        made=made,
+        machines=by_machine(made),
     )
     (folder / "README.md").write_text(text, encoding="utf-8", newline="\n")
 
@@ -123,18 +120,3 @@ def _claimed(
         "groups": claim_groups(judged, figures, study["findings"]),
         "misses": causes(judged),
     }
-
-
-def _made(
-    results: Path,
-    study: str,
-    figures: Sequence[str],
-    sizes: Mapping[str, Sequence[int]],
-    entries: Mapping[str, str],
-    sections: Sequence[str],
-    shared: Sequence[str],
-) -> dict[str, Any]:
-    """On what machines the study was made, and how long it took."""
-    jobs = study_jobs(results / "benchmarks", study, sizes, figures, sections, shared)
-    made = made_on(machines_of_runs(results / study, sizes), entries, by_run(jobs))
-    return {"times": by_rule(jobs), "made": made, "machines": by_machine(made)}
