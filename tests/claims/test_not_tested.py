@@ -112,7 +112,7 @@ def test_agreement_with_an_unconverged_reference_is_not_tested(tmp_path: Path) -
         write_claims(tmp_path / "claims.parquet", [found])
         page = (tmp_path / "claims.html").read_text(encoding="utf-8")
         (cells,) = (claim_cells(one, []) for _, one in read_claims("small", tmp_path / "claims.parquet").iterrows())
-        beside = "<strong>unconverged reference</strong>" in page, cells["ours"].endswith("(unconverged reference)")
+        beside = "<strong>unconverged reference</strong>" in page, cells["here"].endswith("(unconverged reference)")
         assert beside == ((True, True) if verdict == Verdict.NOT_TESTED else (False, False))
 
 

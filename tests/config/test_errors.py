@@ -462,6 +462,34 @@ def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any
     assert_mentions(str(caught.value), str(path), *expected)
 
 
+FINDING = {"statement": "Errors are small", "source": "Table 1", "claims": ["error"], "cost": "1 h"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"claims": ["errors"]},
+            ("findings.1.claims: no claim 'errors' in this file (did you mean 'error'?); it has error",),
+        ),
+        ({"claims": ["error", "error"]}, ("findings.1.claims: 'error' is named 2 times; name it once",)),
+        ({"claims": []}, ("findings.1.claims = []: must have at least 1 item",)),
+        ({"figure": "curves"}, ("findings.1.figure: no figure 'curves' in the study (did you mean 'curve'?)",)),
+        ({"cost": "5 min"}, ("findings.1.cost = '5 min': must be '1 s', '10 min', '1 h' or '1 day'",)),
+        ({"cause": "x"}, ("findings.1: unknown key 'cause'; allowed keys: statement, source, ",)),
+    ],
+)
+def test_mistakes_in_findings(tmp_path: Path, study: Study, changes: dict[str, Any], expected: tuple[str, ...]) -> None:
+    path = tmp_path / "claims.yaml"
+    findings = [FINDING | {"figure": "curve"}, FINDING | changes]
+    path.write_text(yaml.safe_dump({"paper": "p", "findings": findings, "claims": {"error": CLAIM}}))
+    with pytest.raises(ConfigError) as caught:
+        load_claims(path, study)
+    assert_mentions(str(caught.value), str(path), *expected)
+    path.write_text(yaml.safe_dump({"paper": "p", "findings": findings[:1], "claims": {"error": CLAIM}}))
+    assert load_claims(path, study).findings[0].claims == ("error",)
+
+
 def test_runs_of_a_claim_are_repetitions(tmp_path: Path) -> None:
     grid = {"seed": [1, 2], "split.seed": [0, 1], "likelihood.sigma": [0.5, 1.0]}
     study = load_study(study_file(tmp_path, run_edit(grid=grid)), "paper", DATASETS)

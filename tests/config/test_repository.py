@@ -229,6 +229,26 @@ def test_claims_say_where_their_limits_come_from_and_name_a_figure() -> None:
             assert c.relation != "greater_than" or c.metric != "lppd_cumulative_chains", f"{name}: it cannot fail"
 
 
+def test_the_page_of_results_begins_with_ten_findings_that_stand_on_claims_of_the_papers() -> None:
+    claims = load_atlas({"scale": "paper"}, CONFIG).claims["sampling_perspective"]
+    assert len(claims.findings) == 10
+    assert {finding.cost for finding in claims.findings} == {"1 s", "10 min", "1 h", "1 day"}
+    for finding in claims.findings:
+        main = claims.claims[finding.claims[0]]
+        assert main.source != "beyond", finding.statement
+        assert finding.figure or main.figure, finding.statement
+    for name, claim in claims.claims.items():
+        assert (claim.source == "package") == (claim.section.startswith("bde")), name
+        assert claim.source != "beyond" or claim.paper, f"{name}: not of the paper, so it needs a citation of its own"
+
+
+def test_figures_of_the_page_of_results_have_headings_in_words() -> None:
+    for study in load_atlas({"scale": "paper"}, CONFIG).studies.values():
+        titles = [figure.title for figure in study.figures.values()]
+        assert None not in titles
+        assert len(set(titles)) == len(titles)
+
+
 def test_the_findings_of_the_paper_are_claims() -> None:
     """What the papers say in words, each by what it is measured by."""
     claims = load_atlas({"scale": "paper"}, CONFIG).claims["sampling_perspective"].claims

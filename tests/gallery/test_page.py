@@ -9,173 +9,135 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from bnn_atlas.claims.table import write_claims
-from bnn_atlas.claims.verdict import judge
 from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.captions import markdown
-from bnn_atlas.gallery.page import LARGEST, WIDTH, duration, write_gallery
+from bnn_atlas.gallery.figures import LARGEST
+from bnn_atlas.gallery.page import duration, write_gallery
 from bnn_atlas.gallery.pictures import shrink
-from bnn_atlas.gallery.times import RuleTime, rule_times
-from tests.claims.making import COMPARISON, RUNS, claimed, row, seeds, table
 from tests.config.folders import REPOSITORY
-
-STUDY = {"name": "small", "title": "A study", "paper": "Nobody, 2000.", "differences": ["Other rows.", "Other noise."]}
-SUMMARY = [
-    ("mile", "", "rmse", 0.5, 0.1),
-    ("mile", "", "lppd", -1.25, 0.2),
-    ("priors", "prior.scale=2", "rmse", 0.75, np.nan),
-    ("priors", "prior.scale=2", "rhat_function_max", np.nan, np.nan),
-    ("mile", "", "agreement (hmc)", 0.875, np.nan),
-    ("mile", "", "agreement_ceiling", 0.9, np.nan),
-]
-WORD = "unconverged reference: R-hat of function values up to 3.80, ESS down to 4"
-CAPTION = """**Few numbers.**
-
-On *W*\\ :sub:`1`, in
-``file.csv``. Compare.
-
-{{ snakemake.params.figure.caption }}
-
-Scale ``{{ snakemake.config["scale"] }}``.
-"""
-REDUCED = {"mile": ["chains: 1000 -> 10"], "ensemble": ["chains: 1000 -> 10", "method.steps: 50 -> 5"]}
-
-
-UNMEASURED = " cannot be judged: the table has no diagnostics |"
-
-
-def benchmark(file: Path, seconds: float) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(f"s\th:m:s\tcpu_time\n{seconds}\t0:00:01\t{seconds / 2}\n")
+from tests.gallery.making import STUDY, benchmark, gallery_inputs, study_jobs, timing
 
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> dict[str, Any]:
-    """What a finished run leaves: two figures (one with many numbers), a LaTeX table, claims, a summary, times."""
-    figures = tmp_path / "figures"
-    figures.mkdir()
-    for name, rows in (("few", 3), ("many", LARGEST // 2)):
-        Image.new("RGB", (2 * WIDTH, 1000), "white").save(figures / f"{name}.png")
-        (figures / f"{name}.csv").write_text("a\n" + "1\n" * rows)
-    (figures / "uci.csv").write_text(
-        "metric,method,dataset,mean,sd,mean_rank,best\nlppd,A,airfoil,-1,0.25,1.5,True\nlppd,A,energy,2,,1.5,True\n"
-        "lppd,B,energy,1,0.5,2,False\nrmse,A,airfoil,0.5,0.1,1,True\n"
-    )
-    (figures / "uci.tex").write_text("1 & 2")
-    (tmp_path / "few.rst").write_text(CAPTION)
-    (tmp_path / "notes.rst").write_text("Not needed at\nfirst.\n")
-    change = {"paper_value": -0.25321, "tolerance": 0.1, "relation": "equals", "than": {"runs": ["ensemble"]}}
-    study = claimed(
-        {"figure": "few", "basis": "a quarter"},
-        {"bound": 0, **COMPARISON},
-        {"figure": "absent", **change},
-        {"runs": ["gone"], "statement": "a | b"},
-        {"runs": ["single"], "statement": "a single run"},
-        runs={name: plan | {"reductions": REDUCED.get(plan["entry"], [])} for name, plan in RUNS.items()},
-    )
-    measured = table(
-        tmp_path,
-        seeds("mile", 0.4, 0.5, 0.6)
-        + seeds("ensemble", 0.7, 0.8, 0.9)
-        + [row("single", 0.5, standard_error=0.02, note=SCALED_WITH_TEST_ROWS)],
-    )
-    write_claims(tmp_path / "claims.parquet", [judge(name, study, measured) for name in study.claims.claims])
-    frame = pd.DataFrame(SUMMARY, columns=["entry", "point", "metric", "mean", "sd"])
-    frame["at"] = frame["metric"].str.extract(r" \((.*)\)")[0]
-    frame["metric"] = frame["metric"].str.removesuffix(" (hmc)")
-    frame["note"] = frame["entry"].map({"priors": SCALED_WITH_TEST_ROWS}).astype(object)
-    frame.loc[frame["at"] == "hmc", "note"] = WORD
-    frame["trust"] = frame["entry"].map(
-        {"mile": "do not trust: R-hat of function values at most 3.80", "priors": "fine"}
-    )
-    frame.assign(dataset="airfoil", model="mlp", method="mclmc", chains=10, draws=100).to_csv(
-        tmp_path / "summary.csv", index=False
-    )
-    (tmp_path / "runs.csv").write_text("run\nmile\n")
-    benchmark(tmp_path / "benchmarks/sample/small/mile/split0/block0.tsv", 100)
-    benchmark(tmp_path / "benchmarks/sample/small/gone/split0/block0.tsv", 1000)
-    benchmark(tmp_path / "benchmarks/figures/small/few.tsv", 3)
-    benchmark(tmp_path / "benchmarks/figures/small/gone.tsv", 1000)
-    return {
-        "study": STUDY,
-        "scale": "laptop",
-        "command": "snakemake galleries",
-        "figures": sorted(figures.iterdir()),
-        "captions": {
-            "few": {"caption": tmp_path / "few.rst", "notes": tmp_path / "notes.rst", "text": "As in the paper."}
-        },
-        "summary": tmp_path / "summary.csv",
-        "runs": tmp_path / "runs.csv",
-        "claims": tmp_path / "claims.parquet",
-        "benchmarks": tmp_path / "benchmarks",
-        "sizes": {"mile": [1, 1]},
-        "sections": [],
-        "shared": [],
-    }
+    """Arguments of `write_gallery`."""
+    return gallery_inputs(tmp_path)
+
+
+def page(folder: Path, inputs: dict[str, Any], **changes: Any) -> str:
+    """The text of the page."""
+    write_gallery(folder / "gallery", **inputs | changes)
+    return (folder / "gallery" / "README.md").read_text()
+
+
+def section(text: str, heading: str) -> str:
+    """What is below a heading of the second level, up to the next one."""
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def test_page_and_files(tmp_path: Path, inputs: dict[str, Any]) -> None:
-    folder = tmp_path / "gallery"
-    write_gallery(folder, **inputs)
-    assert sorted(path.name for path in folder.iterdir()) == [
+    text = page(tmp_path, inputs)
+    assert sorted(path.name for path in (tmp_path / "gallery").iterdir()) == [
         "README.md", "claims.csv", "few.csv", "few.png", "many.png", "runs.csv", "summary.csv", "uci.csv", "uci.tex",
     ]  # fmt: skip
-    text = (folder / "README.md").read_text()
-    assert text.startswith("# A study\n\nNobody, 2000. Made at scale `laptop` by\n\n```sh\nsnakemake galleries\n```\n")
-    assert "in 2 min of jobs (52 s of one core). This page was written on " in text
-    assert "Differences from the paper at every scale:\n\n- Other rows.\n- Other noise.\n\n## Claims" in text
-    assert "1 reproduced, 3 reproduced at reduced scale, 1 not run." in text
-    rows = [line for line in text.splitlines() if line.startswith(("| The error", "| a "))]
-    reduced = "chains 1000 → 10; steps 50 → 5 | reproduced at reduced scale |"
-    own = "0.5000 | within 0.25 of it | 0.5000 ± 0.1000 | chains 1000 → 10 | reproduced at reduced scale |"
-    assert rows[:3] == [
-        f"| The error is 0.5 | Table 1, [figure](#few) | {own}{UNMEASURED}",
-        f"| The error is 0.5 | Table 1 | – | difference below 0 | difference −0.3000 ± 0.0000 | {reduced}{UNMEASURED}",
-        "| The error is 0.5 | Table 1 | difference −0.25321 | difference within 0.1 of it "
-        f"| difference −0.3000 ± 0.0000 | {reduced}{UNMEASURED}",
+    assert text.startswith("# A study\n\nNobody, 2000.\n\nResults at scale `laptop`, which changes some of the paper")
+    assert "1 reproduced, 2 reproduced at reduced scale, 2 not reproduced, 1 not run. The cause of 1 of 2 [miss" in text
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings == [
+        "Findings", "Check it yourself", "Claims", "Misses and their causes", "Differences from the paper", "Figures",
+        "Scores", "Machines and time",
+    ]  # fmt: skip
+    assert "At every scale:\n\n- Other rows.\n- Other noise.\n" in text
+    assert "\n\n\n" not in text
+    assert pd.read_csv(tmp_path / "gallery" / "claims.csv")["basis"].tolist()[0] == "a quarter"
+
+
+def test_findings_have_the_numbers_of_their_main_claims(tmp_path: Path, inputs: dict[str, Any]) -> None:
+    rows = [line for line in section(page(tmp_path, inputs), "Findings").splitlines() if re.match(r"\| \d", line)]
+    assert rows == [
+        "| 1 | Few errors are made<br><sub>Table 1 · [figure](#few) · measured: The error is 0.5</sub> | 0.5000 "
+        "| 0.5000 ± 0.1000 | **reproduced at reduced scale**<br><sub>2 of 2 claims</sub> | cannot be judged | 10 min |",
+        "| 2 | Errors are gone<br><sub>Table 2 · [figure](#uci) · measured: a \\| b</sub> | 0.5000 "
+        "| – | **not run**<br><sub>1 of 2 claims</sub> | cannot be judged | 1 day |",
+        "| 3 | None is small<br><sub>Table 3 · measured: c &lt; −1</sub> | no number; ≤ 0.1 asked "
+        "| 0.5000 ± 0.0200 \\* | **not reproduced**<br><sub>1 claim</sub> | cannot be judged | 1 s |",
     ]
-    assert rows[3].startswith(
-        r"| a \| b | Table 1 | 0.5000 | within 0.25 of it | – |  | not run: scale laptop does not"
-    )
-    assert rows[4].split(" | ")[4] == r"0.5000 ± 0.0200 \*", "a single run has the error of its row"
-    assert pd.read_csv(folder / "claims.csv")["basis"].tolist()[0] == "a quarter"
-    assert f"Its {LARGEST // 2:,} plotted numbers (0.3 MB)" in text
-    scores = "| mile | airfoil | mlp | mclmc | 10 | 100 | 0.5000 ± 0.1000 | −1.2500 ± 0.2000 | "
-    assert f"{scores}0.8750 (unconverged reference) |  | do not trust: R-hat of function values at most 3.80 |" in text
-    assert text.count(rf"\* {SCALED_WITH_TEST_ROWS}") == 2, "below the claims and below the scores"
-    assert r"| priors (prior.scale=2) \* | airfoil | mlp | mclmc | 10 | 100 | 0.7500 |  |  | – | fine |" in text
-    assert "| sample | 1 | 1.7 | 0.8 |" in text
-    assert "| figures | 1 | 0.1 | 0.0 |" in text
+
+
+def test_claims_are_grouped_by_source_and_by_what_was_reduced(tmp_path: Path, inputs: dict[str, Any]) -> None:
+    groups = section(page(tmp_path, inputs), "Claims").split("\n### ")[1:]
+    assert [group.partition("\n")[0] for group in groups] == ["The paper", "The authors' package", "Beyond the paper"]
+    full, reduced = groups[0].split("\n#### ")[1:]
+    unmeasured = "| reproduced at reduced scale | cannot be judged |"
+    assert [line for line in full.splitlines() if line.startswith("| ")][1:] == [
+        "| reproduced | cannot be judged | a single run<br><sub>Table 1 · finding 2</sub> | 0.5000 "
+        "| 0.5000 ± 0.0200 \\* | ± 0.25 |"
+    ]
+    assert [line for line in reduced.splitlines() if line.startswith("| ")][1:] == [
+        f"{unmeasured} The error is 0.5<br><sub>Table 1 · [figure](#few) · finding 1</sub> | 0.5000 | 0.5000 ± 0.1000 "
+        "| ± 0.25 | chains 1000 → 10 |",
+        f"{unmeasured} The error is 0.5<br><sub>Table 1 · finding 1</sub> | – | Δ −0.3000 ± 0.0000 | Δ &lt; 0 "
+        "| chains 1000 → 10; steps 50 → 5 |",
+        "| [not reproduced](#misses-and-their-causes) | cannot be judged | The error is 0.5<br><sub>Table 1</sub> "
+        "| Δ −0.25321 | Δ −0.30000 ± 0.00000 | ± 0.01 | chains 1000 → 10; steps 50 → 5 |",
+    ]
+    assert "\n- A program\n" in groups[1]
+    assert "<details><summary>1 not run</summary>\n" in groups[1]
+    assert "\n| a \\| b | scale laptop does not run 'gone' | scale paper: snakemake --cores 2 claims" in groups[1]
+    assert "####" not in groups[1], "no table of claims that were run"
+    assert groups[2].count(f"\\* {SCALED_WITH_TEST_ROWS}") == 1
+
+
+def test_misses_have_causes_or_are_undecided(
+    tmp_path: Path, inputs: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = section(page(tmp_path, inputs), "Misses and their causes").splitlines()[3:]
+    assert rows == [
+        "| The error is 0.5<br><sub>outside by 0.0368</sub> | another rule | a run | 0.5 |",
+        "| c &lt; −1<br><sub>outside by 0.4</sub> | **undecided** | – | – |",
+    ]
+    assert [record.getMessage() for record in caplog.records] == [
+        "config/claims/small.yaml: claims.c4.cause is not used: the claim is reproduced at scale laptop"
+    ]
+
+
+def test_the_ladder_of_commands(tmp_path: Path, inputs: dict[str, Any]) -> None:
+    usual = section(page(tmp_path / "usual", inputs), "Check it yourself")
+    assert "\n| 1 s | this page | Findings, claims and scores as they were measured here. |\n" in usual
+    assert "\n| 10 min | `snakemake --cores 2 evaluate` | " in usual
+    assert "\n| 1 day | `snakemake --cores 2 --config scale=laptop 'studies=[small]'` | " in usual
+    given = [{"cost": "3 h", "command": "make it", "shows": "All | of it."}]
+    own = section(page(tmp_path / "own", inputs, steps=given), "Check it yourself")
+    assert own.splitlines()[3:] == ["| 3 h | `make it` | All \\| of it. |"]
 
 
 def test_a_large_summary_is_left_out_and_the_page_says_where_it_is(tmp_path: Path, inputs: dict[str, Any]) -> None:
-    small, large = tmp_path / "small", tmp_path / "large"
-    write_gallery(small, **inputs)
-    assert "are in [summary.csv](summary.csv)." in (small / "README.md").read_text()
+    assert "are in [summary.csv](summary.csv)." in page(tmp_path / "small", inputs)
     row = Path(inputs["summary"]).read_text().splitlines()[-1]
     with Path(inputs["summary"]).open("a") as file:
         file.write((row + "\n") * (LARGEST // len(row)))
-    write_gallery(large, **inputs)
-    assert not (large / "summary.csv").exists()
-    text = (large / "README.md").read_text()
-    assert f"rows (0.3 MB) that are not kept here; the command above makes them in `{inputs['summary']}`" in text
+    text = page(tmp_path / "large", inputs)
+    assert not (tmp_path / "large" / "gallery" / "summary.csv").exists()
+    assert "rows (0.3 MB) that are not kept here; the command below makes them (`tables/small-summary.csv` of" in text
 
 
-def test_figures_have_captions_and_their_latex(tmp_path: Path, inputs: dict[str, Any]) -> None:
-    folder = tmp_path / "gallery"
-    write_gallery(folder, **inputs)
-    _, few, many, uci = (folder / "README.md").read_text().partition("## Scores")[0].split("\n### ")
+def test_figures_have_headings_in_words_and_definitions_folded(tmp_path: Path, inputs: dict[str, Any]) -> None:
+    links, few, many, uci = section(page(tmp_path, inputs), "Figures").split('\n<a id="')
+    assert links == "\n[A few](#few) · [many](#many) · [uci](#uci)\n"
     assert few == (
-        "few\n\n![few](few.png)\n\n**Few numbers.**\n\nOn *W*<sub>1</sub>, in `file.csv`. Compare.\n\n"
-        "As in the paper.\n\n"
-        "Numbers: [few.csv](few.csv).\n\n<details><summary>Notes</summary>\n\nNot needed at first.\n\n</details>\n"
+        'few"></a>\n\n### A few\n\n![A few](few.png)\n\n**Few numbers.**\n\nAs in the paper.\n\n'
+        "Numbers: [few.csv](few.csv).\n\n<details><summary>How to read it</summary>\n\n"
+        "On *W*<sub>1</sub>, in `file.csv`. Compare.\n\nNot needed at first.\n\n</details>\n"
     )
-    assert many.startswith(f"many\n\n![many](many.png)\n\nIts {LARGEST // 2:,} plotted numbers")
+    assert many.startswith(
+        f'many"></a>\n\n### many\n\n![many](many.png)\n\nIts {LARGEST // 2:,} plotted numbers (0.3 MB)'
+    )
     assert uci == (
-        "uci\n\n`lppd`:\n\n| method | airfoil | energy | mean rank |\n|---|---|---|---|\n"
-        "| A | −1.000 ± 0.250 | 2.000 | 1.50 |\n| B |  | 1.000 ± 0.500 | 2.00 |\n\n"
-        "`rmse`:\n\n| method | airfoil | energy | mean rank |\n|---|---|---|---|\n| A | 0.500 ± 0.100 |  | 1.00 |\n\n"
-        "Table in LaTeX: [uci.tex](uci.tex).\nNumbers: [uci.csv](uci.csv).\n\n"
+        'uci"></a>\n\n### uci\n\nLPPD:\n\n| method | air \\| foil | energy | mean rank |\n|---|---|---|---|\n'
+        "| A | **−1.000 ± 0.250** | **2.000** | 1.50 |\n| B |  | 1.000 ± 0.500 | 2.00 |\n\n"
+        "RMSE:\n\n| method | air \\| foil | energy | mean rank |\n|---|---|---|---|\n"
+        "| A | **0.500 ± 0.100** |  | 1.00 |\n\n"
+        "Table in LaTeX: [uci.tex](uci.tex).\nNumbers: [uci.csv](uci.csv).\n"
     )
 
 
@@ -195,39 +157,58 @@ SHOWN = r"&lt;b&gt;x&lt;/b&gt; \| \*y\* \[z\](http://w) `a|b` \_c\_ d_e 1 &lt; 2
 
 def test_texts_of_a_study_show_as_they_were_written(tmp_path: Path, inputs: dict[str, Any]) -> None:
     summary = pd.read_csv(inputs["summary"])
-    summary.assign(entry=ODD, dataset="<i>", model="*m*").to_csv(inputs["summary"], index=False)
+    summary.assign(entry=ODD, model="*m*").to_csv(inputs["summary"], index=False)
     judged = pd.read_parquet(inputs["claims"])
-    judged.assign(statement=ODD, section="<script>").to_parquet(inputs["claims"])
-    inputs["study"] = STUDY | {"title": ODD, "paper": ODD, "differences": [ODD, "# no heading", "1. no list"]}
-    inputs["captions"]["few"]["text"] = ODD
-    write_gallery(tmp_path / "gallery", **inputs)
-    text = (tmp_path / "gallery" / "README.md").read_text()
+    judged.assign(statement=ODD, section="<script>", cause=ODD).to_parquet(inputs["claims"])
+    findings = [finding | {"statement": ODD} for finding in STUDY["findings"]]
+    inputs["study"] = STUDY | {"title": ODD, "paper": ODD, "findings": findings}
+    inputs["study"]["differences"] = [ODD, "# no heading", "1. no list"]
+    inputs["captions"]["few"] |= {"title": ODD, "text": ODD}
+    text = page(tmp_path, inputs, datasets={"airfoil": ODD})
     in_cell = SHOWN.replace("a|b", r"a\|b")
-    assert text.startswith(f"# {SHOWN}\n\n{SHOWN}. Made at")
+    assert text.startswith(f"# {SHOWN}\n\n{SHOWN}.\n")
     assert f"\n- {SHOWN}\n- \\# no heading\n- 1\\. no list\n" in text
-    assert f"\n| {in_cell} | &lt;script&gt;, [figure](#few) | " in text
-    assert f"\n| {in_cell} | &lt;i&gt; | \\*m\\* | mclmc |" in text
-    assert f"Compare.\n\n{SHOWN}\n\n" in text
+    assert f"\n| 1 | {in_cell}<br><sub>Table 1 · [figure](#few) · measured: {in_cell}</sub> | " in text
+    assert f" | {in_cell}<br><sub>&lt;script&gt; · [figure](#few) · finding 1</sub> | " in text
+    assert f"<sub>outside by 0.0368</sub> | {in_cell} | " in text
+    assert f"\n### {SHOWN}\n\n![{SHOWN}](few.png)\n\n**Few numbers.**\n\n{SHOWN}\n\n" in text
+    assert f"\n### Scores on {in_cell}\n" in text
+    assert f"\n| {in_cell} | \\*m\\* | mclmc |" in text
     assert not re.search(r"<(b|i|script)>", text)
 
 
 def test_links_of_the_page_exist(tmp_path: Path, inputs: dict[str, Any]) -> None:
-    folder = tmp_path / "gallery"
-    write_gallery(folder, **inputs)
-    text = (folder / "README.md").read_text()
+    text = page(tmp_path, inputs)
     links = set(re.findall(r"\]\(([^)]+)\)", text))
     assert {"#few", "uci.tex", "few.png", "claims.csv"} <= links
-    assert [link for link in links if link[0] != "#" and not (folder / link).exists()] == []
-    assert {link[1:] for link in links if link[0] == "#"} <= set(re.findall(r"^### (.+)$", text, re.MULTILINE))
+    assert [link for link in links if link[0] != "#" and not (tmp_path / "gallery" / link).exists()] == []
+    headings = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+    assert {link[1:] for link in links if link[0] == "#"} <= headings | set(re.findall(r'<a id="(.+?)">', text))
 
 
 def test_study_without_claims_or_figures(tmp_path: Path, inputs: dict[str, Any]) -> None:
-    folder = tmp_path / "gallery"
-    write_gallery(folder, **inputs | {"claims": None, "figures": [], "captions": {}})
-    text = (folder / "README.md").read_text()
-    assert "## Claims" not in text
-    assert "## Figures" not in text
-    assert "## Scores" in text
+    text = page(tmp_path, inputs, claims=None, figures=[], captions={}, study=STUDY | {"findings": []}, scale="paper")
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings == ["Check it yourself", "Differences from the paper", "Scores", "Machines and time"]
+    assert (
+        "Results at the paper's settings; [runs.csv](runs.csv) lists those of each run.\nNo claim of the paper" in text
+    )
+    assert "evaluate" not in text
+
+
+def test_time_and_the_machine_of_each_run(tmp_path: Path, inputs: dict[str, Any]) -> None:
+    text = section(page(tmp_path / "one", inputs), "Machines and time")
+    assert "in 2 min of jobs (52 s of one core).\nSampled on a processor, 2 cores.\n" in text
+    assert "\n| mile | 1 | a processor, 2 cores | 1 | 1.7 | 0.8 |\n" in text
+    assert "\n| sample | 1 | 1.7 | 0.8 |\n| figures | 1 | 0.1 | 0.0 |\n" in text
+    benchmark(tmp_path / "benchmarks/sample/small/big/split0/block0.tsv", 7200)
+    timing(tmp_path / "small/big/split0/block0/timing.json", device="gpu a GPU")
+    more = {"jobs": study_jobs(tmp_path, {"mile": [1, 1], "big": [1, 1]}), "entries": {"mile": "mile", "big": "big"}}
+    text = section(page(tmp_path / "two", inputs, **more), "Machines and time")
+    assert (
+        "| a GPU (host: a processor, 2 cores) | 1 | 2 h 00 min | big |\n| a processor, 2 cores | 1 | 2 min | mile |"
+        in text
+    )
 
 
 def test_shrink(tmp_path: Path) -> None:
@@ -239,29 +220,6 @@ def test_shrink(tmp_path: Path) -> None:
     shrink(tmp_path / "large.png", tmp_path / "same.png", 1000)
     with Image.open(tmp_path / "same.png") as same:
         assert same.size == (600, 300)
-
-
-def test_rule_times(tmp_path: Path) -> None:
-    counted = {
-        "sample/small/mile/split0/block0.tsv": 4, "sample/small/mile/split1/block1.tsv": 6,
-        "subset/small/mile/split0/1234abcd.tsv": 2, "predict/small/mile/split0/test.tsv": 3,
-        "figures/small/few.tsv": 5, "figures/small/diagnostics/mile-split1.tsv": 7,
-        "table/small-runs.tsv": 30, "table/small.tsv": 1, "warmstart/airfoil-12.tsv": 8,
-    }  # fmt: skip
-    old = (
-        "sample/small/mile/split2/block0.tsv", "sample/small/mile/split0/block2.tsv", "split/small/gone/split0.tsv",
-        "subset/small/mile/split0/gone.tsv", "figures/small/gone.tsv", "figures/small/diagnostics/mile-split2.tsv",
-        "figures/small/diagnostics/gone-split0.tsv", "sample/smaller/mile/split0/block0.tsv", "claims.tsv",
-        "warmstart/airfoil-34.tsv",
-    )  # fmt: skip
-    for file, seconds in counted.items():
-        benchmark(tmp_path / file, seconds)
-    for file in old:
-        benchmark(tmp_path / file, 1000)
-    assert rule_times(tmp_path, "small", {"mile": [2, 2]}, ["few"], ["1234abcd"], ["warmstart/airfoil-12"]) == [
-        RuleTime("table", 2, 31, 15.5), RuleTime("figures", 2, 12, 6), RuleTime("sample", 2, 10, 5),
-        RuleTime("warmstart", 1, 8, 4), RuleTime("predict", 1, 3, 1.5), RuleTime("subset", 1, 2, 1),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

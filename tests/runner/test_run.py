@@ -26,6 +26,7 @@ from bnn_atlas.runner import program
 from bnn_atlas.runner import run as runner
 from bnn_atlas.runner.checkpoint import CheckpointError, CheckpointStore
 from bnn_atlas.runner.signals import Interrupted, stop_signal
+from bnn_atlas.runtime import processor
 from bnn_atlas.traces.store import open_trace
 
 from ..methods.problems import Problem, network, regression
@@ -169,6 +170,7 @@ def test_timing_counts_every_phase_and_attempt(sampler, problem, tmp_path, monke
     assert all(entry["seconds"] > 0 for entry in timing["phases"])
     assert sum(entry["seconds"] for entry in timing["phases"]) < time.monotonic() - begun - 1.0
     assert (timing["chains"], timing["gradients_per_step"]) == (5, sampler[0].gradients_per_step)
+    assert (timing["processor"], timing["cores"]) == (processor(), len(os.sched_getaffinity(0)))
 
 
 def test_other_settings_start_afresh(sampler, problem, quiet, tmp_path, monkeypatch, caplog):

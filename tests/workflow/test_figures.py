@@ -78,6 +78,19 @@ def test_runs_of_another_study(tmp_path: Path) -> None:
     assert made.described()["reductions"] == {"one": [], "other/one": []}
 
 
+def test_another_title_is_a_heading_of_the_page_and_draws_nothing_again(tmp_path: Path) -> None:
+    few = {"draw": "cumulative_lppd", "runs": ["one"]}
+    plain, titled = (
+        atlas(tmp_path / name, drawn(few_chains=few | more)) for name, more in (("a", {}), ("b", {"title": "Few"}))
+    )
+    one, other = (figure(loaded, "small_few_chains") for loaded in (plain, titled))
+    assert [figures(loaded).captions("small")["few_chains"]["title"] for loaded in (plain, titled)] == [
+        "few chains", "Few",
+    ]  # fmt: skip
+    assert one.settings == other.settings
+    assert one.described() == other.described()
+
+
 def test_a_run_that_another_study_lacks_at_a_scale_is_named(tmp_path: Path) -> None:
     def left_out(study: dict[str, Any]) -> None:
         study["runs"]["two"] = {**RUN, "scales": {"demo": None}}

@@ -1,4 +1,5 @@
 # What a run of a study shows to readers who do not run it, as under docs/results/; only made when asked for.
+from bnn_atlas.workflow.claims import findings_of
 from bnn_atlas.workflow.figures import JUDGING, code, versions
 
 
@@ -35,6 +36,7 @@ rule gallery:
             "title": ATLAS.studies[w.study].config.title,
             "paper": ATLAS.studies[w.study].config.paper,
             "differences": list(ATLAS.studies[w.study].config.differences),
+            "findings": findings_of(ATLAS, w.study),
         },
         scale=SCALE,
         command=lambda w: (
@@ -43,11 +45,17 @@ rule gallery:
         ),
         captions=lambda w, input: FIGURES.captions(w.study),
         benchmarks=f"{RESULTS}/benchmarks",
-        sections=lambda w, input: FIGURES.digests(w.study),
-        shared=lambda w, input: INPUTS.shared_jobs(w.study),
-        sizes=lambda w: {
-            name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
+        of=lambda w, input: {
+            "study": w.study,
+            "sizes": {
+                name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
+            },
+            "figures": [figure.name for figure in FIGURES.of(w.study)],
+            "sections": FIGURES.digests(w.study),
+            "shared": INPUTS.shared_jobs(w.study),
         },
+        entries=lambda w: {name: run.entry for name, run in ATLAS.studies[w.study].runs.items()},
+        datasets={name: entry.title or name.replace("_", " ") for name, entry in ATLAS.datasets.items()},
     message:
         "Making the gallery of {wildcards.study}"
     script:

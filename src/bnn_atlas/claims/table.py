@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bnn_atlas.claims.verdict import Judgement
+from bnn_atlas.config.findings import Cause
 from bnn_atlas.files import atomic
 
 ROW = pa.struct(
@@ -29,12 +30,13 @@ ROW = pa.struct(
         ("trust", pa.string()),
     ]
 )
-TEXT = ("study", "claim", "paper", "section", "statement", "metric", "relation", "basis", "figure")
+TEXT = ("study", "claim", "paper", "source", "section", "statement", "metric", "relation", "basis", "figure")
 NUMBERS = (
     "paper_value", "tolerance", "bound", "value", "sd", "standard_error", "compared_with", "difference",
     "difference_sd", "difference_standard_error", "margin", "monte_carlo_error",
 )  # fmt: skip
-WORDS = ("scale", "verdict", "reason", "needed", "trust", "over", "difference_over")
+CAUSE = tuple(Cause.model_fields)
+WORDS = ("scale", "verdict", "reason", "needed", "trust", "over", "difference_over", *CAUSE)
 SCHEMA = pa.schema(
     [
         *(pa.field(name, pa.string(), nullable=False) for name in TEXT),
@@ -50,8 +52,9 @@ SCHEMA = pa.schema(
 `bound`) comes from. `value`, `sd`, `standard_error` and `repetitions` are the claim's own; `compared_with` and
 `difference` are those of a comparison; a claim that is not run has none of them. `reductions` are `entry: field: paper
 value -> value here`, `trust` says whether the draws of the runs can be trusted (the worst of them), `over` and
-`difference_over` what the standard errors are over, `rows` are the rows of the metric tables that answered, `excluded`
-the chains that one for all chains of its run is without."""
+`difference_over` what the standard errors are over, `cause`, `decided_by` and `result` why a claim is missed, if that
+has been decided, `rows` are the rows of the metric tables that answered, `excluded` the chains that one for all chains
+of its run is without."""
 
 
 def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:
@@ -67,7 +70,7 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "study": judged.study.name,
         "claim": judged.name,
         "paper": judged.paper,
-        **{name: getattr(claim, name) for name in ("section", "statement", "relation")},
+        **{name: getattr(claim, name) for name in ("source", "section", "statement", "relation")},
         "metric": claim.measures,
         **{name: getattr(claim, name) for name in ("paper_value", "tolerance", "bound")},
         **{name: getattr(claim, name) or "" for name in ("basis", "figure")},
@@ -89,6 +92,7 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "verdict": str(judged.verdict),
         "reason": judged.reason,
         "needed": judged.needed,
+        **{name: getattr(claim.cause, name) if claim.cause else "" for name in CAUSE},
         "reductions": [f"{entry}: {text}" for entry, texts in judged.reductions.items() for text in texts],
         "rows": [{"side": side, **row._asdict()} for side, rows in judged.rows.items() for row in rows],
     }

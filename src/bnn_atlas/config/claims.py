@@ -9,11 +9,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from bnn_atlas.config.base import ConfigError, Model, did_you_mean, near_or_all
 from bnn_atlas.config.expansion import leaves
 from bnn_atlas.config.fields import Chains, Count, Number, Positive
+from bnn_atlas.config.figure_value import FigureValue
+from bnn_atlas.config.findings import Cause, Finding, unknown_names
 from bnn_atlas.config.measurable import never_measured
 from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.config.reading import read_model
 from bnn_atlas.config.studies import REPETITION, Run, Study, by_name
 
+Source = Literal["paper", "package", "beyond"]
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
 COMPARISONS = ("less_than", "greater_than", "changes_less_than")
 """Relations to another measured value; `equals` may also have one."""
@@ -33,23 +36,6 @@ def _known_metric(name: str) -> str:
 MetricName = Annotated[str, AfterValidator(_known_metric)]
 At = Annotated[str, BeforeValidator(lambda value: f"{value:g}" if isinstance(value, int | float) else value)]
 """Column `at` of the metric tables; YAML may give a level as a number."""
-
-
-class FigureValue(Model):
-    """A number in the CSV file of the claim's figure, for what no metric measures."""
-
-    column: str
-    where: dict[str, str | float] = Field(default_factory=dict)
-    """Column -> value: the rows that count; all where it is empty."""
-    take: Literal["only", "mean", "median", "min", "max", "share_given"] = "only"
-    """What is taken of these rows: `only` needs one of them, `share_given` is the share that has a value at all."""
-
-    @property
-    def text(self) -> str:
-        """The same in words."""
-        chosen = ", ".join(f"{column} = {value}" for column, value in self.where.items())
-        taken = "" if self.take == "only" else f"{self.take.replace('_', ' ')} of "
-        return f"{taken}{self.column}{f' where {chosen}' if chosen else ''}"
 
 
 class Side(NamedTuple):
@@ -83,6 +69,9 @@ class Claim(Model):
 
     paper: str | None = None
     """Citation, where it is not that of the file."""
+    source: Source = "paper"
+    """Who states it: `paper`, the study's paper and the files published with it; `package`, the benchmark of its
+    authors' software; `beyond`, other papers, or this project."""
     section: str
     statement: str
     metric: MetricName | None = None
@@ -117,6 +106,8 @@ class Claim(Model):
     """Where the limit (tolerance or bound) comes from, for readers of the verdict."""
     figure: str | None = None
     """A figure of the study that shows it."""
+    cause: Cause | None = None
+    """Why it is not reproduced, once that has been decided."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -188,6 +179,8 @@ class ClaimsConfig(Model):
 
     paper: str
     """Citation of the claims that name no other."""
+    findings: tuple[Finding, ...] = ()
+    """What the page of results says first, about ten."""
     claims: dict[str, Claim]
 
 
@@ -196,11 +189,12 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
 
     Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
     there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
-    study does not have, or runs that are not repetitions of one setting, and for a metric that does not exist or that
-    these runs cannot have.
+    study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
+    runs cannot have, and where a finding names a claim or a figure that there is not.
     """
     claims = read_model(ClaimsConfig, path)
-    if found := [f"claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]:
+    found = [f"claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]
+    if found := found + unknown_names(claims.findings, claims.claims, study.config.figures):
         raise ConfigError("\n".join(f"{path}: {text}" for text in found))
     for name, claim in claims.claims.items():
         for key, side in claim.sides.items():

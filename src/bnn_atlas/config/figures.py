@@ -74,6 +74,9 @@ class FigureConfig(Model):
     """Names of runs or of grids (all their runs); `study/run` for those of another study."""
     labels: dict[str, str] = Field(default_factory=dict)
     """A name among `runs` -> text in the legend."""
+    title: str | None = None
+    """What it shows in a few words: its heading on the page of results. Null takes its name, with spaces for
+    underscores."""
     caption: str | None = None
     """What the caption says after its first sentence, about this figure's own runs."""
     files: tuple[FileName, ...] = ()

@@ -47,7 +47,13 @@ PARTS = (
     Part(
         "config/claims/&lt;study&gt;.yaml",
         ClaimsConfig,
-        {"A claim": ("Claim",), "What it is compared with": ("Other",), "A number of a figure": ("FigureValue",)},
+        {
+            "A finding": ("Finding",),
+            "A claim": ("Claim",),
+            "What it is compared with": ("Other",),
+            "A number of a figure": ("FigureValue",),
+            "Why it is missed": ("Cause",),
+        },
     ),
     Part(
         "config/datasets.yaml",

@@ -1,21 +1,27 @@
-"""The claims of a study in its gallery."""
+"""The claims of a study on its page: by who states them, and why some are missed."""
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from bnn_atlas.claims.page import decimals, limit_text, number
+from bnn_atlas.claims.page import decimals
 from bnn_atlas.claims.verdict import Verdict
 from bnn_atlas.config.marks import DEPENDENT
 from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
-from bnn_atlas.gallery.escape import cell
+from bnn_atlas.gallery.escape import cell, sentence
+from bnn_atlas.gallery.numbers import DASH, DELTA, MARK, limit, with_sd
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
-DASH = "–"
-MARK = r" \*"
-"""Beside what a run with a mark (`config.marks`) has given."""
+log = logging.getLogger(__name__)
+
+SOURCES = {"paper": "The paper", "package": "The authors' package", "beyond": "Beyond the paper"}
+"""Source of a claim -> heading of its group."""
+MOST_DECIMALS = 7
+UNDECIDED = "**undecided**"
+HOLDS = (str(Verdict.REPRODUCED), str(Verdict.REDUCED))
 
 
 def read_claims(study: str, table: str | Path) -> pd.DataFrame:
@@ -33,52 +39,132 @@ def write_csv(judged: pd.DataFrame, path: Path) -> None:
     flat.to_csv(path, index=False, lineterminator="\n", float_format="%.6g")
 
 
-def claim_cells(row: pd.Series, figures: Collection[str]) -> dict[str, str]:
-    """What the page shows of one claim, which links to its figure if that is among `figures`.
-
-    `paper` and `ours` of a claim about the difference of two values are the differences, and say so.
-    """
-    compares = bool(row["compares"])
-    value, spread = (row["difference"], row["difference_sd"]) if compares else (row["value"], row["sd"])
-    if row["repetitions"] == 1 and not compares:
-        spread = row["standard_error"]
-    given = {name: None if pd.isna(row[name]) else float(row[name]) for name in ("paper_value", "tolerance", "bound")}
-    was_run = row["verdict"] != str(Verdict.NOT_RUN)
-    cells = {
-        "statement": row["statement"],
-        "section": row["section"],
-        "paper": _value(given["paper_value"], None, compares, max(4, decimals(given["paper_value"]))),
-        "limit": limit_text(row["relation"], given["tolerance"], given["bound"], compares),
-        "ours": _value(value, spread, compares),
-        "reduced": _reduced(row["reductions"]) if was_run else "",
-        "verdict": row["verdict"] + (f": {row['reason']}" if row["reason"] else ""),
-        "trust": row["trust"],
-    }
-    cells = {key: cell(text) for key, text in cells.items()}
-    cells["ours"] += f" ({UNCONVERGED})" if any(reference_word(one["note"]) for one in row["rows"]) else ""
-    cells["ours"] += MARK if _marked(row["rows"]) else ""
-    link = f", [figure](#{row['figure']})" if row["figure"] in figures else ""
-    return cells | {"section": cells["section"] + link}
-
-
-def counts(judged: pd.DataFrame) -> str:
+def counts(verdicts: Iterable[str]) -> str:
     """How often each verdict was given."""
-    if judged.empty:
-        return ""
-    counted = judged["verdict"].value_counts()
-    return ", ".join(f"{counted[verdict]} {verdict}" for verdict in map(str, Verdict) if verdict in counted)
+    given = list(verdicts)
+    return ", ".join(f"{given.count(verdict)} {verdict}" for verdict in map(str, Verdict) if verdict in given)
 
 
-def with_sd(value: float | None, sd: float | None, digits: int = 4) -> str:
-    """`0.1234 ± 0.0012`; a dash where there is no value."""
-    if pd.isna(value):
-        return DASH
-    return number(value, digits) + ("" if pd.isna(sd) else f" ± {number(sd, digits)}")
+def claim_groups(
+    judged: pd.DataFrame, figures: Collection[str], findings: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Claims by who states them: `title`, `citations`, `counts`, `tables` and `open`.
+
+    `tables` are those at the paper's setting and at a reduced one, as far as there are such claims, each with
+    `heading`, `rows` and whether it has the column `reduced`; `open` are those that were not run, with the reason and
+    what would answer them. A claim links to its figure if that is among `figures`, and names its findings by number.
+    """
+    groups = []
+    for source, title in SOURCES.items():
+        of_source = judged[judged["source"] == source]
+        if of_source.empty:
+            continue
+        was_run = of_source["verdict"] != str(Verdict.NOT_RUN)
+        is_reduced = of_source["reductions"].map(len) > 0
+        parts = (
+            ("At the paper's setting", False, was_run & ~is_reduced),
+            ("At a reduced setting", True, was_run & is_reduced),
+        )
+        groups.append(
+            {
+                "title": title,
+                "citations": [cell(text.rstrip(".")) for text in dict.fromkeys(of_source["paper"])],
+                "counts": counts(of_source["verdict"]),
+                "tables": [
+                    {
+                        "heading": heading,
+                        "reduced": reduced,
+                        "rows": [claim_cells(row, figures, findings) for _, row in of_source[chosen].iterrows()],
+                    }
+                    for heading, reduced, chosen in parts
+                    if chosen.any()
+                ],
+                "open": [_open_cells(row) for _, row in of_source[~was_run].iterrows()],
+            }
+        )
+    return groups
 
 
-def _value(value: float | None, sd: float | None, compares: bool, digits: int = 4) -> str:
-    text = with_sd(value, sd, digits)
-    return f"difference {text}" if compares and text != DASH else text
+def claim_cells(row: pd.Series, figures: Collection[str], findings: Sequence[Mapping[str, Any]] = ()) -> dict[str, str]:
+    """What a table shows of one claim; `paper` and `here` of a claim about two values are their difference."""
+    numbers = [number for number, finding in enumerate(findings, 1) if row["claim"] in finding["claims"]]
+    below = [cell(row["section"])]
+    below += [f"[figure](#{row['figure']})"] if row["figure"] in figures else []
+    below += [f"finding {', '.join(map(str, numbers))}"] if numbers else []
+    return {
+        "verdict": _verdict(row),
+        "trust": cell(trust_word(row["trust"])),
+        "claim": f"{sentence(row['statement'])}<br><sub>{' · '.join(below)}</sub>",
+        "paper": paper_number(row),
+        "here": measured_number(row),
+        "limit": cell(limit(row["relation"], _given(row["tolerance"]), _given(row["bound"]))),
+        "reduced": cell(_reduced(row["reductions"])),
+    }
+
+
+def causes(judged: pd.DataFrame) -> list[dict[str, str]]:
+    """Why each claim that is not reproduced is missed: `claim`, `cause`, `decided_by`, `result`.
+
+    One without a cause is undecided. A cause of a claim that is reproduced is named in the log.
+    """
+    for _, row in judged[judged["verdict"].isin(HOLDS) & (judged["cause"] != "")].iterrows():
+        log.warning(
+            "config/claims/%s.yaml: claims.%s.cause is not used: the claim is %s at scale %s",
+            *(row["study"], row["claim"], row["verdict"], row["scale"]),
+        )
+    missed = judged[judged["verdict"] == str(Verdict.FAILED)]
+    return [
+        {
+            "claim": f"{sentence(row['statement'])}<br><sub>{cell(row['reason'])}</sub>",
+            "cause": cell(row["cause"]) or UNDECIDED,
+            "decided_by": cell(row["decided_by"]) or DASH,
+            "result": cell(row["result"]) or DASH,
+        }
+        for _, row in missed.iterrows()
+    ]
+
+
+def paper_number(row: pd.Series) -> str:
+    """The paper's number, or the difference of its two; a dash where it gives none."""
+    text = with_sd(_given(row["paper_value"]), None, _digits(row))
+    return DELTA + text if row["compares"] and text != DASH else text
+
+
+def measured_number(row: pd.Series) -> str:
+    """What was measured, with its standard deviation over repetitions or, of a single run, its standard error."""
+    names = ("difference", "difference_sd", "difference_standard_error")
+    value, sd, error = (row[name] for name in (names if row["compares"] else ("value", "sd", "standard_error")))
+    text = with_sd(value, error if pd.isna(sd) else sd, _digits(row))
+    text = DELTA + text if row["compares"] and text != DASH else text
+    text += f" ({UNCONVERGED})" if any(reference_word(one["note"]) for one in row["rows"]) else ""
+    return text + (MARK if _marked(row["rows"]) else "")
+
+
+def trust_word(words: str) -> str:
+    """The status alone of what is said of the trust in a run."""
+    return words.partition(":")[0]
+
+
+def _verdict(row: pd.Series) -> str:
+    """The verdict; of a miss with a link to the causes, of a claim that is not tested with the reason."""
+    if row["verdict"] == str(Verdict.FAILED):
+        return f"[{Verdict.FAILED}](#misses-and-their-causes)"
+    reason = f": {row['reason']}" if row["verdict"] == str(Verdict.NOT_TESTED) and row["reason"] else ""
+    return cell(row["verdict"] + reason)
+
+
+def _open_cells(row: pd.Series) -> dict[str, str]:
+    """What is shown of a claim that was not run."""
+    return {"statement": sentence(row["statement"]), "reason": cell(row["reason"]), "needed": cell(row["needed"])}
+
+
+def _digits(row: pd.Series) -> int:
+    """Decimals of the numbers of a claim: those of the paper's number and of the tolerance, and four at least."""
+    return min(MOST_DECIMALS, max(4, *(decimals(_given(row[name])) for name in ("paper_value", "tolerance"))))
+
+
+def _given(value: float | None) -> float | None:
+    return None if pd.isna(value) else float(value)
 
 
 def _marked(rows: Collection[Mapping[str, Any]]) -> bool:

@@ -6,6 +6,8 @@ CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 """A code span, which is kept: what is inside one is text already."""
 MARKUP = re.compile(r"[\\`*\[\]~$|]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that mean something anywhere in a line; an underscore does so at the edge of a word only."""
+MINUS = re.compile(r"(?<![\w.-])-(?=\.?\d)")
+"""A hyphen that stands for the sign of a number."""
 FIRST = re.compile(r"[#+-](?=\s|#|$)|\d+(?=[.)]\s)")
 """What makes a heading or an item of a list at the beginning of a line."""
 
@@ -23,6 +25,11 @@ def plain(text: str) -> str:
     if start is None:
         return escaped
     return f"{start[0]}\\{escaped[start.end() :]}" if start[0].isdigit() else f"\\{escaped}"
+
+
+def sentence(text: str) -> str:
+    """A statement within a cell, with the minus signs of its numbers."""
+    return cell(MINUS.sub("\N{MINUS SIGN}", str(text)))
 
 
 def cell(text: str) -> str:

@@ -1,6 +1,7 @@
 """Seconds that the phases of a block take."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import jax
 from bnn_atlas.files import atomic
 from bnn_atlas.methods.base import Method
 from bnn_atlas.placement import Placement
+from bnn_atlas.runtime import processor
 
 
 class Clock:
@@ -29,7 +31,7 @@ class Clock:
 
 
 def write_timing(path: Path, method: Method, seconds: list[float], place: Placement, draws: int | None = None) -> None:
-    """Write what each phase took, for effective sample sizes per second.
+    """Write what each phase took and on what machine, for effective sample sizes per second.
 
     Args:
         path: a JSON file.
@@ -51,6 +53,8 @@ def write_timing(path: Path, method: Method, seconds: list[float], place: Placem
         "phases": phases,
         "device": f"{device.platform} {device.device_kind}",
         "devices": place.devices,
+        "processor": processor(),
+        "cores": len(os.sched_getaffinity(0)),
         "chains": place.chains,
         "gradients_per_step": method.gradients_per_step,
     }

@@ -7,6 +7,7 @@ from typing import Any
 from bnn_atlas.claims.report import report
 from bnn_atlas.files import atomic
 from bnn_atlas.gallery.page import write_gallery
+from bnn_atlas.gallery.times import StudyJobs, jobs
 
 
 def claims(
@@ -30,7 +31,12 @@ def claims(
     report(studies, tables, shown, scale=scale, table=table, page=page, predictions=predictions)
 
 
-def gallery(destination: str | Path, **files_and_settings: Any) -> None:
-    """Put the figures, claims and scores of a study into one small folder; see `gallery.page.write_gallery`."""
+def gallery(
+    destination: str | Path, *, benchmarks: str | Path, of: Mapping[str, Any], **files_and_settings: Any
+) -> None:
+    """Put the figures, claims and scores of a study into one small folder; see `gallery.page.write_gallery`.
+
+    `benchmarks` is the folder of the benchmark files, `of` has the fields of `gallery.times.StudyJobs`.
+    """
     with atomic(destination) as folder:
-        write_gallery(folder, **files_and_settings)
+        write_gallery(folder, jobs=jobs(benchmarks, StudyJobs(**of)), **files_and_settings)

@@ -24,6 +24,12 @@ def claimed_studies(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]
     ]
 
 
+def findings_of(atlas: Atlas, study: str) -> list[dict[str, Any]]:
+    """The findings of a study as plain data; none where it has no claims."""
+    claims = atlas.claims.get(study)
+    return [finding.model_dump(mode="json") for finding in claims.findings] if claims else []
+
+
 def compared_predictions(atlas: Atlas, paths: Paths, studies: Iterable[str]) -> dict[str, str]:
     """`study/run/split<n>` -> predictions for the test rows of runs whose densities claims compare, run with run."""
     found = {}

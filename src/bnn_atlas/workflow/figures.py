@@ -62,8 +62,8 @@ class Figure:
 
     @property
     def label(self) -> str:
-        """Name in the report."""
-        return self.name.replace("_", " ")
+        """Heading on the page of results, and name in the report."""
+        return self.config.title or self.name.replace("_", " ")
 
     @property
     def stem(self) -> str:
@@ -112,7 +112,7 @@ class Figure:
 
         What all runs of an entry have in common is listed once.
         """
-        own = self.config.model_dump(mode="json", exclude={"runs", "labels", "caption"}, exclude_none=True)
+        own = self.config.model_dump(mode="json", exclude={"runs", "labels", "caption", "title"}, exclude_none=True)
         found = [{f"{self.name}: {key}": value} for key, value in leaves(own)]
         texts = legend_texts(self.config, self.runs)
         entries: dict[str, dict[str, list[tuple[str, str]]]] = {}
@@ -146,7 +146,7 @@ class Figure:
             "reductions": {name.removesuffix(run.name) + run.entry: list(run.reductions) for name, run in runs},
             **_marks(self.runs.values(), self._atlas),
             "runs": list(self.runs),
-            "own": self.config.model_dump(mode="json", exclude={"caption"}),
+            "own": self.config.model_dump(mode="json", exclude={"caption", "title"}),
             "of_runs": {name: run.config.model_dump(mode="json", exclude={"evaluate"}) for name, run in runs},
             **self._own_data,
             **{name: file for name, (file,) in self._claims.items()},
@@ -287,9 +287,10 @@ class Figures:
         return {f"{s}/{name}": path for (s, name), path in sorted(pictures.items()) if (s, name) in named}
 
     def captions(self, study: str) -> dict[str, dict[str, str]]:
-        """Figure -> where the gallery finds its caption and notes, and what the study's file adds."""
+        """Figure -> its heading, where the gallery finds its caption and notes, and what the study's file adds."""
         return {
             figure.name: {
+                "title": figure.label,
                 "caption": _caption(figure.kind.name),
                 "notes": f"workflow/report/notes/{figure.kind.name}.rst",
                 "text": figure.config.caption or "",

@@ -1,0 +1,77 @@
+"""The findings of a paper on the page of its study, each judged by the claims that stand behind it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from bnn_atlas.claims.verdict import Verdict
+from bnn_atlas.gallery.claims import HOLDS, measured_number, paper_number, trust_word
+from bnn_atlas.gallery.escape import cell, sentence
+from bnn_atlas.gallery.numbers import DASH, limit
+from bnn_atlas.metrics.judgement.trust import BY_WEIGHT
+
+RULE = (
+    "A finding is *not reproduced* if one of its claims is not, else *not tested* if one of them is not, else *not "
+    "run* if its main claim was not. Otherwise it is reproduced, and *at reduced scale* if one of its claims is; "
+    "claims that were not run are counted and decide nothing."
+)
+"""How `combined` reaches a verdict, in words."""
+
+
+def finding_cells(
+    findings: Sequence[Mapping[str, Any]], judged: pd.DataFrame, figures: Collection[str]
+) -> list[dict[str, str]]:
+    """A row per finding: its statement with the source and a link to its figure, numbers of its main claim, verdict.
+
+    Args:
+        findings: fields of `config.findings.Finding`.
+        judged: the study's claims.
+        figures: names of the figures on the page.
+    """
+    by_name = judged.set_index("claim", drop=False)
+    return [_cells(finding, by_name.loc[list(finding["claims"])], figures) for finding in findings]
+
+
+def combined(verdicts: Sequence[str]) -> Verdict:
+    """The verdict on a finding from those on its claims, the main one first (`RULE`)."""
+    for verdict in (Verdict.FAILED, Verdict.NOT_TESTED):
+        if verdict in verdicts:
+            return verdict
+    if verdicts[0] == Verdict.NOT_RUN:
+        return Verdict.NOT_RUN
+    return Verdict.REDUCED if Verdict.REDUCED in verdicts else Verdict.REPRODUCED
+
+
+def _cells(finding: Mapping[str, Any], claims: pd.DataFrame, figures: Collection[str]) -> dict[str, str]:
+    main, verdicts = claims.iloc[0], list(claims["verdict"])
+    verdict = combined(verdicts)
+    figure = finding["figure"] or main["figure"]
+    below = [cell(finding["source"]), *([f"[figure](#{figure})"] if figure in figures else [])]
+    below.append(f"measured: {sentence(main['statement'])}")
+    paper = paper_number(main)
+    if paper == DASH:
+        given = (None if pd.isna(main[name]) else float(main[name]) for name in ("tolerance", "bound"))
+        paper = f"no number; {cell(limit(main['relation'], *given))} asked"
+    return {
+        "finding": f"{sentence(finding['statement'])}<br><sub>{' · '.join(below)}</sub>",
+        "paper": paper,
+        "here": measured_number(main),
+        "verdict": f"**{verdict}**<br><sub>{_counted(verdict, verdicts)}</sub>",
+        "trust": _worst_trust([trust_word(words) for words in claims["trust"] if words]),
+        "cost": finding["cost"],
+    }
+
+
+def _counted(verdict: Verdict, verdicts: Sequence[str]) -> str:
+    """How many of the claims have the verdict; one that is reproduced in full is so at reduced scale, too."""
+    same = HOLDS if verdict in HOLDS else (verdict,)
+    number, missing = sum(one in same for one in verdicts), verdicts.count(str(Verdict.NOT_RUN))
+    text = f"{number} of {len(verdicts)} claims" if len(verdicts) > 1 else "1 claim"
+    return f"{text}, {missing} not run" if missing and verdict != Verdict.NOT_RUN else text
+
+
+def _worst_trust(words: Sequence[str]) -> str:
+    """The word of the worst run of all claims; a dash where they need no draws."""
+    order = [status.value for status in BY_WEIGHT]
+    return min(words, key=lambda word: order.index(word) if word in order else len(order), default=DASH)

@@ -1,0 +1,49 @@
+"""Numbers in the cells of a page's tables."""
+
+import pandas as pd
+
+from bnn_atlas.claims.page import decimals, number
+
+DASH = "–"
+DELTA = "Δ "
+"""Before a difference of two values."""
+METRICS = {
+    "accuracy": "accuracy",
+    "rmse": "RMSE",
+    "lppd": "LPPD",
+    "nll": "NLL",
+    "ece": "ECE",
+    "auroc_entropy": "AUROC by entropy",
+    "agreement": "agreement",
+    "total_variation": "total variation",
+    "rhat_function_max": "R-hat",
+    "divergences": "divergences",
+}
+"""Metrics that tables show -> heading."""
+MARK = r" \*"
+"""Beside what a run with a mark (`config.marks`) has given."""
+
+
+def with_sd(value: float | None, sd: float | None, digits: int = 4) -> str:
+    """`0.1234 ± 0.0012`; a dash where there is no value."""
+    if pd.isna(value):
+        return DASH
+    return number(value, digits) + ("" if pd.isna(sd) else f" ± {number(sd, digits)}")
+
+
+def limit(relation: str, tolerance: float | None, bound: float | None) -> str:
+    """What a claim holds its value, or its difference, against: `± 0.01` for a distance to the paper's number."""
+    text = number(bound or 0.0, decimals(bound))
+    match relation:
+        case "equals":
+            return f"± {number(tolerance, decimals(tolerance))}"
+        case "at_most":
+            return f"≤ {text}"
+        case "at_least":
+            return f"≥ {text}"
+        case "less_than":
+            return f"{DELTA}< {number(0.0 - (bound or 0.0), decimals(bound))}"
+        case "greater_than":
+            return f"{DELTA}> {text}"
+        case _:
+            return f"{DELTA}within ± {text}"

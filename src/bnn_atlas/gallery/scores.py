@@ -1,0 +1,190 @@
+"""The scores of a study's runs on its page: tables by data set, with the columns that have values."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from bnn_atlas.config.evaluation import OUTSIDE
+from bnn_atlas.gallery.claims import trust_word
+from bnn_atlas.gallery.escape import cell
+from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
+
+DIGITS = {"rhat_function_max": 2, "divergences": 0}
+"""Decimals, where they are not four."""
+LONGEST = 12
+"""Rows of one entry of the study's file that a table shows; more are folded."""
+SHOWN_ELSEWHERE = ("dataset", "model.hidden")
+"""Fields of a grid that have a heading or a column."""
+
+
+class Setting(NamedTuple):
+    """What the rows of the summary have in common that are one row of a table."""
+
+    entry: str
+    point: str
+    dataset: str
+    model: str
+    method: str
+    chains: str
+    draws: str
+    mark: str
+    trust: str
+
+
+Values = dict[str, tuple[float, float, bool]]
+"""Column of the summary -> mean, standard deviation, whether it compares with a reference that has not converged."""
+
+
+def score_sections(summary: pd.DataFrame, datasets: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A section per data set: `title` and `tables`, each with `heading`, `header`, `rows` and `folded`.
+
+    The tables of a data set are those of its test rows, of shifted ones and of rows of other sets; `folded` are grids
+    of more than `LONGEST` rows, each with `summary` and `rows`. Runs with the same setting and values are one row.
+
+    Args:
+        summary: the study's pooled metrics, with text in all of its columns of words.
+        datasets: data set -> its title.
+    """
+    shown = summary[summary["metric"].isin(METRICS)]
+    rows = _rows(shown)
+    names = list(dict.fromkeys(setting.dataset.partition("/")[0] for setting in rows))
+    titles = [datasets.get(name, name) for name in names]
+    sections = []
+    for name, title in zip(names, titles, strict=True):
+        of_set = {setting: values for setting, values in rows.items() if setting.dataset.partition("/")[0] == name}
+        heading = cell(title) + (f" (`{name}`)" if titles.count(title) > 1 else "")
+        sections.append({"title": heading, "tables": _tables(of_set, datasets)})
+    return sections
+
+
+def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
+    """Setting -> its values, in the order of the summary."""
+    rows: dict[Setting, Values] = {}
+    trusts: dict[Setting, str] = {}
+    for row in summary.to_dict("records"):
+        chains, draws = ("" if pd.isna(row[column]) else f"{row[column]:,.0f}" for column in ("chains", "draws"))
+        setting = Setting(
+            **{name: row[name] for name in ("entry", "point", "dataset", "model", "method")},
+            chains=chains,
+            draws=draws,
+            mark=MARK if marks_of(row["note"]) else "",
+            trust="",
+        )
+        setting = setting._replace(trust=trusts.setdefault(setting, trust_word(row["trust"])))
+        column = row["metric"] + (f" ({row['at']})" if row["at"] else "")
+        rows.setdefault(setting, {})[column] = row["mean"], row["sd"], bool(reference_word(row["note"]))
+    return rows
+
+
+def marks_of(note: str) -> str:
+    """The marks of the runs in a note, without what is said of a reference."""
+    return "; ".join(part for part in note.split("; ") if not part.startswith(UNCONVERGED))
+
+
+def _tables(rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Tables of one data set."""
+    parts: dict[str, dict[Setting, Values]] = {"": {}, "Shifted test rows": {}, "Rows of other data sets": {}}
+    for setting, values in rows.items():
+        kind = setting.dataset.partition("/")[2]
+        heading = "Rows of other data sets" if kind.startswith(OUTSIDE) else "Shifted test rows" if kind else ""
+        parts[heading][setting] = values
+    return [_table(heading, part, datasets) for heading, part in parts.items() if part]
+
+
+def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> dict[str, Any]:
+    """One table: its columns are those that have a value in one of the rows."""
+    columns = _columns(list(rows.values()))
+    with_trust = any(setting.trust for setting in rows)
+    header = [
+        "run",
+        "network",
+        "method",
+        "chains",
+        "draws",
+        *map(_heading, columns),
+        *(["trust"] if with_trust else []),
+    ]
+    families: dict[str, list[list[str]]] = {}
+    sizes_of = Counter(setting.entry for setting in rows)
+    for settings, values in _merged(rows):
+        # Beside a long grid, a run of its own stays in sight.
+        setting = min(settings, key=lambda one: sizes_of[one.entry])
+        sizes = [setting.chains, setting.draws]
+        numbers = [_number(column, values.get(column)) for column in columns]
+        which = [] if not heading else [cell(_other_rows(setting.dataset, datasets))]
+        words = [cell(setting.model), cell(setting.method)]
+        family = families.setdefault(setting.entry, [])
+        trust = [cell(setting.trust)] if with_trust else []
+        names = "<br>".join(dict.fromkeys(map(_name, settings)))
+        family.append([names + setting.mark, *which, *words, *sizes, *numbers, *trust])
+    if heading:
+        header.insert(1, "rows")
+    return {
+        "heading": heading,
+        "header": list(map(cell, header)),
+        "rows": [row for family in families.values() if len(family) <= LONGEST for row in family],
+        "folded": [
+            {"summary": f"{cell(entry)}: {len(family)} settings", "rows": family}
+            for entry, family in families.items()
+            if len(family) > LONGEST
+        ],
+    }
+
+
+def _merged(rows: Mapping[Setting, Values]) -> list[tuple[list[Setting], Values]]:
+    """Settings with their values; those that differ in nothing but their names, and gave the same, are together."""
+    found: dict[object, tuple[list[Setting], Values]] = {}
+    for setting, values in rows.items():
+        key = setting._replace(entry="", point=""), str(sorted(values.items()))
+        found.setdefault(key, ([], values))[0].append(setting)
+    return list(found.values())
+
+
+def _name(setting: Setting) -> str:
+    """Name of a run's entry with its place in a grid, as far as no other column has it."""
+    fields = [part for part in setting.point.split("; ") if part and part.partition("=")[0] not in SHOWN_ELSEWHERE]
+    return cell(f"{setting.entry} ({'; '.join(fields)})" if fields else setting.entry)
+
+
+def _columns(rows: Sequence[Values]) -> list[str]:
+    """Columns in the order of `METRICS` that have a value; NLL and LPPD where one of them is not minus the other."""
+    given = [{column for column, value in values.items() if not pd.isna(value[0])} for values in rows]
+    present = set().union(*given)
+    columns = [column for metric in METRICS for column in _of(metric, rows) if column in present]
+    if {"nll", "lppd"} <= present:
+        both = [values for values in rows if {"nll", "lppd"} <= values.keys()]
+        if all(values["nll"][0] == -values["lppd"][0] for values in both):
+            every = all("lppd" in values for values in rows if "nll" in values)
+            columns.remove("nll" if every else "lppd")
+    return columns
+
+
+def _of(metric: str, rows: Sequence[Collection[str]]) -> list[str]:
+    """Columns of a metric, one for each value of `at`, in the order of the rows."""
+    found = (column for values in rows for column in values if column.partition(" (")[0] == metric)
+    return list(dict.fromkeys(found))
+
+
+def _heading(column: str) -> str:
+    metric, bracket, at = column.partition(" (")
+    return METRICS[metric] + bracket + at
+
+
+def _number(column: str, value: tuple[float, float, bool] | None) -> str:
+    if value is None:
+        return ""
+    mean, sd, unconverged = value
+    text = with_sd(mean, sd, DIGITS.get(column, 4))
+    return text + (f" ({UNCONVERGED})" if unconverged else "")
+
+
+def _other_rows(dataset: str, datasets: Mapping[str, str]) -> str:
+    """Which rows these are: the shift, or the title of the other data set."""
+    name = dataset.partition("/")[2]
+    if not name.startswith(OUTSIDE):
+        return name
+    other = name.removeprefix(OUTSIDE)
+    return datasets.get(other, other)
