@@ -113,7 +113,9 @@ density_panel <- function(curves, row_title, kinds, chain_alpha, lowest, heading
     ) +
     ggplot2::scale_alpha_manual(values = values(c(chain = chain_alpha, pooled = 1, prior = 1)), drop = FALSE) +
     ggplot2::guides(alpha = ggplot2::guide_legend(override.aes = list(alpha = 1))) +
-    ggplot2::scale_x_continuous(expand = c(0, 0)) +
+    ggplot2::scale_x_continuous(
+      expand = c(0, 0), breaks = scales::breaks_extended(4), labels = axis_numbers
+    ) +
     ggplot2::scale_y_continuous(breaks = NULL, limits = c(0, NA), expand = ggplot2::expansion(c(0, 0.05))) +
     ggplot2::labs(
       title = if (is.null(heading)) curves$label[1] else heading, subtitle = if (!is.null(heading)) curves$label[1],
@@ -124,7 +126,8 @@ density_panel <- function(curves, row_title, kinds, chain_alpha, lowest, heading
       size = 6 / ggplot2::.pt, colour = grey_text, family = "Atlas Sans"
     ) +
     theme_atlas() +
-    ggplot2::theme(axis.line.y = ggplot2::element_blank())
+    # A heading may reach over the panels to its right.
+    ggplot2::theme(axis.line.y = ggplot2::element_blank(), plot.background = ggplot2::element_blank())
   if (!is.null(heading)) {
     plot <- plot + ggplot2::theme(
       plot.title = ggplot2::element_text(face = "bold"),

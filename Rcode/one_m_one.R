@@ -118,8 +118,8 @@ region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost)
       linetype = ggplot2::guide_legend(order = 2, label.position = "bottom")
     ) +
     ggplot2::coord_cartesian(limit * c(-1, 1), limit * c(-1, 1), expand = FALSE) +
-    ggplot2::scale_x_continuous(breaks = scales::breaks_extended(4)) +
-    ggplot2::scale_y_continuous(breaks = scales::breaks_extended(4)) +
+    ggplot2::scale_x_continuous(breaks = scales::breaks_extended(4), labels = axis_numbers) +
+    ggplot2::scale_y_continuous(breaks = scales::breaks_extended(4), labels = axis_numbers) +
     ggplot2::labs(
       title = if (first) sprintf("prior sd %.3g", panel$prior_sd[1]), x = if (lowest) "incoming weight w1",
       y = if (leftmost) sprintf("M = %d\noutgoing weight w2", panel$hidden[1])

@@ -24,6 +24,7 @@ rescaling_curve <- function(points, b, w1, w2) {
       family = "Atlas Sans"
     ) +
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(0.01)) +
+    ggplot2::scale_y_continuous(labels = axis_numbers) +
     ggplot2::labs(
       subtitle = sprintf("Prior N(0, 1), unit with b = %g, w1 = %g, w2 = %g", b, w1, w2),
       x = "c: the unit becomes (c b, c w1, w2 / c)", y = "h(c) \u00d7 10\u00b3"

@@ -25,9 +25,9 @@ def marginal_densities(
 ) -> None:
     """Densities of chosen parameters: one thin line per chain, the pooled density, the prior dashed; a row per layer.
 
-    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn beside each
-    other under their labels, as far as six panels are in a row. At most `CHAINS_SHOWN` chains get a line; all enter the pooled density. The panels of a
-    run share the x axis. The number in a panel is the distance of all its draws to the prior
+    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn beside each other
+    under their labels, as far as six panels are in a row. At most `CHAINS_SHOWN` chains get a line; all enter the pooled
+    density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the prior
     (`formulas.prior_distance.prior_distance`), where that is N(0, sd^2). Raises ValueError for draws that cannot be
     shown and for two runs under one label, ggplot.RError from R.
     """
@@ -49,9 +49,7 @@ def marginal_densities(
 
 
 def _panels(draws: Mapping[str, NamedDraws], prior_sd: Mapping[str, float | None]) -> pd.DataFrame:
-    """Draws with their panel: run, chain, label, layer (in the order in which they stand), value and of the panel
-    prior_sd and prior_distance, NaN for no such prior.
-    """
+    """Draws with their panel: run, chain, label, layer (in order), value; prior_sd and prior_distance of the panel."""
     parts = []
     for run, named in draws.items():
         labels, sd = named.parameters["label"], prior_sd[run]
