@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from bnn_atlas.config.base import ConfigError, Model, did_you_mean, near_or_all
 from bnn_atlas.config.expansion import leaves
 from bnn_atlas.config.fields import Chains, Count, Number, Positive
+from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.measurable import never_measured
 from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.config.reading import read_model
@@ -200,6 +201,13 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
     these runs cannot have.
     """
     claims = read_model(ClaimsConfig, path)
+    with with_lines(path):
+        _check(claims, study, path)
+    return claims
+
+
+def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
+    """Refuse what `load_claims` refuses of claims that are read."""
     if found := [f"claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]:
         raise ConfigError("\n".join(f"{path}: {text}" for text in found))
     for name, claim in claims.claims.items():
@@ -214,7 +222,6 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
                 f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'"
                 f"{near_or_all(claim.figure, 'it has', figures)}"
             )
-    return claims
 
 
 def cannot_fail(claim: Claim) -> str:

@@ -71,10 +71,12 @@ def _papers(shown: Sequence[Shown]) -> pd.DataFrame:
             for one in run.published
             if (over := OVER.get(one.metric)) and (count := getattr(one, over)) is not None
         }
-        alone = {("chains", 1): one for one in run.published if one.metric == CHAIN_MEAN}
+        alone = [one for one in run.published if one.metric == CHAIN_MEAN]
+        if alone:
+            points.setdefault(("chains", 1), alone[0])
         rows += [
             {"dataset": run.dataset, "label": run.label, "over": over, "count": count, "mean": one.value, "sd": one.sd}
-            for (over, count), one in sorted((alone | points).items(), key=lambda item: item[0])
+            for (over, count), one in sorted(points.items(), key=lambda item: item[0])
         ]
     table = pd.DataFrame(rows, columns=["dataset", "label", "over", "count", "mean", "sd"]).drop_duplicates()
     return table.astype({"mean": float, "sd": float})

@@ -27,9 +27,9 @@ def marginal_densities(
 
     `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn beside each other
     under their labels, as far as six panels are in a row. At most `CHAINS_SHOWN` chains get a line; all enter the
-    pooled density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the prior
-    (`formulas.prior_distance.prior_distance`), where that is N(0, sd^2). Raises ValueError for draws that cannot be
-    shown and for two runs under one label, ggplot.RError from R.
+    pooled density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the
+    prior (`formulas.prior_distance.prior_distance`), where that is N(0, sd^2). Raises ValueError for draws that cannot
+    be shown and for two runs under one label, ggplot.RError from R.
     """
     if not shown:
         raise ValueError("marginal_densities has no runs to show; list one or more in its settings")
