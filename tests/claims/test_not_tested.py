@@ -138,10 +138,15 @@ def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path
         found = judged(tmp_path, rows, claimed(shift, runs=STARTS))
         assert (found.verdict, found.reason) == (verdict, word if verdict == "not tested" else "")
         assert bool(found.needed) == (verdict == "not tested")
-        assert judged(tmp_path, rows, claimed(mixed, runs=STARTS)).verdict == ("reproduced" if value else "not reproduced")
+        assert judged(tmp_path, rows, claimed(mixed, runs=STARTS)).verdict == (
+            "reproduced" if value else "not reproduced"
+        )
         other = claimed({"metric": "lppd", "paper_value": -0.3, "tolerance": 0.1, "runs": ["chains"]}, runs=STARTS)
         assert judged(tmp_path, [*rows, row("chains", -0.3, metric="lppd")], other).verdict == "reproduced"
-    nothing = [row("chains", 2.0, metric="referee_lppd"), row("chains", np.nan, metric="referee_mixed", note="none left")]
+    nothing = [
+        row("chains", 2.0, metric="referee_lppd"),
+        row("chains", np.nan, metric="referee_mixed", note="none left"),
+    ]
     found = judged(tmp_path, nothing, claimed(shift | {"metric": "referee_lppd"}, runs=STARTS))
     assert (found.verdict, found.reason) == (Verdict.NOT_TESTED, "the referee has not mixed: none left")
 

@@ -60,10 +60,11 @@ class Measured:
         if self.table is None:
             return {}
         rows = self.table[(self.table["metric"] == MIXED) & (self.table["value"] != 1)]
-        return {
-            (str(run), int(split)): next((part for part in note.split("; ") if NOT_MIXED in part), f"{NOT_MIXED}: {note}")
-            for run, split, note in zip(rows["run"], rows["split"], rows["note"], strict=True)
-        }
+        found = {}
+        for run, split, note in zip(rows["run"], rows["split"], rows["note"], strict=True):
+            said = [part for part in note.split("; ") if part.startswith(NOT_MIXED)]
+            found[str(run), int(split)] = said[0] if said else f"{NOT_MIXED}: {note}"
+        return found
 
     def log_densities(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
         """The values [n] of the test rows whose mean is a metric, of a number of chains; None where they are not known.

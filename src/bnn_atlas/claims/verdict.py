@@ -23,7 +23,6 @@ from bnn_atlas.config.claims import COMPARISONS, Claim, Side
 from bnn_atlas.config.metrics import OF_REFEREE, OF_ROWS
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
-
 CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the one that has it of fewer."""
 
@@ -104,10 +103,11 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
 
     `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper, or
     both sides of a comparison are the same row. `not tested` where a comparison leans on a reference that has not
-    converged, where a value leans on a referee that has not mixed, or where the warm starts of the chains alone give the same verdict with values that the claim cannot tell
-    from the chains' own. Else `reproduced` where the relation holds and none of the runs is reduced, `reproduced at
-    reduced scale` where one is, `not reproduced` where it does not hold or a value is not finite. Chains that were run
-    and excluded are not missing, unless they are more than `answer.EXCLUDED_SHARE`.
+    converged, where a value leans on a referee that has not mixed, or where the warm starts of the chains alone give
+    the same verdict with values that the claim cannot tell from the chains' own. Else `reproduced` where the relation
+    holds and none of the runs is reduced, `reproduced at reduced scale` where one is, `not reproduced` where it does
+    not hold or a value is not finite. Chains that were run and excluded are not missing, unless they are more than
+    `answer.EXCLUDED_SHARE`.
     """
     if not isinstance(measured, Measured):
         measured = Measured(measured)

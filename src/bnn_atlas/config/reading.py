@@ -105,7 +105,7 @@ class Lines:
             line, keys = mark.start_mark.line + 1, keys[count:]
         return line, True
 
-    def _composed(self) -> yaml.Node:
+    def _composed(self) -> yaml.Node | None:
         if self._root is None:
             self._root = yaml.compose(_text(self._path), _Loader)
         return self._root

@@ -30,6 +30,8 @@ COMPUTING = (
     "bnn_atlas.models",
     "bnn_atlas.posterior",
     "bnn_atlas.metrics.gathering.predictive",
+    "bnn_atlas.metrics.gathering.summary",
+    "bnn_atlas.metrics.gathering.terms",
     "bnn_atlas.traces.convert",
     "bnn_atlas.traces.draws",
     "bnn_atlas.traces.limits",

@@ -12,7 +12,7 @@ from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import agreement, calibration, classification
 from bnn_atlas.metrics.formulas.classification import confidence, entropy
 from bnn_atlas.metrics.judgement import measure
-from bnn_atlas.metrics.judgement.measure import classification_scores, detection_scores
+from bnn_atlas.metrics.judgement.classes import classification_scores, detection_scores
 
 PAPERS = ("sommer", "uppal", "izmailov")
 P = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]])

@@ -25,8 +25,8 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.formulas.functional import wasserstein_squared
 from bnn_atlas.metrics.formulas.published import wasserstein_squared_sommer
-from bnn_atlas.metrics.gathering.predictive import load
 from bnn_atlas.metrics.gathering.running import RunningLppd, running_lppd
+from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["predictive"]}
