@@ -46,14 +46,14 @@ def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary:
     return rows
 
 
+def joined(notes: Sequence[str]) -> str:
+    """Notes in one, without the empty ones."""
+    return "; ".join(note for note in notes if note)
+
+
 def _exclusion_note(summary: PredictiveSummary) -> str:
     """How many chains are excluded, and why."""
     count, total = int(summary.divergent.sum()), len(summary.divergent)
     never_moved = int(summary.stuck.sum())
     reasons = [f"{n:,} {why}" for n, why in ((count - never_moved, NOT_FINITE), (never_moved, NEVER_MOVED)) if n]
     return f"{count:,} of {total:,} chains excluded: {', '.join(reasons)}" if count else ""
-
-
-def joined(notes: Sequence[str]) -> str:
-    """Notes in one, without the empty ones."""
-    return "; ".join(note for note in notes if note)
