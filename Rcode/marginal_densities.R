@@ -4,9 +4,9 @@
 most_columns <- 6
 
 # Args:
-#   draws: columns run (factor; the runs are drawn beside each other), chain, label (factor in order of the panels), layer
-#     (factor in order of the rows of panels), value, prior_sd (standard deviation of a prior N(0, prior_sd^2); NA for none)
-#     and prior_distance (of the panel's draws to that prior).
+#   draws: columns run (factor; the runs are drawn beside each other), chain, label (factor in order of the panels),
+#     layer (factor in order of the rows of panels), value, prior_sd (standard deviation of a prior N(0, prior_sd^2); NA
+#     for none) and prior_distance (of the panel's draws to that prior).
 #   chains_shown: at most this many chains of a run, the first ones, get a line; all enter the pooled density.
 #   remark: text below the title.
 marginal_densities <- function(draws, chains_shown, remark = "") {
@@ -70,8 +70,8 @@ panel_curves <- function(panel, chains_shown, limit) {
   do.call(rbind, c(curves, list(pooled, prior)))
 }
 
-# The panels of the runs of a line, row by row, with spacers where a run has fewer rows than another, a row is shorter than
-# `columns`, or the line has fewer runs than `beside`.
+# The panels of the runs of a line, row by row, with spacers where a run has fewer rows than another, a row is shorter
+# than `columns`, or the line has fewer runs than `beside`.
 line_panels <- function(runs, beside, columns, kinds, alpha, headed) {
   plots <- list()
   for (i in seq_len(max(lengths(runs)))) {
@@ -122,8 +122,8 @@ density_panel <- function(curves, row_title, kinds, chain_alpha, lowest, heading
       x = if (lowest) "parameter value", y = row_title
     ) +
     ggplot2::annotate(
-      "text", x = Inf, y = Inf, label = if (is.na(distance)) "" else sprintf("%.2f", distance), hjust = 1.1, vjust = 1.3,
-      size = 6 / ggplot2::.pt, colour = grey_text, family = "Atlas Sans"
+      "text", x = Inf, y = Inf, label = if (is.na(distance)) "" else sprintf("%.2f", distance), hjust = 1.1,
+      vjust = 1.3, size = 6 / ggplot2::.pt, colour = grey_text, family = "Atlas Sans"
     ) +
     theme_atlas() +
     # A heading may reach over the panels to its right.
