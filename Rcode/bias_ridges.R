@@ -22,18 +22,21 @@ bias_ridges <- function(draws, prior_sd = NULL, remark = "") {
   ridges <- vapply(panels, function(curves) length(unique(curves$label)), 0L)
   most <- apply(matrix(ridges, columns), 2, max)
   chains <- vapply(split(draws$chain, draws$run), function(chain) length(unique(chain)), 0L)
-  who <- paste(sprintf("%s, %d %s", names(chains), chains, ifelse(chains == 1, "chain", "chains")), collapse = "; ")
-  said <- paste(
-    paste0("All draws of ", who, ". Each curve has its own vertical scale."),
-    "Numbers at an edge: per cent of the draws beyond it, if 2 or more."
-  )
+  counts <- sprintf("%d %s", chains, ifelse(chains == 1, "chain", "chains"))
+  said <- paste("Draws of", if (length(unique(counts)) == 1) {
+    paste(counts[1], "in each run")
+  } else {
+    paste(sprintf("%s (%s)", counts, names(chains)), collapse = " and ")
+  })
   width <- max(column_width, text_width * columns / 4)
   said <- unlist(strsplit(wrapped(c(said, if (remark != "") remark), width), "\n"))
   drawn <- Map(padded_panel, panels, ridges, rep(most, each = columns))
+  legend <- ggplot2::guide_legend(nrow = if (columns < 3) 2)
   plot <- patchwork::wrap_plots(drawn, ncol = columns, heights = most) +
     patchwork::plot_layout(guides = "collect") +
     patchwork::plot_annotation(subtitle = paste(said, collapse = "\n")) &
-    ggplot2::theme(legend.position = "bottom")
+    ggplot2::theme(legend.position = "bottom") &
+    ggplot2::guides(colour = legend, fill = legend)
   data <- do.call(rbind, unname(panels))
   rownames(data) <- NULL
   list(plot = plot, data = data, width = width, height = 0.75 + 0.14 * length(said) + sum(0.6 + 0.2 * most))
@@ -57,7 +60,7 @@ panel_ridges <- function(part, prior_sd, points = 160) {
   if (!is.null(prior_sd)) {
     curves <- rbind(curves, data.frame(
       layer = as.character(part$layer[1]), label = "prior", role = paste("prior of", part$role[1]),
-      run = sprintf("prior N(0, %.3g\u00b2)", prior_sd), x = x,
+      run = sprintf("density of N(0, %.3g)", prior_sd^2), x = x,
       density = signif(stats::dnorm(x, 0, prior_sd), 4), below = stats::pnorm(window[1], 0, prior_sd),
       above = stats::pnorm(window[2], 0, prior_sd, lower.tail = FALSE)
     ))
@@ -108,7 +111,9 @@ ridge_panel <- function(curves) {
     ) +
     ggplot2::scale_colour_manual(values = colours, aesthetics = c("colour", "fill")) +
     # The numbers at the edges are in the margins.
-    ggplot2::scale_x_continuous(expand = ggplot2::expansion(0.08), breaks = scales::breaks_extended(5)) +
+    ggplot2::scale_x_continuous(
+      expand = ggplot2::expansion(0.08), breaks = scales::breaks_extended(5), labels = axis_numbers
+    ) +
     ggplot2::coord_cartesian(clip = "off") +
     ggplot2::scale_y_continuous(breaks = base, labels = labels, expand = ggplot2::expansion(add = c(0.15, 0.1))) +
     ggplot2::labs(

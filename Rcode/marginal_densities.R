@@ -1,10 +1,12 @@
 # Marginal densities of single parameters: each chain's, all chains' together, and the prior.
 #' @include draw.R kernel.R
 
+most_columns <- 6
+
 # Args:
-#   draws: columns run (factor; the runs are drawn one below the other), chain, label (factor in order of the panels), layer
-#     (factor in order of the rows of panels), value, and prior_sd (standard deviation of a prior N(0, prior_sd^2); NA
-#     for none).
+#   draws: columns run (factor; the runs are drawn beside each other), chain, label (factor in order of the panels),
+#     layer (factor in order of the rows of panels), value, prior_sd (standard deviation of a prior N(0, prior_sd^2); NA
+#     for none) and prior_distance (of the panel's draws to that prior).
 #   chains_shown: at most this many chains of a run, the first ones, get a line; all enter the pooled density.
 #   remark: text below the title.
 marginal_densities <- function(draws, chains_shown, remark = "") {
@@ -19,20 +21,22 @@ marginal_densities <- function(draws, chains_shown, remark = "") {
     lapply(split(run, run$layer, drop = TRUE), function(row) split(row, row$label, drop = TRUE))
   })
   columns <- max(lengths(unlist(rows, recursive = FALSE)))
-  plots <- list()
-  for (name in names(rows)) {
-    heading <- if (length(rows) > 1) name
-    plots <- c(plots, run_panels(rows[[name]], columns, kinds, alpha, heading))
-  }
+  beside <- max(1, most_columns %/% columns)
+  lines <- split(names(rows), (seq_along(rows) - 1) %/% beside)
+  beside <- max(lengths(lines))
+  plots <- unlist(lapply(lines, function(line) {
+    line_panels(rows[line], beside, columns, kinds, alpha, headed = length(rows) > 1)
+  }), recursive = FALSE)
   shown <- if (chains > chains_shown) sprintf("; the first %d of %d chains have a line", chains_shown, chains) else ""
-  said <- c(paste0("Density of the draws, each panel on its own scale", shown), if (remark != "") remark)
+  number <- if (!all(is.na(curves$prior_distance))) "; number: distance to the prior"
+  said <- c(paste0("Density of the draws, each panel on its own scale", number, shown), if (remark != "") remark)
   said <- unlist(strsplit(wrapped(said, text_width), "\n"))
-  plot <- patchwork::wrap_plots(plots, ncol = columns) +
+  plot <- patchwork::wrap_plots(plots, ncol = beside * columns) +
     patchwork::plot_layout(guides = "collect") +
     patchwork::plot_annotation(subtitle = paste(said, collapse = "\n")) &
     ggplot2::theme(legend.position = "bottom")
-  count <- sum(lengths(rows))
-  more <- if (length(rows) > 1) 0.32 * length(rows) else 0
+  count <- sum(vapply(lines, function(line) max(lengths(rows[line])), 0))
+  more <- if (length(rows) > 1) 0.32 * length(lines) else 0
   height <- 0.75 + 0.12 * (length(said) - 1) + count * (if (count > 6) 0.75 else 0.85) + more
   if (length(rows) == 1) curves$run <- NULL
   list(plot = plot, data = curves, width = text_width, height = height)
@@ -53,7 +57,7 @@ panel_curves <- function(panel, chains_shown, limit) {
   curve <- function(kind, chain, density) {
     data.frame(
       run = panel$run[1], layer = panel$layer[1], label = panel$label[1], curve = kind, chain = chain, x = x,
-      density = signif(density, 6)
+      density = signif(density, 6), prior_distance = signif(panel$prior_distance[1], 5)
     )
   }
   shown <- utils::head(names(by_chain), chains_shown)
@@ -66,19 +70,23 @@ panel_curves <- function(panel, chains_shown, limit) {
   do.call(rbind, c(curves, list(pooled, prior)))
 }
 
-# The panels of a run, row by row, with spacers where a row is shorter than `columns`.
-run_panels <- function(rows, columns, kinds, alpha, heading) {
-  width <- lengths(rows)
+# The panels of the runs of a line, row by row, with spacers where a run has fewer rows than another, a row is shorter
+# than `columns`, or the line has fewer runs than `beside`.
+line_panels <- function(runs, beside, columns, kinds, alpha, headed) {
   plots <- list()
-  for (i in seq_along(rows)) {
-    for (j in seq_len(columns)) {
-      plots[[length(plots) + 1]] <- if (j > width[i]) {
-        patchwork::plot_spacer()
-      } else {
-        density_panel(
-          rows[[i]][[j]], if (j == 1) names(rows)[i], kinds, alpha, lowest = !any(width[-seq_len(i)] >= j),
-          heading = if (i == 1 && !is.null(heading)) if (j == 1) heading else " "
-        )
+  for (i in seq_len(max(lengths(runs)))) {
+    for (run in seq_len(beside)) {
+      rows <- if (run <= length(runs)) runs[[run]]
+      width <- lengths(rows)
+      for (j in seq_len(columns)) {
+        plots[[length(plots) + 1]] <- if (i > length(rows) || j > width[i]) {
+          patchwork::plot_spacer()
+        } else {
+          density_panel(
+            rows[[i]][[j]], if (j == 1) names(rows)[i], kinds, alpha, lowest = !any(width[-seq_len(i)] >= j),
+            heading = if (i == 1 && headed) if (j == 1) names(runs)[run] else " "
+          )
+        }
       }
     }
   }
@@ -89,6 +97,7 @@ run_panels <- function(rows, columns, kinds, alpha, heading) {
 density_panel <- function(curves, row_title, kinds, chain_alpha, lowest, heading) {
   curves$kind <- factor(kinds[curves$curve], kinds)
   values <- function(values) unname(values[names(kinds)])
+  distance <- curves$prior_distance[1]
   plot <- ggplot2::ggplot(curves, ggplot2::aes(
     x, density,
     group = paste(curve, chain), colour = kind, linetype = kind, linewidth = kind, alpha = kind
@@ -104,14 +113,21 @@ density_panel <- function(curves, row_title, kinds, chain_alpha, lowest, heading
     ) +
     ggplot2::scale_alpha_manual(values = values(c(chain = chain_alpha, pooled = 1, prior = 1)), drop = FALSE) +
     ggplot2::guides(alpha = ggplot2::guide_legend(override.aes = list(alpha = 1))) +
-    ggplot2::scale_x_continuous(expand = c(0, 0)) +
+    ggplot2::scale_x_continuous(
+      expand = c(0, 0), breaks = scales::breaks_extended(4), labels = axis_numbers
+    ) +
     ggplot2::scale_y_continuous(breaks = NULL, limits = c(0, NA), expand = ggplot2::expansion(c(0, 0.05))) +
     ggplot2::labs(
       title = if (is.null(heading)) curves$label[1] else heading, subtitle = if (!is.null(heading)) curves$label[1],
       x = if (lowest) "parameter value", y = row_title
     ) +
+    ggplot2::annotate(
+      "text", x = Inf, y = Inf, label = if (is.na(distance)) "" else sprintf("%.2f", distance), hjust = 1.1,
+      vjust = 1.3, size = 6 / ggplot2::.pt, colour = grey_text, family = "Atlas Sans"
+    ) +
     theme_atlas() +
-    ggplot2::theme(axis.line.y = ggplot2::element_blank())
+    # A heading may reach over the panels to its right.
+    ggplot2::theme(axis.line.y = ggplot2::element_blank(), plot.background = ggplot2::element_blank())
   if (!is.null(heading)) {
     plot <- plot + ggplot2::theme(
       plot.title = ggplot2::element_text(face = "bold"),

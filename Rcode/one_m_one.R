@@ -89,6 +89,7 @@ region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost)
     if (!is.null(many)) sprintf("%s draws", format(many, big.mark = ",")),
     if (outside > 0) sprintf("%s outside", format(outside, big.mark = ","))
   )
+  within <- sprintf("%.0f %%", 100 * mean(panel$w1^2 + panel$w2^2 <= stats::qchisq(0.95, 2) * panel$prior_sd[1]^2))
   colours <- viridisLite::viridis(length(region_shares) - 1, direction = -1, option = "C")
   names <- sprintf("%g", 100 * region_shares[-1])
   angle <- seq(0, 2 * pi, length.out = 181)
@@ -108,6 +109,10 @@ region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost)
       "text", x = 0.97 * limit, y = -0.97 * limit, label = paste(said, collapse = ", "), hjust = 1, vjust = 0,
       size = 5.5 / ggplot2::.pt, colour = grey_text, family = "Atlas Sans"
     ) +
+    ggplot2::annotate(
+      "text", x = -0.97 * limit, y = 0.97 * limit, label = within, hjust = 0, vjust = 1, size = 6 / ggplot2::.pt,
+      family = "Atlas Sans"
+    ) +
     ggplot2::scale_fill_manual("draws in the region, %", values = colours, labels = names, drop = FALSE) +
     ggplot2::scale_linetype_manual(NULL, values = "22") +
     ggplot2::guides(
@@ -118,8 +123,8 @@ region_panel <- function(grid, panel, limit, many, key, first, lowest, leftmost)
       linetype = ggplot2::guide_legend(order = 2, label.position = "bottom")
     ) +
     ggplot2::coord_cartesian(limit * c(-1, 1), limit * c(-1, 1), expand = FALSE) +
-    ggplot2::scale_x_continuous(breaks = scales::breaks_extended(4)) +
-    ggplot2::scale_y_continuous(breaks = scales::breaks_extended(4)) +
+    ggplot2::scale_x_continuous(breaks = scales::breaks_extended(4), labels = axis_numbers) +
+    ggplot2::scale_y_continuous(breaks = scales::breaks_extended(4), labels = axis_numbers) +
     ggplot2::labs(
       title = if (first) sprintf("prior sd %.3g", panel$prior_sd[1]), x = if (lowest) "incoming weight w1",
       y = if (leftmost) sprintf("M = %d\noutgoing weight w2", panel$hidden[1])

@@ -2,11 +2,12 @@
 #' @include draw.R
 
 # Args:
-#   points: columns kind ("curve", "other zero", "trivial zero"), c and h.
+#   points: columns kind ("curve", "other zero", "trivial zero", "published zero"), c and h.
 #   b, w1, w2: bias, incoming and outgoing weight of the unit, for the subtitle.
 rescaling_curve <- function(points, b, w1, w2) {
   curve <- points[points$kind == "curve", ]
-  zeros <- points[points$kind != "curve", ]
+  zeros <- points[points$kind %in% c("other zero", "trivial zero"), ]
+  published <- points[points$kind == "published zero", ]
   trivial <- zeros$kind == "trivial zero"
   zeros$text <- ifelse(trivial, "c = 1 (trivial)", sprintf("c* = %.4f", zeros$c))
   # Between the zeros the curve is below the line, so there is room above it.
@@ -23,7 +24,13 @@ rescaling_curve <- function(points, b, w1, w2) {
       data = zeros, ggplot2::aes(label = text, hjust = hjust, vjust = vjust), size = 7 / ggplot2::.pt,
       family = "Atlas Sans"
     ) +
+    ggplot2::geom_point(data = published, shape = 5, size = 3, stroke = 0.7) +
+    ggplot2::geom_text(
+      data = published, ggplot2::aes(label = sprintf("published: %.4f", c)), hjust = 1.1, vjust = 2,
+      size = 7 / ggplot2::.pt, family = "Atlas Sans"
+    ) +
     ggplot2::scale_x_continuous(expand = ggplot2::expansion(0.01)) +
+    ggplot2::scale_y_continuous(labels = axis_numbers) +
     ggplot2::labs(
       subtitle = sprintf("Prior N(0, 1), unit with b = %g, w1 = %g, w2 = %g", b, w1, w2),
       x = "c: the unit becomes (c b, c w1, w2 / c)", y = "h(c) \u00d7 10\u00b3"

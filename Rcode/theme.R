@@ -14,6 +14,12 @@ points_wide <- function(points) points / (ggplot2::.pt * 72 / 96)
 # Text broken into lines of this width, in inches, at the size of subtitles.
 wrapped <- function(text, inches) paste(strwrap(text, 17 * inches), collapse = "\n")
 
+# Numbers of an axis with minus signs. The encoding of the PDF has them in the place of hyphens, and no others.
+axis_numbers <- function(x) {
+  text <- ifelse(is.na(x), NA_character_, format(x, trim = TRUE, justify = "left"))
+  if (names(grDevices::dev.cur()) == "pdf") text else chartr("-", "\u2212", text)
+}
+
 theme_atlas <- function() {
   ggplot2::theme_classic(base_size = 7.5, base_family = "Atlas Sans") +
     ggplot2::theme(

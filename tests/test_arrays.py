@@ -14,8 +14,8 @@ from bnn_atlas.data.predictions import Predictions
 from bnn_atlas.data.split_data import Split
 from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.gathering import predictive
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering import summary as summaries
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.tables.function_draws import FunctionDraws, FunctionsError, load_functions, save_functions
 from bnn_atlas.traces.grids import BivariateGrids
 from bnn_atlas.traces.shard import TraceError
@@ -49,7 +49,7 @@ def _grids(path: Path) -> None:
 
 def _summary(path: Path) -> None:
     no, counts = np.zeros(2, bool), np.array([1, 3])
-    predictive.save(path, PredictiveSummary(3, no, no, counts, np.zeros((2, 3, 0)), NOTHING, NOTHING))
+    summaries.save(path, PredictiveSummary(3, no, no, counts, np.zeros((2, 3, 0)), NOTHING, NOTHING))
 
 
 def _functions(path: Path) -> None:
@@ -72,7 +72,7 @@ KINDS = {
         predictions.load_predictions,
         DataError,
     ),
-    "summary": Kind(_summary, predictive.load, PredictionError),
+    "summary": Kind(_summary, summaries.load, PredictionError),
     "functions": Kind(_functions, load_functions, FunctionsError),
     "grids": Kind(_grids, BivariateGrids.load, TraceError),
 }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas
 
     from bnn_atlas.config.posterior import PosteriorConfig
-    from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+    from bnn_atlas.metrics.gathering.summary import PredictiveSummary
     from bnn_atlas.posterior.density import Posterior, PosteriorData
     from bnn_atlas.traces.draws import Draws
     from bnn_atlas.traces.pool import Pool

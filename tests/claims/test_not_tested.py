@@ -67,6 +67,18 @@ def test_chains_that_differ_from_their_starts_are_judged(
     assert judged(tmp_path, lppd(chains, starts), claimed(CLAIM, runs=STARTS)).verdict == verdict
 
 
+def test_of_an_ensemble_with_more_members_as_many_count_as_there_are_chains(tmp_path: Path) -> None:
+    runs = STARTS | {"starts": planned("starts", chains=20)}
+    larger = [row("starts", -0.30, metric="lppd", chains=20), row("starts", -0.3, metric="rmse", chains=20)]
+    for at_ten, verdict in ((-0.3839, Verdict.NOT_TESTED), (-0.45, Verdict.REPRODUCED)):
+        part = row("starts", at_ten, metric="lppd_cumulative_chains", chains=10)
+        rows = [row("chains", -0.3821, metric="lppd"), *larger, part]
+        assert judged(tmp_path, rows, claimed(CLAIM, runs=runs)).verdict == verdict
+    rows = [row("chains", -0.3821), *larger]
+    other = CLAIM | {"metric": "rmse"}
+    assert judged(tmp_path, rows, claimed(other, runs=runs)).verdict == Verdict.REPRODUCED, "nothing is known of ten"
+
+
 def test_levelling_off_is_tested_where_the_level_is_another(tmp_path: Path) -> None:
     """Warm starts level off with their number, too; what counts is whether their values are the chains'."""
     metric = "lppd_cumulative_chains"
@@ -114,6 +126,29 @@ def test_agreement_with_an_unconverged_reference_is_not_tested(tmp_path: Path) -
         (cells,) = (claim_cells(one, []) for _, one in read_claims("small", tmp_path / "claims.parquet").iterrows())
         beside = "<strong>unconverged reference</strong>" in page, cells["here"].endswith("(unconverged reference)")
         assert beside == ((True, True) if verdict == Verdict.NOT_TESTED else (False, False))
+
+
+def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path: Path) -> None:
+    word = "the referee has not mixed and bounds nothing: R-hat 1.80 between its halves"
+    shift = {"metric": "referee_log_likelihood_shift", "paper_value": 1.9, "tolerance": 0.5, "runs": ["chains"]}
+    mixed = shift | {"metric": "referee_mixed", "paper_value": 1, "tolerance": 0.1}
+    for value, note, verdict in ((0.0, f"1: yes, 0: no; {word}", "not tested"), (1.0, "1: yes, 0: no", "reproduced")):
+        rows = [row("chains", 2.0, metric="referee_log_likelihood_shift", note=note)]
+        rows.append(row("chains", value, metric="referee_mixed", note=note))
+        found = judged(tmp_path, rows, claimed(shift, runs=STARTS))
+        assert (found.verdict, found.reason) == (verdict, word if verdict == "not tested" else "")
+        assert bool(found.needed) == (verdict == "not tested")
+        assert judged(tmp_path, rows, claimed(mixed, runs=STARTS)).verdict == (
+            "reproduced" if value else "not reproduced"
+        )
+        other = claimed({"metric": "lppd", "paper_value": -0.3, "tolerance": 0.1, "runs": ["chains"]}, runs=STARTS)
+        assert judged(tmp_path, [*rows, row("chains", -0.3, metric="lppd")], other).verdict == "reproduced"
+    nothing = [
+        row("chains", 2.0, metric="referee_lppd"),
+        row("chains", np.nan, metric="referee_mixed", note="none left"),
+    ]
+    found = judged(tmp_path, nothing, claimed(shift | {"metric": "referee_lppd"}, runs=STARTS))
+    assert (found.verdict, found.reason) == (Verdict.NOT_TESTED, "the referee has not mixed: none left")
 
 
 def test_a_verdict_carries_the_worst_trust_of_its_runs(tmp_path: Path) -> None:

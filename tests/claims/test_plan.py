@@ -68,20 +68,24 @@ def test_how_jobs_are_cut_is_no_reduction(tmp_path: Path) -> None:
 
 
 def test_chains_know_the_run_of_their_warm_starts(tmp_path: Path) -> None:
-    """The deep ensemble with the same split, network, seed, training and number of members, and no other."""
+    """The deep ensemble with the same split, network, seed and training and as many members, or a few more."""
 
     def ensembles(study: dict[str, Any]) -> None:
         study["figures"] = {}
         one = study["runs"]["one"] | {"scales": {}}
         point = one | {"method": {"kind": "deep_ensemble"}}
-        study["runs"] = {"one": one, "cold": one | {"temperature": 0.5}}
-        study["runs"] |= {"fewer": point | {"chains": 2}, "other": point | {"seed": 9}, "starts": point}
+        study["runs"] = {"one": one, "cold": one | {"temperature": 0.5}, "three": one | {"chains": 3}}
+        study["runs"] |= {"fewer": point | {"chains": 2}, "other": point | {"seed": 9}, "more": point | {"chains": 8}}
+        study["runs"] |= {"starts": point, "many": one | {"chains": 9}}
 
-    claims = ClaimsConfig.model_validate({"paper": "p", "claims": {"a": CLAIM, "b": CLAIM | {"runs": ["cold"]}}})
+    named = {name: CLAIM | {"runs": [name]} for name in ("one", "cold", "three", "many")}
+    claims = ClaimsConfig.model_validate({"paper": "p", "claims": named})
     found = claimed_study(load_study(study_file(tmp_path, ensembles), "paper", DATASETS), claims, "paper")
     assert {name: (plan.chained, plan.starts) for name, plan in found.runs.items()} == {
         "one": (True, "starts"),
         "cold": (True, "starts"),
+        "three": (True, "starts"),
+        "many": (True, None),
         "starts": (False, None),
     }
 

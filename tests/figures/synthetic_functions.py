@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary, running_counts, save
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, running_counts, save
 from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions, save_functions
 
 from .shown import shown

@@ -56,7 +56,7 @@ def test_ridges_are_the_densities_of_both_runs(
         expected = 3.0 if run == "flat" and label.startswith("b") else 1.0
         assert spread == pytest.approx(expected, rel=0.2), (label, run)
     prior = table[table["label"] == "prior"]
-    assert prior["run"].unique().tolist() == ["prior N(0, 1²)"]
+    assert prior["run"].unique().tolist() == ["density of N(0, 1)"]
     np.testing.assert_allclose(prior["density"], np.exp(-(prior["x"] ** 2) / 2) / np.sqrt(2 * np.pi), rtol=1e-3)
 
 

@@ -177,6 +177,10 @@ def test_published_numbers_are_marked_and_the_axes_hold_them(
     saved = pd.read_csv(outputs("a").csv).query("kind == 'published'")
     assert saved[["over", "count", "mean"]].values.tolist() == [["chains", 1, 0.61], ["chains", 1000, 0.80]]
     papers = _papers([run._replace(published=tuple(numbers))])
+    alone = Published("lppd_chain_mean", 0.59, 0.02, None, None)
+    for given, expected in (((alone,), [0.59]), ((alone, numbers[0]), [0.61])):
+        marks = _papers([run._replace(published=given)])
+        assert marks.loc[marks["count"] == 1, "mean"].tolist() == expected
     upper = _lppd_figure(lppd_curves(frame(rows("mile")), {"mile": "MILE"}, "t"), papers, set(), {"airfoil": "A"}).axes[
         0
     ]

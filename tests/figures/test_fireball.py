@@ -75,6 +75,23 @@ def test_every_layer_against_every_layer(outputs: Outputs, provenance: Provenanc
     assert len(panels.loc["biases"]) == 3
 
 
+def test_panels_have_their_distance_to_the_prior_where_there_is_one(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    grid = grids(weights(2))
+    grid.counts[3] = 0
+    np.fill_diagonal(grid.counts[3], grid.draws // BINS)  # a ridge
+    grid.outside[3] = 0
+    (run,) = runs(tmp_path, grid)
+    fireball([run], outputs("a"), provenance)
+    found = pd.read_csv(outputs("a").csv).groupby(["x_name", "y_name"])["prior_distance"].unique()
+    assert [len(values) for values in found] == [1] * 4
+    assert all(found["W1[1,1]", name][0] < 0.04 for name in ("W1[1,2]", "W2[1,2]"))
+    assert found["W2[1,1]", "W2[1,2]"][0] > 0.25
+    fireball([run._replace(prior_sd=None)], outputs("b"), provenance)
+    assert pd.read_csv(outputs("b").csv)["prior_distance"].isna().all()
+
+
 def test_single_pairs_stand_side_by_side(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     chosen = [("layer0.weight[0,0]", "layer0.weight[0,1]"), ("layer2.weight[0,0]", "layer2.weight[0,1]"),
               ("layer1.weight[0,0]", "layer1.weight[0,1]")]  # fmt: skip

@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import kstest
 
 from bnn_atlas.figures.kinds.marginal_densities import marginal_densities
 from bnn_atlas.figures.metadata import read_provenance
@@ -40,6 +41,9 @@ def test_densities_are_drawn_the_same_twice(
     ]  # fmt: skip
     curves = table.groupby(["label", "curve"])["chain"].agg(lambda chains: list(chains.dropna().unique()))
     assert curves["W1[1,1]"].to_dict() == {"chain": [0, 1], "pooled": [], "prior": []}
+    distances = table.groupby("label")["prior_distance"].unique()
+    for name, label in (("layer0.weight[0,1]", "W1[1,2]"), ("log_sigma", "log sigma")):
+        assert distances[label] == pytest.approx(kstest(values()[name].ravel(), "norm").statistic, rel=1e-4)
     prior = table[table["curve"] == "prior"]
     np.testing.assert_allclose(prior["density"], np.exp(-(prior["x"] ** 2) / 2) / np.sqrt(2 * np.pi), rtol=1e-5)
     assert not list(Path.cwd().glob("Rplots.pdf"))
@@ -70,7 +74,7 @@ def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenan
 
 
 @needs_r
-def test_runs_stand_below_each_other_with_their_own_axes(
+def test_runs_stand_beside_each_other_with_their_own_axes(
     outputs: Outputs, provenance: Provenance, tmp_path: Path
 ) -> None:
     wide = {name: 10 * some for name, some in values(("layer0.weight[0,0]", "layer1.weight[0,0]")).items()}
@@ -88,6 +92,10 @@ def test_runs_stand_below_each_other_with_their_own_axes(
         True,
         False,
     ]
+    assert table.groupby("run")["prior_distance"].agg(lambda d: d.notna().all()).to_dict() == {
+        "small network": True,
+        "large network": False,
+    }
     assert table[table["run"] == "large network"]["label"].unique().tolist() == ["W1[1,1]", "W2[1,1]"]
 
 

@@ -75,6 +75,17 @@ def test_ensembles_stand_beside_the_samples(outputs: Outputs, provenance: Proven
     prior_depth(runs, outputs("a"), provenance)
 
 
+def test_a_data_set_that_was_not_sampled_says_so(tmp_path: Path) -> None:
+    runs = grid(tmp_path, ("airfoil",), (1, 2))
+    runs.append(scored(tmp_path, "de", 0.2, 0.4, dataset="energy", method="deep_ensemble", hidden=(16,)))
+    table = prior_depth_table(runs)
+    energy = table[(table["dataset"] == "energy") & (table["method"] == "mclmc")]
+    assert len(energy) == 2 * 2 * 3
+    assert (energy["repetitions"] == 0).all()
+    axes = _prior_depth_figure(table, {"airfoil": "A", "energy": "E"}).axes
+    assert [[text.get_text() for text in ax.texts] for ax in axes] == [[], ["not run"], [], ["not run"]]
+
+
 def test_wild_and_undefined_values_stay_in_the_table(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     runs = grid(tmp_path)
     runs[0] = scored(tmp_path, runs[0].run, -np.inf, 80.0, **changed(runs[0]))

@@ -10,7 +10,8 @@ from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.predictive import summarise
-from bnn_atlas.metrics.judgement import evaluate, referee
+from bnn_atlas.metrics.judgement import evaluate, referee, sets
+from bnn_atlas.metrics.judgement.rows import as_rows
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
 
@@ -57,16 +58,16 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         run = RUN._replace(method="hmc") if extra else RUN
         found = evaluate.score(pool, summary, Data(target), run, cost=COST, published=PAPERS, prior_sd=1.0)
         rows += found.rows + found.rates
-    rows += evaluate.as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)
+    rows += as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)
     pool = memory_pool(weights, statistics(4, 60))
     summary = summarise(pool, predict_softmax, x, labels, classes=3)
     other = summarise(pool, predict_softmax, 3 * x, None, classes=3)
     found = evaluate.score(pool, summary, Data(labels), RUN, cost=COST, published=PAPERS)
     rows += found.rows + found.rates
-    rows += evaluate.shift_rows(RUN, "blur1", summary, labels, PAPERS)
-    rows += evaluate.outside_rows(RUN, "ood-other", other, summary, PAPERS)
-    rows += evaluate.as_rows(RUN, evaluate.split_measurements(small_split()), summary)
-    return rows + evaluate.reference_rows(RUN, "other_run", summary, summary)
+    rows += sets.shift_rows(RUN, "blur1", summary, labels, PAPERS)
+    rows += sets.outside_rows(RUN, "ood-other", other, summary, PAPERS)
+    rows += as_rows(RUN, evaluate.split_measurements(small_split()), summary)
+    return rows + sets.reference_rows(RUN, "other_run", summary, summary)
 
 
 def test_every_name_is_listed_and_every_listed_name_is_measured(memory_pool, predict_linear, predict_softmax):

@@ -19,8 +19,8 @@ from bnn_atlas.data.splits import save_split
 from bnn_atlas.inference import predictor as module
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem
-from bnn_atlas.metrics.gathering import predictive
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering import summary as summaries
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.placement import Placement
 from bnn_atlas.steps.predict import predict
 
@@ -46,7 +46,7 @@ def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def predicted(run: Run, folder: Path, **settings: Any) -> PredictiveSummary:
     predict(run.dataset, run.split, run.pool, folder / "set.npz", posterior=POSTERIOR, **settings)
-    return predictive.load(folder / "set.npz")
+    return summaries.load(folder / "set.npz")
 
 
 def test_the_biases_come_before_the_weights() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas import NetworkPosterior, build_posterior, predict, sample, starting_points
-from bnn_atlas.metrics.gathering import predictive
+from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.steps.referee import score_referee
 from bnn_atlas.steps.start import start_from_draws
 
@@ -56,7 +56,7 @@ def judged(posterior: NetworkPosterior, folder: Path, method: dict[str, Any]) ->
         pools["referee"] = sample(posterior, EXACT, stored["parameters"], folder / "referee", seed=2)
     for name, pool in pools.items():
         rows = X[:50].astype(np.float32), Y[:50].astype(np.float32)
-        predictive.save(folder / f"{name}.npz", predict(posterior, pool, *rows))
+        summaries.save(folder / f"{name}.npz", predict(posterior, pool, *rows))
     files = [folder / file for file in ("run/pool.json", "run.npz", "referee/pool.json", "referee.npz")]
     outputs = {"table": folder / "referee.parquet", "chains": folder / "chains.parquet"}
     score_referee(*files, **outputs, identity=IDENTITY, marks=["scaled with all rows"])

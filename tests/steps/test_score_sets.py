@@ -14,8 +14,8 @@ from bnn_atlas.data.predictions import Predictions, save_predictions
 from bnn_atlas.data.splits import Split, save_split
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.ood import auroc
-from bnn_atlas.metrics.gathering import predictive
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering import summary as summaries
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.steps.score import score_against, score_set
 
 from .making import CLASSES, IDENTITY, TEST, TRAIN, make_images
@@ -44,7 +44,7 @@ def write_summary(path: Path, probabilities: np.ndarray, divergent: int = 0) -> 
         log_density_by_chain=LOG_DENSITIES[:chains, : probabilities.shape[1]], probabilities_by_batch=kept[:, None],
         batch_stops=np.array([5]),
     )  # fmt: skip
-    predictive.save(path, summary)
+    summaries.save(path, summary)
     return path
 
 

@@ -13,6 +13,7 @@ from bnn_atlas.files import load_chosen
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.scores import density_over_chains
 from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS
+from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
 from bnn_atlas.metrics.judgement.trust import Trust, trusts
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.metrics.tables.pooled import overlaps
@@ -52,6 +53,18 @@ class Measured:
     def overlaps(self) -> dict[tuple[str, int], float]:
         """Run and split -> test rows over training rows."""
         return {} if self.table is None else overlaps(self.table)
+
+    @cached_property
+    def unmixed_referees(self) -> dict[tuple[str, int], str]:
+        """Run and split whose referee has not mixed -> why, as the table says it."""
+        if self.table is None:
+            return {}
+        rows = self.table[(self.table["metric"] == MIXED) & (self.table["value"] != 1)]
+        found = {}
+        for run, split, note in zip(rows["run"], rows["split"], rows["note"], strict=True):
+            said = [part for part in note.split("; ") if part.startswith(NOT_MIXED)]
+            found[str(run), int(split)] = said[0] if said else f"{NOT_MIXED}: {note}"
+        return found
 
     def log_densities(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
         """The values [n] of the test rows whose mean is a metric, of a number of chains; None where they are not known.

@@ -16,7 +16,8 @@ from bnn_atlas.claims.rows import Repetition
 from bnn_atlas.claims.verdict import Judgement, Verdict
 from bnn_atlas.config.claims import Claim
 from bnn_atlas.files import atomic
-from bnn_atlas.metrics.judgement.trust import UNCONVERGED, Status, reference_word
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 from bnn_atlas.provenance import Provenance
 
 THUMBNAIL = 520

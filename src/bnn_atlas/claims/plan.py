@@ -107,15 +107,17 @@ def _figure(study: Study, name: str) -> FigurePlan | None:
 
 
 def _starts(run: Run, study: Study) -> str | None:
-    """The run of as many deep-ensemble members that are the warm starts of a run's chains."""
+    """The run of deep-ensemble members that are the warm starts of a run's chains, as few beyond these as there is."""
     if not run.config.method.kind_of_draws.are_chain or run.config.start is not None:
         return None
     wanted = _start_of(run)
-    for other in study.runs.values():
-        same_size = other.config.chains == run.config.chains and other.config.split.count >= run.config.split.count
-        if other.config.method.kind == "deep_ensemble" and same_size and _start_of(other) == wanted:
-            return other.name
-    return None
+    found = [
+        other
+        for other in study.runs.values()
+        if other.config.method.kind == "deep_ensemble" and other.config.chains >= run.config.chains
+        if other.config.split.count >= run.config.split.count and _start_of(other) == wanted
+    ]
+    return min(found, key=lambda other: other.config.chains).name if found else None
 
 
 def _start_of(run: Run) -> SharedStart:

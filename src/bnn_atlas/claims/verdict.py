@@ -3,7 +3,7 @@
 A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown and does not enter; how far
 the mean is inside or outside the limit is given beside it, so that a reader sees a close call. A value that is not
 finite never passes, and what was not measured is not run. What would come out the same without the chains, or leans on
-a reference that has not converged, is not tested. docs/verdicts.md has the order.
+a reference that has not converged or a referee that has not mixed, is not tested. docs/verdicts.md has the order.
 """
 
 import math
@@ -20,8 +20,11 @@ from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.rows import Answer, Problem, Repetition
 from bnn_atlas.config.claims import COMPARISONS, Claim, Side
-from bnn_atlas.config.metrics import OF_ROWS
+from bnn_atlas.config.metrics import OF_REFEREE, OF_ROWS
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
+
+CURVES = {"lppd": "lppd_cumulative_chains"}
+"""Metric of all chains -> the one that has it of fewer."""
 
 
 class Verdict(StrEnum):
@@ -100,10 +103,11 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
 
     `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper, or
     both sides of a comparison are the same row. `not tested` where a comparison leans on a reference that has not
-    converged, or where the warm starts of the chains alone give the same verdict with values that the claim cannot tell
-    from the chains' own. Else `reproduced` where the relation holds and none of the runs is reduced, `reproduced at
-    reduced scale` where one is, `not reproduced` where it does not hold or a value is not finite. Chains that were run
-    and excluded are not missing, unless they are more than `answer.EXCLUDED_SHARE`.
+    converged, where a value leans on a referee that has not mixed, or where the warm starts of the chains alone give
+    the same verdict with values that the claim cannot tell from the chains' own. Else `reproduced` where the relation
+    holds and none of the runs is reduced, `reproduced at reduced scale` where one is, `not reproduced` where it does
+    not hold or a value is not finite. Chains that were run and excluded are not missing, unless they are more than
+    `answer.EXCLUDED_SHARE`.
     """
     if not isinstance(measured, Measured):
         measured = Measured(measured)
@@ -132,6 +136,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
         return judged._replace(
             verdict=Verdict.NOT_TESTED, reason=word, needed="a reference whose chains have converged"
         )
+    of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)
+    if why := next(filter(None, of_referee), ""):
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a referee whose chains have mixed")
     for row in every:
         if not math.isfinite(row.value):
             where = f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
@@ -183,11 +190,17 @@ def _as_from_the_starts(
 
 
 def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measured) -> Repetition | None:
-    """The row of a run's warm starts, or that of the run itself where it is not of chains; None if it is missing."""
+    """The row of a run's warm starts, or that of the run itself where it is not of chains; None if it is missing.
+
+    Of an ensemble with more members than the run has chains, it is that of as many, on average over their orders.
+    """
     starts = study.runs[row.run].starts
     if starts is None:
         return None if study.runs[row.run].chained else row
-    found = row_of(measured, side._replace(draws=None), study, starts, row.split)
+    wanted = side._replace(draws=None)
+    if side.chains is None and study.runs[starts].chains > study.runs[row.run].chains:
+        wanted = wanted._replace(metric=CURVES.get(side.metric, side.metric), chains=row.chains)
+    found = row_of(measured, wanted, study, starts, row.split)
     return found if isinstance(found, Repetition) else None
 
 

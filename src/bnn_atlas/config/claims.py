@@ -11,6 +11,7 @@ from bnn_atlas.config.expansion import leaves
 from bnn_atlas.config.fields import Chains, Count, Number, Positive
 from bnn_atlas.config.figure_value import FigureValue
 from bnn_atlas.config.findings import Cause, Finding, unknown_names
+from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.measurable import never_measured
 from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.config.reading import read_model
@@ -193,6 +194,13 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
     runs cannot have, and where a finding names a claim or a figure that there is not.
     """
     claims = read_model(ClaimsConfig, path)
+    with with_lines(path):
+        _check(claims, study, path)
+    return claims
+
+
+def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
+    """Refuse what `load_claims` refuses of claims that are read."""
     found = [f"claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]
     if found := found + unknown_names(claims.findings, claims.claims, study.config.figures):
         raise ConfigError("\n".join(f"{path}: {text}" for text in found))
@@ -208,7 +216,6 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
                 f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'"
                 f"{near_or_all(claim.figure, 'it has', figures)}"
             )
-    return claims
 
 
 def cannot_fail(claim: Claim) -> str:

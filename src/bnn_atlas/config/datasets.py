@@ -16,6 +16,7 @@ from bnn_atlas.config.fields import (
     Sha256,
     Url,
 )
+from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.own_data import OwnTable, with_own_data
 from bnn_atlas.config.reading import Lines, read_yaml
 from bnn_atlas.config.synthetic import ClustersGenerator, GeneratorConfig
@@ -462,5 +463,6 @@ def load_registry(path: str | Path) -> dict[str, DatasetEntry]:
     Raises ConfigError that names the file, the key, the value and what is allowed, one line per problem.
     """
     file = Path(path)
-    written = with_own_data(read_yaml(file), str(path), file.parent.parent)
+    with with_lines(file):
+        written = with_own_data(read_yaml(file), str(path), file.parent.parent)
     return dict(validated(Registry, written, str(path), Lines(file)).root)

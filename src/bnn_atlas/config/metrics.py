@@ -211,6 +211,8 @@ GROUPS = {
     "Sampler": SAMPLER,
     "Cost and efficiency": COST,
 }
+OF_REFEREE = {metric.name for metric in REFEREE} - {f"referee_{of}" for of in ("rhat_max", "ess_min", "trend", "mixed")}
+"""Metrics whose value leans on a referee; the others say whether it has mixed."""
 OF_ROWS = {metric.name for metric in ROWS}
 """Metrics of a split alone: no chain enters them."""
 METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}

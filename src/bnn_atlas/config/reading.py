@@ -79,9 +79,7 @@ class Lines:
 
     def __call__(self, keys: Sequence[Any]) -> tuple[int, int]:
         """Line and column, from 1, of the value at a path of keys and places, or of the section that lacks it."""
-        if self._root is None:
-            self._root = yaml.compose(_text(self._path), _Loader)
-        node, place = self._root, (1, 1)
+        node, place = self._composed(), (1, 1)
         for key in keys:
             found = _entry(node, key)
             if found is None:
@@ -89,6 +87,28 @@ class Lines:
             mark, node = found
             place = mark.start_mark.line + 1, mark.start_mark.column + 1
         return place
+
+    def of_name(self, name: str) -> tuple[int | None, bool]:
+        """Line, from 1, at a dotted name such as `runs.one.files[0]`, and whether the file has all of it.
+
+        Of a name that it has in part, the line of the last key that is there; None for none. Keys may have dots.
+        """
+        node, line, keys = self._composed(), None, re.sub(r"\[(\d+)\]", r".\1", name).split(".")
+        while keys:
+            for count in range(len(keys), 0, -1):
+                key = ".".join(keys[:count])
+                if found := _entry(node, int(key) if isinstance(node, yaml.SequenceNode) and key.isdigit() else key):
+                    break
+            else:
+                return line, False
+            mark, node = found
+            line, keys = mark.start_mark.line + 1, keys[count:]
+        return line, True
+
+    def _composed(self) -> yaml.Node | None:
+        if self._root is None:
+            self._root = yaml.compose(_text(self._path), _Loader)
+        return self._root
 
 
 def _entry(node: yaml.Node | None, key: Any) -> tuple[yaml.Node, yaml.Node] | None:

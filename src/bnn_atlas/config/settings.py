@@ -12,6 +12,7 @@ from bnn_atlas.config.compatibility import check_data, check_references, check_s
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.expansion import expand, figure_at, takes_part
 from bnn_atlas.config.figure_checks import check_figure
+from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.reading import Lines, read_yaml
 from bnn_atlas.config.sources import inherit_from_sources
 from bnn_atlas.config.studies import Run, Scale, Study, StudyConfig
@@ -94,13 +95,14 @@ def load_studies(paths: Sequence[Path], datasets: Mapping[str, DatasetEntry]) ->
 
     Raises ConfigError that names the file, the key, the value and what is allowed.
     """
-    loaded = [_read_study(path, datasets) for path in paths]
-    scales = {scale: {study[scale].name: study[scale] for study in loaded} for scale in loaded[0]}
-    for scale, studies in scales.items():
-        inherit_from_sources(studies)
-        for path, study in zip(paths, studies.values(), strict=True):
-            for figure in study.figures:
-                check_figure(studies, study.name, figure, datasets, f"{_where(path, scale)}: figures.{figure}")
+    with with_lines(*paths):
+        loaded = [_read_study(path, datasets) for path in paths]
+        scales = {scale: {study[scale].name: study[scale] for study in loaded} for scale in loaded[0]}
+        for scale, studies in scales.items():
+            inherit_from_sources(studies)
+            for path, study in zip(paths, studies.values(), strict=True):
+                for figure in study.figures:
+                    check_figure(studies, study.name, figure, datasets, f"{_where(path, scale)}: figures.{figure}")
     return scales
 
 

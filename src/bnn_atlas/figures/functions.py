@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions
@@ -114,7 +115,7 @@ def target_limits(functions: Sequence[Functions], drawn: Sequence[np.ndarray], r
 
 
 def distance_map(ax: Axes, functions: Functions, distances: np.ndarray, largest: float) -> AxesImage:
-    """Squared distances [m, m] with colour by their root, borders between chains, ticks at chains or at draws."""
+    """Squared distances [m, m] with colour by their root, borders between chains, ticks at chains or round draws."""
     image = ax.imshow(
         distances, cmap=DISTANCES, norm=PowerNorm(0.5, 0.0, largest or 1.0), interpolation="nearest", origin="upper"
     )
@@ -131,8 +132,10 @@ def distance_map(ax: Axes, functions: Functions, distances: np.ndarray, largest:
                 borders(start - 0.5, color="black", lw=0.6)
         word = "chain"
     else:
-        places = evenly(len(functions.draw), 6)
-        texts = [f"{number:,}" for number in functions.draw[places]]
+        ends = int(functions.draw[0]), int(functions.draw[-1])
+        numbers = [n for n in MaxNLocator(6, integer=True).tick_values(*ends) if ends[0] <= n <= ends[1]]
+        places = np.interp(numbers, functions.draw, np.arange(len(functions.draw)))
+        texts = [f"{number:,.0f}" for number in numbers]
         ax.set_xticks(places, texts)
         ax.set_yticks(places, texts)
         word = "draw"

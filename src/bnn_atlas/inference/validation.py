@@ -7,7 +7,7 @@ import numpy as np
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem
-from bnn_atlas.metrics.gathering.predictive import CLASS_BYTES, REGRESSION_BYTES, classification_terms, regression_terms
+from bnn_atlas.metrics.gathering.terms import CLASS_BYTES, REGRESSION_BYTES, classification_terms, regression_terms
 from bnn_atlas.posterior.predictive import Predictive
 
 LOT_BYTES = 256 * 2**20

@@ -11,7 +11,8 @@ from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_without_rows
 from bnn_atlas.kept import making
-from bnn_atlas.metrics.gathering import predictive
+from bnn_atlas.metrics.gathering.predictive import summarise
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
 from bnn_atlas.traces.pool import Pool, open_pool
 from bnn_atlas.traces.store import Trace
 
@@ -47,7 +48,7 @@ def predict(
     inputs = [array for array in rows if array is not None]
     with making(destination, fingerprint_of(settings, inputs, code_of_predictions())) as needed:
         if needed:
-            predictive.save(destination, _summary(problem, draws, rows))
+            save(destination, _summary(problem, draws, rows))
 
 
 def _origin(block: Trace) -> dict[str, Any]:
@@ -56,6 +57,6 @@ def _origin(block: Trace) -> dict[str, Any]:
     return {"chains": block.chain_ids.tolist(), "draws": block.draws, "fingerprint": origin}
 
 
-def _summary(problem: Problem, draws: Pool, rows: Rows) -> predictive.PredictiveSummary:
+def _summary(problem: Problem, draws: Pool, rows: Rows) -> PredictiveSummary:
     predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
-    return predictive.summarise(draws, predictor, *rows, classes=len(problem.split.classes))
+    return summarise(draws, predictor, *rows, classes=len(problem.split.classes))

@@ -11,9 +11,10 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splits import load_split
-from bnn_atlas.metrics.gathering import predictive
 from bnn_atlas.metrics.gathering.cost import read_cost
-from bnn_atlas.metrics.judgement import evaluate
+from bnn_atlas.metrics.gathering.summary import load
+from bnn_atlas.metrics.judgement import evaluate, sets
+from bnn_atlas.metrics.judgement.rows import as_rows
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.traces.pool import open_pool
@@ -41,7 +42,7 @@ def score(
     the prior of all parameters, None where they share none; `temperature` is that of the posterior; `marks` are said
     in the note of every row.
     """
-    summary, data, whose = predictive.load(predictions), load_split(dataset, split), RunIdentity(**identity)
+    summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
     scored = evaluate.score(
         open_pool(pool),
         summary,
@@ -53,7 +54,7 @@ def score(
         prior_sd=prior_sd,
         temperature=temperature,
     )
-    rows = [*scored.rows, *evaluate.as_rows(whose, evaluate.split_measurements(data), summary)]
+    rows = [*scored.rows, *as_rows(whose, evaluate.split_measurements(data), summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
 
 
@@ -70,11 +71,11 @@ def score_set(
     marks: Sequence[str] = (),
 ) -> None:
     """Score the predictions for a shifted or an out-of-distribution set beside those for the test rows."""
-    summary, identified = predictive.load(predictions), RunIdentity(**identity)
+    summary, identified = load(predictions), RunIdentity(**identity)
     if name.startswith(OUTSIDE):
-        rows = evaluate.outside_rows(identified, name, summary, predictive.load(test), published)
+        rows = sets.outside_rows(identified, name, summary, load(test), published)
     else:
-        rows = evaluate.shift_rows(identified, name, summary, load_split(dataset, split).y_test, published)
+        rows = sets.shift_rows(identified, name, summary, load_split(dataset, split).y_test, published)
     write_table(destination, marked(rows, marks))
 
 
@@ -94,8 +95,8 @@ def score_against(
 
     Raises DataError for published predictions that do not cover the test rows.
     """
-    compared = _published(reference, load_split(dataset, split)) if published else predictive.load(reference)
-    rows = evaluate.reference_rows(RunIdentity(**identity), name, predictive.load(test), compared)
+    compared = _published(reference, load_split(dataset, split)) if published else load(reference)
+    rows = sets.reference_rows(RunIdentity(**identity), name, load(test), compared)
     write_table(destination, marked(rows, marks))
 
 

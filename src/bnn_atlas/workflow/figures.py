@@ -12,6 +12,7 @@ from bnn_atlas.config.base import ConfigError, Model
 from bnn_atlas.config.expansion import LONGEST_NAME, leaves
 from bnn_atlas.config.figures import FigureConfig
 from bnn_atlas.config.kinds import FILES, Kind, Section, kinds
+from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.marks import marks
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.studies import Run, legend_texts, shown_runs
@@ -29,6 +30,8 @@ COMPUTING = (
     "bnn_atlas.models",
     "bnn_atlas.posterior",
     "bnn_atlas.metrics.gathering.predictive",
+    "bnn_atlas.metrics.gathering.summary",
+    "bnn_atlas.metrics.gathering.terms",
     "bnn_atlas.traces.convert",
     "bnn_atlas.traces.draws",
     "bnn_atlas.traces.limits",
@@ -235,9 +238,11 @@ class Figures:
         for kind in sorted({figure.kind.name for figure in self.all}):
             if not (REPOSITORY / _caption(kind)).is_file():
                 raise ConfigError(f"{_caption(kind)}: missing; write the caption of this kind of figure there")
-        self._check_claims()
         self._cannot = [figure for figure in self.all if missing_r and figure.uses_r]
-        self.targets = _targets(self.all, {*taken, *atlas.studies, *claim_targets(atlas)})
+        parts = ((part, name) for part in ("studies", "claims") for name in atlas.studies)
+        with with_lines(*(REPOSITORY / "config" / part / f"{name}.yaml" for part, name in parts)):
+            self._check_claims()
+            self.targets = _targets(self.all, {*taken, *atlas.studies, *claim_targets(atlas)})
         """Bare name -> figure, where only one study has a figure of this name."""
 
     def _check_claims(self) -> None:

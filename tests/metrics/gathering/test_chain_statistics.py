@@ -5,12 +5,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.metrics.gathering.by_chains import stuck_chains
-from bnn_atlas.metrics.gathering.chain_statistics import (
-    LINES,
-    covariance_bias,
-    sampling_measurements,
-    summarise_statistics,
-)
+from bnn_atlas.metrics.gathering.chain_statistics import LINES, summarise_statistics
+from bnn_atlas.metrics.gathering.sampling import covariance_bias, sampling_measurements
 
 EVERY = ("log_likelihood", "log_prior", "energy_change", "energy_change_squared", "acceptance", "divergent", "guarded",
          "step_size", "gradients", "cut_short")  # fmt: skip

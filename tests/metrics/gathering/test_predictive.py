@@ -6,14 +6,8 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.gathering.predictive import (
-    Limits,
-    PredictiveSummary,
-    load,
-    running_counts,
-    save,
-    summarise,
-)
+from bnn_atlas.metrics.gathering.predictive import Limits, summarise
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, load, running_counts, save
 from bnn_atlas.posterior.predictive import Predictive
 
 LOTS = 2**24

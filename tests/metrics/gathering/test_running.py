@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
 from bnn_atlas.metrics.gathering.running import running_lppd
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 
 
 def by_draws(by_draw: np.ndarray, by_chain: np.ndarray, counts: np.ndarray, divergent: list[bool]) -> PredictiveSummary:

@@ -10,6 +10,7 @@ from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.predictive import Limits, summarise
 from bnn_atlas.metrics.judgement import evaluate
 from bnn_atlas.metrics.judgement.evaluate import write_scored
+from bnn_atlas.metrics.judgement.rows import as_rows
 from bnn_atlas.metrics.tables.files import CURVE_SCHEMA, SAMPLER_SCHEMA, read_table
 from bnn_atlas.metrics.tables.measurement import Measurement, RunIdentity
 from bnn_atlas.posterior.predictive import Predictive
@@ -370,4 +371,4 @@ def test_a_metric_that_is_not_listed_is_refused(memory_pool, predict_linear):
     theta, data = regression(chains=1, draws=2)
     summary = summarise(memory_pool(theta), predict_linear, data.x_test, data.y_test)
     with pytest.raises(ValueError, match=r"'spherical' is not in the list of metrics; add it to .*metrics\.py"):
-        evaluate.as_rows(RUN, [Measurement("spherical", 0.5)], summary)
+        as_rows(RUN, [Measurement("spherical", 0.5)], summary)

@@ -11,8 +11,12 @@ from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import agreement, calibration, classification
 from bnn_atlas.metrics.formulas.classification import confidence, entropy
-from bnn_atlas.metrics.judgement import measure
-from bnn_atlas.metrics.judgement.measure import classification_scores, detection_scores
+from bnn_atlas.metrics.judgement.classes import (
+    agreement_scores,
+    ceiling_scores,
+    classification_scores,
+    detection_scores,
+)
 
 PAPERS = ("sommer", "uppal", "izmailov")
 P = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]])
@@ -126,13 +130,13 @@ def test_other_classes_and_rows_that_are_no_probabilities_are_refused():
 
 
 def test_scores_have_names_errors_and_notes():
-    scores = measure.agreement_scores(P, Q, "published HMC")
+    scores = agreement_scores(P, Q, "published HMC")
     assert [(s.metric, s.note) for s in scores] == [
         ("agreement", "against published HMC"), ("total_variation", "against published HMC"),
     ]  # fmt: skip
     assert [s[1:3] for s in scores] == [agreement.compare(P, Q)[:2], agreement.compare(P, Q)[2:]]
     assert {s.at for s in scores} == {"published HMC"}
-    assert (measure.agreement_scores(P, Q)[0].note, measure.agreement_scores(P, Q)[0].at) == ("", "")
-    ceiling = measure.ceiling_scores(np.stack([P, Q, P]))
+    assert (agreement_scores(P, Q)[0].note, agreement_scores(P, Q)[0].at) == ("", "")
+    ceiling = ceiling_scores(np.stack([P, Q, P]))
     assert [s.metric for s in ceiling] == ["agreement_ceiling", "total_variation_ceiling"]
     assert ceiling[0].note.startswith("each of 3 chains")

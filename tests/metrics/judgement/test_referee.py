@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.referee import Refereed, judge
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement

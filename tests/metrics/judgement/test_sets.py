@@ -6,9 +6,10 @@ import pytest
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.agreement import compare
 from bnn_atlas.metrics.formulas.ood import auroc
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
-from bnn_atlas.metrics.judgement import evaluate
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.judgement import sets
 from bnn_atlas.metrics.judgement.measure import elpd_difference
+from bnn_atlas.metrics.judgement.rows import average
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 
 RUN = RunIdentity("hmc_posteriors", "mnist_hmc", "demo", 0, "mnist", "mlp 256 relu", "hmc")
@@ -35,17 +36,17 @@ def value(rows, metric):
 def test_average_weighs_batches_by_their_draws_and_leaves_divergent_chains_out():
     found = summary(0, divergent=1)
     expected = (0.4 * found.probabilities_by_batch[1:, 0] + 0.6 * found.probabilities_by_batch[1:, 1]).mean(axis=0)
-    np.testing.assert_allclose(evaluate.average(found), expected)
+    np.testing.assert_allclose(average(found), expected)
 
 
 def test_shifted_rows_are_named_after_the_set():
     found, labels = summary(1), np.random.default_rng(0).integers(0, 4, size=30)
-    rows = evaluate.shift_rows(RUN, "rotated30", found, labels)
+    rows = sets.shift_rows(RUN, "rotated30", found, labels)
     row = value(rows, "accuracy")
     assert row.dataset == "mnist/rotated30"
     assert row.run == "mnist_hmc"
     assert (row.chains, row.draws) == (3, 10)
-    assert row.value == (evaluate.average(found).argmax(axis=1) == labels).mean()
+    assert row.value == (average(found).argmax(axis=1) == labels).mean()
 
 
 def test_nll_of_shifted_rows_is_finite_where_their_probabilities_round_to_0():
@@ -57,27 +58,27 @@ def test_nll_of_shifted_rows_is_finite_where_their_probabilities_round_to_0():
         divergent=np.array([False, False, True]), log_density_by_chain=density, probabilities_by_batch=sure,
         batch_stops=np.array([10]),
     )  # fmt: skip
-    row = value(evaluate.shift_rows(RUN, "rotated30", found, np.ones(2, int)), "nll")
+    row = value(sets.shift_rows(RUN, "rotated30", found, np.ones(2, int)), "nll")
     assert row.value == pytest.approx(200 + np.log(2), rel=1e-12)
     assert row.dataset == "mnist/rotated30"
     impossible = found._replace(log_density_by_chain=np.where(np.arange(2) == 1, -np.inf, density))
-    row = value(evaluate.shift_rows(RUN, "rotated30", impossible, np.ones(2, int)), "nll")
+    row = value(sets.shift_rows(RUN, "rotated30", impossible, np.ones(2, int)), "nll")
     assert row.value == np.inf
     assert "1 of 2 rows have density 0" in row.note
 
 
 def test_outside_rows_are_told_from_test_rows_by_certainty():
     inside, outside = summary(2), summary(3, rows=20)
-    rows = evaluate.outside_rows(RUN, "ood-fashion_mnist", outside, inside)
-    expected = auroc(evaluate.average(inside).max(axis=1), evaluate.average(outside).max(axis=1))
+    rows = sets.outside_rows(RUN, "ood-fashion_mnist", outside, inside)
+    expected = auroc(average(inside).max(axis=1), average(outside).max(axis=1))
     assert value(rows, "auroc_confidence").value == pytest.approx(expected, rel=1e-12)
     assert {row.dataset for row in rows} == {"mnist/ood-fashion_mnist"}
 
 
 def test_reference_rows_name_the_reference_and_the_excluded_chains():
     found, reference = summary(4, divergent=1), np.random.default_rng(5).dirichlet(np.ones(4), size=30)
-    rows = evaluate.reference_rows(RUN, "hmc_imdb", found, reference)
-    expected = compare(evaluate.average(found), reference)
+    rows = sets.reference_rows(RUN, "hmc_imdb", found, reference)
+    expected = compare(average(found), reference)
     assert value(rows, "agreement").value == expected.agreement
     assert value(rows, "total_variation").value == expected.total_variation
     assert {row.at for row in rows} == {"hmc_imdb"}
@@ -87,7 +88,7 @@ def test_reference_rows_name_the_reference_and_the_excluded_chains():
 
 def test_nothing_is_scored_without_a_chain():
     with pytest.raises(PredictionError, match="no chain is left"):
-        evaluate.average(summary(6, divergent=3))
+        average(summary(6, divergent=3))
 
 
 def frozen(seed: int, spread: float) -> PredictiveSummary:
@@ -99,12 +100,12 @@ def frozen(seed: int, spread: float) -> PredictiveSummary:
 
 def test_a_reference_that_has_not_converged_is_named_in_every_row():
     mixed, stuck = frozen(1, 0.0), frozen(2, 50.0)
-    rows = evaluate.reference_rows(RUN, "hmc", summary(4), stuck)
+    rows = sets.reference_rows(RUN, "hmc", summary(4), stuck)
     assert {row.metric for row in rows} == {"agreement", "total_variation", "elpd_diff"}
     assert all(row.note.startswith("unconverged reference: R-hat of function values up to") for row in rows)
-    of_mixed = evaluate.reference_rows(RUN, "hmc", summary(4), mixed)
+    of_mixed = sets.reference_rows(RUN, "hmc", summary(4), mixed)
     assert not any("unconverged" in row.note for row in of_mixed)
-    published = evaluate.reference_rows(RUN, "hmc", summary(4), np.full((30, 4), 0.25))
+    published = sets.reference_rows(RUN, "hmc", summary(4), np.full((30, 4), 0.25))
     assert not any("unconverged" in row.note for row in published)
 
 
@@ -114,7 +115,7 @@ def test_the_difference_of_two_runs_is_paired_by_row():
     hard = 3 * rng.normal(size=30)
     gap = 0.1 + 0.01 * rng.normal(size=30)
     own, other = (summary(s)._replace(log_density_by_chain=np.tile(hard + g, (3, 1))) for s, g in ((1, gap), (2, 0.0)))
-    row = value(evaluate.reference_rows(RUN, "hmc", own, other), "elpd_diff")
+    row = value(sets.reference_rows(RUN, "hmc", own, other), "elpd_diff")
     assert row.value == pytest.approx(gap.mean())
     assert row.standard_error == pytest.approx(gap.std(ddof=1) / np.sqrt(30))
     assert (row.over, row.at) == ("rows", "hmc")
@@ -124,5 +125,5 @@ def test_the_difference_of_two_runs_is_paired_by_row():
 
 
 def test_without_a_chain_of_the_reference_nothing_is_compared():
-    rows = evaluate.reference_rows(RUN, "hmc", summary(4), summary(5, divergent=3))
+    rows = sets.reference_rows(RUN, "hmc", summary(4), summary(5, divergent=3))
     assert all(np.isnan(row.value) and row.note.startswith("no chain left to average of hmc") for row in rows)

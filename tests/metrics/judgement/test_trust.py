@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.metrics.judgement import trust as judging
-from bnn_atlas.metrics.judgement.trust import Check, Status, Thresholds, Trust, checks, overall, sentence
+from bnn_atlas.metrics.judgement.checks import Check, Status, Thresholds, checks
+from bnn_atlas.metrics.judgement.trust import Trust, overall, sentence
 from bnn_atlas.metrics.tables.measurement import Row
 
 FINE, LOOK, DISTRUST, UNKNOWN = Status.FINE, Status.LOOK, Status.DISTRUST, Status.UNKNOWN

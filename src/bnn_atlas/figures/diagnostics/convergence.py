@@ -13,7 +13,7 @@ from bnn_atlas.figures import axes, style
 from bnn_atlas.figures.diagnostics import looks
 from bnn_atlas.figures.diagnostics.looks import Panel
 from bnn_atlas.figures.diagnostics.run import Run, by_chain, plotted
-from bnn_atlas.metrics.judgement.trust import ESS, RHAT
+from bnn_atlas.metrics.judgement.checks import ESS, RHAT
 
 RHAT_EDGES = 1 + 10.0 ** np.linspace(-4, 1, 41)
 """R-hat below the first edge counts in the first bin, above the last in the last."""

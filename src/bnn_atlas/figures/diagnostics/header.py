@@ -9,7 +9,8 @@ from matplotlib.figure import SubFigure
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.diagnostics.run import Run, plotted
-from bnn_atlas.metrics.judgement.trust import Status, overall, sentence
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import overall, sentence
 
 LOOKS = {
     Status.FINE: ("\N{CHECK MARK}", style.GREEN),

@@ -25,6 +25,8 @@ KIND = {"files": ["table"]}
 
 OVER = {"lppd_cumulative_chains": "chains", "lppd_cumulative_draws": "draws"}
 """Metric -> the column that holds what it is cumulative over."""
+CHAIN_MEAN = "lppd_chain_mean"
+"""LPPD of single chains: what one chain has, on average over orders."""
 ORDER_SD = "lppd_cumulative_chains_order_sd"
 POINT = ["run", "split", "dataset", "chains"]
 """Columns that tell its rows apart."""
@@ -58,13 +60,24 @@ def cumulative_lppd(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
 
 
 def _papers(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Published numbers: dataset, label, over, count, mean, sd (NaN where none is given)."""
-    rows = [
-        {"dataset": run.dataset, "label": run.label, "over": over, "count": count, "mean": one.value, "sd": one.sd}
-        for run in shown
-        for one in run.published
-        if (over := OVER.get(one.metric)) and (count := getattr(one, over)) is not None
-    ]
+    """Published numbers: dataset, label, over, count, mean, sd (NaN where none is given).
+
+    The mean LPPD of single chains is that of one chain; where a curve has this number, too, it has the mark.
+    """
+    rows = []
+    for run in shown:
+        points = {
+            (over, count): one
+            for one in run.published
+            if (over := OVER.get(one.metric)) and (count := getattr(one, over)) is not None
+        }
+        alone = [one for one in run.published if one.metric == CHAIN_MEAN]
+        if alone:
+            points.setdefault(("chains", 1), alone[0])
+        rows += [
+            {"dataset": run.dataset, "label": run.label, "over": over, "count": count, "mean": one.value, "sd": one.sd}
+            for (over, count), one in sorted(points.items(), key=lambda item: item[0])
+        ]
     table = pd.DataFrame(rows, columns=["dataset", "label", "over", "count", "mean", "sd"]).drop_duplicates()
     return table.astype({"mean": float, "sd": float})
 

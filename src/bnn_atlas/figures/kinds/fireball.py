@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
@@ -15,10 +16,12 @@ from bnn_atlas.figures.density import Cells, cell_table, coarsen, count_ticks, d
 from bnn_atlas.figures.labels import parameter_label
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.formulas.prior_distance import joint_prior_distance
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 
 KIND = {"sections": ["grid"], "runs": "one"}
+DISTANCE = "distance to the prior"
 
 
 def fireball(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -28,11 +31,16 @@ def fireball(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provena
     (as `layer_pairs` makes them: every layer against every layer) give a matrix for the weights and one for the biases;
     other pairs stand side by side. Colour is the rank of a cell's count within its panel; neighbouring cells are added
     up where there are too few draws, or too small a panel, to show them. All panels of a figure have the same limits.
-    Raises ValueError for grids without draws.
+    The number in a panel is the distance of its draws to the prior (`formulas.prior_distance.joint_prior_distance`),
+    where all parameters have the prior N(0, sd^2). Raises ValueError for grids without draws.
     """
     loaded = [BivariateGrids.load(run.files["grid"]) for run in shown]
     names = [run.label if len(shown) > 1 else "" for run in shown]
-    blocks = [block for name, grid in zip(names, loaded, strict=True) for block in _blocks(grid, name)]
+    blocks = [
+        block
+        for run, name, grid in zip(shown, names, loaded, strict=True)
+        for block in _blocks(grid, name, run.prior_sd)
+    ]
     if not blocks:
         raise ValueError("there are no pairs to draw; give at least one grid with at least one pair")
     with style.context():
@@ -49,6 +57,8 @@ class _Panel(NamedTuple):
     x: str
     y: str
     cells: Cells
+    distance: float | None
+    """To the prior; None where it is no N(0, sd^2)."""
 
 
 class _Block(NamedTuple):
@@ -72,7 +82,7 @@ def _refuse_empty(grid: BivariateGrids) -> None:
         )
 
 
-def _blocks(grid: BivariateGrids, label: str) -> list[_Block]:
+def _blocks(grid: BivariateGrids, label: str, prior_sd: float | None) -> list[_Block]:
     """A matrix per role where pairs fill at least half of one, else one row of panels."""
     _refuse_empty(grid)
     chosen = range(len(grid.pairs))
@@ -92,7 +102,10 @@ def _blocks(grid: BivariateGrids, label: str) -> list[_Block]:
         panels = []
         for place, k in enumerate(members):
             row, column = (ys.index(grid.y[k]), xs.index(grid.x[k])) if xs else (0, place)
-            panels.append(_Panel(row, column, grid.x[k], grid.y[k], Cells(grid.counts[k], *grid.edges(k))))
+            cells = Cells(grid.counts[k], *grid.edges(k))
+            finite = grid.draws - int(grid.nonfinite[k])
+            distance = joint_prior_distance(*cells, finite, prior_sd) if prior_sd is not None else None
+            panels.append(_Panel(row, column, grid.x[k], grid.y[k], cells, distance))
         remark = _left_out(grid, members)
         blocks.append(_Block(title, remark, len(ys) or 1, len(xs) or len(members), grid.draws, bool(xs), tuple(panels)))
     return blocks
@@ -124,6 +137,7 @@ def _one_fireball(block: _Block) -> tuple[Figure, pd.DataFrame]:
     ax.set_xlabel(parameter_label(panel.x))
     ax.set_ylabel(parameter_label(panel.y))
     ax.set_title(_title(block, narrow=True))
+    _write_distance(ax, panel.distance, f"{DISTANCE}: {{:.2f}}", 7)
     ticks, texts = count_ticks(cells.counts)
     bar = figure.colorbar(image, cax=ax.inset_axes((1.03, 0, 0.045, 1)), ticks=ticks)
     bar.ax.set_yticklabels(texts)
@@ -154,19 +168,20 @@ def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
         for j, (block, title) in enumerate(zip(line, titles, strict=True)):
             title += "\n " * (depth - title.count("\n"))
             tables += _fireball_block(figure.add_subfigure(spec[i, j]), block, title, inches, window)
-    _rank_bar(figure.add_subfigure(spec[-1, :]))
+    numbered = any(panel.distance is not None for block in blocks for panel in block.panels)
+    _rank_bar(figure.add_subfigure(spec[-1, :]), f"; number: {DISTANCE}" if numbered else "")
     return figure, pd.concat(tables, ignore_index=True)
 
 
-def _rank_bar(part: SubFigure) -> None:
-    """A colour bar for panels whose counts differ: it has ranks only."""
+def _rank_bar(part: SubFigure, more: str) -> None:
+    """A colour bar for panels whose counts differ: it has ranks only; `more` ends its label."""
     axes = part.subplots(1, 3, width_ratios=(1, 1.2, 1))
     for ax in axes:
         ax.set_axis_off()
     bar = part.colorbar(ScalarMappable(cmap=style.DENSITY), cax=axes[1], orientation="horizontal", ticks=[])
     axes[1].set_axis_on()
     bar.outline.set_visible(False)
-    bar.set_label("draws per cell, by rank in each panel")
+    bar.set_label(f"draws per cell, by rank in each panel{more}")
     for x, text, side in ((-0.03, "fewest", "right"), (1.03, "most", "left")):
         bar.ax.text(x, 0.5, text, transform=bar.ax.transAxes, ha=side, va="center", fontsize=7)
 
@@ -192,6 +207,7 @@ def _fireball_block(
         else:
             cells = coarsen(panel.cells, resolution(block.draws, inches))
             draw_cells(ax, cells)
+            _write_distance(ax, panel.distance, "{:.2f}", 5.5)
             tables.append(_fireball_table(block, panel, cells))
             if not cells.counts.any():
                 ax.text(0.5, 0.5, "all draws\noutside", transform=ax.transAxes, ha="center", va="center",
@@ -202,6 +218,14 @@ def _fireball_block(
         ax.set_ylabel(parameter_label(name_y) if left else "", fontsize=7)
         ax.set_xlabel(parameter_label(names_x[column]) if foot else "", fontsize=7)
     return tables
+
+
+def _write_distance(ax: Axes, distance: float | None, text: str, size: float) -> None:
+    """The distance to the prior in the upper left corner of a panel, if there is one."""
+    if distance is not None:
+        shadow = withStroke(linewidth=1.2, foreground="black")
+        ax.text(0.04, 0.96, text.format(distance), transform=ax.transAxes, ha="left", va="top", color="white",
+                fontsize=size, path_effects=[shadow])  # fmt: skip
 
 
 def _title(block: _Block, *, narrow: bool) -> str:
@@ -231,4 +255,4 @@ def _fireball_table(block: _Block, panel: _Panel, cells: Cells) -> pd.DataFrame:
     names = {"block": block.title, "x_name": parameter_label(panel.x), "y_name": parameter_label(panel.y)}
     for place, (column, name) in enumerate(names.items()):
         table.insert(place, column, name)
-    return table
+    return table.assign(prior_distance=np.nan if panel.distance is None else round(panel.distance, 5))

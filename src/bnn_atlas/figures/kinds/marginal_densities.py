@@ -10,6 +10,7 @@ from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.formulas.prior_distance import prior_distance
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
@@ -24,10 +25,11 @@ def marginal_densities(
 ) -> None:
     """Densities of chosen parameters: one thin line per chain, the pooled density, the prior dashed; a row per layer.
 
-    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn one below the
-    other under their labels. At most `CHAINS_SHOWN` chains get a line; all enter the pooled density. The panels of a
-    run share the x axis. Raises ValueError for draws that cannot be shown and for
-    two runs under one label, ggplot.RError from R.
+    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn beside each other
+    under their labels, as far as six panels are in a row. At most `CHAINS_SHOWN` chains get a line; all enter the
+    pooled density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the
+    prior (`formulas.prior_distance.prior_distance`), where that is N(0, sd^2). Raises ValueError for draws that cannot
+    be shown and for two runs under one label, ggplot.RError from R.
     """
     if not shown:
         raise ValueError("marginal_densities has no runs to show; list one or more in its settings")
@@ -47,18 +49,22 @@ def marginal_densities(
 
 
 def _panels(draws: Mapping[str, NamedDraws], prior_sd: Mapping[str, float | None]) -> pd.DataFrame:
-    """Draws with their panel: run, chain, label and layer (in the order in which they stand), value, prior_sd."""
-    parts = [
-        named.tidy(np.arange(len(named.parameters))).assign(run=run, prior_sd=np.float64(prior_sd[run] or np.nan))
-        for run, named in draws.items()
-    ]
+    """Draws with their panel: run, chain, label, layer (in order), value; prior_sd and prior_distance of the panel."""
+    parts = []
+    for run, named in draws.items():
+        labels, sd = named.parameters["label"], prior_sd[run]
+        of_each = named.values.reshape(-1, len(labels)).T
+        distances = [np.nan if sd is None else prior_distance(values, sd) for values in of_each]
+        rows = named.tidy(np.arange(len(labels)))
+        distance = rows["label"].map(dict(zip(labels, distances, strict=True)))
+        parts.append(rows.assign(run=run, prior_sd=np.float64(sd or np.nan), prior_distance=distance))
     panels = pd.concat(parts, ignore_index=True)
     # A small network's layers are among those of the largest, whose order serves all.
     largest = max(draws.values(), key=lambda named: len(named.parameters)).parameters
     orders = {
         column: list(dict.fromkeys([*largest[column], *panels[column].unique()])) for column in ("label", "layer")
     }
-    return panels[["run", "chain", "label", "layer", "value", "prior_sd"]].assign(
+    return panels[["run", "chain", "label", "layer", "value", "prior_sd", "prior_distance"]].assign(
         run=pd.Categorical(panels["run"], list(draws)),
         **{column: pd.Categorical(panels[column], order) for column, order in orders.items()},
     )

@@ -42,8 +42,8 @@ def prior_depth(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     Solid lines are the sampled posterior, dashed ones the deep ensemble where the figure has such runs; an ensemble
     that was run at one prior scale only is drawn as a level line, for the prior has no part in its loss. Bars are one
     standard deviation over seeds and splits, or one standard error over test rows of a single run. Settings of the grid
-    that were not run leave gaps and are counted; the axis is compressed where values are far from the others. Numbers
-    are those of `prior_depth_table`.
+    that were not run leave gaps and are counted, and a panel without any says so; the axis is compressed where values
+    are far from the others. Numbers are those of `prior_depth_table`.
     """
     table = prior_depth_table(shown)
     with style.context():
@@ -55,7 +55,7 @@ def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
     """Plotted numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions.
 
     `depth` is the number of hidden layers, `scale` that of the prior, from the run's grid or else its standard
-    deviation. Settings of the full grid of a data set that no sampled run has are rows with 0 repetitions. Raises
+    deviation. Settings of the full grid that no sampled run of a data set has are rows with 0 repetitions. Raises
     ValueError for a run without a prior scale and for several sampling methods.
     """
     scores = read_scores(shown)
@@ -75,9 +75,10 @@ def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
     sampled = table[table["method"] == methods[0]]
     full = pd.MultiIndex.from_product([sampled["depth"].unique(), sampled["scale"].unique()], names=["depth", "scale"])
     parts = []
-    for values, part in sampled.groupby(keys[:4], sort=False):
-        filled = part.set_index(["depth", "scale"]).reindex(full).reset_index()
-        parts.append(filled.assign(**dict(zip(keys[:4], values, strict=True))))
+    for values, _ in table.groupby(keys[:3], sort=False):
+        names = dict(zip(keys[:4], (*values, methods[0]), strict=True))
+        part = sampled[(sampled["dataset"] == names["dataset"]) & (sampled["metric"] == names["metric"])]
+        parts.append(part.set_index(["depth", "scale"]).reindex(full).reset_index().assign(**names))
     joined = pd.concat([*parts, table[table["method"] == ENSEMBLE]], ignore_index=True)
     joined["repetitions"] = joined["repetitions"].fillna(0).astype(int)
     order = {dataset: i for i, dataset in enumerate(dict.fromkeys(scores["dataset"]))}
@@ -165,6 +166,8 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[int, dict[str, Any]], sc
     infinite = int(np.isinf(means).sum())
     undefined = int((part["mean"].isna() & (part["repetitions"] > 0)).sum())
     counts = ((f"{missing} not run", missing), (f"{undefined} NaN", undefined), (f"{infinite} infinite", infinite))
+    if not part.loc[part["method"] != ENSEMBLE, "repetitions"].any():
+        ax.text(0.5, 0.5, "not run", transform=ax.transAxes, ha="center", va="center", color=style.GREY)
     remark(ax, [
         "axis compressed beyond the grey line" if compressed else "",
         ", ".join(text for text, count in counts if count),

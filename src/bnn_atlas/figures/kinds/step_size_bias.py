@@ -17,6 +17,7 @@ from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.judgement.referee import MIXED
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -42,7 +43,6 @@ CHAINS = {
 }
 """Column of the file by chain -> column of the plotted numbers."""
 REALISED = "energy_change_mean_square_per_dimension"
-MIXED = "referee_mixed"
 AVERAGES = {"together": style.BLUE, "alone": style.ORANGE}
 """LPPD of all chains together and of single chains -> colour."""
 DEFAULTS = {"mclmc": ("energy_variance_end", ":"), "mclmc_blackjax": ("energy_variance", "-.")}

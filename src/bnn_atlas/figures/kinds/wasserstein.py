@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -29,7 +30,7 @@ MOST_DRAWS = 100
 
 
 def wasserstein(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
-    """A panel per run: squared Wasserstein distances between the draws of its first chain, dots where |z| < 1.96.
+    """A panel per run: squared Wasserstein distances between the draws of its first chain, outlines where |z| < 1.96.
 
     File: `functions` (function draws). Distances and z are those of `formulas.functional`; the title gives the share
     of pairs that are not distinguishable. All panels share their colours. Raises ValueError for more than two runs,
@@ -62,19 +63,20 @@ def _page(functions: Sequence[Functions], distances: Sequence[np.ndarray], z: Se
     largest = max(float(matrix.max()) for matrix in distances)
     for ax, one, matrix, values in zip(axes, functions, distances, z, strict=True):
         image = distance_map(ax, one, matrix, largest)
-        _dots(ax, values, side)
+        _outlines(ax, values)
         ax.set_title(_title(one, pairs_alike(values)), fontsize=7)
     distance_bar(axes[-1], image, functions)
-    dot = Line2D([], [], color=style.ORANGE, marker="s", ms=3.5, mew=0, ls="")
-    style.legend_below(figure, {f"not distinguishable, |z| < {DISTINGUISHABLE}": dot})
+    outline = Line2D([], [], color=style.ORANGE, marker="s", ms=4, mfc="none", mew=0.7, ls="")
+    style.legend_below(figure, {f"not distinguishable, |z| < {DISTINGUISHABLE}": outline})
     return figure
 
 
-def _dots(ax: Axes, z: np.ndarray, inches: float) -> None:
-    """A square on each pair of different draws that is not distinguishable, half as wide as its cell."""
+def _outlines(ax: Axes, z: np.ndarray) -> None:
+    """A frame within the cell of each pair of different draws that is not distinguishable."""
     row, column = np.nonzero((np.abs(z) < DISTINGUISHABLE) & ~np.eye(len(z), dtype=bool))
-    cell = 72 * inches / len(z)
-    ax.scatter(column, row, s=(0.55 * cell) ** 2, marker="s", color=style.ORANGE, linewidths=0, rasterized=True)
+    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * 0.36
+    frames = np.stack([column, row], axis=1)[:, None] + corners
+    ax.add_collection(PolyCollection(list(frames), facecolors="none", edgecolors=style.ORANGE, linewidths=0.4))
 
 
 def _title(functions: Functions, pairs: Pairs) -> str:

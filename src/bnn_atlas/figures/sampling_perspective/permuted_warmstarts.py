@@ -20,12 +20,13 @@ from bnn_atlas.figures.functions import (
     pair_table,
     read_functions,
 )
+from bnn_atlas.figures.scores import score_text
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.formulas.functional import wasserstein_squared
 from bnn_atlas.metrics.formulas.published import wasserstein_squared_sommer
-from bnn_atlas.metrics.gathering.predictive import load
 from bnn_atlas.metrics.gathering.running import RunningLppd, running_lppd
+from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["predictive"]}
@@ -40,8 +41,9 @@ CHAINS, ENSEMBLE = style.Line(style.SKY, "-"), style.Line(style.VERMILION, "-")
 def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """A column per run: running LPPD of each chain and of the ensemble, below it distances between single functions.
 
-    Files: `predictive` (predictions) and `functions` (function draws). The upper panels share their axes, the
-    maps their colours; the CSV has the distances as published, too. A value of -inf leaves a gap and a remark. A
+    Files: `predictive` (predictions) and `functions` (function draws). The upper panels share their axes,
+    which values after the first tenth of the draws set, and their titles have the last value of all chains; the maps
+    share their colours; the CSV has the distances as published, too. A value of -inf leaves a gap and a remark. A
     run without a chain left says so. Raises ValueError for more than four runs and for a classification.
     """
     if len(shown) > MOST_PANELS:
@@ -80,12 +82,12 @@ def _page(
     side = min(2.5, (width - 1.0) / columns - 0.35)
     figure = Figure(figsize=(width, 1.75 + side + 0.95))
     axes = figure.subplots(2, columns, squeeze=False, height_ratios=(1.75, side + 0.3))
-    limits = bulk_limits(np.concatenate([_values(curves) for curves in running]), tail=0.1)
+    limits = bulk_limits(np.concatenate([_settled(curves) for curves in running]), tail=0.1)
     largest = max(float(matrix.max()) for matrix in distances)
     for column, (title, curves, one, matrix) in enumerate(zip(titles, running, functions, distances, strict=True)):
         upper, lower = axes[:, column]
         _running_panel(upper, curves, limits, int(max(curves.counts[-1] for curves in running)))
-        upper.set_title(title)
+        upper.set_title(f"{title}: LPPD {score_text(float(curves.ensemble[-1]))} at the end")
         image = distance_map(lower, one, matrix, largest)
         if one.remark:
             lower.set_title(one.remark, fontsize=6.5, color=style.GREY)
@@ -102,8 +104,10 @@ def _page(
     return figure
 
 
-def _values(curves: RunningLppd) -> np.ndarray:
-    return np.concatenate([curves.ensemble, curves.chains.ravel()])
+def _settled(curves: RunningLppd) -> np.ndarray:
+    """All values after the first tenth of the draws, which set the axis: burn-in would leave no room for the rest."""
+    late = curves.counts >= curves.counts[-1] / 10
+    return np.concatenate([curves.ensemble[late], curves.chains[:, late].ravel()])
 
 
 def _running_panel(ax: Axes, curves: RunningLppd, limits: tuple[float, float] | None, largest: int) -> None:

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from bnn_atlas.metrics.gathering.by_chains import LOG_DENSITIES, by_chains
-from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.traces.draws import Draws
 
 if TYPE_CHECKING:
     import pandas
 
-LARGEST_BOUNDED_VARIANCE = 0.033
-"""Energy variance per dimension up to which the steps of unadjusted MCLMC keep the bound of `covariance_bias` if all
-variances are equal."""
 ENERGY_CHANGE = "energy_change"
 """Energy change of the last step before a draw was kept."""
 ENERGY_CHANGE_SQUARED = "energy_change_squared"
@@ -135,39 +131,6 @@ def bin_edges(draws: int, points: int) -> np.ndarray:
     return np.append(np.arange(0, draws, width), draws)
 
 
-def sampling_measurements(
-    chains: "pandas.DataFrame", kept: np.ndarray, dimensions: int, draws: int, steps: int | None
-) -> list[Measurement]:
-    """Rows of whatever the sampler reported, over the chains `kept` (divergences: over all).
-
-    `chains` has the columns of statistics.SAMPLER_SCHEMA, `dimensions` is the number of parameters, `steps` those of
-    each chain in the phase whose draws are kept, if known.
-    """
-    used = chains.iloc[kept]
-    return [
-        *_acceptance(used),
-        *_cut_short(used),
-        *_divergences(chains, draws, steps),
-        *_energy(used, dimensions, draws),
-        *_mean_square(used, dimensions, draws),
-        *_step_size(used),
-    ]
-
-
-def covariance_bias(variance: float) -> float:
-    """Relative error b of a Gaussian target's covariance, from an unadjusted sampler's energy variance v per dimension.
-
-    Solves 4 b^3 / (1 + b)^2 = v, b^2 = |C^-1 S - I|_F^2 / d with C the target's covariance and S that of the draws:
-    an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC while v is at most 0.033 and all variances
-    are equal (`methods.mclmc.kernel`). NaN beyond. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
-    """
-    if not 0 <= variance <= LARGEST_BOUNDED_VARIANCE:
-        return float("nan")
-    from scipy.optimize import brentq  # takes long to import
-
-    return float(brentq(lambda b: 4 * b**3 - variance * (1 + b) ** 2, 0.0, 1.0, xtol=1e-14))
-
-
 def _summary(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
     """Columns of a group of chains from the statistic's values [c, S]; values that are not finite are left out."""
     finite = np.isfinite(values)
@@ -212,119 +175,3 @@ def _moments(values: np.ndarray, finite: np.ndarray, count: np.ndarray) -> tuple
     squares = np.sum((np.where(finite, values, 0.0) - mean[:, None]) ** 2, axis=1, where=finite)
     variance = np.divide(squares, count - 1, out=undefined, where=count > 1)
     return mean, np.sqrt(variance)
-
-
-def _acceptance(used: "pandas.DataFrame") -> list[Measurement]:
-    values = _defined(used, "acceptance_mean")
-    if not values.size:
-        return []
-    return [
-        Measurement("acceptance_mean", float(values.mean())),
-        Measurement("acceptance_chain_min", float(values.min()), note="mean of the chain with the lowest"),
-    ]
-
-
-def _cut_short(used: "pandas.DataFrame") -> list[Measurement]:
-    """Trajectories that a limit ended: doublings of NUTS, leapfrog steps of HMC, steps of adjusted MCLMC."""
-    shares = _defined(used, "cut_short_share")
-    if not shares.size:
-        return []
-    note = "share of the transitions of all chains"
-    return [
-        Measurement("cut_short_share", float(shares.mean()), note=note),
-        Measurement("cut_short_share_chain_max", float(shares.max()), note="of the chain with the most"),
-    ]
-
-
-def _divergences(chains: "pandas.DataFrame", draws: int, steps: int | None) -> list[Measurement]:
-    """Steps that were undone because something was not finite, or because the energy guard stopped them."""
-    measurements = []
-    total = len(chains)
-    note = "steps of all chains"
-    for column, metric in (("divergences", "divergence"), ("guarded", "guarded_step")):
-        values = _defined(chains, column)
-        if not values.size:
-            continue
-        measurements.append(Measurement(f"{metric}s", float(values.sum()), note=note, chains=total))
-        affected = float((values > 0).sum())
-        measurements.append(Measurement(f"{metric}s_chains", affected, note="chains with at least one", chains=total))
-        if steps:
-            share = float(values.sum() / (total * steps))
-            measurements.append(Measurement(f"{metric}_share", share, note=f"share of the {note}", chains=total))
-    return measurements
-
-
-def _energy(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measurement]:
-    """Energy change of the last step before a draw; each chain has its own step size, hence its own variance."""
-    missing = _defined(used, "energy_change_nonfinite")
-    if not missing.size:
-        return []
-    left_out, note = missing.sum(), _left_out(missing, draws)
-    variance = _defined(used, "energy_change_sd") ** 2
-    return [
-        Measurement("energy_change_mean", _pooled_mean(used, "energy_change_mean", missing, draws), note=note),
-        Measurement(
-            "energy_change_sd", _mean(variance) ** 0.5, note=_also(note, "root of the mean variance of a chain")
-        ),
-        Measurement("energy_change_variance_per_dimension", _mean(variance) / dimensions, note=note),
-        Measurement("energy_change_max_abs", _largest(_defined(used, "energy_change_max_abs")), note=note),
-        Measurement("energy_change_nonfinite", float(left_out)),
-    ]
-
-
-def _mean_square(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measurement]:
-    """E (energy change)^2 / d over all steps, and the bias that it bounds where no Metropolis test removes it."""
-    missing = _defined(used, "energy_change_mean_square_nonfinite")
-    if not missing.size:
-        return []
-    value = _pooled_mean(used, "energy_change_mean_square", missing, draws) / dimensions
-    rows = [Measurement("energy_change_mean_square_per_dimension", value, note=_left_out(missing, draws))]
-    if _defined(used, "acceptance_mean").size:
-        return rows
-    bias = covariance_bias(value)
-    note = (
-        "bound on the relative error of a Gaussian target's covariance if its variances are equal; no Metropolis test"
-    )
-    if np.isnan(bias):
-        note = f"no bound is known above an energy variance per dimension of {LARGEST_BOUNDED_VARIANCE:g}"
-    return [*rows, Measurement("covariance_bias_bound", bias, note=note)]
-
-
-def _step_size(used: "pandas.DataFrame") -> list[Measurement]:
-    medians = _defined(used, "step_size_median")
-    if not medians.size:
-        return []
-    return [
-        Measurement("step_size_min", float(_defined(used, "step_size_min").min()), note="over chains and draws"),
-        Measurement("step_size_median", float(np.median(medians)), note="over chains, of each chain's median"),
-        Measurement("step_size_max", float(_defined(used, "step_size_max").max()), note="over chains and draws"),
-    ]
-
-
-def _defined(chains: "pandas.DataFrame", column: str) -> np.ndarray:
-    values = chains[column].to_numpy(dtype=np.float64)
-    return values[np.isfinite(values)]
-
-
-def _pooled_mean(used: "pandas.DataFrame", column: str, missing: np.ndarray, draws: int) -> float:
-    """Mean over all finite values of all chains, from the chains' means; NaN if there are none."""
-    means, weights = used[column].to_numpy(dtype=np.float64), draws - missing
-    used_chains = weights > 0
-    return float(np.average(means[used_chains], weights=weights[used_chains])) if used_chains.any() else float("nan")
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if values.size else float("nan")
-
-
-def _largest(values: np.ndarray) -> float:
-    return float(values.max()) if values.size else float("nan")
-
-
-def _left_out(missing: np.ndarray, draws: int) -> str:
-    total = int(missing.sum())
-    return f"{total} of {len(missing) * draws} values are not finite and left out" if total else ""
-
-
-def _also(first: str, second: str) -> str:
-    return f"{first}; {second}" if first else second

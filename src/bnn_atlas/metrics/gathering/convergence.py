@@ -6,7 +6,7 @@ import pandas as pd
 from bnn_atlas.metrics.formulas import rhat_ess
 from bnn_atlas.metrics.formulas.rhat_ess import Diagnostics, diagnose
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES, by_chains
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.traces.draws import Draws
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.scores import lppd_over_draws
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 
 
 class RunningLppd(NamedTuple):

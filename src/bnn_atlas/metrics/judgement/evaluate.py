@@ -1,6 +1,6 @@
-"""A run on one split scored: on its test rows, on further sets, and against other predictions."""
+"""A run on one split scored on its test rows, and its chains diagnosed."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -9,11 +9,10 @@ import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
-from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.gathering import chain_statistics, curves
-from bnn_atlas.metrics.gathering.chain_statistics import ChainStatistics, sampling_measurements, summarise_statistics
+from bnn_atlas.metrics.gathering.chain_statistics import ChainStatistics, summarise_statistics
 from bnn_atlas.metrics.gathering.convergence import (
     convergence_measurements,
     diagnose_functions,
@@ -24,9 +23,10 @@ from bnn_atlas.metrics.gathering.convergence import (
 from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_measurements
 from bnn_atlas.metrics.gathering.marginals import marginal_measurements
 from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering.sampling import sampling_measurements
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
-from bnn_atlas.metrics.judgement.trust import unconverged
+from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
 from bnn_atlas.metrics.tables import files
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
 from bnn_atlas.traces.draws import Draws
@@ -37,11 +37,6 @@ MOST_PARAMETERS = 20_000
 """Scalar parameters that are diagnosed, spread evenly where there are more."""
 CURVE_POINTS = 200
 """Places at which the course of a statistic over the draws is given."""
-NOT_FINITE, NEVER_MOVED = "not finite", "never moved"
-"""Why a chain is excluded."""
-COMPARED = ("agreement", "total_variation")
-OVER_ROWS = "rows"
-"""What most standard errors are over: the test rows."""
 
 
 class HeldOut(Protocol):
@@ -157,58 +152,6 @@ def write_scored(
     files.write_frame(curves, scored.curves, files.CURVE_SCHEMA)
 
 
-def shift_rows(
-    identity: RunIdentity, name: str, summary: PredictiveSummary, labels: np.ndarray, published: Collection[str] = ()
-) -> list[Row]:
-    """Scores of shifted test rows; the data set of the rows is `<data set>/<name>`."""
-
-    def measured() -> list[Measurement]:
-        return [*measure.classification_scores(average(summary), labels, published), measure.nll(summary)]
-
-    return _rows_of_set(identity, name, summary, measured)
-
-
-def outside_rows(
-    identity: RunIdentity,
-    name: str,
-    summary: PredictiveSummary,
-    inside: PredictiveSummary,
-    published: Collection[str] = (),
-) -> list[Row]:
-    """How well certainty tells test rows (`inside`) from those of another data set."""
-
-    def measured() -> list[Measurement]:
-        return measure.detection_scores(average(inside), average(summary), published)
-
-    return _rows_of_set(identity, name, summary, measured)
-
-
-def reference_rows(
-    identity: RunIdentity, name: str, summary: PredictiveSummary, reference: np.ndarray | PredictiveSummary
-) -> list[Row]:
-    """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD.
-
-    `reference` are published probabilities [n, k], or the predictions of another run; only these have densities for a
-    difference of the LPPD, and chains: where they have not converged, every note begins with `trust.UNCONVERGED`.
-    A regression has the difference alone.
-    """
-    of_run = reference if isinstance(reference, PredictiveSummary) else None
-    classes = summary.task == "classification"
-    if not len(summary.kept) or (of_run is not None and not len(of_run.kept)):
-        metrics = [*(COMPARED if classes else ()), *(["elpd_diff"] if of_run is not None else [])]
-        whose = "" if not len(summary.kept) else f" of {name}"
-        return as_rows(identity, [_undefined(metric, whose, name) for metric in metrics], summary)
-    found: list[Measurement] = []
-    if classes:
-        probabilities = average(reference) if isinstance(reference, PredictiveSummary) else reference
-        found += measure.agreement_scores(average(summary), probabilities, name)
-    if of_run is None:
-        return as_rows(identity, found, summary)
-    found.append(measure.elpd_difference(summary, of_run, name))
-    word = _convergence_of(of_run)
-    return as_rows(identity, [m._replace(note=_join([word, m.note])) for m in found], summary)
-
-
 def split_measurements(data: SplitData) -> list[Measurement]:
     """How many rows a split has, and how well least squares does on them.
 
@@ -223,37 +166,6 @@ def split_measurements(data: SplitData) -> list[Measurement]:
     coefficients = np.linalg.lstsq(x, data.y_fit, rcond=None)[0]
     error = float(np.sqrt(np.mean((x_test @ coefficients - data.y_test) ** 2)))
     return [*found, Measurement("rmse_linear", error, note=f"fitted to {len(x):,} rows")]
-
-
-def average(summary: PredictiveSummary) -> np.ndarray:
-    """Class probabilities [n, k] averaged over all draws of the chains that are not divergent."""
-    if not len(summary.kept):
-        raise PredictionError("no chain is left to average: all diverged or never moved")
-    return summary.probabilities[summary.kept].mean(axis=0)
-
-
-def exclusion_measurements(summary: PredictiveSummary) -> list[Measurement]:
-    """How many chains there are and how many were left out."""
-    total = len(summary.divergent)
-    return [Measurement("chains_excluded", float(summary.divergent.sum()), note=_exclusion_note(summary), chains=total)]
-
-
-def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary: PredictiveSummary) -> list[Row]:
-    """Table rows; every one that an excluded chain is missing from says so.
-
-    Raises ValueError for a name that is not in the list of metrics.
-    """
-    excluded, rows = _exclusion_note(summary), []
-    for m in measurements:
-        if m.metric not in METRICS:
-            raise ValueError(f"'{m.metric}' is not in the list of metrics; add it to src/bnn_atlas/config/metrics.py")
-        chains = len(summary.kept) if m.chains is None else m.chains
-        draws = summary.draws if m.draws is None else m.draws
-        note = _join([m.note, excluded if m.chains != len(summary.divergent) else ""])
-        over = (m.over or OVER_ROWS) if m.standard_error is not None else ""
-        of_value = (m.metric, m.value, m.standard_error, note, m.at, over, m.monte_carlo_error)
-        rows.append(Row(*identity, chains, draws, *of_value))
-    return rows
 
 
 def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
@@ -289,37 +201,3 @@ def curve_frame(chains: ChainStatistics, functions: pd.DataFrame, summary: Predi
         elif name != chain_statistics.STEP_SIZE or varies:
             parts.append(curves.course_rows(name, course, summary.kept))
     return curves.joined([*parts, *curves.function_rows(functions, summary.function_draws, summary.kept)])
-
-
-def _undefined(metric: str, whose: str, reference: str) -> Measurement:
-    return Measurement(metric, float("nan"), note=f"{measure.NO_CHAIN}{whose}", at=reference)
-
-
-def _convergence_of(reference: PredictiveSummary) -> str:
-    """What has to be said of the chains of a reference; empty where they have converged."""
-    frame = diagnose_functions(reference, MAX_BYTES)
-    values = [frame[column].to_numpy() for column in ("rhat", "ess_bulk", "ess_tail")]
-    rhat, *sizes = (column[~np.isnan(column)] for column in values)
-    ess = np.concatenate(sizes)
-    return unconverged(float(rhat.max()) if rhat.size else np.nan, float(ess.min()) if ess.size else np.nan)
-
-
-def _rows_of_set(
-    identity: RunIdentity, name: str, summary: PredictiveSummary, measured: Callable[[], list[Measurement]]
-) -> list[Row]:
-    """Rows under the name of the set; one that says so where no chain is left."""
-    of_set = identity._replace(dataset=f"{identity.dataset}/{name}")
-    empty = Measurement("mean_maximum_confidence", float("nan"), note=measure.NO_CHAIN)
-    return as_rows(of_set, measured() if len(summary.kept) else [empty], summary)
-
-
-def _exclusion_note(summary: PredictiveSummary) -> str:
-    """How many chains are excluded, and why."""
-    count, total = int(summary.divergent.sum()), len(summary.divergent)
-    never_moved = int(summary.stuck.sum())
-    reasons = [f"{n:,} {why}" for n, why in ((count - never_moved, NOT_FINITE), (never_moved, NEVER_MOVED)) if n]
-    return f"{count:,} of {total:,} chains excluded: {', '.join(reasons)}" if count else ""
-
-
-def _join(notes: Sequence[str]) -> str:
-    return "; ".join(note for note in notes if note)

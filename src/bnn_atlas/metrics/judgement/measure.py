@@ -1,20 +1,17 @@
-"""What is measured of predictions, under the names that `config.metrics` lists; new metrics of predictions go here."""
+"""What is measured of predictions, under the names that `config.metrics` lists; new metrics of predictions go here.
+
+Those of class probabilities are in `judgement.classes`.
+"""
 
 from collections.abc import Collection
 
 import numpy as np
 
 from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.formulas import agreement, calibration, ood, published, scores, stacking
-from bnn_atlas.metrics.formulas.classification import (
-    as_labelled,
-    brier_rows,
-    confidence,
-    entropy,
-    hits,
-    one_minus_confidence,
-)
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.formulas import calibration, published, scores, stacking
+from bnn_atlas.metrics.formulas.classification import hits
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.judgement.classes import OVER_CHAINS, ceiling_scores, classification_scores
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors
 from bnn_atlas.metrics.tables.measurement import Measurement
 
@@ -25,9 +22,7 @@ COVERAGE_LEVELS = (0.5, 0.75, 0.9, 0.95)
 KAPPA = 1.0
 """Exponent of the weights in `calibration_error_sommer`."""
 PIT_BINS = 10
-ECE_BINS = 15
 NO_CHAIN = "no chain left to average"
-OVER_CHAINS = "chains"
 HEADLINES = {
     "regression": ("lppd", "nll", "rmse", "rmse_original_units"),
     "classification": ("lppd", "nll", "accuracy"),
@@ -73,52 +68,6 @@ def nll(summary: PredictiveSummary) -> Measurement:
     return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
 
 
-def classification_scores(
-    probabilities: np.ndarray, labels: np.ndarray, papers: Collection[str] = ()
-) -> list[Measurement]:
-    """Scores of probabilities [n, k] against labels [n], and the published variants of `papers`.
-
-    The log score is not among them: it is taken from log densities, which do not round to -inf (`nll`).
-    Standard errors are those of a mean over independent rows. A published variant that is undefined, since its
-    bins leave no row, is NaN and says so.
-    """
-    p, y = as_labelled(probabilities, labels)
-    wide, mass = f"{ECE_BINS} equally wide bins", f"{ECE_BINS} bins of equally many rows"
-    return [
-        _mean("accuracy", hits(p, y)),
-        _mean("brier", brier_rows(p, y), "sum over classes"),
-        _mean("mean_maximum_confidence", confidence(p)),
-        _mean("predictive_entropy", entropy(p), "nats"),
-        Measurement("ece", calibration.expected_calibration_error(p, y, ECE_BINS), note=wide),
-        Measurement("ece_equal_mass", calibration.expected_calibration_error_equal_mass(p, y, ECE_BINS), note=mass),
-        Measurement("mce", calibration.maximum_calibration_error(p, y, ECE_BINS), note=wide),
-        Measurement("sce", calibration.static_calibration_error(p, y, ECE_BINS), note=wide),
-        *(_uppal(p, y) if "uppal" in papers else []),
-        *(_izmailov(p, y) if "izmailov" in papers else []),
-    ]
-
-
-def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection[str] = ()) -> list[Measurement]:
-    """How well certainty tells test rows (inside) [n, k] from other rows (outside) [m, k], by class probabilities."""
-    if np.ndim(inside) == 2 and np.ndim(outside) == 2 and np.shape(inside)[1] != np.shape(outside)[1]:
-        raise PredictionError(
-            f"{np.shape(inside)[1]} classes inside and {np.shape(outside)[1]} outside; both sets need one model"
-        )
-    certain = -one_minus_confidence(inside), -one_minus_confidence(outside)
-    informed = -entropy(inside), -entropy(outside)
-    return [
-        *_detection("confidence", *certain, papers),
-        *_detection("entropy", *informed, papers),
-        _mean("mean_maximum_confidence_ood", confidence(outside)),
-        _mean("predictive_entropy_ood", -informed[1], "nats"),
-    ]
-
-
-def agreement_scores(p: np.ndarray, q: np.ndarray, reference: str = "") -> list[Measurement]:
-    """Agreement and total variation of probabilities p and q [n, k]; `reference` says what q is."""
-    return _compared(agreement.compare(p, q), "", f"against {reference}" if reference else "", reference)
-
-
 def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
     """LPPD of one run minus that of another on the same test rows, and its standard error, paired by row.
 
@@ -131,13 +80,6 @@ def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference:
         raise PredictionError(f"{len(first)} rows cannot be paired with {len(second)} rows of '{reference}'")
     gap = first - second
     return Measurement("elpd_diff", float(gap.mean()), scores.error_of_mean(gap), note, at=reference)
-
-
-def ceiling_scores(chains: np.ndarray) -> list[Measurement]:
-    """The chain-to-chain ceiling of both, from probabilities by chain [C, n, k]."""
-    note = f"each of {len(chains)} chains against the others"
-    found = _compared(agreement.ceiling(chains).comparison, "_ceiling", note)
-    return [measurement._replace(over=OVER_CHAINS) for measurement in found]
 
 
 def _density(summary: PredictiveSummary) -> list[Measurement]:
@@ -230,59 +172,14 @@ def _sommer(summary: PredictiveSummary, y: np.ndarray, method: str) -> list[Meas
         density = published.lppd_of_means_sommer(mean, y)
     else:
         density = published.lppd_of_moments_sommer(mean, second, noise, y)
-    note = _joined(SOMMER[method], _zero_density_note(density))
+    note = "; ".join(filter(None, (SOMMER[method], _zero_density_note(density))))
     return [error, Measurement("lppd_sommer", float(density.mean()), scores.error_of_mean(density), note)]
-
-
-def _uppal(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
-    redux = "100 equally wide bins, those of confidence 0.99 and above dropped; Laplace Redux's and LIVI's code"
-    ranks = "LIVI's code: by rank, the k-th smallest probability with the k-th most probable class"
-    values = (
-        ("ece_uppal", published.ece_uppal(p, y), redux),
-        ("mce_uppal", published.mce_uppal(p, y), redux),
-        ("sce_uppal", published.sce_uppal(p, y), f"{redux}; {ranks}"),
-    )
-    return [
-        Measurement(name, value, note=_joined(note, "no row is left in its bins" if np.isnan(value) else ""))
-        for name, value, note in values
-    ]
-
-
-def _izmailov(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
-    note = "20 bins of equally many rows, rows on their edges dropped; Izmailov et al.'s code"
-    return [Measurement("ece_izmailov", published.ece_izmailov(p, y), note=note)]
-
-
-def _detection(name: str, inside: np.ndarray, outside: np.ndarray, papers: Collection[str]) -> list[Measurement]:
-    note = "in-distribution rows are positive"
-    found = [
-        Measurement(f"auroc_{name}", ood.auroc(inside, outside), ood.auroc_error(inside, outside), note),
-        Measurement(f"fpr95_{name}", ood.fpr95(inside, outside), note=note),
-    ]
-    if "uppal" in papers:
-        threshold = "threshold is the interpolated 5th percentile, as in Laplace Redux's and LIVI's code"
-        value = published.fpr95_uppal(inside, outside)
-        found.append(Measurement(f"fpr95_{name}_uppal", value, note=f"{note}; {threshold}"))
-    return found
-
-
-def _compared(compared: agreement.Comparison, suffix: str, note: str, at: str = "") -> list[Measurement]:
-    agreed, variation = compared[:2], compared[2:]
-    return [
-        Measurement(f"agreement{suffix}", *agreed, note, at=at),
-        Measurement(f"total_variation{suffix}", *variation, note, at=at),
-    ]
 
 
 def _coverage(summary: PredictiveSummary) -> tuple[np.ndarray, np.ndarray]:
     """Nominal levels [J] and the shares of rows that their intervals cover [J]."""
     levels = np.array(COVERAGE_LEVELS)
     return levels, calibration.coverage(_of(summary, "pit").mean(axis=0), levels)
-
-
-def _mean(metric: str, values: np.ndarray, note: str = "") -> Measurement:
-    """The mean of one value per row, with the standard error sd / sqrt(n) of independent rows."""
-    return Measurement(metric, float(values.mean()), scores.error_of_mean(values), note)
 
 
 def _mixture(summary: PredictiveSummary) -> np.ndarray:
@@ -312,7 +209,3 @@ def _levels_note(levels: np.ndarray) -> str:
 
 def _or_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _joined(first: str, second: str) -> str:
-    return f"{first}; {second}" if second else first

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from bnn_atlas.metrics.formulas import calibration, scores
 from bnn_atlas.metrics.formulas.classification import brier_rows, entropy, hits
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 
 GROUPS = 20
 """Most groups of chains, or batches of draws."""

@@ -9,11 +9,15 @@ from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import referee as formulas
 from bnn_atlas.metrics.formulas.scores import error_of_mean, lppd_per_chain, mixture_log_density
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES
-from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.measure import NO_CHAIN
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.traces.draws import Draws
 
+MIXED = "referee_mixed"
+"""Metric that is 1 where a referee has mixed."""
+NOT_MIXED = "the referee has not mixed"
+"""How the notes of a referee begin that has not."""
 LARGEST_RHAT = 1.1
 """Of the log posterior between the halves of a referee's chain, the largest over chains."""
 SMALLEST_ESS = 50.0
@@ -96,11 +100,11 @@ def _of_chains(run: Draws, referee: Draws, chains: np.ndarray) -> dict[str, np.n
 def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[Measurement]:
     """Rows of the table, from the chains that are left and the log densities of both [C, n]."""
     if chains.empty:
-        return [Measurement("referee_mixed", float("nan"), note=NO_CHAIN)]
+        return [Measurement(MIXED, float("nan"), note=NO_CHAIN)]
     rise, error = float(chains["trend"].mean()), float(np.sqrt((chains["trend_error"] ** 2).sum()) / len(chains))
     rhat, ess = float(chains["rhat"].max(skipna=False)), float(chains["ess"].min(skipna=False))
-    why = _not_mixed(rhat, ess, rise, error)
-    note = f"the referee has not mixed and bounds nothing: {', '.join(why)}" if why else ""
+    why = _why_not_mixed(rhat, ess, rise, error)
+    note = f"{NOT_MIXED} and bounds nothing: {', '.join(why)}" if why else ""
     ours, theirs = mixture_log_density(before), mixture_log_density(after)
     rows = [
         _over_chains("referee_log_likelihood_shift", chains["log_likelihood_shift"]),
@@ -114,12 +118,12 @@ def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -
         Measurement("referee_rhat_max", rhat, note="of the log posterior between the halves of a chain"),
         Measurement("referee_ess_min", ess, note="of the log posterior in a chain"),
         Measurement("referee_trend", rise, error, "straight line through each chain, mean over chains"),
-        Measurement("referee_mixed", float(not why), note="1: yes, 0: no"),
+        Measurement(MIXED, float(not why), note="1: yes, 0: no"),
     ]
     return [row._replace(note=_joined(row.note, note), chains=len(chains)) for row in rows]
 
 
-def _not_mixed(rhat: float, ess: float, rise: float, error: float) -> list[str]:
+def _why_not_mixed(rhat: float, ess: float, rise: float, error: float) -> list[str]:
     """Why a referee has not mixed; empty where nothing speaks against it. What is undefined counts against it."""
     why = []
     if not rhat <= LARGEST_RHAT:

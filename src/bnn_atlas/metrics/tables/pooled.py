@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from bnn_atlas.config.studies import REPETITION
 from bnn_atlas.files import atomic
-from bnn_atlas.metrics.judgement.trust import Status, Trust, reference_word, trusts, worst
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trusts, worst
 from bnn_atlas.metrics.tables.files import TableError, read_table, write_frame
 
 BY_CHAINS, BY_DRAWS = ("lppd_cumulative_chains", "lppd_cumulative_chains_order_sd"), "lppd_cumulative_draws"

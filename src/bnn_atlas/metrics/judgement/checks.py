@@ -1,0 +1,244 @@
+"""Checks of a run: stated thresholds for its rows in the metric table."""
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import method
+
+
+class Status(Enum):
+    """What one check, or all of them together, say."""
+
+    FINE = "fine"
+    LOOK = "look closer"
+    DISTRUST = "do not trust"
+    UNKNOWN = "cannot be judged"
+
+
+class Value(NamedTuple):
+    """A row of the metric table, of a metric without a parameter."""
+
+    value: float
+    chains: int
+    note: str
+
+
+Values = dict[str, Value]
+"""Metric -> its row."""
+
+
+class Thresholds(NamedTuple):
+    """A value up to (or, if falling, down to) `fine` is fine, one up to `look` needs a look, one beyond is bad."""
+
+    fine: float
+    look: float
+    falling: bool = False
+
+    def status(self, value: float) -> Status:
+        """Status of a value; limits belong to the better side."""
+        sign = -1.0 if self.falling else 1.0
+        if np.isnan(value):
+            return Status.UNKNOWN
+        if sign * value <= sign * self.fine:
+            return Status.FINE
+        return Status.LOOK if sign * value <= sign * self.look else Status.DISTRUST
+
+
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    status: Status
+    text: str
+    """The value in words, with the limits it is held against."""
+
+    @property
+    def short(self) -> str:
+        """The value in words alone, without limits and without what is not judged."""
+        return re.sub(r" \((?:fine|any|limits)[^)]*\)", "", self.text).split("; of weights")[0]
+
+
+BY_WEIGHT = (Status.DISTRUST, Status.UNKNOWN, Status.LOOK)
+"""Statuses that decide over all others, the worst first."""
+EXCLUDED = Thresholds(0.0, 0.1)
+"""Share of the chains."""
+RHAT = Thresholds(1.05, 1.1)
+"""Largest R-hat of function values; Vehtari et al. 2021 ask for 1.01 of a single quantity, and this is one of many."""
+ESS = Thresholds(400.0, 100.0, falling=True)
+"""Smallest bulk or tail ESS of function values; 400 is what Vehtari et al. 2021 ask for."""
+DIVERGENT = Thresholds(0.0, 0.01)
+"""Share of the steps."""
+ACCEPTANCE = Thresholds(0.4, 0.1, falling=True)
+"""Mean acceptance of the chain with the lowest."""
+CUT_SHORT = Thresholds(0.1, 1.0)
+"""Share of the transitions whose trajectory a limit ended. They are valid, but move less far than they should, so that
+none is worse than a reason to look at R-hat and ESS."""
+BFMI = Thresholds(0.3, 0.0, falling=True)
+"""Smallest Bayesian fraction of missing information of a chain; Stan warns below 0.3. Low values make draws dependent,
+which R-hat and ESS show, so that none is worse than a reason to look."""
+ENERGY = Thresholds(5e-4, 0.5)
+"""Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default) the variances of a Gaussian are
+right to 5 percent if they are equal; 0.5 is where the tuning of MILE begins."""
+
+
+def checks(table: pd.DataFrame) -> list[Check]:
+    """Everything that the metric table of one run and split allows to check, in order of weight."""
+    rows = metric_rows(table)
+    kind = table["method"].iloc[0]
+    kind_of_draws = method(kind).kind_of_draws
+    # Convergence says nothing about an approximation, and nothing here measures the bias of stochastic gradients.
+    convergence: list[Check | None] = [independent_check()]
+    if kind_of_draws is not KindOfDraws.INDEPENDENT:
+        others = [_also(rows, name, of) for name, of in ALSO_CONVERGED.items()]
+        convergence = [_rhat(rows), _ess(rows), *others]
+    bias = _bias() if kind_of_draws is KindOfDraws.STOCHASTIC_GRADIENT_CHAIN else None
+    chains = [_divergences(rows), _acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
+    return [check for check in (excluded_check(rows), *convergence, bias, *chains) if check is not None]
+
+
+def metric_rows(table: pd.DataFrame) -> Values:
+    """Metric -> its row, of metrics without a parameter."""
+    plain = table[table["at"] == ""]
+    columns = (plain[name].tolist() for name in ("metric", "value", "chains", "note"))
+    return {metric: Value(*row) for metric, *row in zip(*columns, strict=True)}
+
+
+def excluded_check(rows: Values) -> Check:
+    """How many chains are left out."""
+    count, total, note = rows["chains_excluded"]
+    status = Status.DISTRUST if count == total else EXCLUDED.status(count / total)
+    if not count:
+        return Check("excluded chains", status, "no chain excluded")
+    return Check("excluded chains", status, f"{note} (any: look closer; more than {EXCLUDED.look:.0%}: do not trust)")
+
+
+def independent_check() -> Check:
+    """What is said of independent draws."""
+    text = "draws are independent: R-hat and ESS say nothing about how good the approximation is"
+    return Check("approximation", Status.UNKNOWN, text)
+
+
+def _bias() -> Check:
+    text = "no Metropolis test: biased by the step size and by mini-batches, by how much is not known"
+    return Check("bias", Status.LOOK, text)
+
+
+def _rhat(rows: Values) -> Check:
+    value = _value(rows, "rhat_function_max")
+    status = RHAT.status(value)
+    if status is Status.UNKNOWN:
+        return Check("convergence", status, f"R-hat of function values {_reason(rows)}")
+    text = f"R-hat of function values at most {value:.2f} ({_limits(RHAT)})"
+    weights = _value(rows, "rhat_weight_max")
+    if weights > RHAT.look:
+        text += f"; of weights {weights:.2f}, not judged: equivalent modes keep it high"
+    return Check("convergence", status, text)
+
+
+def _ess(rows: Values) -> Check | None:
+    values = [_value(rows, f"ess_{kind}_function_min") for kind in ("bulk", "tail")]
+    defined = [value for value in values if not np.isnan(value)]
+    if not defined:
+        return None
+    return _limited("effective draws", ESS, min(defined), "ESS of function values at least {:,.0f}", "{:,.0f}")
+
+
+ALSO_CONVERGED = {
+    "log posterior": ("rhat_log_posterior", "ess_bulk_log_posterior", "ess_tail_log_posterior"),
+    "noise": ("rhat_noise_max", "ess_bulk_noise_min", "ess_tail_noise_min"),
+}
+"""What has to converge besides function values -> its largest R-hat and smallest effective sample sizes."""
+
+
+def _also(rows: Values, name: str, metrics: tuple[str, ...]) -> Check | None:
+    """R-hat and effective sample sizes of something else; the worse of both decides."""
+    rhat, *sizes = (_value(rows, metric) for metric in metrics)
+    defined = [size for size in sizes if not np.isnan(size)]
+    if np.isnan(rhat) and not defined:
+        return None
+    ess = min(defined, default=float("nan"))
+    statuses = {limits.status(v) for limits, v in ((RHAT, rhat), (ESS, ess)) if not np.isnan(v)}
+    status = next((status for status in (*BY_WEIGHT, Status.FINE) if status in statuses), Status.FINE)
+    values = ([f"R-hat {rhat:.2f}"] if not np.isnan(rhat) else []) + ([f"ESS {ess:,.0f}"] if defined else [])
+    return Check(name, status, f"{name}: {', '.join(values)} (limits as for function values)")
+
+
+def _divergences(rows: Values) -> Check | None:
+    count = _value(rows, "divergences")
+    if np.isnan(count):
+        return None
+    if not count:
+        return Check("divergences", Status.FINE, "no step diverged")
+    share, chains = _value(rows, "divergence_share"), _value(rows, "divergences_chains")
+    status = Status.LOOK if np.isnan(share) else DIVERGENT.status(share)
+    of_steps = "" if np.isnan(share) else f" ({100 * share:.2g}% of all)"
+    total = rows["divergences"].chains
+    text = (
+        f"{count:,.0f} steps{of_steps} diverged, in {chains:,.0f} of {total:,} chains "
+        f"(any: look closer; above {DIVERGENT.look:.0%} of all: do not trust)"
+    )
+    return Check("divergences", status, text)
+
+
+def _acceptance(rows: Values) -> Check | None:
+    value = _value(rows, "acceptance_chain_min")
+    if np.isnan(value):
+        return None
+    return _limited("acceptance", ACCEPTANCE, value, "acceptance of every chain at least {:.2f}", "{:g}")
+
+
+def _cut_short(rows: Values) -> Check | None:
+    value = _value(rows, "cut_short_share")
+    if np.isnan(value):
+        return None
+    text = (
+        f"{value:.0%} of trajectories ended at the largest tree depth or number of steps, "
+        f"{_value(rows, 'cut_short_share_chain_max'):.0%} in a chain (fine up to {CUT_SHORT.fine:.0%}; above it "
+        "look closer: a larger limit or a better start makes draws less dependent)"
+    )
+    return Check("trajectories cut short", CUT_SHORT.status(value), text)
+
+
+def _missing_information(rows: Values) -> Check | None:
+    value = _value(rows, "bfmi_min")
+    if np.isnan(value):
+        return None
+    text = f"BFMI at least {value:.2f} (fine from {BFMI.fine:g}; below it look closer: energies change slowly)"
+    return Check("missing information", BFMI.status(value), text)
+
+
+def _energy(rows: Values) -> Check | None:
+    value = _value(rows, "energy_change_mean_square_per_dimension")
+    if "covariance_bias_bound" not in rows:
+        return None
+    bias = _value(rows, "covariance_bias_bound")
+    bound = "no bound on the bias is known" if np.isnan(bias) else f"a Gaussian of equal variances right to {bias:.1%}"
+    start = f"energy variance per dimension {value:.2g} without Metropolis test: {bound}"
+    return Check("energy error", ENERGY.status(value), f"{start} ({_limits(ENERGY)})")
+
+
+def _limited(name: str, limits: Thresholds, value: float, text: str, number: str) -> Check:
+    shown: Callable[[float], str] = number.format
+    return Check(name, limits.status(value), f"{text.format(value)} ({_limits(limits, shown)})")
+
+
+def _limits(limits: Thresholds, shown: Callable[[float], str] = "{:g}".format) -> str:
+    side = "from" if limits.falling else "up to"
+    return (
+        f"fine {side} {shown(limits.fine)}, do not trust {'below' if limits.falling else 'above'} {shown(limits.look)}"
+    )
+
+
+def _reason(rows: Values) -> str:
+    """Why R-hat of function values is undefined: the first part of its note."""
+    return rows["rhat_function_max"].note.split(";")[0] if "rhat_function_max" in rows else "not measured"
+
+
+def _value(rows: Values, metric: str) -> float:
+    return rows[metric].value if metric in rows else float("nan")

@@ -1,0 +1,90 @@
+"""Predictions of further sets of rows, and against other predictions, as rows of a metric table."""
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from bnn_atlas.metrics.gathering.convergence import diagnose_functions
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.judgement import measure
+from bnn_atlas.metrics.judgement.classes import agreement_scores, classification_scores, detection_scores
+from bnn_atlas.metrics.judgement.evaluate import MAX_BYTES
+from bnn_atlas.metrics.judgement.rows import as_rows, average, joined
+from bnn_atlas.metrics.judgement.trust import unconverged
+from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
+
+COMPARED = ("agreement", "total_variation")
+
+
+def shift_rows(
+    identity: RunIdentity, name: str, summary: PredictiveSummary, labels: np.ndarray, published: Collection[str] = ()
+) -> list[Row]:
+    """Scores of shifted test rows; the data set of the rows is `<data set>/<name>`."""
+
+    def measured() -> list[Measurement]:
+        return [*classification_scores(average(summary), labels, published), measure.nll(summary)]
+
+    return _rows_of_set(identity, name, summary, measured)
+
+
+def outside_rows(
+    identity: RunIdentity,
+    name: str,
+    summary: PredictiveSummary,
+    inside: PredictiveSummary,
+    published: Collection[str] = (),
+) -> list[Row]:
+    """How well certainty tells test rows (`inside`) from those of another data set."""
+
+    def measured() -> list[Measurement]:
+        return detection_scores(average(inside), average(summary), published)
+
+    return _rows_of_set(identity, name, summary, measured)
+
+
+def reference_rows(
+    identity: RunIdentity, name: str, summary: PredictiveSummary, reference: np.ndarray | PredictiveSummary
+) -> list[Row]:
+    """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD.
+
+    `reference` are published probabilities [n, k], or the predictions of another run; only these have densities for a
+    difference of the LPPD, and chains: where they have not converged, every note begins with `trust.UNCONVERGED`.
+    A regression has the difference alone.
+    """
+    of_run = reference if isinstance(reference, PredictiveSummary) else None
+    classes = summary.task == "classification"
+    if not len(summary.kept) or (of_run is not None and not len(of_run.kept)):
+        metrics = [*(COMPARED if classes else ()), *(["elpd_diff"] if of_run is not None else [])]
+        whose = "" if not len(summary.kept) else f" of {name}"
+        return as_rows(identity, [_undefined(metric, whose, name) for metric in metrics], summary)
+    found: list[Measurement] = []
+    if classes:
+        probabilities = average(reference) if isinstance(reference, PredictiveSummary) else reference
+        found += agreement_scores(average(summary), probabilities, name)
+    if of_run is None:
+        return as_rows(identity, found, summary)
+    found.append(measure.elpd_difference(summary, of_run, name))
+    word = _convergence_of(of_run)
+    return as_rows(identity, [m._replace(note=joined([word, m.note])) for m in found], summary)
+
+
+def _undefined(metric: str, whose: str, reference: str) -> Measurement:
+    return Measurement(metric, float("nan"), note=f"{measure.NO_CHAIN}{whose}", at=reference)
+
+
+def _convergence_of(reference: PredictiveSummary) -> str:
+    """What has to be said of the chains of a reference; empty where they have converged."""
+    frame = diagnose_functions(reference, MAX_BYTES)
+    values = [frame[column].to_numpy() for column in ("rhat", "ess_bulk", "ess_tail")]
+    rhat, *sizes = (column[~np.isnan(column)] for column in values)
+    ess = np.concatenate(sizes)
+    return unconverged(float(rhat.max()) if rhat.size else np.nan, float(ess.min()) if ess.size else np.nan)
+
+
+def _rows_of_set(
+    identity: RunIdentity, name: str, summary: PredictiveSummary, measured: Callable[[], list[Measurement]]
+) -> list[Row]:
+    """Rows under the name of the set; one that says so where no chain is left."""
+    of_set = identity._replace(dataset=f"{identity.dataset}/{name}")
+    empty = Measurement("mean_maximum_confidence", float("nan"), note=measure.NO_CHAIN)
+    return as_rows(of_set, measured() if len(summary.kept) else [empty], summary)
