@@ -36,6 +36,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/gallery.smk"
+include: "workflow/rules/runs.smk"
 
 
 rule all:

@@ -1,9 +1,13 @@
-# What a run of a study shows to readers who do not run it, as under docs/results/; only made when asked for.
+# What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
 from bnn_atlas.workflow.figures import JUDGING, code, versions
+from bnn_atlas.workflow.ladder import step_inputs
+from bnn_atlas.workflow.study_page import KEPT, in_pieces, page_plan, whole
+
+SO_FAR = f"{RESULTS}/so_far"
 
 
 rule galleries:
-    """Make a folder per study with claims, small pictures, scores and times, as under docs/results."""
+    """Make a folder per study with claims, small pictures, scores and times, once everything is run."""
     input:
         expand(f"{RESULTS}/gallery/{{study}}", study=ATLAS.studies),
     message:
@@ -13,11 +17,10 @@ rule galleries:
 rule gallery:
     """Make the folder of one study."""
     input:
-        figures=lambda w: [file for file in FIGURES.files(w.study) if not file.endswith(".pdf")],
-        captions=lambda w: FIGURES.caption_files(w.study),
-        summary=f"{RESULTS}/tables/{{study}}-summary.csv",
-        runs=f"{RESULTS}/tables/{{study}}-runs.csv",
-        claims=lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
+        lambda w: INPUTS.tables(w),
+        lambda w: FIGURES.files(w.study),
+        lambda w: FIGURES.caption_files(w.study),
+        lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
     output:
         directory(f"{RESULTS}/gallery/{{study}}"),
     log:
@@ -26,29 +29,75 @@ rule gallery:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=4000,
         runtime=20,
     params:
         *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", without=JUDGING)]),
-        study=lambda w: {
-            "name": w.study,
-            "title": ATLAS.studies[w.study].config.title,
-            "paper": ATLAS.studies[w.study].config.paper,
-            "differences": list(ATLAS.studies[w.study].config.differences),
-        },
-        scale=SCALE,
-        command=lambda w: (
-            f"snakemake --cores 2 galleries --config scale={SCALE} 'studies=[{w.study}]'\n"
-            f"mkdir -p docs/results/{w.study} && cp {RESULTS}/gallery/{w.study}/* docs/results/{w.study}/"
-        ),
-        captions=lambda w, input: FIGURES.captions(w.study),
-        benchmarks=f"{RESULTS}/benchmarks",
-        sections=lambda w, input: FIGURES.digests(w.study),
-        shared=lambda w, input: INPUTS.shared_jobs(w.study),
-        sizes=lambda w: {
-            name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
-        },
+        **named("study", lambda w: ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})),
+        pages=lambda w, output: {output[0]: [page_plan(ATLAS, PATHS, INPUTS, FIGURES, w.study), whole(PATHS, w.study), None]},
     message:
         "Making the gallery of {wildcards.study}"
     script:
         "../scripts/gallery.py"
+
+
+# These have no outputs that Snakemake knows, and so are made whenever they are asked for.
+rule so_far:
+    """Make the same folder from what has been run so far and what docs/results keeps of earlier; runs nothing."""
+    log:
+        PATHS.log("so_far"),
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        pages=lambda w, input: in_pieces(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies),
+    message:
+        "Judging what has been run so far"
+    script:
+        "../scripts/gallery.py"
+
+
+rule keep:
+    """Put what has been run so far into docs/results, where the next sitting finds it; runs nothing."""
+    log:
+        PATHS.log("keep"),
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        pages=lambda w, input: in_pieces(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies),
+    message:
+        "Keeping what has been run so far"
+    script:
+        "../scripts/gallery.py"
+
+
+for name, of_studies in STEPS.items():
+
+    rule:
+        """Check some of the papers' claims, and print their verdicts."""
+        name:
+            name
+        input:
+            step_inputs(ATLAS, INPUTS, FIGURES, name),
+        log:
+            PATHS.log(name),
+        conda:
+            "../../envs/python.yaml"
+        threads: 1
+        localrule: True
+        resources:
+            mem_mb=4000,
+            runtime=20,
+        params:
+            pages=lambda w, input, of_studies=of_studies: in_pieces(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies),
+        message:
+            f"Judging the claims of {name}"
+        script:
+            "../scripts/gallery.py"

@@ -13,7 +13,7 @@ from bnn_atlas.gallery.claims import MARK, claim_cells, counts, read_claims, wit
 from bnn_atlas.gallery.escape import cell, plain
 from bnn_atlas.gallery.pictures import shrink
 from bnn_atlas.gallery.tables import method_tables
-from bnn_atlas.gallery.times import machine, rule_times
+from bnn_atlas.gallery.times import rule_times
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
 WIDTH = 1300
@@ -50,31 +50,25 @@ def write_gallery(
     summary: str | Path,
     runs: str | Path,
     claims: str | Path | None,
-    benchmarks: str | Path,
-    sizes: Mapping[str, Sequence[int]],
-    sections: Sequence[str],
-    shared: Sequence[str],
+    jobs: pd.DataFrame,
 ) -> None:
-    """Write the gallery of one study at one scale into `folder`, which is made.
+    """Write the gallery of one study at one scale into `folder`, which is made if it is not there.
 
     Args:
         folder: where README.md, the pictures and the CSV files go.
         study: `name`, `title`, `paper` and `differences` (a sentence each).
         scale: name of the scale.
         command: what makes the results and copies the folder, as a reader would type it.
-        figures: the PNG, CSV and LaTeX files of all figures; each CSV has the name of its figure.
+        figures: the PNG, CSV and LaTeX files of all figures; each has the name of its figure.
         captions: figure -> its `caption` and `notes` (.rst files, as for Snakemake's report; either may be missing) and
             `text`, which follows the caption.
         summary: the study's summary table (.csv).
         runs: the table of its runs (.csv).
         claims: the table of claims (.parquet), of all studies; None for a study without claims.
-        benchmarks: folder of the benchmark files.
-        sizes: numbers of splits and of blocks of each run; files of other jobs in `benchmarks` are old.
-        sections: names of the files that were made for sections of the figures, without endings.
-        shared: names of the benchmarks of jobs that studies share, as `<rule>/...` without endings.
+        jobs: what the jobs took and on which machine (`gallery.times.jobs`).
     """
     folder = Path(folder)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(runs, folder / "runs.csv")
     pooled = pd.read_csv(summary).fillna(dict.fromkeys(WORDS, "")).astype(dict.fromkeys(WORDS, str))
     names = list(dict.fromkeys(Path(file).stem for file in figures))
@@ -89,8 +83,8 @@ def write_gallery(
         differences=study["differences"],
         scale=scale,
         command=command,
-        machine=machine(),
-        times=rule_times(benchmarks, study["name"], sizes, names, sections, shared),
+        machine="; ".join(dict.fromkeys(jobs["machine"])),
+        times=rule_times(jobs),
         claims=[claim_cells(row, names) for _, row in judged.iterrows()],
         counts=counts(judged),
         figures=_figures(folder, figures, captions),
@@ -136,11 +130,11 @@ def _figures(
         if picture := by_name.get((name, ".png")):
             shrink(picture, folder / picture.name, WIDTH)
             figure["picture"] = picture.name
-        data = by_name[name, ".csv"]
+        data = by_name.get((name, ".csv"))
         if table := by_name.get((name, ".tex")):
             shutil.copyfile(table, folder / table.name)
-            figure |= {"latex": table.name, "tables": method_tables(data)}
-        shown.append(figure | {"data": _copied(data, folder / data.name)})
+            figure |= {"latex": table.name, "tables": method_tables(data) if data else []}
+        shown.append(figure | {"data": _copied(data, folder / data.name) if data else {"file": None, "rows": ""}})
     return shown
 
 

@@ -1,5 +1,6 @@
 """Figures in the size of a web page."""
 
+import shutil
 from pathlib import Path
 
 from PIL import Image
@@ -10,8 +11,14 @@ COLOURS = 256
 
 
 def shrink(source: str | Path, destination: Path, width: int) -> None:
-    """Write a PNG at most `width` pixels wide and with a palette of 256 colours: small, and its text stays legible."""
+    """Write a PNG at most `width` pixels wide and with a palette of 256 colours: small, and its text stays legible.
+
+    One that is so already is copied as it is.
+    """
     with Image.open(source) as picture:
+        if picture.mode == "P" and picture.width <= width:
+            shutil.copyfile(source, destination)
+            return
         small = picture.convert("RGB")
     if small.width > width:
         small = small.resize((width, round(small.height * width / small.width)), Image.Resampling.LANCZOS)

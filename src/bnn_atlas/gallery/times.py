@@ -1,5 +1,6 @@
 """How long the jobs of a study took, from the benchmark files that Snakemake writes, and on what machine."""
 
+import csv
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -12,6 +13,9 @@ from bnn_atlas.runtime import processor
 
 SECTION_RULES = ("subset", "density_grid", "functions")
 """Rules with jobs for a run and a section of figures."""
+JOB_COLUMNS = ("rule", "job", "seconds", "cpu_seconds", "machine")
+"""Of a table of jobs. `job` is the path of the benchmark file below that of its rule, without its ending; `seconds` is
+wall time, `cpu_seconds` that of all cores."""
 
 
 class RuleTime(NamedTuple):
@@ -25,52 +29,76 @@ class RuleTime(NamedTuple):
     """Seconds of all cores."""
 
 
-def rule_times(
-    folder: str | Path,
-    study: str,
-    sizes: Mapping[str, Sequence[int]],
-    figures: Collection[str],
-    sections: Collection[str],
-    shared: Collection[str],
-) -> list[RuleTime]:
-    """Times of a study's jobs by rule, the longest first; of a job that was resumed, those of its last attempt.
+class StudyJobs(NamedTuple):
+    """Which jobs are those of a study as it is now, by the names of their benchmark files."""
 
-    `folder` has one file for each job at `<rule>/<study>/...tsv` or, for its tables, `table/<study>-...tsv`; jobs that
-    studies share, such as warm starts, are named in `shared` as `<rule>/...` and count for each study. Files of
-    runs that are not in `sizes`, of splits and blocks beyond its numbers, and of other `figures` and `sections` are
-    from settings that have changed since, and do not count.
+    study: str
+    sizes: Mapping[str, Sequence[int]]
+    """Numbers of splits and of blocks of each run; files of other runs, splits and blocks are old."""
+    figures: Collection[str]
+    """Names of its figures."""
+    sections: Collection[str]
+    """Names of the files that were made for sections of the figures, without endings."""
+    shared: Collection[str]
+    """Names of the jobs that studies share, such as warm starts, as `<rule>/...`; they count for each study."""
+
+    def has(self, rule: str, job: str) -> bool:
+        """Whether a job is one of them."""
+        if f"{rule}/{job}" in self.shared:
+            return True
+        first, *parts = job.split("/")
+        if rule == "table":
+            return job == self.study or job.startswith(f"{self.study}-")
+        if first != self.study or not parts:
+            return False
+        run, *parts = parts
+        if rule == "figures" and run == "diagnostics":
+            run, _, split = parts[0].rpartition("-")
+            parts = [split]
+        elif rule == "figures":
+            return run in self.figures
+        if run not in self.sizes:
+            return False
+        counts = dict(zip(("split", "block"), self.sizes[run], strict=True))
+        for part in parts:
+            if numbered := re.fullmatch(r"(split|block)(\d+)", part):
+                if int(numbered[2]) >= counts[numbered[1]]:
+                    return False
+            elif rule in SECTION_RULES and part not in self.sections:
+                return False
+        return True
+
+
+def jobs(folder: str | Path, of: StudyJobs) -> pd.DataFrame:
+    """The jobs of a study with what they took, JOB_COLUMNS; of a job that was resumed, its last attempt.
+
+    `folder` has one file for each job, at `<rule>/<study>/...tsv` or, for its tables, `table/<study>-...tsv`.
     """
-    times = []
-    current = frozenset((*figures, *sections))
-    for rule in sorted(path for path in Path(folder).iterdir() if path.is_dir()):
-        jobs = [file for file in (rule / study).glob("**/*.tsv") if _current(file, rule / study, sizes, current)]
-        common = [file for name in shared if (file := Path(folder, f"{name}.tsv")).is_file() and rule in file.parents]
-        files = sorted([*jobs, *common, *rule.glob(f"{study}-*.tsv"), *rule.glob(f"{study}.tsv")])
-        if files:
-            rows = pd.concat([pd.read_csv(file, sep="\t") for file in files])
-            wall, cpu = (float(pd.to_numeric(rows[column], errors="coerce").sum()) for column in ("s", "cpu_time"))
-            times.append(RuleTime(rule.name, len(rows), wall, cpu))
+    rows, here = [], machine()
+    for file in sorted(Path(folder).glob("*/**/*.tsv")):
+        rule, _, job = file.relative_to(folder).as_posix().removesuffix(".tsv").partition("/")
+        if of.has(rule, job):
+            with file.open(encoding="utf-8", newline="") as lines:
+                took = list(csv.DictReader(lines, delimiter="\t"))
+            rows.append((rule, job, *(sum(_seconds(one[column]) for one in took) for column in ("s", "cpu_time")), here))
+    return pd.DataFrame(rows, columns=list(JOB_COLUMNS))
+
+
+def rule_times(jobs: pd.DataFrame) -> list[RuleTime]:
+    """Times by rule, the longest first."""
+    times = [
+        RuleTime(str(rule), len(rows), float(rows["seconds"].sum()), float(rows["cpu_seconds"].sum()))
+        for rule, rows in jobs.groupby("rule")
+    ]
     return sorted(times, key=lambda time: -time.wall)
 
 
-def _current(file: Path, folder: Path, sizes: Mapping[str, Sequence[int]], names: Collection[str]) -> bool:
-    """Whether a benchmark file belongs to the study as it is now."""
-    rule, (run, *parts) = folder.parent.name, file.relative_to(folder).with_suffix("").parts
-    if rule == "figures" and run == "diagnostics":
-        run, _, split = parts[0].rpartition("-")
-        parts = [split]
-    elif rule == "figures":
-        return run in names
-    if run not in sizes:
-        return False
-    counts = dict(zip(("split", "block"), sizes[run], strict=True))
-    for part in parts:
-        if numbered := re.fullmatch(r"(split|block)(\d+)", part):
-            if int(numbered[2]) >= counts[numbered[1]]:
-                return False
-        elif rule in SECTION_RULES and part not in names:
-            return False
-    return True
+def _seconds(text: str) -> float:
+    """A number of seconds; 0 where Snakemake could not measure it."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def machine() -> str:
