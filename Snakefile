@@ -51,7 +51,7 @@ rule all:
         "Everything is made"
 
 
-TARGETS = Targets(ATLAS, PATHS, FIGURES)
+TARGETS = Targets(ATLAS, PATHS, FIGURES, INPUTS.run_targets)
 hooks.check_targets(workflow, TARGETS.refusal)
 hooks.group_rules(workflow, TARGETS.listed)
 

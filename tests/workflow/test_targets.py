@@ -28,7 +28,6 @@ def targets(tmp_path: Path) -> Targets:
         ("my_lpd", ["no target 'my_lpd'", "did you mean 'my_lppd'?", "`snakemake --list-rules` shows all"]),
         ("smal", ["did you mean 'small'?"]),
         ("diabetis", ["did you mean 'diabetes'?"]),
-        ("one", ["'one' is a run, not a target", "results/paper/small/one/split0/metrics/metrics.parquet"]),
         ("diabetes", ["is a data set, not a target", "results/paper/data/diabetes/prepared.npz"]),
         ("results/paper/data/diabetis/prepared.npz", ["no data set 'diabetis'", "did you mean 'diabetes'?"]),
         ("results/paper/small/ones/split0/pool/pool.json", ["no run 'ones'", "did you mean 'one'?"]),

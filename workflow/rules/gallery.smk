@@ -1,9 +1,9 @@
 # What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
 from bnn_atlas.workflow.figures import JUDGING, code, versions
 from bnn_atlas.workflow.ladder import step_inputs
-from bnn_atlas.workflow.study_page import KEPT, in_pieces, page_plan, whole
+from bnn_atlas.workflow.study_page import KEPT, in_pieces, page_plan, so_far, whole
 
-SO_FAR = f"{RESULTS}/so_far"
+SO_FAR = so_far(PATHS)
 
 
 rule galleries:
@@ -34,7 +34,9 @@ rule gallery:
     params:
         *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", without=JUDGING)]),
         **named("study", lambda w: ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})),
-        pages=lambda w, output: {output[0]: [page_plan(ATLAS, PATHS, INPUTS, FIGURES, w.study), whole(PATHS, w.study), None]},
+        pages=lambda w, output: {
+            output[0]: [page_plan(ATLAS, PATHS, INPUTS, FIGURES, w.study), whole(PATHS, w.study), None]
+        },
     message:
         "Making the gallery of {wildcards.study}"
     script:
@@ -88,10 +90,10 @@ for name, of_studies in STEPS.items():
             step_inputs(ATLAS, INPUTS, FIGURES, name),
         log:
             PATHS.log(name),
+        localrule: True
         conda:
             "../../envs/python.yaml"
         threads: 1
-        localrule: True
         resources:
             mem_mb=4000,
             runtime=20,

@@ -57,7 +57,9 @@ def check_steps(config: "ClaimsConfig", study: Study, path: object) -> None:
         _known(step.figures, study.config.figures, f"{where}.figures", "figure", f"in study '{study.name}'")
         for other in step.includes:
             if config.steps[other].scale != step.scale:
-                raise ConfigError(f"{where}.includes: '{other}' is at scale {config.steps[other].scale}, not {step.scale}")
+                raise ConfigError(
+                    f"{where}.includes: '{other}' is at scale {config.steps[other].scale}, not {step.scale}"
+                )
         for figure in step.figures:
             if not _drawn(figure, study, step.scale):
                 raise ConfigError(f"{where}.figures: scale {step.scale} does not draw '{figure}'; leave it out")

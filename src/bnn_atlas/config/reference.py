@@ -47,7 +47,12 @@ PARTS = (
     Part(
         "config/claims/&lt;study&gt;.yaml",
         ClaimsConfig,
-        {"A step": ("Step",), "A claim": ("Claim",), "What it is compared with": ("Other",), "A number of a figure": ("FigureValue",)},
+        {
+            "A step": ("Step",),
+            "A claim": ("Claim",),
+            "What it is compared with": ("Other",),
+            "A number of a figure": ("FigureValue",),
+        },
     ),
     Part(
         "config/datasets.yaml",

@@ -1,7 +1,8 @@
 """What a study's page keeps of its results, small enough to be committed: campaigns take longer than one sitting.
 
-The folder `kept` beside the page has the metric rows of finished runs, the log densities of single rows that claims pair,
-what the runs were made from, and what their jobs took. The next page is made from these and from what is there by then.
+The folder `kept` beside the page has the metric rows of finished runs, the log densities of single rows that claims
+pair, what the runs were made from, and what their jobs took. The next page is made from these and from what is there by
+then.
 """
 
 import json
@@ -22,7 +23,7 @@ from bnn_atlas.metrics.tables.pooled import BY_CHAINS, BY_DRAWS
 FOLDER = "kept"
 """Folder beside a page."""
 RUN_COLUMNS = ("run", "split", "settings", "code", "machine", "packages", "reductions")
-"""Of runs.csv. `settings` and `code` are hashes of what determines the draws; `packages` are those that computed them."""
+"""Of runs.csv. `settings` and `code` are hashes of what determines the draws, `packages` what computed them."""
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Numbers of chains of which metrics by number of chains are kept, besides those that claims name and all chains."""
 DECIMALS = 3
@@ -80,6 +81,13 @@ class Piece(NamedTuple):
 
         densities = {key: values for key, values in self.densities.items() if key[:2] in chosen}
         return self._replace(table=rows(self.table), runs=rows(self.runs), densities=densities)
+
+
+def kept_scale(page: str | Path) -> str | None:
+    """The scale of the results that a page keeps; None where it keeps none."""
+    put_back(page)
+    about = Path(page) / FOLDER / "kept.json"
+    return str(json.loads(about.read_text(encoding="utf-8"))["scale"]) if about.is_file() else None
 
 
 def read_piece(page: str | Path, scale: str) -> Piece:

@@ -80,7 +80,8 @@ def jobs(folder: str | Path, of: StudyJobs) -> pd.DataFrame:
         if of.has(rule, job):
             with file.open(encoding="utf-8", newline="") as lines:
                 took = list(csv.DictReader(lines, delimiter="\t"))
-            rows.append((rule, job, *(sum(_seconds(one[column]) for one in took) for column in ("s", "cpu_time")), here))
+            wall, cpu = (sum(_seconds(one[column]) for one in took) for column in ("s", "cpu_time"))
+            rows.append((rule, job, wall, cpu, here))
     return pd.DataFrame(rows, columns=list(JOB_COLUMNS))
 
 

@@ -17,9 +17,9 @@ from bnn_atlas.claims.verdict import Judgement, judge
 from bnn_atlas.figures.shown import draw
 from bnn_atlas.files import replaced
 from bnn_atlas.gallery.page import write_gallery
-from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, read_piece, union, write_piece
+from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.gallery.times import StudyJobs, jobs, machine
-from bnn_atlas.metrics.tables.files import SCHEMA, concat_tables, read_table, write_frame
+from bnn_atlas.metrics.tables.files import SCHEMA, TableError, concat_tables, read_table, write_frame
 from bnn_atlas.metrics.tables.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.workflow.made import Records
 
@@ -51,7 +51,15 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
         plan: what `workflow.study_page.page_plan` gives.
         command: what makes the results, for the page.
         kept: folder of an earlier page whose results count where there are no newer ones; None for none.
+
+    Raises:
+        TableError: what is kept is damaged, or of another scale in the folder that would be replaced.
     """
+    if kept and Path(kept) == Path(destination) and kept_scale(kept) not in (None, plan["scale"]):
+        raise TableError(
+            f"{destination} keeps results of scale {kept_scale(kept)}, and these are of scale {plan['scale']}: move it "
+            f"away, or say `--config scale={kept_scale(kept)}`"
+        )
     found = fresh(plan)
     earlier = current(read_piece(kept, plan["scale"]), plan) if kept else Piece.empty(plan["scale"])
     claimed = ClaimedStudy.model_validate(plan["claims"]) if plan["claims"] else None

@@ -1,4 +1,4 @@
-"""What the page of a study is made from, as plain data: which files there may be, and what they have to be made from."""
+"""What the page of a study is made from, as plain data: the files that may be there, and what made them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +29,7 @@ LENGTH = 12
 
 
 Page = tuple[dict[str, Any], str, str | None]
-"""What a page is made from, the commands that make it, and the folder of an earlier page; as `steps.study_page` has it."""
+"""What a page is made from, the commands that make it, and the folder of an earlier page (`steps.study_page`)."""
 
 
 def in_pieces(
@@ -40,12 +40,17 @@ def in_pieces(
     return {
         f"{folder}/{study}": (
             page_plan(atlas, paths, inputs, figures, study),
-            f"snakemake --cores 2 --config scale={scale} 'studies=[{study}]'   # or, in pieces, names of runs and figures\n"
+            f"snakemake --cores 2 --config scale={scale} 'studies=[{study}]'  # or in pieces: names of runs and figures\n"
             f"snakemake --cores 2 keep --config scale={scale} 'studies=[{study}]'",
             f"{KEPT}/{study}",
         )
         for study in studies
     }
+
+
+def so_far(paths: Paths) -> str:
+    """Where the pages of what has been run so far are."""
+    return f"{paths.results}/so_far"
 
 
 def whole(paths: Paths, study: str) -> str:

@@ -6,8 +6,8 @@ from typing import Any
 def set_config(workflow: Any, config: dict[str, Any], **values: str) -> None:
     """Set values of the configuration as if they were given by `--config`.
 
-    Snakemake reads its targets after the Snakefile, and starts jobs elsewhere (on a cluster, in conda environments) with
-    the values of its command line alone.
+    Snakemake reads its targets after the Snakefile, and starts jobs elsewhere (on a cluster, in conda environments)
+    with the values of its command line alone.
 
     Args:
         workflow: Snakemake's.
