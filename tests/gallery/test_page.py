@@ -15,7 +15,7 @@ from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.captions import markdown
 from bnn_atlas.gallery.page import LARGEST, WIDTH, duration, write_gallery
 from bnn_atlas.gallery.pictures import shrink
-from bnn_atlas.gallery.times import RuleTime, rule_times
+from bnn_atlas.gallery.times import RuleTime, StudyJobs, jobs, machine, rule_times
 from tests.claims.making import COMPARISON, RUNS, claimed, row, seeds, table
 from tests.config.folders import REPOSITORY
 
@@ -107,10 +107,8 @@ def inputs(tmp_path: Path) -> dict[str, Any]:
         "summary": tmp_path / "summary.csv",
         "runs": tmp_path / "runs.csv",
         "claims": tmp_path / "claims.parquet",
-        "benchmarks": tmp_path / "benchmarks",
-        "sizes": {"mile": [1, 1]},
-        "sections": [],
-        "shared": [],
+        "jobs": jobs(tmp_path / "benchmarks", StudyJobs("small", {"mile": [1, 1]}, ["few", "many", "uci"], [], []))
+        .assign(machine="a machine"),
     }
 
 
@@ -122,7 +120,7 @@ def test_page_and_files(tmp_path: Path, inputs: dict[str, Any]) -> None:
     ]  # fmt: skip
     text = (folder / "README.md").read_text()
     assert text.startswith("# A study\n\nNobody, 2000. Made at scale `laptop` by\n\n```sh\nsnakemake galleries\n```\n")
-    assert "in 2 min of jobs (52 s of one core). This page was written on " in text
+    assert "in 2 min of jobs (52 s of one core). Machine: a machine. " in text
     assert "Differences from the paper at every scale:\n\n- Other rows.\n- Other noise.\n\n## Claims" in text
     assert "1 reproduced, 3 reproduced at reduced scale, 1 not run." in text
     rows = [line for line in text.splitlines() if line.startswith(("| The error", "| a "))]
@@ -258,7 +256,11 @@ def test_rule_times(tmp_path: Path) -> None:
         benchmark(tmp_path / file, seconds)
     for file in old:
         benchmark(tmp_path / file, 1000)
-    assert rule_times(tmp_path, "small", {"mile": [2, 2]}, ["few"], ["1234abcd"], ["warmstart/airfoil-12"]) == [
+    of = StudyJobs("small", {"mile": [2, 2]}, ["few"], ["1234abcd"], ["warmstart/airfoil-12"])
+    found = jobs(tmp_path, of)
+    assert found["job"].tolist()[:2] == ["small/diagnostics/mile-split1", "small/few"]
+    assert set(found["machine"]) == {machine()}
+    assert rule_times(found) == [
         RuleTime("table", 2, 31, 15.5), RuleTime("figures", 2, 12, 6), RuleTime("sample", 2, 10, 5),
         RuleTime("warmstart", 1, 8, 4), RuleTime("predict", 1, 3, 1.5), RuleTime("subset", 1, 2, 1),
     ]  # fmt: skip

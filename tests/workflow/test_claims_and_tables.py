@@ -47,7 +47,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(
         folder / TABLES / "sampling_perspective.parquet", rows("first-seed1", 0.4) + rows("first-seed2", 0.6) + own
     )
-    write_table(folder / "results/demo/sampling_perspective/second/split0/metrics/metrics.parquet", own)
+    for run in (rows("first-seed1", 0.4), rows("first-seed2", 0.6), own):
+        write_table(folder / f"results/demo/sampling_perspective/{run[0].run}/split0/metrics/metrics.parquet", run)
     picture = folder / "results/demo/figures/sampling_perspective/fireball.png"
     picture.parent.mkdir(parents=True)
     picture.write_bytes((folder / "docs/images/fireball.png").read_bytes())
@@ -102,9 +103,7 @@ def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
     }
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert "1 reproduced at reduced scale, 1 not reproduced, 1 not run." in text
-    assert (
-        "\nmkdir -p docs/results/sampling_perspective && cp results/demo/gallery/sampling_perspective/* docs/" in text
-    )
+    assert "\nsnakemake --cores 2 keep --config scale=demo 'studies=[sampling_perspective]'\n" in text
     assert "\n\nW*l*[*i*,*j*] is the weight of layer *l* from unit *j* to unit *i*" in text
     assert "[uci_table.tex](uci_table.tex)" in text
     assert "| sample |" not in text, "no job of this study has run"

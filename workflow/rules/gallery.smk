@@ -1,7 +1,7 @@
 # What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
 from bnn_atlas.workflow.figures import JUDGING, code, versions
 from bnn_atlas.workflow.ladder import step_inputs
-from bnn_atlas.workflow.study_page import KEPT, in_pieces, page_plan, so_far, whole
+from bnn_atlas.workflow.study_page import KEPT, pages, so_far
 
 SO_FAR = so_far(PATHS)
 
@@ -17,7 +17,7 @@ rule galleries:
 rule gallery:
     """Make the folder of one study."""
     input:
-        lambda w: INPUTS.tables(w),
+        f"{RESULTS}/tables/{{study}}.parquet",
         lambda w: FIGURES.files(w.study),
         lambda w: FIGURES.caption_files(w.study),
         lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
@@ -32,11 +32,9 @@ rule gallery:
         mem_mb=4000,
         runtime=20,
     params:
-        *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", without=JUDGING)]),
+        *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING)]),
         **named("study", lambda w: ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})),
-        pages=lambda w, output: {
-            output[0]: [page_plan(ATLAS, PATHS, INPUTS, FIGURES, w.study), whole(PATHS, w.study), None]
-        },
+        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False),
     message:
         "Making the gallery of {wildcards.study}"
     script:
@@ -55,7 +53,7 @@ rule so_far:
         mem_mb=4000,
         runtime=20,
     params:
-        pages=lambda w, input: in_pieces(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies),
+        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies),
     message:
         "Judging what has been run so far"
     script:
@@ -73,7 +71,7 @@ rule keep:
         mem_mb=4000,
         runtime=20,
     params:
-        pages=lambda w, input: in_pieces(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies),
+        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies),
     message:
         "Keeping what has been run so far"
     script:
@@ -98,7 +96,7 @@ for name, of_studies in STEPS.items():
             mem_mb=4000,
             runtime=20,
         params:
-            pages=lambda w, input, of_studies=of_studies: in_pieces(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies),
+            pages=lambda w, input, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies),
         message:
             f"Judging the claims of {name}"
         script:

@@ -32,17 +32,15 @@ Page = tuple[dict[str, Any], str, str | None]
 """What a page is made from, the commands that make it, and the folder of an earlier page (`steps.study_page`)."""
 
 
-def in_pieces(
-    atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, folder: str, studies: Iterable[str]
+def pages(
+    atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, folder: str, studies: Iterable[str], kept: bool = True
 ) -> dict[str, Page]:
-    """Folder of each page -> its `Page`, from what there is and what is kept."""
-    scale = atlas.settings.scale
+    """Folder of each page -> its `Page`, from what there is and, if so wanted, from what earlier sittings kept."""
     return {
         f"{folder}/{study}": (
             page_plan(atlas, paths, inputs, figures, study),
-            f"snakemake --cores 2 --config scale={scale} 'studies=[{study}]'  # or in pieces: names of runs and figures\n"
-            f"snakemake --cores 2 keep --config scale={scale} 'studies=[{study}]'",
-            f"{KEPT}/{study}",
+            commands(paths, study),
+            f"{KEPT}/{study}" if kept else None,
         )
         for study in studies
     }
@@ -53,13 +51,10 @@ def so_far(paths: Paths) -> str:
     return f"{paths.results}/so_far"
 
 
-def whole(paths: Paths, study: str) -> str:
-    """The commands that make the page of a study of which everything is run."""
-    scale = Path(paths.results).name
-    return (
-        f"snakemake --cores 2 galleries --config scale={scale} 'studies=[{study}]'\n"
-        f"rm -r {KEPT}/{study} && cp -r {paths.results}/gallery/{study} {KEPT}/"
-    )
+def commands(paths: Paths, study: str) -> str:
+    """What makes all results of a study and puts them into its page."""
+    options = f"--config scale={Path(paths.results).name} 'studies=[{study}]'"
+    return f"snakemake --cores 2 {options}  # or runs and figures, by name\nsnakemake --cores 2 keep {options}"
 
 
 def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, study: str) -> dict[str, Any]:
