@@ -107,8 +107,9 @@ def inputs(tmp_path: Path) -> dict[str, Any]:
         "summary": tmp_path / "summary.csv",
         "runs": tmp_path / "runs.csv",
         "claims": tmp_path / "claims.parquet",
-        "jobs": jobs(tmp_path / "benchmarks", StudyJobs("small", {"mile": [1, 1]}, ["few", "many", "uci"], [], []))
-        .assign(machine="a machine"),
+        "jobs": jobs(
+            tmp_path / "benchmarks", StudyJobs("small", {"mile": [1, 1]}, ["few", "many", "uci"], [], [])
+        ).assign(machine="a machine"),
     }
 
 

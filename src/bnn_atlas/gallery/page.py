@@ -35,7 +35,7 @@ METRICS = (
 """Columns of the table of scores, one for each value of `at`; those that the study has."""
 
 
-WORDS = ("at", "note", "trust")
+WORDS = ("point", "at", "note", "trust")
 """Columns of the summary that hold text and may be empty."""
 
 
@@ -70,7 +70,7 @@ def write_gallery(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(runs, folder / "runs.csv")
-    pooled = pd.read_csv(summary).fillna(dict.fromkeys(WORDS, "")).astype(dict.fromkeys(WORDS, str))
+    pooled = pd.read_csv(summary, dtype=dict.fromkeys(WORDS, str)).fillna(dict.fromkeys(WORDS, ""))
     names = list(dict.fromkeys(Path(file).stem for file in figures))
     judged = read_claims(study["name"], claims) if claims else pd.DataFrame()
     if claims:
@@ -158,7 +158,7 @@ def _copied(data: Path, destination: Path) -> dict[str, Any]:
 
 def _scores(pooled: pd.DataFrame, metrics: Sequence[str]) -> list[list[str]]:
     """Cells of the table of scores: one row per setting and data set."""
-    shown = pooled[pooled["column"].isin(metrics)].fillna({"point": ""})
+    shown = pooled[pooled["column"].isin(metrics)]
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     trusts: dict[tuple[str, ...], str] = {}
     for row in shown.to_dict("records"):
