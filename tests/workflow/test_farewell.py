@@ -13,7 +13,6 @@ from bnn_atlas.workflow.farewell import farewell
 from bnn_atlas.workflow.paths import Paths
 from tests.config.folders import CLAIM
 
-
 CLAIMS = ClaimsConfig.model_validate(
     {"paper": "p", "steps": {"evaluate": {"takes": "a minute", "claims": ["error"]}}, "claims": {"error": CLAIM}}
 )

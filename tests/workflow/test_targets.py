@@ -10,7 +10,6 @@ from bnn_atlas.config.kinds import kinds
 from bnn_atlas.workflow.figures import Figures
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.targets import Targets, about
-
 from tests.config.folders import CLAIM
 
 from .test_figures import atlas, drawn

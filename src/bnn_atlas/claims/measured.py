@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ class Measured:
         self._kept = dict(kept or {})
 
     @classmethod
-    def read(cls, path: str | Path | None, runs: object, **files: Mapping[str, str | Path]) -> Self:
+    def read(cls, path: str | Path | None, runs: object, **files: Any) -> Self:
         """What is in a study's table of some runs; without a table where there is no such file."""
         table = None
         if path is not None and Path(path).is_file():

@@ -63,8 +63,9 @@ class Piece(NamedTuple):
     @classmethod
     def empty(cls, scale: str) -> Self:
         """Nothing."""
-        frames = [pd.DataFrame(columns=list(columns)) for columns in (SCHEMA.names, RUN_COLUMNS, JOB_COLUMNS)]
-        return cls(scale, *frames, {}, {})
+        columns = (SCHEMA.names, RUN_COLUMNS, JOB_COLUMNS)
+        table, runs, jobs = (pd.DataFrame(columns=list(names)) for names in columns)
+        return cls(scale, table, runs, jobs, {}, {})
 
     @property
     def places(self) -> set[Place]:

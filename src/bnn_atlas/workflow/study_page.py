@@ -136,7 +136,7 @@ def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
         "figure": figure.config.model_dump(mode="json", exclude={"caption"}, exclude_defaults=True),
         "runs": {name: settings_of_run(run, atlas) for name, run in figure.runs.items()},
     }
-    made_from = {}
+    made_from: dict[str, Any] = {}
     for setting in figure.settings:
         made_from |= setting
     return {
