@@ -11,7 +11,8 @@ from bnn_atlas.gallery.times import JOB_COLUMNS
 from bnn_atlas.metrics.tables.files import TableError
 from tests.claims.making import row, table
 
-ABOUT = ("aaa", "bbb", "a machine", "jax 1", "")
+ABOUT = ("0012", "12e4", "a machine", "jax 1", "")
+"""Hashes that look like numbers, and more."""
 
 
 def piece(folder: Path, **values: float) -> Piece:

@@ -51,6 +51,8 @@ def test_a_step_has_one_scale_and_chooses_it() -> None:
     assert wanted_scale(claims, ["snakemake", "--cores", "2", "evaluate"]) == "laptop"
     assert wanted_scale(claims, ["snakemake", "claims"]) is None
     assert wanted_scale(claims, ["snakemake", "evaluate", "--config", "scale=demo"]) is None, "it is refused later"
+    with pytest.raises(ConfigError, match=r"one.yaml: steps.evaluate: 'evaluate' is a target already"):
+        steps(claims, ["evaluate"])
     with pytest.raises(ConfigError, match=r"steps.evaluate: it is at scale paper, and in config/claims/one.yaml at"):
         steps({"one": config("laptop"), "two": config("paper")})
 

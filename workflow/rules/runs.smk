@@ -1,7 +1,7 @@
 # A target for each run and each entry of a study: its scores, and so everything that they need.
 
-TAKEN = {*FIGURES.targets, *(figure.target for figure in FIGURES.all), *STEPS, *rule_names(Path(workflow.basedir))}
-TAKEN |= {*ATLAS.studies, *claim_targets(ATLAS)}
+TAKEN = {*RULES, *STEPS, *ATLAS.studies, *claim_targets(ATLAS)}
+TAKEN |= {*FIGURES.targets, *(figure.target for figure in FIGURES.all)}
 
 for name, tables in INPUTS.run_targets.items():
     # A figure of the same name is made together with the scores (figures.smk).

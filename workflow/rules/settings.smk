@@ -9,6 +9,7 @@ from bnn_atlas.config.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
 from bnn_atlas.inference.code import code_of_predictions, code_of_starts
+from bnn_atlas.workflow.claims import claim_targets
 from bnn_atlas.workflow.figures import Figures, rule_names, versions
 from bnn_atlas.workflow.inputs import Inputs
 from bnn_atlas.workflow.ladder import steps, wanted_scale
@@ -33,8 +34,9 @@ try:
         hooks.set_config(workflow, config, scale=wanted)
         ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
     PATHS = Paths(f"{ATLAS.settings.results}/{ATLAS.settings.scale}")
-    STEPS = steps(ATLAS.claims)
-    FIGURES = Figures(ATLAS, PATHS, MISSING_R, {*rule_names(Path(workflow.basedir)), *STEPS})
+    RULES = rule_names(Path(workflow.basedir))
+    STEPS = steps(ATLAS.claims, {*RULES, *ATLAS.studies, *claim_targets(ATLAS)})
+    FIGURES = Figures(ATLAS, PATHS, MISSING_R, {*RULES, *STEPS})
 except ConfigError as error:
     raise SystemExit(f"Configuration error\n{error}")
 config.update(ATLAS.settings.model_dump(mode="json"))

@@ -41,8 +41,12 @@ def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, le
                 found = row_of(measured, side, study, run, split, least)
                 if isinstance(found, Repetition):
                     rows.append(found)
+                elif found.needed:
+                    problems.append(found)
+                elif least > study.runs[run].chains:
+                    problems.append(found._replace(needed=_scales(study, name, least, named)))
                 else:
-                    problems.append(found if found.needed else found._replace(needed=study.command(named)))
+                    problems.append(found._replace(needed=study.command(named)))
     return Answer(tuple(dict.fromkeys(rows)), problems[0] if problems else None)
 
 
@@ -57,7 +61,7 @@ def row_of(
     where = f"run '{run}', split {split}"
     of_run = table[(table["run"] == run) & (table["split"] == split)]
     if of_run.empty:
-        return Problem(f"{where}: it has not been run", "")
+        return Problem(f"{where} has not been run", "")
     of_run = of_run[of_run["dataset"] == dataset]
     rows = of_run[of_run["metric"] == side.metric]
     if lost := _no_chain_left(table, run, split):

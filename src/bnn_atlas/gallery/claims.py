@@ -51,7 +51,7 @@ def claim_cells(row: pd.Series, figures: Collection[str]) -> dict[str, str]:
         "limit": limit_text(row["relation"], given["tolerance"], given["bound"], compares),
         "ours": _value(value, spread, compares),
         "reduced": _reduced(row["reductions"]) if was_run else "",
-        "verdict": row["verdict"] + (f": {row['reason']}" if row["reason"] else ""),
+        "verdict": ": ".join(filter(None, (row["verdict"], row["reason"], "" if was_run else row["needed"]))),
         "trust": row["trust"],
     }
     cells = {key: cell(text) for key, text in cells.items()}

@@ -24,6 +24,8 @@ FOLDER = "kept"
 """Folder beside a page."""
 RUN_COLUMNS = ("run", "split", "settings", "code", "machine", "packages", "reductions")
 """Of runs.csv. `settings` and `code` are hashes of what determines the draws, `packages` what computed them."""
+TEXTS = ("settings", "code", "machine", "packages", "reductions")
+"""Columns of runs.csv that are text, whatever they look like: a hash may be all digits."""
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Numbers of chains of which metrics by number of chains are kept, besides those that claims name and all chains."""
 DECIMALS = 3
@@ -104,7 +106,8 @@ def read_piece(page: str | Path, scale: str) -> Piece:
         about = json.loads((folder / "kept.json").read_text(encoding="utf-8"))
         if about["scale"] != scale:
             return Piece.empty(scale)
-        runs, jobs = (pd.read_csv(folder / name, keep_default_na=False) for name in ("runs.csv", "jobs.csv"))
+        runs = pd.read_csv(folder / "runs.csv", keep_default_na=False, dtype=dict.fromkeys(TEXTS, str))
+        jobs = pd.read_csv(folder / "jobs.csv", keep_default_na=False)
         rows = pq.read_table(folder / "densities.parquet", schema=DENSITIES).to_pylist()
     except (OSError, ValueError, KeyError) as error:
         raise TableError(f"{folder}: not what a page keeps ({error}); restore it, or delete the folder") from None

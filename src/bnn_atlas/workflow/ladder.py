@@ -1,6 +1,6 @@
 """Steps of checking claims as targets: what each has to make, and at which scale."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bnn_atlas.claims.plan import claimed_study
 from bnn_atlas.config.base import ConfigError
@@ -12,14 +12,18 @@ from bnn_atlas.workflow.figures import Figures
 from bnn_atlas.workflow.inputs import Inputs
 
 
-def steps(claims: Mapping[str, ClaimsConfig]) -> dict[str, dict[str, Step]]:
+def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> dict[str, dict[str, Step]]:
     """Name of each step -> the studies that have it, each with its own.
 
-    Raises ConfigError where studies give a step different scales.
+    Raises ConfigError where a name is `taken` by another target, and where studies give a step different scales.
     """
     found: dict[str, dict[str, Step]] = {}
     for study, config in claims.items():
         for name, step in config.steps.items():
+            if name in taken:
+                raise ConfigError(
+                    f"config/claims/{study}.yaml: steps.{name}: '{name}' is a target already; give the step another name"
+                )
             for other, same in found.setdefault(name, {}).items():
                 if same.scale != step.scale:
                     raise ConfigError(
