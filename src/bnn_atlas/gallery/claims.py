@@ -50,9 +50,9 @@ def claim_groups(
 ) -> list[dict[str, Any]]:
     """Claims by who states them: `title`, `citations`, `counts`, `tables` and `open`.
 
-    `tables` are those at the paper's setting and at a reduced one, as far as there are such claims, each with `heading`
-    and `rows`; `open` are those that were not run, with the reason and what would answer them. A claim links to its
-    figure if that is among `figures`, and names its findings by their numbers.
+    `tables` are those at the paper's setting and at a reduced one, as far as there are such claims, each with `heading`,
+    `rows` and whether it has the column `reduced`; `open` are those that were not run, with the reason and what would
+    answer them. A claim links to its figure if that is among `figures`, and names its findings by their numbers.
     """
     groups = []
     for source, title in SOURCES.items():
@@ -60,8 +60,11 @@ def claim_groups(
         if of_source.empty:
             continue
         was_run = of_source["verdict"] != str(Verdict.NOT_RUN)
-        reduced = of_source["reductions"].map(len) > 0
-        parts = {"At the paper's setting": was_run & ~reduced, "At a reduced setting": was_run & reduced}
+        is_reduced = of_source["reductions"].map(len) > 0
+        parts = (
+            ("At the paper's setting", False, was_run & ~is_reduced),
+            ("At a reduced setting", True, was_run & is_reduced),
+        )
         groups.append(
             {
                 "title": title,
@@ -70,10 +73,10 @@ def claim_groups(
                 "tables": [
                     {
                         "heading": heading,
-                        "reduced": heading != "At the paper's setting",
+                        "reduced": reduced,
                         "rows": [claim_cells(row, figures, findings) for _, row in of_source[chosen].iterrows()],
                     }
-                    for heading, chosen in parts.items()
+                    for heading, reduced, chosen in parts
                     if chosen.any()
                 ],
                 "open": [_open_cells(row) for _, row in of_source[~was_run].iterrows()],

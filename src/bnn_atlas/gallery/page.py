@@ -73,7 +73,7 @@ def write_gallery(
         marks=list(dict.fromkeys(mark for note in pooled["note"] if (mark := marks_of(note)))),
         scores=score_sections(pooled, datasets),
         summary=copied(Path(summary), folder / "summary.csv"),
-        summary_path=str(summary),
+        study=study["name"],
         rule=RULE,
         undecided=UNDECIDED,
         **_claimed(folder, study, claims, names),
