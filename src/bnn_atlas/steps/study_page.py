@@ -16,6 +16,7 @@ from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, judge
 from bnn_atlas.figures.shown import draw
 from bnn_atlas.files import replaced
+from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.gallery.machines import machine_of
 from bnn_atlas.gallery.page import write_gallery
 from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
@@ -93,7 +94,7 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
             jobs=piece.jobs,
             entries=plan["entries"],
             datasets=plan["datasets"],
-            steps=plan["steps"],
+            steps=ladder(plan["study"]["name"], plan["steps"]),
         )
         write_piece(folder, piece)
 

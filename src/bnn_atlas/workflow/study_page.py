@@ -11,7 +11,6 @@ from bnn_atlas.config.overview import run_rows
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.sources import Sources
 from bnn_atlas.config.studies import Run
-from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.inference.code import code_of_draws
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.workflow.claims import claimed_studies, compared_predictions, findings_of
@@ -79,7 +78,7 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
         "captions": figures.captions(study),
         "entries": {name: run.entry for name, run in runs.items()},
         "datasets": {name: entry.title or name.replace("_", " ") for name, entry in atlas.datasets.items()},
-        "steps": ladder(study, _steps(atlas, study)),
+        "steps": _steps(atlas, study),
         "predictions": compared_predictions(atlas, paths, [study]) if study in atlas.claims else {},
         "jobs": {
             "study": study,
