@@ -45,8 +45,8 @@ class Records:
         made = self.made_from(path)
         same = {name: value for name, value in made.items() if name in settings} == dict(settings)
         gone = [name for name in made if name not in settings and name != CODE and "/" not in name]
-        wanted = list(inputs)
-        return same and not gone and (not wanted or record.get("input") == wanted)
+        wanted = sorted(inputs)
+        return same and not gone and (not wanted or sorted(record.get("input") or ()) == wanted)
 
     def is_later(self, path: str, than: Iterable[str]) -> bool:
         """Whether a file was made after others, as far as records say."""

@@ -59,7 +59,7 @@ def commands(paths: Paths, study: str) -> str:
 
 
 def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, study: str) -> dict[str, Any]:
-    """All that `steps.results.study_page` has to know of a study."""
+    """All that `steps.study_page` has to know of a study."""
     config, runs = atlas.studies[study].config, atlas.studies[study].runs
     drawn = [figure for figure in figures.all if figure.study == study]
     return {
