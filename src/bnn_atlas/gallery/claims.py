@@ -50,9 +50,9 @@ def claim_groups(
 ) -> list[dict[str, Any]]:
     """Claims by who states them: `title`, `citations`, `counts`, `tables` and `open`.
 
-    `tables` are those at the paper's setting and at a reduced one, as far as there are such claims, each with `heading`,
-    `rows` and whether it has the column `reduced`; `open` are those that were not run, with the reason and what would
-    answer them. A claim links to its figure if that is among `figures`, and names its findings by their numbers.
+    `tables` are those at the paper's setting and at a reduced one, as far as there are such claims, each with
+    `heading`, `rows` and whether it has the column `reduced`; `open` are those that were not run, with the reason and
+    what would answer them. A claim links to its figure if that is among `figures`, and names its findings by number.
     """
     groups = []
     for source, title in SOURCES.items():
