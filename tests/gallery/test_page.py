@@ -84,7 +84,7 @@ def test_claims_are_grouped_by_source_and_by_what_was_reduced(tmp_path: Path, in
     ]
     assert "\n- A program\n" in groups[1]
     assert "<details><summary>1 not run</summary>\n" in groups[1]
-    assert "\n| a \\| b | scale laptop does not run 'gone' | scale paper: snakemake --cores 2 claims" in groups[1]
+    assert "\n| a \\| b | scale laptop does not run 'gone' | scale paper: snakemake --cores 2 gone" in groups[1]
     assert "####" not in groups[1], "no table of claims that were run"
     assert groups[2].count(f"\\* {SCALED_WITH_TEST_ROWS}") == 1
 
