@@ -36,6 +36,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/gallery.smk"
+include: "workflow/rules/runs.smk"
 
 
 rule all:
@@ -50,7 +51,7 @@ rule all:
         "Everything is made"
 
 
-TARGETS = Targets(ATLAS, PATHS, FIGURES)
+TARGETS = Targets(ATLAS, PATHS, FIGURES, INPUTS.run_targets)
 hooks.check_targets(workflow, TARGETS.refusal)
 hooks.group_rules(workflow, TARGETS.listed)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bnn_atlas.files import atomic
+from bnn_atlas.files import atomic, put_back, replaced
 
 
 def test_content_appears_at_the_end_only(tmp_path: Path) -> None:
@@ -91,3 +91,51 @@ def test_writers_at_the_same_time_leave_one_whole_file(tmp_path: Path) -> None:
     assert not torn
     assert set(target.read_text()) < set("abcd")
     assert list(tmp_path.iterdir()) == [target]
+
+
+def filled(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "page.md").write_text(text)
+    return folder
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    page = filled(tmp_path / "page", "old")
+    (page / "gone.csv").write_text("old")
+    with replaced(page) as new:
+        (new / "page.md").write_text("new")
+        assert (page / "page.md").read_text() == "old"
+    assert [path.name for path in page.iterdir()] == ["page.md"]
+    assert (page / "page.md").read_text() == "new"
+    assert list(tmp_path.iterdir()) == [page]
+    with replaced(tmp_path / "deep" / "page") as new:
+        assert list(new.iterdir()) == []
+    assert (tmp_path / "deep" / "page").is_dir()
+
+
+def test_a_failure_keeps_the_old_folder(tmp_path: Path) -> None:
+    page = filled(tmp_path / "page", "old")
+
+    def fail() -> None:
+        with replaced(page) as new:
+            (new / "page.md").write_text("half")
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        fail()
+    assert (page / "page.md").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [page]
+
+
+def test_a_folder_that_was_moved_away_is_put_back(tmp_path: Path) -> None:
+    """As where the process ends between the two renames."""
+    page = tmp_path / "page"
+    filled(tmp_path / ".page.before", "old")
+    put_back(page)
+    assert (page / "page.md").read_text() == "old"
+    filled(tmp_path / ".page.before", "older")
+    put_back(page)
+    assert (page / "page.md").read_text() == "old", "what is there stays"
+    with replaced(page):
+        pass
+    assert list(tmp_path.iterdir()) == [page]

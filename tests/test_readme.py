@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bnn_atlas.config.ladder import claims_of
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.workflow.figures import rule_names
 
@@ -27,6 +28,12 @@ def test_targets_of_its_commands_exist() -> None:
     named = set(re.findall(r"^snakemake --cores 2 (\w+)", TEXT, re.MULTILINE))
     assert len(named) >= 4
     assert named <= known
+
+
+def test_steps_are_there_with_their_numbers_of_claims() -> None:
+    config = load_atlas({"studies": ["sampling_perspective"]}, REPOSITORY / "config").claims["sampling_perspective"]
+    said = dict(re.findall(r"`snakemake --cores 2 (\w+)` \|[^|]*?(\d+) claims", TEXT))
+    assert said == {name: str(len(claims_of(config, name))) for name in config.steps}
 
 
 def test_it_says_which_studies_are_there() -> None:

@@ -39,6 +39,40 @@ def atomic(path: str | Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def replaced(path: str | Path) -> Iterator[Path]:
+    """Yield an empty folder beside the folder `path`; on success it takes its place, whole, and the old one is removed.
+
+    On an exception the new folder is removed and `path` keeps what it held. If the process ends between the two
+    renames, the old folder is beside it as `.<name>.before`, and `put_back` or the next call restores it.
+    """
+    target = Path(path)
+    put_back(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    before = _before(target)
+    shutil.rmtree(before, ignore_errors=True)
+    made = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    made.mkdir()
+    try:
+        yield made
+        if target.exists():
+            target.rename(before)
+        made.rename(target)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def put_back(path: str | Path) -> None:
+    """Restore the folder `path` where a process ended while `replaced` put another in its place."""
+    if not Path(path).exists() and _before(Path(path)).exists():
+        _before(Path(path)).rename(path)
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f".{path.name}.before")
+
+
 class DiskError(OSError):
     """The disk refused a file; the message names it and says what to do. `errno` is the system's."""
 

@@ -100,7 +100,7 @@ def test_the_page_shows_every_claim_with_its_verdict(
         "0.500 ± 0.250", "mean ± sd of 3 repetitions; standard error 0.144 over seeds", "0.2000 ± 0.0100",
         "one run ± standard error over rows", "−0.417 ± 0.144", "mean ± sd of 3 paired differences",
         "0.500 ± 0.250 against 0.917 ± 0.289", "chains: 1000 → 10",
-        "Source: Somebody, 2001.", "needed: scale paper: snakemake --cores 2 claims --config scale=paper",
+        "Source: Somebody, 2001.", "needed: scale paper: snakemake --cores 2 gone --config scale=paper",
         "Errors are <b>small</b> & \"few\"", "difference below 0", "outside the limit by 1.1",
         "within 0.25 of it half of <it>",
     ):  # fmt: skip

@@ -108,13 +108,15 @@ def not_run(found: Judgement, *parts: str) -> None:
 
 def test_what_is_missing_is_not_run_and_says_what_is_needed(tmp_path: Path) -> None:
     rows = seeds("mile", 0.5, 0.5, 0.5)
-    not_run(judge("c0", claimed({}), None), "no table of the study small")
+    command = "snakemake --cores 2 mile --config scale=laptop"
+    not_run(judge("c0", claimed({}), None), "no table of the study small", command)
     not_run(judged(tmp_path, rows, claimed({"runs": ["gone"]})), "does not run 'gone'", "scale paper", "scale=paper")
     not_run(judged(tmp_path, rows, claimed({"runs": ["gone-seed1"]})), "does not run 'gone-seed1'", "scale=paper")
     not_run(judged(tmp_path, rows, claimed({"metric": "lppd"})), "no metric 'lppd'")
-    not_run(judged(tmp_path, rows[:2], claimed({})), "run 'mile-seed3', split 0 has no metric 'rmse'")
+    not_run(judged(tmp_path, rows[:2], claimed({})), "run 'mile-seed3', split 0 has not been run", command)
     not_run(judged(tmp_path, rows, claimed({"dataset": "airfoil/far"})), "for 'airfoil/far'")
-    not_run(judged(tmp_path, rows, claimed(COMPARISON)), "run 'ensemble-seed1'")
+    both = "snakemake --cores 2 mile ensemble --config scale=laptop"
+    not_run(judged(tmp_path, rows, claimed(COMPARISON)), "run 'ensemble-seed1'", both)
 
 
 def test_a_number_of_chains_that_was_not_run_is_not_answered_by_another(tmp_path: Path) -> None:
@@ -124,6 +126,8 @@ def test_a_number_of_chains_that_was_not_run_is_not_answered_by_another(tmp_path
     not_run(found, "'lppd_cumulative_chains' at 100 chains, only at 1, 2, ..., 10", "scale paper")
     fewer = claimed(LPPD | {"chains": 20}, scales={"mile": {"paper": 10}})
     not_run(judged(tmp_path, rows, fewer), "a run with 20 chains or more")
+    missing = judged(tmp_path, [], claimed(LPPD | {"chains": 100}))
+    not_run(missing, "'mile-seed1', split 0 has not been run", "scale paper: snakemake --cores 2 mile --config scale=paper")
     whole = judged(tmp_path, rows, claimed(LPPD))
     assert whole.own is not None
     assert whole.own.value == 0.5, "all chains where no number is given"

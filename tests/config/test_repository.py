@@ -13,6 +13,7 @@ import pytest
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims import cannot_fail
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
+from bnn_atlas.config.ladder import claims_of
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.reading import read_yaml
 from bnn_atlas.config.reference import MEANINGS, PARTS, page
@@ -237,6 +238,9 @@ def test_the_page_of_results_begins_with_ten_findings_that_stand_on_claims_of_th
         main = claims.claims[finding.claims[0]]
         assert main.source != "beyond", finding.statement
         assert finding.figure or main.figure, finding.statement
+        steps = {"10 min": "evaluate", "1 h": "evaluate_hour"}
+        checked = [cost for cost, step in steps.items() if finding.claims[0] in claims_of(claims, step)]
+        assert finding.cost == (checked[0] if checked else "1 day") or finding.cost == "1 s", finding.statement
     for name, claim in claims.claims.items():
         assert (claim.source == "package") == (claim.section.startswith("bde")), name
         assert claim.source != "beyond" or claim.paper, f"{name}: not of the paper, so it needs a citation of its own"

@@ -12,6 +12,7 @@ from PIL import Image
 from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.captions import markdown
 from bnn_atlas.gallery.figures import LARGEST
+from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.gallery.page import duration, write_gallery
 from bnn_atlas.gallery.pictures import shrink
 from tests.config.folders import REPOSITORY
@@ -83,7 +84,7 @@ def test_claims_are_grouped_by_source_and_by_what_was_reduced(tmp_path: Path, in
     ]
     assert "\n- A program\n" in groups[1]
     assert "<details><summary>1 not run</summary>\n" in groups[1]
-    assert "\n| a \\| b | scale laptop does not run 'gone' | scale paper: snakemake --cores 2 claims" in groups[1]
+    assert "\n| a \\| b | scale laptop does not run 'gone' | scale paper: snakemake --cores 2 gone" in groups[1]
     assert "####" not in groups[1], "no table of claims that were run"
     assert groups[2].count(f"\\* {SCALED_WITH_TEST_ROWS}") == 1
 
@@ -103,12 +104,15 @@ def test_misses_have_causes_or_are_undecided(
 
 def test_the_ladder_of_commands(tmp_path: Path, inputs: dict[str, Any]) -> None:
     usual = section(page(tmp_path / "usual", inputs), "Check it yourself")
-    assert "\n| 1 s | this page | Findings, claims and scores as they were measured here. |\n" in usual
-    assert "\n| 10 min | `snakemake --cores 2 evaluate` | " in usual
+    assert [line.partition(" |")[0] for line in usual.splitlines()[3:]] == ["| 1 s", "| 1 day", "| days on a GPU"]
     assert "\n| 1 day | `snakemake --cores 2 --config scale=laptop 'studies=[small]'` | " in usual
-    given = [{"cost": "3 h", "command": "make it", "shows": "All | of it."}]
-    own = section(page(tmp_path / "own", inputs, steps=given), "Check it yourself")
-    assert own.splitlines()[3:] == ["| 3 h | `make it` | All \\| of it. |"]
+    steps = ladder("small", [("evaluate", "3 | 4 h", 7)])
+    own = section(page(tmp_path / "own", inputs, steps=steps), "Check it yourself").splitlines()[3:]
+    assert own[:2] == [
+        "| 1 s | this page | Everything as it was measured here. |",
+        "| 3 \\| 4 h | `snakemake --cores 2 evaluate` | 7 claims, with their verdicts. |",
+    ]
+    assert len(own) == 4
 
 
 def test_a_large_summary_is_left_out_and_the_page_says_where_it_is(tmp_path: Path, inputs: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """The rules that judge claims and pool tables, on tables written by hand."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +19,7 @@ ALLOWED = ("--allowed-rules", *TARGETS, "sampling_perspective_uci_table", "summa
 COMMON = {"section": "Table 1", "runs": ["first"], "paper_value": 0.5, "figure": "fireball"}
 STATED = {
     "paper": "Nobody, 2000",
+    "steps": {"evaluate": {"takes": "seconds", "scale": "demo", "claims": ["error"]}},
     "claims": {
         "error": COMMON | {"statement": "a", "metric": "rmse", "relation": "at_most", "bound": 0.5},
         "density": COMMON | {"statement": "b", "metric": "lppd", "relation": "equals", "tolerance": 0.1},
@@ -47,7 +49,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(
         folder / TABLES / "sampling_perspective.parquet", rows("first-seed1", 0.4) + rows("first-seed2", 0.6) + own
     )
-    write_table(folder / "results/demo/sampling_perspective/second/split0/metrics/metrics.parquet", own)
+    for run in (rows("first-seed1", 0.4), rows("first-seed2", 0.6), own):
+        write_table(folder / f"results/demo/sampling_perspective/{run[0].run}/split0/metrics/metrics.parquet", run)
     picture = folder / "results/demo/figures/sampling_perspective/fireball.png"
     picture.parent.mkdir(parents=True)
     picture.write_bytes((folder / "docs/images/fireball.png").read_bytes())
@@ -102,9 +105,7 @@ def test_the_gallery_is_made_from_what_there_is(workspace: Path) -> None:
     }
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert "1 reproduced at reduced scale, 1 not reproduced, 1 not run." in text
-    assert (
-        "\nmkdir -p docs/results/sampling_perspective && cp results/demo/gallery/sampling_perspective/* docs/" in text
-    )
+    assert "\nsnakemake --cores 2 keep --config scale=demo 'studies=[sampling_perspective]'\n" in text
     assert "\n\nW*l*[*i*,*j*] is the weight of layer *l* from unit *j* to unit *i*" in text
     assert "[uci_table.tex](uci_table.tex)" in text
     assert "| sample |" not in text, "no job of this study has run"
@@ -127,3 +128,34 @@ def test_the_claims_of_one_study_are_a_target(workspace: Path) -> None:
     assert "  results/demo/claims/sampling_perspective.html" in run.stdout.splitlines()
     one = pd.read_parquet(workspace / "results/demo/claims/sampling_perspective.parquet")
     assert one.equals(pd.read_parquet(workspace / "results/demo/claims.parquet"))
+
+
+def test_what_has_been_run_so_far_is_judged_and_nothing_is_run(workspace: Path) -> None:
+    shutil.rmtree(workspace / "results/demo/sampling_perspective/first-seed2")
+    run = snakemake(workspace, "so_far")
+    assert run.returncode == 0, run.stdout
+    assert "1 of 1 steps (100%) done" in run.stdout
+    page = "results/demo/so_far/sampling_perspective"
+    assert f"  {page}/README.md  (3 not run)" in run.stdout
+    claims = pd.read_csv(workspace / page / "claims.csv").set_index("claim")
+    assert claims.loc["error", "needed"] == "snakemake --cores 2 first --config scale=demo"
+    assert planned(workspace, "first") == {
+        "first": 1, "metrics": 2, "pool": 2, "predict": 2, "prepare": 1, "sample": 2, "split": 1, "warmstart": 2,
+    }, "the command makes the runs of this claim, and no other"  # fmt: skip
+
+
+def test_a_step_ends_with_verdicts_on_the_console(workspace: Path) -> None:
+    write_table(
+        workspace / "results/demo/sampling_perspective/first-seed2/split0/metrics/metrics.parquet",
+        rows("first-seed2", 0.6),
+    )
+    run = snakemake(workspace, "--allowed-rules", "evaluate", "--", "evaluate")
+    assert run.returncode == 0, run.stdout
+    table = run.stdout.partition("Made in ")[2].splitlines()
+    assert [line.split() for line in table[2:4]] == [
+        ["claim", "paper", "ours", "verdict"],
+        ["error", "0.5000", "0.5000", "±", "0.1414", "reproduced", "at", "reduced", "scale"],
+    ]
+    refused = snakemake(workspace, "evaluate", "--config", "scale=laptop")
+    assert refused.returncode != 0
+    assert "evaluate is at scale demo: leave out scale=laptop, or say scale=demo" in refused.stdout

@@ -5,21 +5,25 @@ from types import SimpleNamespace
 
 import pytest
 
+from bnn_atlas.config.claims import ClaimsConfig
 from bnn_atlas.config.kinds import kinds
 from bnn_atlas.workflow.figures import Figures
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.targets import Targets, about
+from tests.config.folders import CLAIM
 
 from .test_figures import atlas, drawn
 
+STEPS = {"evaluate": {"takes": "ten minutes", "claims": ["error"]}}
 RULES = ("all", "claims", "small", "my_lppd", "small_my_lppd", "sample")
 
 
 @pytest.fixture
 def targets(tmp_path: Path) -> Targets:
     loaded = atlas(tmp_path, drawn(my_lppd={"draw": "cumulative_lppd", "runs": ["one"]}))
-    paths = Paths("results/paper")
-    return Targets(loaded, paths, Figures(loaded, paths, None))
+    claims = {"small": ClaimsConfig.model_validate({"paper": "p", "steps": STEPS, "claims": {"error": CLAIM}})}
+    loaded, paths = loaded._replace(claims=claims), Paths("results/paper")
+    return Targets(loaded, paths, Figures(loaded, paths, None), {"one": ["table"]})
 
 
 @pytest.mark.parametrize(
@@ -28,7 +32,6 @@ def targets(tmp_path: Path) -> Targets:
         ("my_lpd", ["no target 'my_lpd'", "did you mean 'my_lppd'?", "`snakemake --list-rules` shows all"]),
         ("smal", ["did you mean 'small'?"]),
         ("diabetis", ["did you mean 'diabetes'?"]),
-        ("one", ["'one' is a run, not a target", "results/paper/small/one/split0/metrics/metrics.parquet"]),
         ("diabetes", ["is a data set, not a target", "results/paper/data/diabetes/prepared.npz"]),
         ("results/paper/data/diabetis/prepared.npz", ["no data set 'diabetis'", "did you mean 'diabetes'?"]),
         ("results/paper/small/ones/split0/pool/pool.json", ["no run 'ones'", "did you mean 'one'?"]),
@@ -66,15 +69,24 @@ def test_what_exists_is_let_through(targets: Targets, target: str) -> None:
 
 def test_the_list_tells_figures_parts_and_steps_apart(targets: Targets) -> None:
     rules = [SimpleNamespace(name=n, docstring=n.upper(), has_wildcards=lambda n=n: n == "sample") for n in RULES]
-    parts, figures, steps = targets.listed(rules, False).split("\n\n")
-    assert [line.split()[0] for line in parts.splitlines()[1:]] == ["all", "claims", "small"]
+    rules += [SimpleNamespace(name=n, docstring="", has_wildcards=lambda: False) for n in ("evaluate", "one")]
+    parts, figures, runs, steps = targets.listed(rules, False).split("\n\n")
+    assert [line.split()[0] for line in parts.splitlines()[1:]] == ["all", "claims", "evaluate", "small"]
+    assert "evaluate (Check 1 of the papers' claims and print their verdicts: ten minutes.)" in parts
+    assert [line.split()[0] for line in runs.splitlines()[1:]] == ["one"]
     line = figures.splitlines()[1]
     assert line.startswith("my_lppd (small. The log pointwise predictive density (LPPD)")
     assert steps.splitlines()[1:] == ["sample (SAMPLE)"]
-    assert targets.listed(rules, True) == f"{parts}\n\n{figures}"
+    assert targets.listed(rules, True) == f"{parts}\n\n{figures}\n\n{runs}"
 
 
 def test_each_kind_of_figure_has_a_text_of_its_own() -> None:
     texts = {about(SimpleNamespace(kind=kind)) for kind in kinds().values()}  # type: ignore[arg-type]
     assert len(texts) == len(kinds())
     assert not any("*" in text or "\n" in text for text in texts)
+
+
+def test_a_step_at_another_scale_is_refused(targets: Targets) -> None:
+    wrong = targets.refusal("evaluate", [*RULES, "evaluate"])
+    assert wrong == "evaluate is at scale laptop: leave out scale=paper, or say scale=laptop"
+    assert targets.refusal("keep", [*RULES, "keep"]) is None

@@ -42,11 +42,12 @@ for figure in FIGURES.all:
 for name, figure in FIGURES.targets.items():
 
     rule:
-        """Draw the figure that only one study has under this name."""
+        """Draw the figure that only one study has under this name; make the scores of a run of the same name, too."""
         name:
             name
         input:
             figure.outputs,
+            INPUTS.run_targets.get(name, []),
         message:
             f"The figure {name} is made"
 

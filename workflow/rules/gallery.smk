@@ -1,10 +1,13 @@
-# What a run of a study shows to readers who do not run it, as under docs/results/; only made when asked for.
-from bnn_atlas.workflow.claims import findings_of
+# What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
 from bnn_atlas.workflow.figures import JUDGING, code, versions
+from bnn_atlas.workflow.ladder import step_inputs
+from bnn_atlas.workflow.study_page import KEPT, pages, so_far
+
+SO_FAR = so_far(PATHS)
 
 
 rule galleries:
-    """Make a folder per study with claims, small pictures, scores and times, as under docs/results."""
+    """Make a folder per study with claims, small pictures, scores and times, once everything is run."""
     input:
         expand(f"{RESULTS}/gallery/{{study}}", study=ATLAS.studies),
     message:
@@ -14,11 +17,10 @@ rule galleries:
 rule gallery:
     """Make the folder of one study."""
     input:
-        figures=lambda w: [file for file in FIGURES.files(w.study) if not file.endswith(".pdf")],
-        captions=lambda w: FIGURES.caption_files(w.study),
-        summary=f"{RESULTS}/tables/{{study}}-summary.csv",
-        runs=f"{RESULTS}/tables/{{study}}-runs.csv",
-        claims=lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
+        f"{RESULTS}/tables/{{study}}.parquet",
+        lambda w: FIGURES.files(w.study),
+        lambda w: FIGURES.caption_files(w.study),
+        lambda w: f"{RESULTS}/claims.parquet" if w.study in ATLAS.claims else [],
     output:
         directory(f"{RESULTS}/gallery/{{study}}"),
     log:
@@ -27,36 +29,75 @@ rule gallery:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=4000,
         runtime=20,
     params:
-        *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", without=JUDGING)]),
-        study=lambda w: {
-            "name": w.study,
-            "title": ATLAS.studies[w.study].config.title,
-            "paper": ATLAS.studies[w.study].config.paper,
-            "differences": list(ATLAS.studies[w.study].config.differences),
-            "findings": findings_of(ATLAS, w.study),
-        },
-        scale=SCALE,
-        command=lambda w: (
-            f"snakemake --cores 2 galleries --config scale={SCALE} 'studies=[{w.study}]'\n"
-            f"mkdir -p docs/results/{w.study} && cp {RESULTS}/gallery/{w.study}/* docs/results/{w.study}/"
-        ),
-        captions=lambda w, input: FIGURES.captions(w.study),
-        benchmarks=f"{RESULTS}/benchmarks",
-        of=lambda w, input: {
-            "study": w.study,
-            "sizes": {
-                name: [run.config.split.count, run.config.blocks] for name, run in ATLAS.studies[w.study].runs.items()
-            },
-            "figures": [figure.name for figure in FIGURES.of(w.study)],
-            "sections": FIGURES.digests(w.study),
-            "shared": INPUTS.shared_jobs(w.study),
-        },
-        entries=lambda w: {name: run.entry for name, run in ATLAS.studies[w.study].runs.items()},
-        datasets={name: entry.title or name.replace("_", " ") for name, entry in ATLAS.datasets.items()},
+        *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING)]),
+        **named("study", lambda w: ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})),
+        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False),
     message:
         "Making the gallery of {wildcards.study}"
     script:
         "../scripts/gallery.py"
+
+
+# These have no outputs that Snakemake knows, and so are made whenever they are asked for.
+rule so_far:
+    """Make the same folder from what has been run so far and what docs/results keeps of earlier; runs nothing."""
+    log:
+        PATHS.log("so_far"),
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies),
+    message:
+        "Judging what has been run so far"
+    script:
+        "../scripts/gallery.py"
+
+
+rule keep:
+    """Put what has been run so far into docs/results, where the next sitting finds it; runs nothing."""
+    log:
+        PATHS.log("keep"),
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies),
+    message:
+        "Keeping what has been run so far"
+    script:
+        "../scripts/gallery.py"
+
+
+for name, of_studies in STEPS.items():
+
+    rule:
+        """Check some of the papers' claims, and print their verdicts."""
+        name:
+            name
+        input:
+            step_inputs(ATLAS, INPUTS, FIGURES, name),
+        log:
+            PATHS.log(name),
+        localrule: True
+        conda:
+            "../../envs/python.yaml"
+        threads: 1
+        resources:
+            mem_mb=4000,
+            runtime=20,
+        params:
+            pages=lambda w, input, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies),
+        message:
+            f"Judging the claims of {name}"
+        script:
+            "../scripts/gallery.py"

@@ -9,8 +9,10 @@ from bnn_atlas.config.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
 from bnn_atlas.inference.code import code_of_predictions, code_of_starts
+from bnn_atlas.workflow.claims import claim_targets
 from bnn_atlas.workflow.figures import Figures, rule_names, versions
 from bnn_atlas.workflow.inputs import Inputs
+from bnn_atlas.workflow.ladder import steps, wanted_scale
 from bnn_atlas.workflow.params import code_hash, code_hash_of_run, named, run_settings
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.resources import JobResources
@@ -27,8 +29,14 @@ configfile: "config/config.yaml"
 MISSING_R = r_setup.available()
 try:
     ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
+    if (wanted := wanted_scale(ATLAS.claims, sys.argv)) and wanted != ATLAS.settings.scale:
+        print(f"Scale {wanted}, whatever config/config.yaml says", file=sys.stderr)
+        hooks.set_config(workflow, config, scale=wanted)
+        ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
     PATHS = Paths(f"{ATLAS.settings.results}/{ATLAS.settings.scale}")
-    FIGURES = Figures(ATLAS, PATHS, MISSING_R, rule_names(Path(workflow.basedir)))
+    RULES = rule_names(Path(workflow.basedir))
+    STEPS = steps(ATLAS.claims, {*RULES, *ATLAS.studies, *claim_targets(ATLAS)})
+    FIGURES = Figures(ATLAS, PATHS, MISSING_R, {*RULES, *STEPS})
 except ConfigError as error:
     raise SystemExit(f"Configuration error\n{error}")
 config.update(ATLAS.settings.model_dump(mode="json"))
@@ -66,4 +74,6 @@ localrules:
     runs_table,
     gallery,
     galleries,
+    so_far,
+    keep,
     diagnostics,

@@ -1,14 +1,8 @@
-"""Put the figures, claims and scores of a study into one small folder."""
+"""Write the pages of studies: their claims, figures, scores and times."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.steps.results import gallery
+from bnn_atlas.steps.study_page import study_page
 
 with logged(snakemake.log[0]):
-    gallery(
-        snakemake.output[0],
-        figures=snakemake.input.figures,
-        summary=snakemake.input.summary,
-        runs=snakemake.input.runs,
-        claims=snakemake.input.get("claims") or None,
-        **dict(snakemake.params.items()),
-    )
+    for folder, (plan, command, kept) in snakemake.params.pages.items():
+        study_page(folder, plan=plan, command=command, kept=kept)

@@ -1,6 +1,7 @@
 """The values that a metric table holds for one side of a claim."""
 
 import difflib
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -25,36 +26,43 @@ def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, le
     if side.in_figure is not None:
         return figure_answer(measured, side, claim.figure or "", study)
     least = max(least, side.chains or 1)
+    named = [name for one in claim.sides.values() for name in one.runs]
     rows: list[Repetition] = []
     problems: list[Problem] = []
     for name in side.runs:
         runs = study.runs_of(name)
         if not runs:
-            problems.append(Problem(f"scale {study.scale} does not run '{name}'", _scales(study, name, least)))
+            problems.append(Problem(f"scale {study.scale} does not run '{name}'", _scales(study, name, least, named)))
         for run in runs:
             if change := study.runs[run].other_data:
-                problems.append(
-                    Problem(f"scale {study.scale} runs it on other data ({change})", _scales(study, name, least))
-                )
+                needed = _scales(study, name, least, named)
+                problems.append(Problem(f"scale {study.scale} runs it on other data ({change})", needed))
             for split in range(study.runs[run].splits):
                 found = row_of(measured, side, study, run, split, least)
                 if isinstance(found, Repetition):
                     rows.append(found)
-                else:
+                elif found.needed:
                     problems.append(found)
+                elif least > study.runs[run].chains:
+                    problems.append(found._replace(needed=_scales(study, name, least, named)))
+                else:
+                    problems.append(found._replace(needed=study.command(named)))
     return Answer(tuple(dict.fromkeys(rows)), problems[0] if problems else None)
 
 
 def row_of(
     measured: Measured, side: Side, study: ClaimedStudy, run: str, split: int, least: int = 1
 ) -> Repetition | Problem:
-    """The row of one run and split, or why it is missing."""
+    """The row of one run and split, or why it is missing; nothing is said to be needed where the run is."""
     table = measured.table
     if table is None:
-        return Problem(f"there is no table of the study {study.name}", "its table: snakemake --cores 2 claims makes it")
+        return Problem(f"there is no table of the study {study.name}", "")
     dataset = side.dataset or study.runs[run].dataset
     where = f"run '{run}', split {split}"
-    of_run = table[(table["run"] == run) & (table["split"] == split) & (table["dataset"] == dataset)]
+    of_run = table[(table["run"] == run) & (table["split"] == split)]
+    if of_run.empty:
+        return Problem(f"{where} has not been run", "")
+    of_run = of_run[of_run["dataset"] == dataset]
     rows = of_run[of_run["metric"] == side.metric]
     if lost := _no_chain_left(table, run, split):
         return Problem(f"{where}: {lost}", "a run whose chains move and stay finite")
@@ -77,7 +85,7 @@ def row_of(
                 needed = f"a run that keeps at least {kept:,} of its {planned:,} chains"
                 return Problem(f"{where}: {excluded:,} of {planned:,} chains were excluded", needed)
         if wanted is not None and wanted not in counts:
-            needed = _scales(study, run, max(wanted, least)) if column == "chains" else f"{wanted:,} {column}"
+            needed = _scales(study, run, max(wanted, least), [run]) if column == "chains" else f"{wanted:,} {column}"
             at = ", ".join(f"{count:,}" for count in counts[:2]) + (f", ..., {counts[-1]:,}" if len(counts) > 2 else "")
             return Problem(f"{where} has no '{side.metric}' at {wanted:,} {column}, only at {at}", needed)
         rows = rows[rows[column] == (counts[-1] if wanted is None else wanted)]
@@ -126,9 +134,9 @@ def _no_metric(reason: str, metric: str, measured: pd.DataFrame) -> Problem:
     return Problem(f"{reason}; did you mean '{close[0]}'?", "a metric of the table, or a run that measures this one")
 
 
-def _scales(study: ClaimedStudy, name: str, chains: int) -> str:
-    """Which scales would answer."""
+def _scales(study: ClaimedStudy, name: str, chains: int, runs: Sequence[str]) -> str:
+    """Which scales would answer, and how these runs are made there."""
     found = study.scales_with(name, chains)
     if not found:
         return f"a run with {chains:,} chains or more" if chains > 1 else "a run on the paper's data set"
-    return f"scale {' or '.join(found)}: snakemake --cores 2 claims --config scale={found[0]}"
+    return f"scale {' or '.join(found)}: {study.command(runs, found[0])}"

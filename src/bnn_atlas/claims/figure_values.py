@@ -29,7 +29,7 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
         )
     csv = Path(path).with_suffix(".csv") if path else None
     if csv is None or not csv.is_file():
-        return Answer((), Problem(f"there is no CSV file of the figure '{figure}'", f"snakemake --cores 2 {figure}"))
+        return Answer((), Problem(f"there is no CSV file of the figure '{figure}'", study.command([figure])))
     value = figure_value(csv, side.in_figure)
     of_runs = [one for (run, _), one in measured.trusts.items() if run in plan.runs]
     trust = worst(of_runs).words if plan.runs else ""

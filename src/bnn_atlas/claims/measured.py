@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -27,16 +27,19 @@ class Measured:
         table: pd.DataFrame | None,
         figures: Mapping[str, str | Path] | None = None,
         predictions: Mapping[str, str | Path] | None = None,
+        kept: Mapping[tuple[str, int, str, int], np.ndarray] | None = None,
     ) -> None:
         """`table` is None where there is none.
 
         `figures` has the PNG of a figure by its name, beside which its CSV is, `predictions` those for the test rows by
-        `run/split<n>`: densities of single rows, by which differences on the same rows are paired.
+        `run/split<n>`: densities of single rows, by which differences on the same rows are paired. `kept` are those of
+        runs without predictions, by run, split, metric and number of chains, as `log_densities` gives them.
         """
         self.table, self.figures, self._predictions = table, dict(figures or {}), dict(predictions or {})
+        self._kept = dict(kept or {})
 
     @classmethod
-    def read(cls, path: str | Path | None, runs: object, **files: Mapping[str, str | Path]) -> Self:
+    def read(cls, path: str | Path | None, runs: object, **files: Any) -> Self:
         """What is in a study's table of some runs; without a table where there is no such file."""
         table = None
         if path is not None and Path(path).is_file():
@@ -73,7 +76,7 @@ class Measured:
         """
         path = self._predictions.get(f"{run}/split{split}")
         if metric not in SIGN or path is None or not Path(path).is_file():
-            return None
+            return self._kept.get((run, split, metric, chains))
         names = {"log_density_by_chain", "divergent"}
         found = load_chosen(path, names, PredictionError, "a predictive summary")
         kept = found["log_density_by_chain"][~found["divergent"]]

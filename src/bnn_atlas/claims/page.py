@@ -74,11 +74,16 @@ def number(value: float | None, digits: int = 4) -> str:
 
 def limit(claim: Claim) -> str:
     """What the value, or the difference of the two, is held against, in words."""
-    bound, text = claim.bound, number(claim.bound or 0.0, decimals(claim.bound))
-    match claim.relation:
+    return limit_text(claim.relation, claim.tolerance, claim.bound, claim.than is not None)
+
+
+def limit_text(relation: str, tolerance: float | None, bound: float | None, compares: bool) -> str:
+    """The limit of a claim with these fields, which `compares` if it is about the difference of two values."""
+    text = number(bound or 0.0, decimals(bound))
+    match relation:
         case "equals":
-            near = f"within {number(claim.tolerance, decimals(claim.tolerance))} of it"
-            return near if claim.than is None else f"difference {near}"
+            near = f"within {number(tolerance, decimals(tolerance))} of it"
+            return f"difference {near}" if compares else near
         case "less_than":
             return f"difference below {number(0.0 - (bound or 0.0), decimals(bound))}"
         case "greater_than":
@@ -86,7 +91,7 @@ def limit(claim: Claim) -> str:
         case "changes_less_than":
             return f"difference within ± {text}"
         case _:
-            return f"{claim.relation.replace('_', ' ')} {text}"
+            return f"{relation.replace('_', ' ')} {text}"
 
 
 def thumbnail(path: str | Path) -> str:

@@ -62,6 +62,10 @@ class ClaimedStudy(Model):
         """Names of the runs that one of a claim's `runs` stands for; empty where this scale has none."""
         return [run for run, plan in self.runs.items() if name in (run, plan.entry)]
 
+    def command(self, names: Iterable[str], scale: str | None = None) -> str:
+        """What makes the scores of runs, or figures, as it is typed; at the scale of the study if none is given."""
+        return f"snakemake --cores 2 {' '.join(dict.fromkeys(names))} --config scale={scale or self.scale}"
+
     def scales_with(self, name: str, chains: int = 1) -> list[str]:
         """Other scales that run a run or entry on the paper's data set and with enough chains."""
         return [s for s, count in self.scales.get(name, {}).items() if count >= chains and s != self.scale]

@@ -239,8 +239,7 @@ def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Pr
     for row in own.rows:
         if _measured(row) in compared:
             more = study.scales_with(row.run, max(least, row.chains + row.excluded + 1))
-            command = f"snakemake --cores 2 claims --config scale={more[0]}" if more else ""
-            needed = f"scale {' or '.join(more)}: {command}" if more else "more chains"
+            needed = f"scale {' or '.join(more)}: {study.command([row.run], more[0])}" if more else "more chains"
             return Problem(
                 f"run '{row.run}' has {row.chains:,} chains of {row.draws:,} draws in all: both values are the same "
                 "measurement",

@@ -11,6 +11,7 @@ from bnn_atlas.config.expansion import leaves
 from bnn_atlas.config.fields import Chains, Count, Number, Positive
 from bnn_atlas.config.figure_value import FigureValue
 from bnn_atlas.config.findings import Cause, Finding, unknown_names
+from bnn_atlas.config.ladder import Step, check_steps
 from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.measurable import never_measured
 from bnn_atlas.config.metrics import METRICS
@@ -182,6 +183,8 @@ class ClaimsConfig(Model):
     """Citation of the claims that name no other."""
     findings: tuple[Finding, ...] = ()
     """What the page of results says first, about ten."""
+    steps: dict[str, Step] = Field(default_factory=dict)
+    """Target -> claims that are checked together, from the quickest step to the longest."""
     claims: dict[str, Claim]
 
 
@@ -191,7 +194,8 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
     Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
     there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
     study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
-    runs cannot have, and where a finding names a claim or a figure that there is not.
+    runs cannot have, where a finding names a claim or a figure that there is not, and for a step that its scale cannot
+    answer.
     """
     claims = read_model(ClaimsConfig, path)
     with with_lines(path):
@@ -216,6 +220,7 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
                 f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'"
                 f"{near_or_all(claim.figure, 'it has', figures)}"
             )
+    check_steps(claims, study, path)
 
 
 def cannot_fail(claim: Claim) -> str:

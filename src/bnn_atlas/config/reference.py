@@ -49,6 +49,7 @@ PARTS = (
         ClaimsConfig,
         {
             "A finding": ("Finding",),
+            "A step": ("Step",),
             "A claim": ("Claim",),
             "What it is compared with": ("Other",),
             "A number of a figure": ("FigureValue",),
@@ -127,7 +128,7 @@ MEANINGS = {
     "learning_rate": "Of AdamW.",
     "weight_decay": "Of AdamW.",
     "max_epochs": "Passes over the training rows, at most.",
-    "claims": "Name -> claim.",
+    "ClaimsConfig.claims": "Name -> claim.",
     "section": "Where the paper says it, for readers.",
     "statement": "What the paper says, in a sentence.",
     "bound": "Limit of the relation.",

@@ -54,8 +54,7 @@ def write_gallery(
         jobs: what the jobs took, and on which machine (`gallery.times.jobs`).
         entries: run -> its entry of the study's file.
         datasets: data set -> its title.
-        steps: commands by which a reader checks the study, from short to long: `cost`, `command` and `shows`; None
-            takes those of `gallery.ladder`.
+        steps: commands by which a reader checks the study (`gallery.ladder`); None takes those that every study has.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +68,7 @@ def write_gallery(
         differences=study["differences"],
         scale=scale,
         command=command,
-        steps=ladder(study["name"], claims is not None) if steps is None else steps,
+        steps=ladder(study["name"]) if steps is None else steps,
         figures=figure_parts(folder, figures, captions, datasets),
         marks=list(dict.fromkeys(mark for note in pooled["note"] if (mark := marks_of(note)))),
         scores=score_sections(pooled, datasets),

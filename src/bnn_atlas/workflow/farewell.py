@@ -3,10 +3,14 @@
 from collections.abc import Collection
 from pathlib import Path
 
+from bnn_atlas.claims.console import count_line, read_rows, verdict_lines
+from bnn_atlas.config.ladder import claims_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.workflow.claims import claim_targets
 from bnn_atlas.workflow.figures import Figures
+from bnn_atlas.workflow.ladder import steps
 from bnn_atlas.workflow.paths import Paths
+from bnn_atlas.workflow.study_page import KEPT, so_far
 from bnn_atlas.workflow.targets import Targets
 
 NEXT = {
@@ -14,8 +18,8 @@ NEXT = {
         ("snakemake --cores 2 diagnostics", "a page per run on which to decide whether to trust it"),
         ("snakemake --cores 2 --config scale=laptop -n", "what the papers' own data would take"),
     ),
-    "laptop": (("snakemake --cores 2 --config scale=laptop galleries", "a folder of results per study"),),
-    "paper": (("snakemake --cores 2 --config scale=paper galleries", "a folder of results per study"),),
+    "laptop": (("snakemake --cores 2 keep --config scale=laptop", "a folder of results per study, in docs/results"),),
+    "paper": (("snakemake --cores 2 keep --config scale=paper", "a folder of results per study, in docs/results"),),
 }
 """Scale -> commands to try next, each with what it makes."""
 
@@ -62,7 +66,27 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
         return [f"  {paths.results}/figures/{target}/", f"  {paths.results}/tables/{target}-summary.csv"]
     if target in (pages := claim_targets(atlas)):
         return [f"  {paths.results}/{pages[target][1]}.html"]
+    if target in ("so_far", "keep"):
+        folder = KEPT if target == "keep" else so_far(paths)
+        return [line for study in atlas.studies for line in _judged(f"{folder}/{study}")]
+    if target in (of := steps(atlas.claims)):
+        return [line for study in of[target] for line in _checked(f"{so_far(paths)}/{study}", atlas, study, target)]
+    if target in known.runs:
+        folders = dict.fromkeys(f"  {file.rpartition('/')[0]}/" for file in known.runs[target])
+        return [*folders, f"  judged by: snakemake --cores 2 so_far --config scale={atlas.settings.scale}"]
     return []
+
+
+def _judged(page: str) -> list[str]:
+    """A page, and how often each verdict is on it."""
+    rows = read_rows(f"{page}/claims.csv")
+    return [f"  {page}/README.md" + (f"  ({count_line(rows)})" if rows else "")]
+
+
+def _checked(page: str, atlas: Atlas, study: str, step: str) -> list[str]:
+    """The verdicts of a step's claims, and the page."""
+    table = verdict_lines(read_rows(f"{page}/claims.csv"), claims_of(atlas.claims[study], step))
+    return ["", *(f"  {line}".rstrip() for line in table), "", f"  {page}/README.md"]
 
 
 def _columns(rows: Collection[tuple[str, str]]) -> list[str]:

@@ -11,7 +11,7 @@ from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.sources import Sources
-from bnn_atlas.config.studies import Run
+from bnn_atlas.config.studies import Run, by_name
 from bnn_atlas.workflow.paths import Paths
 
 Wildcards = Any
@@ -134,13 +134,23 @@ class Inputs:
 
     def tables(self, w: Wildcards) -> list[str]:
         """Tables of all runs of a study: on the test rows, on further sets, and against references."""
-        files = []
-        for run in self.atlas.studies[w.study].runs.values():
-            sets, references = run.config.evaluate.sets, run.config.evaluate.references
-            referee = ("referee",) if run.referee else ()
-            for name in ("metrics", *referee, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references)):
-                files += self.paths.per_split([run], f"metrics/{name}.parquet")
-        return files
+        return [file for run in self.atlas.studies[w.study].runs.values() for file in self.tables_of(run)]
+
+    def tables_of(self, run: Run) -> list[str]:
+        """The same of one run, all splits of one kind of table after another."""
+        sets, references = run.config.evaluate.sets, run.config.evaluate.references
+        referee = ("referee",) if run.referee else ()
+        names = ("metrics", *referee, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references))
+        return [file for name in names for file in self.paths.per_split([run], f"metrics/{name}.parquet")]
+
+    @cached_property
+    def run_targets(self) -> dict[str, list[str]]:
+        """Name of each run and of each entry -> the tables of its runs, whichever studies these are of."""
+        found: dict[str, list[str]] = {}
+        for study in self.atlas.studies.values():
+            for name, runs in by_name(study.runs).items():
+                found.setdefault(name, []).extend(file for run in runs for file in self.tables_of(run))
+        return found
 
     def identity(self, w: Wildcards) -> dict[str, Any]:
         """First columns of a run's rows in the tables."""

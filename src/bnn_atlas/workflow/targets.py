@@ -1,24 +1,30 @@
 """Targets by name: how they are listed, and what a target that does not exist was meant to be."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from bnn_atlas.config.base import did_you_mean
+from bnn_atlas.config.ladder import claims_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.studies import Run, Scale
 from bnn_atlas.workflow.figures import REPOSITORY, Figure, Figures
+from bnn_atlas.workflow.ladder import steps, wrong_scale
 from bnn_atlas.workflow.paths import Paths
 
-FOLDERS = ("data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "logs", "benchmarks")
+FOLDERS = ("data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "so_far", "logs", "benchmarks")
 """Folders of a scale's results that are not studies."""
 
 
 class Targets:
     """Targets of the loaded studies at one scale."""
 
-    def __init__(self, atlas: Atlas, paths: Paths, figures: Figures) -> None:
+    def __init__(
+        self, atlas: Atlas, paths: Paths, figures: Figures, runs: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """`runs` are the tables that the name of a run, or of an entry, stands for as a target."""
         self._atlas, self._paths, self._figures = atlas, paths, figures
+        self.runs = dict(runs or {})
 
     def figure(self, target: str) -> Figure | None:
         """The figure that a target stands for, by its own name or as `<study>_<figure>`."""
@@ -27,22 +33,31 @@ class Targets:
     def listed(self, rules: Iterable[Any], only_targets: bool) -> str:
         """Rules for `--list-rules`: parts of the results, figures, and steps, with a sentence each."""
         rules = sorted(rules, key=lambda rule: str(rule.name))
-        plain = [rule for rule in rules if not rule.has_wildcards() and self.figure(rule.name) is None]
+        others = [rule for rule in rules if self.figure(rule.name) is None and rule.name not in self.runs]
+        plain = [rule for rule in others if not rule.has_wildcards()]
+        entries = {run.entry: run for run in self._runs.values() if run.entry in self.runs}
         groups = {
-            "Parts of the results:": [_line(rule.name, rule.docstring) for rule in plain],
+            "Parts of the results:": [
+                _line(rule.name, self._about_step(rule.name) or rule.docstring) for rule in plain
+            ],
             "Figures (each is also a target as <study>_<figure>):": sorted(
                 _line(name, f"{figure.study}. {about(figure)}") for name, figure in self._short.items()
+            ),
+            "Runs (the scores of all runs of an entry; each of them is also a target, by its own name):": sorted(
+                _line(name, f"{run.study}. {run.config.description}") for name, run in entries.items()
             ),
             "Steps, which Snakemake adds where they are needed:": [
                 _line(rule.name, rule.docstring) for rule in rules if rule.has_wildcards()
             ],
         }
-        shown = list(groups.items())[: 2 if only_targets else 3]
+        shown = list(groups.items())[: 3 if only_targets else 4]
         return "\n\n".join("\n".join([title, *lines]) for title, lines in shown if lines)
 
     def refusal(self, target: str, rules: Collection[str]) -> str | None:
         """What is wrong with a target, and what it may have been meant to be; None where nothing is."""
-        if target in rules or Path(target).exists():
+        if target in rules:
+            return self._of_step(target)
+        if Path(target).exists():
             return None
         return self._of_path(target) if "/" in target else self._of_name(target, rules)
 
@@ -58,10 +73,21 @@ class Targets:
         runs = [run for study in self._atlas.studies.values() for run in study.runs.values()]
         return {run.entry: run for run in reversed(runs)} | {run.name: run for run in reversed(runs)}
 
+    def _about_step(self, name: str) -> str:
+        """What a step of checking claims does; empty for other targets."""
+        of = steps(self._atlas.claims).get(name, {})
+        number = sum(len(claims_of(self._atlas.claims[study], name)) for study in of)
+        takes = "; ".join(dict.fromkeys(step.takes for step in of.values()))
+        return f"Check {number} of the papers' claims and print their verdicts: {takes}." if of else ""
+
+    def _of_step(self, name: str) -> str | None:
+        """What is wrong with the scale, if a target is for another one."""
+        scale = self._atlas.settings.scale
+        if name == "keep" and scale == "demo":
+            return "keep is for results on the papers' own data: add `--config scale=laptop` (demo: so_far)"
+        return wrong_scale(self._atlas.claims, name, scale)
+
     def _of_name(self, name: str, rules: Collection[str]) -> str:
-        if run := self._runs.get(name):
-            scores = self._paths.of(run, 0, "metrics/metrics.parquet")
-            return f"'{name}' is a run, not a target; ask for a file of it, such as its scores {scores}"
         if name in self._atlas.datasets:
             return f"'{name}' is a data set, not a target; prepared, it is {self._paths.dataset(name)}"
         if name not in self._atlas.studies and (REPOSITORY / "config" / "studies" / f"{name}.yaml").is_file():

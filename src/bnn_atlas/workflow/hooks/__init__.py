@@ -17,6 +17,7 @@
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
 | `shorten_errors()` | a failed job's log is printed with all earlier attempts, and `message: None` | `logging` |
 | `check_targets(workflow, ...)` | of a mistyped target it says only that no rule makes it | `workflow._prepare_dag` |
+| `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
 | `group_rules(workflow, ...)` | `--list-rules` is one alphabetical list | `workflow.list_rules` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
 
@@ -35,6 +36,7 @@ from bnn_atlas.workflow.hooks.locks import release_stale_locks
 from bnn_atlas.workflow.hooks.planning import remember_paths, remember_signatures, shorten_plans
 from bnn_atlas.workflow.hooks.rate_limit import without_default_limit
 from bnn_atlas.workflow.hooks.records import keep_records
+from bnn_atlas.workflow.hooks.scale import set_config
 from bnn_atlas.workflow.hooks.sigterm import relay_sigterm
 from bnn_atlas.workflow.hooks.slurm import require_slurm
 from bnn_atlas.workflow.hooks.targets import check_targets, group_rules, requested_targets
@@ -57,6 +59,7 @@ __all__ = [
     "remember_signatures",
     "requested_targets",
     "require_slurm",
+    "set_config",
     "shorten_errors",
     "shorten_plans",
     "without_default_limit",

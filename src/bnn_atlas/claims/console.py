@@ -1,0 +1,54 @@
+"""Verdicts on a console."""
+
+import csv
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from bnn_atlas.claims.page import decimals, limit_text, number
+from bnn_atlas.claims.verdict import Verdict
+
+HEADER = ("claim", "paper", "ours", "verdict")
+DIGITS = 4
+"""Decimals of a number, where the paper does not give more."""
+
+Row = Mapping[str, str]
+"""A row of claims.csv beside a study's page."""
+
+
+def read_rows(path: str | Path) -> list[Row]:
+    """The claims of a study in order; none where there is no such file."""
+    if not Path(path).is_file():
+        return []
+    with Path(path).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def verdict_lines(rows: Collection[Row], claims: Collection[str]) -> list[str]:
+    """A table of some claims, in columns: name, the paper's number or the limit, the measured number, the verdict."""
+    chosen = [_cells(row) for row in rows if row["claim"] in claims]
+    widths = [max(len(line[column]) for line in (HEADER, *chosen)) for column in range(len(HEADER) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]])
+        for line in (HEADER, *chosen)
+    ]
+
+
+def count_line(rows: Collection[Row]) -> str:
+    """How often each verdict was given."""
+    counted = Counter(row["verdict"] for row in rows)
+    return ", ".join(f"{counted[verdict]} {verdict}" for verdict in map(str, Verdict) if counted[verdict])
+
+
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    given = {name: float(row[name]) if row[name] else None for name in ("paper_value", "tolerance", "bound")}
+    compares = row["compares"] == "True"
+    digits = max(DIGITS, decimals(given["paper_value"]))
+    paper = number(given["paper_value"], digits)
+    if given["paper_value"] is None:
+        paper = limit_text(row["relation"], given["tolerance"], given["bound"], compares)
+    names = ("difference", "difference_sd") if compares else ("value", "sd")
+    value, sd = (float(row[name]) if row[name] else None for name in names)
+    ours = number(value, digits) + ("" if sd is None else f" ± {number(sd, digits)}")
+    reason = f": {row['reason']}" if row["reason"] else ""
+    return row["claim"], paper, ours, row["verdict"] + reason

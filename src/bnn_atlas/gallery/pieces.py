@@ -1,0 +1,166 @@
+"""What a study's page keeps of its results, small enough to be committed: campaigns take longer than one sitting.
+
+The folder `kept` beside the page has the metric rows of finished runs, the log densities of single rows that claims
+pair, what the runs were made from, and what their jobs took. The next page is made from these and from what is there by
+then.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bnn_atlas.files import atomic, put_back
+from bnn_atlas.gallery.times import JOB_COLUMNS
+from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_frame
+from bnn_atlas.metrics.tables.pooled import BY_CHAINS, BY_DRAWS
+
+FOLDER = "kept"
+"""Folder beside a page."""
+RUN_COLUMNS = ("run", "split", "settings", "code", "machine", "packages", "reductions")
+"""Of runs.csv. `settings` and `code` are hashes of what determines the draws, `packages` what computed them."""
+TEXTS = ("settings", "code", "machine", "packages", "reductions")
+"""Columns of runs.csv that are text, whatever they look like: a hash may be all digits."""
+CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+"""Numbers of chains of which metrics by number of chains are kept, besides those that claims name and all chains."""
+DECIMALS = 3
+"""Of kept log densities: far below what these vary by from row to row, which is what an error is taken from."""
+DENSITIES = pa.schema(
+    [
+        pa.field("run", pa.string()),
+        pa.field("split", pa.int64()),
+        pa.field("metric", pa.string()),
+        pa.field("chains", pa.int64()),
+        pa.field("values", pa.list_(pa.float32())),
+    ]
+)
+
+Densities = Mapping[tuple[str, int, str, int], np.ndarray]
+"""Run, split, metric and number of chains -> the values [n] of single test rows whose mean is the metric."""
+Place = tuple[str, int]
+"""A run and a split."""
+
+
+class Piece(NamedTuple):
+    """Results of some runs and figures of a study at one scale."""
+
+    scale: str
+    table: pd.DataFrame
+    """Metric rows (`metrics.tables.files.SCHEMA`)."""
+    runs: pd.DataFrame
+    """A row per run and split, RUN_COLUMNS."""
+    jobs: pd.DataFrame
+    """A row per job, `gallery.times.JOB_COLUMNS`."""
+    figures: dict[str, str]
+    """Figure -> hash of its settings and of those of its runs."""
+    densities: Densities
+    folder: Path | None = None
+    """Where pictures and tables of the figures are."""
+
+    @classmethod
+    def empty(cls, scale: str) -> Self:
+        """Nothing."""
+        columns = (SCHEMA.names, RUN_COLUMNS, JOB_COLUMNS)
+        table, runs, jobs = (pd.DataFrame(columns=list(names)) for names in columns)
+        return cls(scale, table, runs, jobs, {}, {})
+
+    @property
+    def places(self) -> set[Place]:
+        """Runs and splits that have rows."""
+        return set(zip(self.runs["run"], self.runs["split"].astype(int), strict=True))
+
+    def of_runs(self, places: Collection[Place]) -> Self:
+        """The same with these runs and splits alone; figures and jobs are all kept."""
+        chosen = set(places)
+
+        def rows(frame: pd.DataFrame) -> pd.DataFrame:
+            places = zip(frame["run"], frame["split"], strict=True)
+            return frame[np.array([(run, int(split)) in chosen for run, split in places], dtype=bool)]
+
+        densities = {key: values for key, values in self.densities.items() if key[:2] in chosen}
+        return self._replace(table=rows(self.table), runs=rows(self.runs), densities=densities)
+
+
+def kept_scale(page: str | Path) -> str | None:
+    """The scale of the results that a page keeps; None where it keeps none."""
+    put_back(page)
+    about = Path(page) / FOLDER / "kept.json"
+    return str(json.loads(about.read_text(encoding="utf-8"))["scale"]) if about.is_file() else None
+
+
+def read_piece(page: str | Path, scale: str) -> Piece:
+    """What the page in a folder keeps; empty where there is no such folder, or it keeps nothing of this scale.
+
+    Raises TableError for a file that is damaged or missing.
+    """
+    put_back(page)
+    folder = Path(page) / FOLDER
+    if not folder.is_dir():
+        return Piece.empty(scale)
+    try:
+        about = json.loads((folder / "kept.json").read_text(encoding="utf-8"))
+        if about["scale"] != scale:
+            return Piece.empty(scale)
+        runs = pd.read_csv(folder / "runs.csv", keep_default_na=False, dtype=dict.fromkeys(TEXTS, str))
+        jobs = pd.read_csv(folder / "jobs.csv", keep_default_na=False)
+        rows = pq.read_table(folder / "densities.parquet", schema=DENSITIES).to_pylist()
+    except (OSError, ValueError, KeyError) as error:
+        raise TableError(f"{folder}: not what a page keeps ({error}); restore it, or delete the folder") from None
+    densities = {
+        (row["run"], row["split"], row["metric"], row["chains"]): np.array(row["values"], np.float32) for row in rows
+    }
+    table = read_table(folder / "metrics.parquet")
+    return Piece(scale, table, runs, jobs, about["figures"], densities, Path(page))
+
+
+def write_piece(page: Path, piece: Piece) -> None:
+    """Keep a piece beside its page; the same piece gives the same bytes."""
+    folder = page / FOLDER
+    folder.mkdir()
+    table = piece.table.sort_values(["run", "split"], kind="stable")
+    write_frame(folder / "metrics.parquet", table, SCHEMA)
+    columns = list(zip(*sorted(piece.densities), strict=True)) or [()] * (len(DENSITIES) - 1)
+    values = [np.round(piece.densities[key], DECIMALS).astype(np.float32) for key in sorted(piece.densities)]
+    arrays = [pa.array(column, field.type) for column, field in zip([*columns, values], DENSITIES, strict=True)]
+    with atomic(folder / "densities.parquet") as temporary:
+        pq.write_table(pa.table(arrays, schema=DENSITIES), temporary, compression="zstd")
+    for name, frame, keys in (("runs", piece.runs, ["run", "split"]), ("jobs", piece.jobs, ["rule", "job"])):
+        frame.sort_values(keys).to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
+    about = json.dumps({"scale": piece.scale, "figures": piece.figures}, indent=1, sort_keys=True)
+    (folder / "kept.json").write_text(about + "\n", encoding="utf-8", newline="\n")
+
+
+def union(fresh: Piece, kept: Piece) -> Piece:
+    """All of both; of a run and split, a job or a figure that both have, the fresh one."""
+    older = kept.of_runs(kept.places - fresh.places)
+    jobs = pd.concat([fresh.jobs, kept.jobs]).drop_duplicates(["rule", "job"])
+    return Piece(
+        scale=fresh.scale,
+        table=_joined(fresh.table, older.table),
+        runs=_joined(fresh.runs, older.runs),
+        jobs=jobs.reset_index(drop=True),
+        figures=kept.figures | fresh.figures,
+        densities={**older.densities, **fresh.densities},
+    )
+
+
+def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
+    """The rows that pages and claims read: not by number of draws, and by number of chains only at some numbers.
+
+    Those are CHAINS, `chains`, and all chains of a run.
+    """
+    rows = table[table["metric"] != BY_DRAWS]
+    largest = rows.groupby(["run", "split", "dataset", "metric", "at"], sort=False)["chains"].transform("max")
+    chosen = ~rows["metric"].isin(BY_CHAINS) | rows["chains"].isin([*CHAINS, *chains]) | (rows["chains"] == largest)
+    return rows[chosen].reset_index(drop=True)
+
+
+def _joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """Rows of both; an empty frame has no types and would lose those of the other."""
+    parts = [frame for frame in (first, second) if len(frame)]
+    return pd.concat(parts, ignore_index=True) if parts else first

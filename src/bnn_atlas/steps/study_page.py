@@ -1,0 +1,259 @@
+"""The page of a study from the results that there are, and from those that its page of an earlier sitting keeps."""
+
+import logging
+import tempfile
+from collections.abc import Collection, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.claims.measured import Measured
+from bnn_atlas.claims.plan import SIGN, ClaimedStudy
+from bnn_atlas.claims.table import write_claims
+from bnn_atlas.claims.verdict import Judgement, judge
+from bnn_atlas.figures.shown import draw
+from bnn_atlas.files import replaced
+from bnn_atlas.gallery.ladder import ladder
+from bnn_atlas.gallery.machines import machine_of
+from bnn_atlas.gallery.page import write_gallery
+from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
+from bnn_atlas.gallery.times import StudyJobs, jobs
+from bnn_atlas.metrics.tables.files import SCHEMA, TableError, concat_tables, read_table, write_frame
+from bnn_atlas.metrics.tables.pooled import GridPoint, write_runs, write_summary
+from bnn_atlas.workflow.made import Records
+
+log = logging.getLogger(__name__)
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
+"""Packages that draws depend on."""
+MOST_NAMED = 5
+"""Names that a line on the console has; more are counted."""
+
+
+class Found(NamedTuple):
+    """Results of a study that were made with today's settings."""
+
+    piece: Piece
+    figures: dict[str, list[Path]]
+    """Figure -> its files."""
+    predictions: dict[str, str]
+    """`run/split<n>` -> predictions for the test rows."""
+
+
+def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str, kept: str | Path | None) -> None:
+    """Judge the claims of a study and write its page, with what the next page can be made from, into a folder.
+
+    Nothing is run. Of what there is, results that were made with other settings than today's are left out, with a line
+    on the console. The folder is replaced as a whole at the end.
+
+    Args:
+        destination: the folder.
+        plan: what `workflow.study_page.page_plan` gives.
+        command: what makes the results, for the page.
+        kept: folder of an earlier page whose results count where there are no newer ones; None for none.
+
+    Raises:
+        TableError: what is kept is damaged, or of another scale in the folder that would be replaced.
+    """
+    if kept and Path(kept) == Path(destination) and kept_scale(kept) not in (None, plan["scale"]):
+        raise TableError(
+            f"{destination} keeps results of scale {kept_scale(kept)}, and these are of scale {plan['scale']}: move it "
+            f"away, or say `--config scale={kept_scale(kept)}`"
+        )
+    found = fresh(plan)
+    earlier = current(read_piece(kept, plan["scale"]), plan) if kept else Piece.empty(plan["scale"])
+    claimed = ClaimedStudy.model_validate(plan["claims"]) if plan["claims"] else None
+    piece = union(found.piece, earlier)
+    piece = piece._replace(table=compact(piece.table, _chains(claimed)), jobs=_of_study(piece, plan))
+    _tell(piece, found, plan)
+    files = found.figures | {name: _kept_files(earlier, name) for name in earlier.figures if name not in found.figures}
+    with replaced(destination) as folder, tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        if claimed:
+            pictures = {figure: path for figure, paths in files.items() for path in paths if path.suffix == ".png"}
+            pictures |= {f: paths[0].with_suffix(".png") for f, paths in files.items() if f not in pictures and paths}
+            table = piece.table[piece.table["run"].isin(list(claimed.runs))]
+            measured = Measured(table, pictures, found.predictions, piece.densities)
+            judgements = [judge(one, claimed, measured) for one in claimed.claims.claims]
+            piece = piece._replace(densities=_densities(judgements, measured))
+            write_claims(work / "claims.parquet", judgements)
+            files |= _drawn(plan, work)
+        _write_tables(piece, plan, work)
+        write_gallery(
+            folder,
+            study=plan["study"],
+            scale=plan["scale"],
+            command=command,
+            figures=[file for figure in plan["figures"] for file in files.get(figure, ())],
+            captions=plan["captions"],
+            summary=work / "summary.csv",
+            runs=work / "runs.csv",
+            claims=work / "claims.parquet" if claimed else None,
+            jobs=piece.jobs,
+            entries=plan["entries"],
+            datasets=plan["datasets"],
+            steps=ladder(plan["study"]["name"], plan["steps"]),
+        )
+        write_piece(folder, piece)
+
+
+def fresh(plan: Mapping[str, Any]) -> Found:
+    """The results that are there and were made with today's settings; those with others are named on the console."""
+    records = Records(plan["records"])
+    rows, tables, old = [], [], []
+    for run, of in plan["runs"].items():
+        for split, files in enumerate(of["splits"]):
+            if not all(Path(file).is_file() for file in files["tables"]):
+                continue
+            if not _is_current(files, records):
+                old.append(run)
+                continue
+            code = records.code_of(next(iter(files["traces"])))
+            rows.append((run, split, of["settings"], code, _machines(files["traces"]), _packages(), of["reductions"]))
+            tables += files["tables"]
+    if old:
+        log.warning("%s: results of other settings than today's are left out: %s", plan["study"]["name"], _named(old))
+    places = {(row[0], row[1]) for row in rows}
+    frame = pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+    figures = {name: paths for name, of in plan["figures"].items() if (paths := _fresh_files(of, records))}
+    predictions = {
+        f"{run}/split{split}": path
+        for run, split in sorted(places)
+        if (path := plan["predictions"].get(f"{plan['study']['name']}/{run}/split{split}"))
+    }
+    piece = Piece.empty(plan["scale"])._replace(
+        runs=frame,
+        table=_read(tables) if tables else Piece.empty("").table,
+        jobs=jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
+        figures={name: plan["figures"][name]["settings"] for name in figures},
+    )
+    return Found(piece, figures, predictions)
+
+
+def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
+    """What is kept of runs and figures whose settings are still the same; the others are named on the console."""
+    places: list[Place] = []
+    changed = []
+    for row in kept.runs.to_dict("records"):
+        run, split = row["run"], int(row["split"])
+        of = plan["runs"].get(run)
+        if of and of["settings"] == row["settings"] and split < len(of["splits"]):
+            places.append((run, split))
+        else:
+            changed.append(run)
+    figures = {n: s for n, s in kept.figures.items() if n in plan["figures"] and plan["figures"][n]["settings"] == s}
+    changed += [f"figure {name}" for name in kept.figures if name not in figures]
+    if changed:
+        log.warning(
+            "%s: kept results whose settings have changed since are left out: %s",
+            plan["study"]["name"],
+            _named(changed),
+        )
+    gone = {run for run, _ in kept.places} - {run for run, _ in places}
+    of_gone = kept.jobs["job"].map(lambda job: bool(gone & set(str(job).split("/")))).astype(bool)
+    return kept.of_runs(places)._replace(figures=figures, jobs=kept.jobs[~of_gone])
+
+
+def _is_current(files: Mapping[str, Any], records: Records) -> bool:
+    """Whether the tables of a run and split are those of today's settings and of the traces that are there."""
+    traces = files["traces"]
+    made = all(records.is_current(trace, files["settings"], inputs) for trace, inputs in traces.items())
+    return made and all(records.is_later(table, traces) for table in files["tables"])
+
+
+def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
+    """Files of a figure that is there and was drawn with today's settings from the files that are there."""
+    files = figure["files"]
+    if figure["drawn"] or not all(Path(file).is_file() for file in files):
+        return []
+    made = {key: value for key, value in records.made_from(files[0]).items() if "/" not in key and key != "shows"}
+    current = not made or made == figure["made_from"]
+    return [Path(file) for file in files] if current and records.is_later(files[0], figure["inputs"]) else []
+
+
+def _kept_files(earlier: Piece, figure: str) -> list[Path]:
+    """Files of a figure beside an earlier page."""
+    assert earlier.folder is not None
+    return [file for end in ("png", "csv", "tex") if (file := earlier.folder / f"{figure}.{end}").is_file()]
+
+
+def _read(tables: Collection[str]) -> pd.DataFrame:
+    with tempfile.TemporaryDirectory() as folder:
+        concat_tables(list(tables), Path(folder) / "table.parquet")
+        return read_table(Path(folder) / "table.parquet")
+
+
+def _of_study(piece: Piece, plan: Mapping[str, Any]) -> pd.DataFrame:
+    """The jobs of the study as it is now."""
+    of = StudyJobs(**plan["jobs"])
+    names = zip(piece.jobs["rule"], piece.jobs["job"], strict=True)
+    return piece.jobs[np.array([of.has(rule, job) for rule, job in names], dtype=bool)]
+
+
+def _chains(claimed: ClaimedStudy | None) -> set[int]:
+    """Numbers of chains that claims name."""
+    sides = [side for claim in (claimed.claims.claims.values() if claimed else ()) for side in claim.sides.values()]
+    return {side.chains for side in sides if side.chains is not None}
+
+
+def _densities(judgements: Collection[Judgement], measured: Measured) -> dict[tuple[str, int, str, int], np.ndarray]:
+    """What claims take the error of a difference from, where each side is one run on one split.
+
+    They are kept, and not the differences, so that two runs that are made in two sittings can be paired.
+    """
+    found = {}
+    for judged in judgements:
+        for rows in judged.rows.values():
+            if len(judged.rows) == 2 and len(rows) == 1 and rows[0].metric in SIGN:
+                key = (rows[0].run, rows[0].split, rows[0].metric, rows[0].chains)
+                if (values := measured.log_densities(*key)) is not None:
+                    found[key] = values
+    return found
+
+
+def _drawn(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
+    """The figures of the judged claims, drawn from what is judged here."""
+    made = {}
+    for name, figure in plan["figures"].items():
+        if figure["drawn"]:
+            outputs = [work / file for file in figure["drawn"]["outputs"]]
+            draw({**figure["drawn"]["described"], "claims": str(work / "claims.parquet")}, outputs)
+            made[name] = [file for file in outputs if file.suffix != ".pdf"]
+    return made
+
+
+def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:
+    """The summary of what was measured, and the runs of the study."""
+    write_frame(work / "table.parquet", piece.table, SCHEMA)
+    points = {name: GridPoint(**point) for name, point in plan["points"].items()}
+    write_summary(work / "table.parquet", points, work / "summary.parquet", work / "summary.csv")
+    write_runs(plan["rows"], work / "runs.csv")
+
+
+def _tell(piece: Piece, found: Found, plan: Mapping[str, Any]) -> None:
+    """How many runs are there, and which of them were made by other code than today's."""
+    name, all_ = plan["study"]["name"], sum(len(of["splits"]) for of in plan["runs"].values())
+    here, kept = len(piece.runs), len(piece.runs) - len(found.piece.runs)
+    log.info("%s: %d of %d runs and splits, %d of them kept", name, here, all_, kept)
+    rows = piece.runs.to_dict("records")
+    other = [row["run"] for row in rows if row["code"] not in ("", plan["runs"][row["run"]]["code"])]
+    if other:
+        log.warning("%s: results of earlier code, which count: %s (kept/runs.csv)", name, _named(other))
+
+
+def _machines(traces: Collection[str]) -> str:
+    """The machines that sampled the blocks of a run and split."""
+    found = dict.fromkeys(machine_of(Path(trace).with_name("timing.json")) for trace in traces)
+    return " and ".join(machine for machine in found if machine)
+
+
+def _packages() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+
+
+def _named(names: Collection[str]) -> str:
+    different = list(dict.fromkeys(names))
+    more = len(different) - MOST_NAMED
+    return ", ".join(different[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,20 @@
+"""A scale that a target asks for, in place of the one in the configuration file."""
+
+from typing import Any
+
+
+def set_config(workflow: Any, config: dict[str, Any], **values: str) -> None:
+    """Set values of the configuration as if they were given by `--config`.
+
+    Snakemake reads its targets after the Snakefile, and starts jobs elsewhere (on a cluster, in conda environments)
+    with the values of its command line alone.
+
+    Args:
+        workflow: Snakemake's.
+        config: its configuration, which is changed.
+        values: key -> value.
+    """
+    config.update(values)
+    settings = workflow.config_settings
+    settings.overwrite_config.update(values)
+    settings.config_args = [*(settings.config_args or ()), *(f"{key}={value}" for key, value in values.items())]
