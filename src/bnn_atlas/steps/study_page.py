@@ -163,8 +163,8 @@ def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
     files = figure["files"]
     if figure["drawn"] or not all(Path(file).is_file() for file in files):
         return []
-    made = {key: value for key, value in records.made_from(files[0]).items() if "/" not in key and key != "shows"}
-    current = not made or made == figure["made_from"]
+    made = records.drawn_from(files[0])
+    current = not made or made == figure["drawn_from"]
     return [Path(file) for file in files] if current and records.is_later(files[0], figure["inputs"]) else []
 
 
