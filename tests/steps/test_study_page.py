@@ -77,7 +77,7 @@ class Results:
 
     def make(self, run: str, value: float) -> None:
         """Results of a run: scores, densities of four rows, a job's time, and what they were made from."""
-        write_table(self.table(run), [row(run, value), row(run, -value, metric="lppd")])
+        write_table(self.table(run), [row(run, value), row(run, -value, metric="lppd"), row(run, np.nan, metric="ess")])
         densities = np.random.default_rng(sum(map(ord, run))).normal(size=(10, 4))
         arrays = {"log_density_by_chain": densities - value, "divergent": np.zeros(10, bool)}
         save_arrays(self.predictions(run), arrays)

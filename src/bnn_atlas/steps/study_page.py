@@ -19,7 +19,7 @@ from bnn_atlas.files import replaced
 from bnn_atlas.gallery.page import write_gallery
 from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.gallery.times import StudyJobs, jobs, machine
-from bnn_atlas.metrics.tables.files import SCHEMA, TableError, concat_tables, read_table, write_frame
+from bnn_atlas.metrics.tables.files import TableError, concat_tables, read_table, write_rows
 from bnn_atlas.metrics.tables.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.workflow.made import Records
 
@@ -221,7 +221,7 @@ def _drawn(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
 
 def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:
     """The summary of what was measured, and the runs of the study."""
-    write_frame(work / "table.parquet", piece.table, SCHEMA)
+    write_rows(work / "table.parquet", piece.table)
     points = {name: GridPoint(**point) for name, point in plan["points"].items()}
     write_summary(work / "table.parquet", points, work / "summary.parquet", work / "summary.csv")
     write_runs(plan["rows"], work / "runs.csv")
