@@ -127,7 +127,9 @@ def test_a_number_of_chains_that_was_not_run_is_not_answered_by_another(tmp_path
     fewer = claimed(LPPD | {"chains": 20}, scales={"mile": {"paper": 10}})
     not_run(judged(tmp_path, rows, fewer), "a run with 20 chains or more")
     missing = judged(tmp_path, [], claimed(LPPD | {"chains": 100}))
-    not_run(missing, "'mile-seed1', split 0 has not been run", "scale paper: snakemake --cores 2 mile --config scale=paper")
+    not_run(
+        missing, "'mile-seed1', split 0 has not been run", "scale paper: snakemake --cores 2 mile --config scale=paper"
+    )
     whole = judged(tmp_path, rows, claimed(LPPD))
     assert whole.own is not None
     assert whole.own.value == 0.5, "all chains where no number is given"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from bnn_atlas.gallery.pieces import FOLDER, RUN_COLUMNS, Piece, compact, kept_scale, read_piece, union, write_piece
@@ -36,13 +37,16 @@ def written(folder: Path, kept: Piece) -> Path:
 
 
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
-    made = piece(tmp_path, one=0.5, two=0.25)
+    rows = [row("one", 0.5), row("two", float("nan"))]
+    made = piece(tmp_path, one=0.5, two=0.25)._replace(table=table(tmp_path, rows))
     page = written(tmp_path / "page", made)
     found = read_piece(page, "laptop")
     for name in ("table", "runs", "jobs"):
         pd.testing.assert_frame_equal(getattr(found, name), getattr(made, name))
     assert (found.figures, found.places) == (made.figures, {("one", 0), ("two", 0)})
     np.testing.assert_array_equal(found.densities["one", 0, "lppd", 10], np.float32([0.5, -1.235, -np.inf]))
+    stored = pq.read_table(page / FOLDER / "metrics.parquet")
+    assert (stored["value"].null_count, stored["standard_error"].null_count) == (0, 2), "a value may not be finite"
     assert (found.folder, kept_scale(page)) == (page, "laptop")
     again = written(tmp_path / "again", found)
     for file in (page / FOLDER).iterdir():

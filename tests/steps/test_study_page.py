@@ -34,6 +34,8 @@ STUDY = {
     "scales": {},
 }
 SETTINGS = {"seed": 1}
+DRAWN_FROM = [["a: reduces", "b"], ["a: reduces", "c"], ["curve: bins", "10"]]
+DRAWN = ["{'curve: bins': '10'}", "{'src/x.py': 'hash'}", "{'a: reduces': 'c'}", "{'a: reduces': 'b'}"]
 
 
 class Results:
@@ -55,7 +57,7 @@ class Results:
             "figures": {
                 "curve": {
                     "files": [str(self.folder / f"curve.{end}") for end in ("csv", "png")], "settings": "f",
-                    "made_from": {"curve: bins": "10"}, "inputs": [str(self.table("one"))], "drawn": None,
+                    "drawn_from": DRAWN_FROM, "inputs": [str(self.table("one"))], "drawn": None,
                 }
             },
             "captions": {},
@@ -80,7 +82,7 @@ class Results:
 
     def make(self, run: str, value: float) -> None:
         """Results of a run: scores, densities of four rows, a job's time, and what they were made from."""
-        write_table(self.table(run), [row(run, value), row(run, -value, metric="lppd")])
+        write_table(self.table(run), [row(run, value), row(run, -value, metric="lppd"), row(run, np.nan, metric="ess")])
         densities = np.random.default_rng(sum(map(ord, run))).normal(size=(10, 4))
         arrays = {"log_density_by_chain": densities - value, "divergent": np.zeros(10, bool)}
         save_arrays(self.predictions(run), arrays)
@@ -97,7 +99,7 @@ class Results:
         Path(csv).write_text(f"c\n{value}\n")
         Image.new("RGB", (20, 10), "red").save(png)
         for file in (csv, png):
-            self.record(file, params=["{'curve: bins': '10'}", "{'src/x.py': 'hash'}"], input=[], endtime=3.0)
+            self.record(file, params=DRAWN, input=[], endtime=3.0)
 
     def record(self, path: str, **values: Any) -> None:
         folder = self.folder / "records"

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from bnn_atlas.files import atomic, put_back
 from bnn_atlas.gallery.times import JOB_COLUMNS
-from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_frame
+from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_rows
 from bnn_atlas.metrics.tables.pooled import BY_CHAINS, BY_DRAWS
 
 FOLDER = "kept"
@@ -123,7 +123,7 @@ def write_piece(page: Path, piece: Piece) -> None:
     folder = page / FOLDER
     folder.mkdir()
     table = piece.table.sort_values(["run", "split"], kind="stable")
-    write_frame(folder / "metrics.parquet", table, SCHEMA)
+    write_rows(folder / "metrics.parquet", table)
     columns = list(zip(*sorted(piece.densities), strict=True)) or [()] * (len(DENSITIES) - 1)
     values = [np.round(piece.densities[key], DECIMALS).astype(np.float32) for key in sorted(piece.densities)]
     arrays = [pa.array(column, field.type) for column, field in zip([*columns, values], DENSITIES, strict=True)]

@@ -1,4 +1,4 @@
-"""Claims pages and the pages of studies."""
+"""Pages of claims."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

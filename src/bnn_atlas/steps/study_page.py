@@ -21,7 +21,7 @@ from bnn_atlas.gallery.machines import machine_of
 from bnn_atlas.gallery.page import write_gallery
 from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.gallery.times import StudyJobs, jobs
-from bnn_atlas.metrics.tables.files import SCHEMA, TableError, concat_tables, read_table, write_frame
+from bnn_atlas.metrics.tables.files import TableError, concat_tables, read_table, write_rows
 from bnn_atlas.metrics.tables.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.workflow.made import Records
 
@@ -168,8 +168,8 @@ def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
     files = figure["files"]
     if figure["drawn"] or not all(Path(file).is_file() for file in files):
         return []
-    made = {key: value for key, value in records.made_from(files[0]).items() if "/" not in key and key != "shows"}
-    current = not made or made == figure["made_from"]
+    made = records.drawn_from(files[0])
+    current = not made or made == figure["drawn_from"]
     return [Path(file) for file in files] if current and records.is_later(files[0], figure["inputs"]) else []
 
 
@@ -226,7 +226,7 @@ def _drawn(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
 
 def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:
     """The summary of what was measured, and the runs of the study."""
-    write_frame(work / "table.parquet", piece.table, SCHEMA)
+    write_rows(work / "table.parquet", piece.table)
     points = {name: GridPoint(**point) for name, point in plan["points"].items()}
     write_summary(work / "table.parquet", points, work / "summary.parquet", work / "summary.csv")
     write_runs(plan["rows"], work / "runs.csv")

@@ -22,7 +22,7 @@ def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> di
         for name, step in config.steps.items():
             if name in taken:
                 raise ConfigError(
-                    f"config/claims/{study}.yaml: steps.{name}: '{name}' is a target already; give the step another name"
+                    f"config/claims/{study}.yaml: steps.{name}: '{name}' is a target already; rename the step"
                 )
             for other, same in found.setdefault(name, {}).items():
                 if same.scale != step.scale:

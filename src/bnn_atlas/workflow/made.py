@@ -3,7 +3,7 @@
 import ast
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,23 @@ class Records:
 
     def made_from(self, path: str) -> dict[str, Any]:
         """Name of each recorded setting -> its value."""
-        found: dict[str, Any] = {}
+        return dict(self._settings(path))
+
+    def drawn_from(self, path: str) -> list[list[Any]]:
+        """Name and value of each recorded setting of a figure, in order; a name may be there several times.
+
+        Code is left out: the names of its files have no colon.
+        """
+        return sorted([name, value] for name, value in self._settings(path) if "/" not in name or ": " in name)
+
+    def _settings(self, path: str) -> Iterator[tuple[str, Any]]:
         for text in self.of(path).get("params") or ():
             try:
                 value = ast.literal_eval(text)
             except (ValueError, SyntaxError):
                 continue
-            found |= value if isinstance(value, dict) else {}
-        return found
+            if isinstance(value, dict):
+                yield from value.items()
 
     def code_of(self, path: str) -> str:
         """Hash of the code that made a file, as recorded; empty if that is not known."""

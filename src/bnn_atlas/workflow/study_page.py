@@ -149,13 +149,10 @@ def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
         "figure": figure.config.model_dump(mode="json", exclude={"caption", "title"}, exclude_defaults=True),
         "runs": {name: settings_of_run(run, atlas) for name, run in figure.runs.items()},
     }
-    made_from: dict[str, Any] = {}
-    for setting in figure.settings:
-        made_from |= setting
     return {
         "files": [file for file in figure.outputs if not file.endswith(".pdf")],
         "settings": fingerprint(of)[:LENGTH],
-        "made_from": {key: value for key, value in made_from.items() if "/" not in key and key != "shows"},
+        "drawn_from": sorted([name, value] for setting in figure.settings for name, value in setting.items()),
         "inputs": [file for files in figure.inputs.values() for file in files],
         "drawn": {"described": figure.described(), "outputs": [Path(f).name for f in figure.outputs]}
         if figure.kind.claims

@@ -174,6 +174,13 @@ def concat_tables(paths: Sequence[str | Path], destination: str | Path) -> None:
         _flush(writer, waiting)
 
 
+def write_rows(path: str | Path, frame: "pandas.DataFrame") -> None:
+    """Write rows that `read_table` gave; a value that is NaN stays so, an error that is NaN is missing."""
+    arrays = [pa.array(frame[field.name].to_numpy(), field.type, from_pandas=field.nullable) for field in SCHEMA]
+    with atomic(path) as temporary:
+        pq.write_table(pa.table(arrays, schema=SCHEMA), temporary, compression="zstd", row_group_size=ROW_GROUP)
+
+
 def write_frame(path: str | Path, frame: "pandas.DataFrame", schema: pa.Schema) -> None:
     """Write a data frame with the columns of `schema`; NaN becomes null, and the same values give the same bytes."""
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
