@@ -32,7 +32,12 @@ rule gallery:
         mem_mb=4000,
         runtime=20,
     params:
-        *versions(["workflow/scripts/gallery.py", *code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING)]),
+        *versions(
+            [
+                "workflow/scripts/gallery.py",
+                *code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING),
+            ]
+        ),
         **named("study", lambda w: ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})),
         pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False),
     message:
