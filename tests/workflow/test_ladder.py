@@ -34,7 +34,7 @@ def needed(atlas: Atlas, name: str) -> set[str]:
 
 
 def test_evaluate_needs_the_runs_of_the_package_and_one_formula(laptop: Atlas) -> None:
-    seeds = {f"airfoil_{name}-seed{seed}" for name in ("mile", "ensemble") for seed in range(1, 6)}
+    seeds = {f"airfoil_{name}-seed{seed}" for name in ("mile", "mile_starts", "ensemble") for seed in range(1, 6)}
     assert needed(laptop, "evaluate") == {*seeds, "rescaling_curve"}
     paper = load_atlas({"scale": "paper"}, REPOSITORY / "config")
     assert needed(paper, "evaluate") == set(), "it is at scale laptop"
