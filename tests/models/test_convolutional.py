@@ -14,11 +14,11 @@ from bnn_atlas.config.posterior import (
     LeNettiConfig,
     MLPConfig,
     ModelConfig,
-    NormalPrior,
     PosteriorConfig,
     ResNetFRNConfig,
     WideResNetFRNConfig,
 )
+from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.models import convolution
 from bnn_atlas.models.build import PIECE, Network, ShapeError, build_network
 from bnn_atlas.models.layout import Layout

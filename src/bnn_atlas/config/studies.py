@@ -11,7 +11,8 @@ from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
 from bnn_atlas.config.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
-from bnn_atlas.config.posterior import NormalPrior, PosteriorConfig, StandardNormalPrior
+from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
 from bnn_atlas.config.warmstart import WarmStartConfig

@@ -16,7 +16,7 @@ from jax import Array
 from jax import numpy as jnp
 from scipy.special import gammaln
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.priors import (
     EpsStandardNormalPrior,
     GlorotLaplacePrior,
     GlorotPrior,
@@ -211,9 +211,10 @@ def _numbers(config: PriorConfig, layout: Layout) -> _Numbers:
             loc, raw = rng.normal(0, math.sqrt(config.var_eps), (2, layout.size)) + np.array([[0.0], [1.0]])
             return _Numbers("normal", loc, config.scale * np.logaddexp(0, raw))
         case LogisticPrior():
-            return _Numbers("logistic", zeros + config.loc, zeros + config.unit)
+            return _Numbers("logistic", zeros + config.loc, zeros + config.scale)
         case StudentTPrior():
-            return _Numbers("student_t", zeros + config.loc, zeros + config.unit, np.float64(config.degrees_of_freedom))
+            freedom = np.float64(config.degrees_of_freedom)
+            return _Numbers("student_t", zeros + config.loc, zeros + config.scale, freedom)
         case MixturePrior():
             weights = np.array(config.weights) / math.fsum(config.weights)
             components = Components(*np.array([np.log(weights), config.all_locs, config.scales]))
