@@ -6,10 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from bnn_atlas.config.base import ByKind, Model
-from bnn_atlas.config.fields import Number, Positive, Seed
+from bnn_atlas.config.fields import Given, Number, Positive, Seed
 
-Given = Annotated[Positive | None, Field(exclude_if=lambda value: value is None)]
-"""A number that is part of the settings only where it is given."""
 SAME = 1e-6
 """Relative difference up to which two widths are one, as in settings that were read before."""
 
@@ -267,7 +265,6 @@ PriorConfig = Annotated[
     StandardNormalPrior
     | NormalPrior
     | NormalFlatBiasPrior
-    | EmpiricalCovariancePrior
     | LaplacePrior
     | GlorotPrior
     | HePrior
@@ -276,7 +273,8 @@ PriorConfig = Annotated[
     | EpsStandardNormalPrior
     | LogisticPrior
     | StudentTPrior
-    | MixturePrior,
+    | MixturePrior
+    | EmpiricalCovariancePrior,
     Field(discriminator="kind"),
     ByKind,
 ]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError, did_you_mean, near_or_all
-from bnn_atlas.config.expansion import frozen
+from bnn_atlas.config.grids import frozen
 from bnn_atlas.config.studies import Run, Study, by_name
 
 PROBLEM = ("dataset", "split", "model", "likelihood", "float64")

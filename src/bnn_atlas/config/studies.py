@@ -10,9 +10,10 @@ from bnn_atlas.config.evaluation import EvaluationConfig, PublishedBy
 from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
 from bnn_atlas.config.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
 from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior
+from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior, standard_deviation
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
 from bnn_atlas.config.warmstart import WarmStartConfig
@@ -77,6 +78,11 @@ class RunConfig(PosteriorConfig):
         return self
 
     @model_validator(mode="after")
+    def _has_lengths(self) -> Self:
+        self.resolved()
+        return self
+
+    @model_validator(mode="after")
     def _has_spread(self) -> Self:
         if self.referee and self.method.kind_of_draws is KindOfDraws.POINT:
             raise ValueError(
@@ -106,6 +112,19 @@ class RunConfig(PosteriorConfig):
                 "chains_per_block: null"
             )
         return self
+
+    def resolved(self) -> Self:
+        """The same with lengths of trajectories that are relative to the prior as numbers.
+
+        Raises:
+            ValueError: they are quarter periods of a prior that has none, or do not go together.
+        """
+        found = {
+            name: section.resolved(standard_deviation(self.prior), self.temperature)
+            for name in ("method", "referee")
+            if isinstance(section := getattr(self, name), LeapfrogSettings)
+        }
+        return self.model_copy(update=found) if found else self
 
     def seed_of(self, split: int) -> int:
         """Seed of initialisation, training and chains on one split, so that splits are independent repetitions."""
@@ -174,8 +193,12 @@ class RunEntry(RunConfig):
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Dotted field -> values; the product of all lists gives named runs."""
+    zipped: dict[str, list[Any]] = Field(default_factory=dict)
+    """Dotted field -> values that vary together: the lists are of one length, and a run has the values at one place of
+    all of them. The first list names the runs; beside a `grid` every place is combined with every point of that."""
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid`); null: not run there."""
+    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid` and `zipped`); null: not run
+    there."""
 
 
 class StudyConfig(Model):
@@ -201,7 +224,7 @@ class Run(NamedTuple):
     """The entry of the study's file from which the run was expanded."""
     scale: Scale
     point: dict[str, Any]
-    """Field of the entry's grid -> value of this run."""
+    """Field of the entry's grid, or of what it zips -> value of this run."""
     config: RunConfig
     reductions: tuple[str, ...]
     """What this scale changes against the paper's setting, as `field: paper value -> value here`."""

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from bnn_atlas.config.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
-from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig
+from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
@@ -25,6 +25,7 @@ MethodConfig = Annotated[
     | BlackJAXMCLMCConfig
     | AdjustedMCLMCConfig
     | HMCConfig
+    | UnadjustedHMCConfig
     | NUTSConfig
     | SGLDConfig
     | PSGLDConfig
