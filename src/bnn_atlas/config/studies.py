@@ -27,13 +27,17 @@ REFEREE = "-referee"
 
 
 class StartConfig(Model):
-    """Draws of another run from which the chains start, instead of optimised networks."""
+    """Positions of another run from which the chains start, instead of optimised networks of their own.
+
+    Such as the optimum of a run by `map`, the draws of a chain, or the mean of a mean-field approximation.
+    """
 
     run: str
     """A run of this study, or `study/run`; it has the same data, splits, network and likelihood."""
-    draw: Literal["last", "best"] = "last"
-    """Of each chain of that run, its last draw or the one with the highest log posterior. Chain k starts from chain k
-    modulo their number."""
+    draw: Literal["last", "best", "start", "mean"] = "last"
+    """Of each chain of that run: its last draw (that of `map` is its optimum), the one with the highest log posterior,
+    the network that it started from, or the mean of what it has fitted (`mean_field`, `laplace`). Chain k starts from
+    chain k modulo their number."""
 
 
 class RunConfig(PosteriorConfig):
@@ -48,7 +52,7 @@ class RunConfig(PosteriorConfig):
     warmstart: WarmStartConfig | None = None
     """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
     start: StartConfig | None = None
-    """Chains start from draws of another run; only without a warm start."""
+    """Chains start from positions of another run; only without a warm start."""
     method: MethodConfig
     chains: Chains
     chains_per_block: Chains | None = None

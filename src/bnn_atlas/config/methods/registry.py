@@ -17,6 +17,7 @@ from bnn_atlas.config.methods.sgmcmc import (
     SGHMCCLRConfig,
     SGHMCCLRPrecConfig,
     SGHMCConfig,
+    SGHMCPrecConfig,
     SGLDConfig,
 )
 
@@ -32,6 +33,7 @@ MethodConfig = Annotated[
     | SGHMCConfig
     | SGHMCCLRConfig
     | SGHMCCLRPrecConfig
+    | SGHMCPrecConfig
     | AdaptiveSGHMCConfig
     | MeanFieldConfig
     | LaplaceConfig
