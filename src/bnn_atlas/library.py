@@ -81,6 +81,7 @@ def build_posterior(
         dtype=jnp.float64 if config.float64 else jnp.float32,
         shards=config.data_shards,
         kernel=config.kernel,
+        rows=x,
     )
     data = density.posterior_data(x, y, prior, config.data_shards, vocabulary, shape=x.shape[1:], classes=classes)
     return NetworkPosterior(posterior, data, config, classes)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from bnn_atlas.config.base import ByKind, Model
 from bnn_atlas.config.fields import Count, Depth, Positive, Width
@@ -49,6 +49,22 @@ class LeNetConfig(Model):
     def label(self) -> str:
         """Short name for tables."""
         return self.kind
+
+
+class LeNet5Config(Model):
+    """LeNet of Izmailov et al. 2021, Dangers of Bayesian Model Averaging: two 5x5 convolutions with means of 2x2 pixels.
+
+    Three dense layers follow, of 120 and 84 units and the outputs: 61,706 parameters on MNIST. For images of at least
+    12x12 pixels.
+    """
+
+    kind: Literal["lenet5"] = "lenet5"
+    activation: Literal["relu", "silu", "sigmoid", "tanh"] = "relu"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenet5 relu`."""
+        return f"{self.kind} {self.activation}"
 
 
 class LeNettiConfig(Model):
@@ -111,7 +127,10 @@ def _depth(depth: int, other: int) -> int:
 
 
 class CNNLSTMConfig(Model):
-    """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021)."""
+    """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021).
+
+    `activation: silu` with `pool: 1` is the smooth variant of the published code.
+    """
 
     kind: Literal["cnn_lstm"] = "cnn_lstm"
     embedding: Width = 128
@@ -120,18 +139,30 @@ class CNNLSTMConfig(Model):
     kernel: Width = 5
     """Words under a filter."""
     pool: Width = 4
-    """Positions of which the largest response is kept."""
+    """Positions of which the largest response is kept; 1 keeps them all."""
     cells: Width = 128
     """Width of the LSTM's state."""
+    activation: Annotated[Literal["relu", "silu"], Field(exclude_if=lambda value: value == "relu")] = "relu"
+    """Function of the convolution's responses; `silu` needs `pool: 1`."""
+
+    @field_validator("activation")
+    @classmethod
+    def _commutes_with_pooling(cls, activation: str, info: ValidationInfo) -> str:
+        if activation == "silu" and info.data.get("pool", 1) != 1:
+            raise ValueError(
+                "maxima before and after silu differ, and only relu may be given with pooling: set model.pool: 1"
+            )
+        return activation
 
     @property
     def label(self) -> str:
         """Short name for tables, such as `cnn_lstm 128-64-128`."""
-        return f"{self.kind} {self.embedding}-{self.filters}-{self.cells}"
+        smooth = "" if self.activation == "relu" else f" {self.activation}"
+        return f"{self.kind} {self.embedding}-{self.filters}-{self.cells}{smooth}"
 
 
 ModelConfig = Annotated[
-    MLPConfig | LeNetConfig | LeNettiConfig | ResNetFRNConfig | WideResNetFRNConfig | CNNLSTMConfig,
+    MLPConfig | LeNetConfig | LeNet5Config | LeNettiConfig | ResNetFRNConfig | WideResNetFRNConfig | CNNLSTMConfig,
     Field(discriminator="kind"),
     BeforeValidator(lambda data: {"kind": "mlp", **data} if isinstance(data, dict) else data),
 ]

@@ -82,6 +82,20 @@ class RunConfig(PosteriorConfig):
         return self
 
     @model_validator(mode="after")
+    def _has_rows_for_the_prior(self) -> Self:
+        if self.prior.kind == "empirical_covariance" and self.model.kind == "cnn_lstm":
+            raise ValueError(
+                "prior.kind 'empirical_covariance' is for networks whose first layer is dense or a convolution of "
+                "pixels, and words have no covariance: use 'normal'"
+            )
+        if self.prior.kind == "empirical_covariance" and self.method.kind == "laplace":
+            raise ValueError(
+                "prior.kind 'empirical_covariance' correlates parameters, which method.kind 'laplace' does not allow "
+                "for: choose another method, or the prior 'normal'"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_lengths(self) -> Self:
         self.resolved()
         return self
