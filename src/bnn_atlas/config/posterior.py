@@ -52,10 +52,10 @@ class LeNetConfig(Model):
 
 
 class LeNet5Config(Model):
-    """LeNet of Izmailov et al. 2021, Dangers of Bayesian Model Averaging: two 5x5 convolutions with means of 2x2 pixels.
+    """LeNet of the follow-up (Izmailov et al. 2021, Dangers of Bayesian Model Averaging), with average pooling.
 
-    Three dense layers follow, of 120 and 84 units and the outputs: 61,706 parameters on MNIST. For images of at least
-    12x12 pixels.
+    Two 5x5 convolutions, each with means of 2x2 pixels, and three dense layers, of 120 and 84 units and the outputs:
+    61,706 parameters on MNIST. For images of at least 12x12 pixels.
     """
 
     kind: Literal["lenet5"] = "lenet5"

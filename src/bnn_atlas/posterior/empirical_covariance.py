@@ -1,9 +1,9 @@
 """A normal prior whose first layer takes the covariance of the data: the numbers behind its family.
 
 Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift (arXiv 2106.11905), in the form of its
-code, whose precision of a unit's weights is strength (C + floor I)^-1 + I / scale^2. Its published inverse of C + floor I
-for MNIST, in single precision, has negative eigenvalues; here the eigenvalues of C are found in double precision, and
-none is taken below 0, so that the prior is proper for every floor.
+code, whose precision of a unit's weights is strength (C + floor I)^-1 + I / scale^2. The inverse that was published for
+MNIST, in single precision, has negative eigenvalues; here the eigenvalues of C are found in double precision, and none
+is taken below 0, so that the prior is proper for every floor.
 """
 
 from collections.abc import Iterator
