@@ -33,10 +33,10 @@ class LeapfrogSettings(ChainSettings):
     builder = "bnn_atlas.methods.hmc:build_hmc"
 
     burn_in: CountOrNone = 50
-    """Transitions that are not kept; with `adapt_step_size` they also tune the step size."""
+    """Transitions that are not kept."""
     steps: Count = 100
     step_size: Given = None
-    """Step size of the leapfrog integrator; the initial one if it is adapted."""
+    """Step size of the leapfrog integrator."""
     leapfrog_steps: GivenCount = None
     """Sets the step size instead: that of a trajectory of so many steps, without jitter."""
     trajectory_length: Given = None
@@ -145,7 +145,7 @@ class HMCConfig(LeapfrogSettings):
     """`diagonal`: inverse masses are the posterior variances, estimated in burn-in as Stan does it, over their mean, so
     that step size and trajectory length mean the same as with unit mass."""
     adapt_step_size: bool = False
-    """Dual averaging towards `target_acceptance` in burn-in."""
+    """Dual averaging towards `target_acceptance` in burn-in, from the given step size on."""
     target_acceptance: Fraction = 0.8
     burn_in_metropolis: bool = True
     """Whether burn-in tests its proposals; otherwise it takes every one that is finite."""
