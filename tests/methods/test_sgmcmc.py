@@ -15,8 +15,8 @@ from bnn_atlas.config.methods.sgmcmc import (
     RMSpropConfig,
     SGHMCCLRConfig,
     SGHMCCLRPrecConfig,
-    SGHMCPrecConfig,
     SGHMCConfig,
+    SGHMCPrecConfig,
     SGLDConfig,
 )
 from bnn_atlas.keys import Role, role_key, step_key
