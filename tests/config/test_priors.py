@@ -8,6 +8,8 @@ import scipy.stats
 from pydantic import TypeAdapter, ValidationError
 
 from bnn_atlas.config.priors import NormalPrior, PriorConfig, standard_deviation
+from bnn_atlas.config.studies import RunConfig
+from tests.config.folders import RUN
 
 PRIOR: TypeAdapter[PriorConfig] = TypeAdapter(PriorConfig)
 NU = 5.0
@@ -100,3 +102,24 @@ def test_the_standard_deviation_of_other_priors() -> None:
     assert standard_deviation(PRIOR.validate_python({"kind": "student_t", "degrees_of_freedom": 2})) is None
     for kind in ("glorot", "he", "normal_flat_bias", "empirical_covariance", "glorot_uniform"):
         assert standard_deviation(prior(kind)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"kind": "cnn_lstm"}}, "words have no covariance: use 'normal'"),
+        ({"method": {"kind": "laplace"}}, "correlates parameters, which method.kind 'laplace' does not allow for"),
+    ],
+    ids=str,
+)
+def test_the_covariance_of_the_data_is_refused_where_it_has_no_meaning(changes: dict[str, Any], message: str) -> None:
+    settings = RUN | {"prior": {"kind": "empirical_covariance"}}
+    assert RunConfig.model_validate(settings).prior.kind == "empirical_covariance"
+    with pytest.raises(ValidationError, match=message):
+        RunConfig.model_validate(settings | changes)
+
+
+@pytest.mark.parametrize("temperature", [0, -1.0, 1e-30])
+def test_temperatures_that_are_not_positive_are_refused(temperature: float) -> None:
+    with pytest.raises(ValidationError, match="temperature"):
+        RunConfig.model_validate(RUN | {"temperature": temperature})

@@ -16,7 +16,7 @@ from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior, standard_deviation
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
-from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.config.warmstart import StartConfig, WarmStartConfig
 
 Scale = Literal["demo", "laptop", "paper"]
 REPETITION = ("seed", "split.seed")
@@ -24,20 +24,6 @@ REPETITION = ("seed", "split.seed")
 
 REFEREE = "-referee"
 """Ending of the name of a run's referee, and of its entry."""
-
-
-class StartConfig(Model):
-    """Positions of another run from which the chains start, instead of optimised networks of their own.
-
-    Such as the optimum of a run by `map`, the draws of a chain, or the mean of a mean-field approximation.
-    """
-
-    run: str
-    """A run of this study, or `study/run`; it has the same data, splits, network and likelihood."""
-    draw: Literal["last", "best", "start", "mean"] = "last"
-    """Of each chain of that run: its last draw (that of `map` is its optimum), the one with the highest log posterior,
-    the network that it started from, or the mean of what it has fitted (`mean_field`, `laplace`). Chain k starts from
-    chain k modulo their number."""
 
 
 class RunConfig(PosteriorConfig):

@@ -11,7 +11,8 @@ from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.sources import Sources
-from bnn_atlas.config.studies import Run, StartConfig
+from bnn_atlas.config.studies import Run
+from bnn_atlas.config.warmstart import StartConfig
 from bnn_atlas.workflow.paths import Paths
 
 Wildcards = Any
