@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from jax import numpy as jnp
+from threadpoolctl import threadpool_limits
 
 from bnn_atlas.config.posterior import CNNLSTMConfig, GaussianLikelihood, LeNetConfig, MLPConfig
 from bnn_atlas.config.priors import EmpiricalCovariancePrior, NormalPrior
@@ -146,6 +147,17 @@ def test_a_posterior_uses_it_in_density_gradient_and_metropolis_test() -> None:
     likelihood = places_of[0].density.log_likelihood - places_of[1].density.log_likelihood
     exact = expected(np.asarray(new, float)) - expected(np.asarray(old, float))
     assert float(posterior.gain(*places_of, data.prior)) == pytest.approx((float(likelihood) + exact) / 0.5, rel=1e-4)
+
+
+def test_no_bit_depends_on_the_number_of_threads() -> None:
+    layout = build_network(MLPConfig(hidden=(3,)), (150,), 1).layout
+    x = np.random.default_rng(7).normal(size=(400, 150))
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(build_prior(CONFIG, layout, rows=x).values.shape)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_double_precision_reaches_every_number() -> None:

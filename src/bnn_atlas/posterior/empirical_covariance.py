@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jax import Array
+from threadpoolctl import threadpool_limits
 
 from bnn_atlas.config.priors import EmpiricalCovariancePrior
 from bnn_atlas.models.layout import Layout, Parameter
@@ -66,7 +67,9 @@ def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarr
             "a prior of kind empirical_covariance is for networks whose first layer is dense or a convolution, not for "
             "embeddings of words: use kind normal"
         )
-    eigenvalues, directions = np.linalg.eigh(covariance(rows, weight))
+    # With several threads the last bits of LAPACK's results depend on their number.
+    with threadpool_limits(1):
+        eigenvalues, directions = np.linalg.eigh(covariance(rows, weight))
     roots = config.scale * np.sqrt(config.strength / (np.maximum(eigenvalues, 0) + config.floor))
     offset = np.int32(layout.offset(weight.name))
     return FirstLayer(offset, directions, np.tile(roots, (weight.shape[0], 1)))
