@@ -119,12 +119,14 @@ def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, dat
         ValueError: the settings are relative to a prior (`LeapfrogSettings.resolved`).
     """
     step_size, length = config.lengths
-    warm_up, statistics, diagonal, test_burn_in = WarmUp(config.burn_in, step_size=False), {}, False, False
-    if tested := isinstance(config, HMCConfig):
-        diagonal, test_burn_in = config.mass == "diagonal", config.burn_in_metropolis
+    tested, test_burn_in, diagonal = False, False, False
+    warm_up = WarmUp(config.burn_in, step_size=False)
+    of_test: dict[str, Statistic] = {}
+    if isinstance(config, HMCConfig):
+        tested, test_burn_in, diagonal = True, config.burn_in_metropolis, config.mass == "diagonal"
         adapted = config.adapt_step_size
         warm_up = WarmUp(config.burn_in, config.target_acceptance, step_size=adapted, variances=diagonal)
-        statistics = {"acceptance": Statistic("mean"), "accepted": Statistic("mean")}
+        of_test = {"acceptance": Statistic("mean"), "accepted": Statistic("mean")}
 
     def inverse_mass(adaptation: Adaptation) -> Array | None:
         return adaptation.variances / adaptation.variances.mean() if diagonal else None
@@ -159,7 +161,7 @@ def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, dat
         thinning=config.thinning,
         statistics={
             "energy_change": Statistic("last"),
-            **statistics,
+            **of_test,
             "divergent": Statistic("sum", "int32"),
             "cut_short": Statistic("mean"),
             "gradients": Statistic("sum", "int32"),
