@@ -11,6 +11,8 @@ from bnn_atlas.config.fields import MOST_RUNS
 
 Sections = Mapping[str, Mapping[str, list[Any]]]
 """`grid` and `zipped` -> dotted field -> values."""
+Axis = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+"""Fields that vary together, and their values at each place."""
 
 
 class Point(NamedTuple):
@@ -43,7 +45,9 @@ def points(sections: Sections, where: str, line_of: Callable[[str, str], int | N
                 f"{where}: '{field}' is in grid{_line(line_of('grid', field))} and in "
                 f"zipped{_line(line_of('zipped', field))}; give its values in one of them"
             )
-    axes = [*_together(zipped, where, line_of), *(((field,), [(one,) for one in grid[field]]) for field in grid)]
+    axes = list(_together(zipped, where, line_of))
+    for field, choices in grid.items():
+        axes.append(((field,), [(one,) for one in choices]))
     number = math.prod(len(values) for _, values in axes)
     if number > MOST_RUNS:
         raise ConfigError(f"{where}.grid: its product gives {number:,} runs; at most {MOST_RUNS:,} are allowed")
@@ -58,9 +62,7 @@ def points(sections: Sections, where: str, line_of: Callable[[str, str], int | N
     ]
 
 
-def _together(
-    zipped: Mapping[str, list[Any]], where: str, line_of: Callable[[str, str], int | None]
-) -> Iterator[tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+def _together(zipped: Mapping[str, list[Any]], where: str, line_of: Callable[[str, str], int | None]) -> Iterator[Axis]:
     """The axis of the fields that vary together, if there are any; its first field names the runs."""
     if not zipped:
         return

@@ -7,7 +7,7 @@ is taken below 0, so that the prior is proper for every floor.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -71,8 +71,8 @@ def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarr
     with threadpool_limits(1):
         eigenvalues, directions = np.linalg.eigh(covariance(rows, weight))
     roots = config.scale * np.sqrt(config.strength / (np.maximum(eigenvalues, 0) + config.floor))
-    offset = np.int32(layout.offset(weight.name))
-    return FirstLayer(offset, directions, np.tile(roots, (weight.shape[0], 1)))
+    numbers: Any = np.int32(layout.offset(weight.name)), directions, np.tile(roots, (weight.shape[0], 1))
+    return FirstLayer(*numbers)
 
 
 def log_narrowing(first: FirstLayer) -> float:
