@@ -174,7 +174,7 @@ class StudentTPrior(_Shaped):
 
     @classmethod
     def _ratio(cls, data: dict[str, Any]) -> float:
-        freedom = data.get("degrees_of_freedom")
+        freedom: Any = data.get("degrees_of_freedom")
         if not _is_width(freedom):
             return 1.0  # a missing or wrong number is told of by its own field
         if freedom <= 2:
