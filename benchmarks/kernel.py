@@ -24,7 +24,8 @@ import pandas as pd
 import report
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig, StandardNormalPrior
+from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig
+from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 
 RESULT = Path(__file__).parent / "results" / "kernel.csv"

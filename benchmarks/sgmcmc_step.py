@@ -36,8 +36,8 @@ from bnn_atlas.config.posterior import (
     LikelihoodConfig,
     MLPConfig,
     ModelConfig,
-    NormalPrior,
 )
+from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.keys import Role, role_key, step_key
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.noise import standard_normal

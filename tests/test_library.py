@@ -118,6 +118,28 @@ def test_classifier_from_rows_to_scores(tmp_path: Path) -> None:
     np.testing.assert_allclose(probabilities.sum(axis=2), 1, rtol=1e-5)
 
 
+def test_trajectories_relative_to_the_prior_become_numbers(tmp_path: Path) -> None:
+    relative = {"kind": "hmc", "burn_in": 2, "steps": 4, "quarter_periods": 0.5, "leapfrog_steps": 4}
+    settings = LINEAR | {"prior": {"kind": "normal", "variance": 0.25}, "temperature": 4.0}
+    posterior = build_posterior(X, LABELS, settings)
+    draws = sample(posterior, relative, starting_points(posterior, 1), tmp_path)
+    method = draws.attributes["provenance"]["settings"]["method"]
+    assert method["trajectory_length"] == pytest.approx(0.5 * np.pi / 2 * 0.5 * 2)
+    assert "quarter_periods" not in method
+    uneven = build_posterior(X, LABELS, LINEAR | {"prior": {"kind": "glorot"}})
+    with pytest.raises(ConfigError, match=r"^method: quarter_periods are of a prior that has one finite standard dev"):
+        sample(uneven, relative, starting_points(uneven, 1), tmp_path)
+
+
+def test_a_prior_made_of_the_rows_is_made_of_those_of_the_posterior() -> None:
+    posterior = build_posterior(X, LABELS, LINEAR | {"prior": {"kind": "empirical_covariance", "floor": 0.1}})
+    covariance = np.cov(X, rowvar=False)
+    first = posterior.data.prior.shape
+    np.testing.assert_allclose(
+        np.sort(np.asarray(first.roots)[0]), np.sort((np.linalg.eigvalsh(covariance) + 0.1) ** -0.5), rtol=1e-5
+    )
+
+
 def test_a_trace_of_one_kernel_is_not_continued_with_the_other(tmp_path: Path) -> None:
     kernels = []
     for kernel in ("auto", "xla"):

@@ -81,6 +81,7 @@ def build_posterior(
         dtype=jnp.float64 if config.float64 else jnp.float32,
         shards=config.data_shards,
         kernel=config.kernel,
+        rows=x,
     )
     data = density.posterior_data(x, y, prior, config.data_shards, vocabulary, shape=x.shape[1:], classes=classes)
     return NetworkPosterior(posterior, data, config, classes)
@@ -148,8 +149,10 @@ def sample(
     import jax
     from pydantic import RootModel
 
-    from bnn_atlas.config.base import validated
+    from bnn_atlas.config.base import ConfigError, validated
+    from bnn_atlas.config.methods.hmc import LeapfrogSettings
     from bnn_atlas.config.methods.registry import MethodConfig
+    from bnn_atlas.config.priors import standard_deviation
     from bnn_atlas.inference.fingerprint import fingerprint_of_draws
     from bnn_atlas.methods.build import build_method
     from bnn_atlas.posterior.compiled import kernel_name
@@ -158,6 +161,11 @@ def sample(
     from bnn_atlas.traces.pool import open_pool, pool_traces
 
     config = validated(RootModel[MethodConfig], dict(method), "method").root
+    if isinstance(config, LeapfrogSettings):
+        try:
+            config = config.resolved(standard_deviation(posterior.config.prior), posterior.config.temperature)
+        except ValueError as error:
+            raise ConfigError(f"method: {error}") from None
     starts, target = np.asarray(starts), Path(folder)
     at_once = 1 if jax.default_backend() == "cpu" else len(starts)
     budget = 1e6 * posterior.config.gradient_memory_mb / at_once

@@ -2,15 +2,18 @@
 
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.settings import load_studies
+from bnn_atlas.config.settings import Atlas, Settings, load_studies
 from bnn_atlas.config.sources import Sources
 from bnn_atlas.config.studies import Scale, Study
+from bnn_atlas.workflow.inputs import Inputs
+from bnn_atlas.workflow.paths import Paths
 from tests.config.folders import DATASETS, HMC, RUN, STUDY
 
 FROM_ONE = {key: value for key, value in RUN.items() if key != "warmstart"} | {"method": HMC, "start": {"run": "one"}}
@@ -63,6 +66,30 @@ def test_reductions_of_the_source_are_inherited(tmp_path: Path) -> None:
     assert runs["three"].reductions == ("two: chains: 4 -> 2", "one: method.steps: 100 -> 50")
 
 
+@pytest.mark.parametrize("draw", ["last", "start", "mean"])
+def test_a_run_starts_from_an_optimum_a_warm_start_or_a_fitted_mean(tmp_path: Path, draw: str) -> None:
+    """Which files that asks for: draws of the source, its starts, or what it has fitted, of all its blocks."""
+    one = RUN | {"method": {"kind": "mean_field"}, "chains_per_block": 2}
+    loaded = studies(tmp_path, {"one": one, "two": FROM_ONE | {"start": {"run": "one", "draw": draw}}})
+    inputs = Inputs(Atlas(Settings(), DATASETS, loaded, {}), Paths("r"))
+    w = SimpleNamespace(study="small", run="two", split="0", block="0")
+    folder = "r/small/one/split0"
+    assert inputs.start(w) == "r/small/two/split0/start/block0.npz"
+    if draw == "last":
+        assert inputs.source_pool(w) == f"{folder}/pool/pool.json"
+        assert (inputs.source_arrays(w), inputs.source_array(w)) == ([], None)
+        return
+    assert (inputs.source_pool(w), inputs.source_traces(w)) == ([], [])
+    if draw == "mean":
+        assert inputs.source_arrays(w) == [f"{folder}/block0/fit.npz", f"{folder}/block1/fit.npz"]
+        assert inputs.source_array(w) == "mean"
+    else:
+        assert inputs.source_array(w) == "parameters"
+        source = SimpleNamespace(study="small", run="one", split="0")
+        assert inputs.source_arrays(w) == inputs.starts(source)
+        assert len(set(inputs.starts(source))) == 2
+
+
 @pytest.mark.parametrize(
     ("runs", "message"),
     [
@@ -87,6 +114,10 @@ def test_reductions_of_the_source_are_inherited(tmp_path: Path) -> None:
         (
             {"one": RUN | {"grid": {"seed": [1, 2]}}, "two": FROM_ONE},
             r"2 runs of this entry .* name one of one-seed1, one-seed2",
+        ),
+        (
+            {"two": FROM_ONE | {"start": {"run": "one", "draw": "mean"}}},
+            r"runs\.two\.start\.draw = 'mean': 'one' is of method\.kind 'mclmc', and only 'mean_field'",
         ),
         ({"two": FROM_ONE | {"warmstart": {}}}, r"start and warmstart both say where chains start"),
     ],

@@ -8,13 +8,15 @@ from blackjax.mcmc.hmc import hmc_proposal
 from blackjax.mcmc.integrators import IntegratorState, velocity_verlet
 from blackjax.mcmc.metrics import gaussian_euclidean
 
-from bnn_atlas.config.methods.hmc import HMCConfig
+from bnn_atlas.config.methods.hmc import HMCConfig, UnadjustedHMCConfig
+from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.methods import hmc
 from bnn_atlas.methods.warmup import start
 from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
-from bnn_atlas.posterior.density import Evaluation, LogDensity, binder
+from bnn_atlas.posterior.density import Evaluation, LogDensity, binder, build_posterior, posterior_data
 
-from .problems import gain_of, linear
+from .problems import Problem, gain_of, linear
 from .running import run
 
 SCALES = np.array([0.5, 1.0, 2.0])
@@ -241,3 +243,35 @@ def test_diagonal_mass_and_step_size_are_tuned(tmp_path):
     assert np.all((step_size > 2.4 * sd.min()) & (step_size < 2 * rms)), (step_size, sd)
     np.testing.assert_allclose(trace.statistic("gradients").mean(1), 1.0 / step_size + 0.5, rtol=0.1)
     assert 0.7 < trace.statistic("acceptance").mean() < 0.97
+
+
+def test_without_the_test_the_variance_is_that_of_the_leapfrog_integrator(tmp_path):
+    """It conserves p^2 / 2 + x^2 / (2 s^2) (1 - (h / 2 s)^2), so that momenta of N(0, 1) give x that many times s^2."""
+    config = UnadjustedHMCConfig(
+        burn_in=20, steps=3000, quarter_periods=1, leapfrog_steps=2, jitter=0.5, checkpoint_every=1000
+    )
+    settings = config.resolved(prior_sd=2.0, temperature=0.25)
+    assert settings.trajectory_length == pytest.approx(np.pi / 2)
+    problem = prior_alone(sd=2.0, temperature=0.25, chains=4)
+    trace = run(hmc.build_hmc(settings, problem.posterior, problem.data), problem, tmp_path / "t.zarr")
+    assert not {"acceptance", "accepted"} & set(trace.statistics)
+    assert trace.statistic("divergent").sum() == 0
+    draws = trace.read().astype(float).reshape(-1, problem.posterior.layout.size)
+    expected = 1 / (1 - settings.step_size**2 / 4)
+    assert expected > 1.15
+    np.testing.assert_allclose((draws**2).mean(), expected, rtol=0.02)
+    with pytest.raises(ValueError, match="relative to a prior: give step_size and trajectory_length, or call resolved"):
+        hmc.build_hmc(config, problem.posterior, problem.data)
+
+
+def prior_alone(sd, temperature, chains):
+    """A linear model of ten weights whose one row is all zeros, so that its posterior is the tempered prior."""
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=(), bias=False),
+        GaussianLikelihood(),
+        NormalPrior(scale=sd),
+        temperature=temperature,
+        shape=(10,),
+    )
+    data = posterior_data(np.zeros((1, 10)), np.zeros(1), prior)
+    return Problem(posterior, data, np.zeros((chains, 10), np.float32))

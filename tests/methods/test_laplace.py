@@ -9,13 +9,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from bnn_atlas.config.methods.laplace import LaplaceConfig
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.priors import (
     EpsStandardNormalPrior,
-    GaussianLikelihood,
     GlorotPrior,
     LaplacePrior,
     LogisticPrior,
-    MLPConfig,
     NormalFlatBiasPrior,
     NormalPrior,
     StudentTPrior,

@@ -7,7 +7,8 @@ import pytest
 
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig, StandardNormalPrior
+from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.methods.build import build_method
 from bnn_atlas.methods.mclmc import mile
 from bnn_atlas.methods.mclmc import tuning as tuned

@@ -16,6 +16,7 @@ from bnn_atlas.config.methods.sgmcmc import (
     SGHMCCLRConfig,
     SGHMCCLRPrecConfig,
     SGHMCConfig,
+    SGHMCPrecConfig,
     SGLDConfig,
 )
 from bnn_atlas.keys import Role, role_key, step_key
@@ -142,14 +143,16 @@ def test_mini_batch_moments_are_those_of_the_exact_recursion(beta):
     assert np.trace(np.linalg.solve(alone, covariance)) > 2 * 1.1, "the mini-batches add too little to tell"
 
 
-@pytest.mark.parametrize("config", [SGHMCCLRPrecConfig, PSGLDConfig])
+@pytest.mark.parametrize("config", [SGHMCCLRPrecConfig, SGHMCPrecConfig, PSGLDConfig])
 def test_noise_and_drift_agree_on_the_mass(config):
     """With the mass as burn-in left it, the stationary covariance is that of the recursion with this mass."""
     problem = line(rows=12, features=3)
-    per_row, cyclical = config is PSGLDConfig, {"schedule": CyclicalSchedule(cycle_epochs=10**9), "momentum_decay": 0.6}
+    per_row, heavy = config is PSGLDConfig, {"momentum_decay": 0.6}
+    if config is SGHMCCLRPrecConfig:
+        heavy["schedule"] = CyclicalSchedule(cycle_epochs=10**9)
     square = np.array([4.0, 1.0, 9.0], np.float32)
     mass = 0.1 + np.sqrt(square)
-    settings = {} if per_row else cyclical
+    settings = {} if per_row else heavy
     beta = settings.get("momentum_decay", 0.0)
     step_size = 0.5 * (1 + beta) * mass.min() / np.linalg.eigvalsh(problem.precision).max()
     sampler = build_sgmcmc(
@@ -290,6 +293,29 @@ def test_without_momentum_decay_sghmc_is_sgld():
     paths = [path(sampler, problem, start, 24) for sampler in (sgld, sghmc, cyclical)]
     np.testing.assert_array_equal(paths[0], paths[1])
     np.testing.assert_allclose(paths[0], paths[2], rtol=1e-5, atol=1e-6)
+
+
+def test_rmsprop_with_momentum_is_the_published_recursion_through_burn_in_and_sampling():
+    """At temperature 0, so that no noise hides it: m <- b m + sqrt(h) g, theta <- theta + sqrt(h) m / M, with
+    M = 1e-7 + sqrt(e), e <- .99 e + .01 g^2 and h along a cosine in burn-in, then constant."""
+    problem, cold = line(rows=6, features=3), 1e-12
+    target = problem.posterior._replace(temperature=cold), problem.data
+    start, first, last, beta = np.array([1.0, -1.0, 0.5], np.float32), 4e-3, 1e-3, 0.8
+    lengths = {"epochs": 10, "burn_in_epochs": 4, "ensemble_every": 3, "batch_size": None}
+    config = SGHMCPrecConfig(
+        **lengths, step_size=first, momentum_decay=beta, schedule=ConstantSchedule(final_step_size=last)
+    )
+    found = path(build_sgmcmc(config, *target), problem._replace(posterior=target[0]), start, 10)
+    theta, m, e, expected = start.astype(float), np.zeros(3), np.zeros(3), []
+    for step in range(10):
+        h = last if step >= 4 else last + (first - last) * (1 + np.cos(np.pi * step / 4)) / 2
+        g = problem.precision @ (problem.mean - theta) / cold
+        e = 0.99 * e + 0.01 * g**2
+        m = beta * m + np.sqrt(h) * g
+        theta = theta + np.sqrt(h) * m / (1e-7 + np.sqrt(e))
+        expected.append(theta)
+    assert np.abs(np.diff(expected, axis=0)).min() > 1e-4
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-4)
 
 
 def test_at_temperature_zero_sghmc_is_gradient_ascent_with_momentum():

@@ -1,6 +1,6 @@
 """Plain formulas of the convolutional and recurrent layers, row by row in NumPy and SciPy, from named arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from scipy.special import expit
@@ -61,6 +61,20 @@ def lenet(p: Arrays, x: np.ndarray) -> np.ndarray:
     return dense(p, "output", relu(dense(p, "dense", flat(x))))
 
 
+def means(x: np.ndarray) -> np.ndarray:
+    """Means over blocks of 2x2 pixels; a last odd row or column is left out."""
+    high, wide = (size // 2 for size in x.shape[:2])
+    return np.array([[x[2 * i : 2 * i + 2, 2 * j : 2 * j + 2].mean((0, 1)) for j in range(wide)] for i in range(high)])
+
+
+def lenet5(p: Arrays, x: np.ndarray, activation: Callable[[np.ndarray], np.ndarray] = relu) -> np.ndarray:
+    x = means(activation(conv(p, "conv0", x)))
+    h = flat(means(activation(conv(p, "conv1", x, padding=0))))
+    for index in range(2):
+        h = activation(dense(p, f"dense{index}", h))
+    return dense(p, "output", h)
+
+
 def lenetti(p: Arrays, x: np.ndarray) -> np.ndarray:
     h = flat(expit(conv(p, "conv", x, padding=2)))
     for index in range(3):
@@ -94,13 +108,15 @@ def wide_resnet(p: Arrays, x: np.ndarray) -> np.ndarray:
     return dense(p, "output", relu(norm(p, "norm", x)).mean((0, 1)))
 
 
-def cnn_lstm(p: Arrays, tokens: np.ndarray, size: int = 4) -> np.ndarray:
+def cnn_lstm(
+    p: Arrays, tokens: np.ndarray, size: int = 4, activation: Callable[[np.ndarray], np.ndarray] = relu
+) -> np.ndarray:
     words = p["embedding.table"][tokens]
     weight = p["conv.weight"]
     kernel = weight.shape[-1]
     places = range(len(words) - kernel + 1)
     response = np.array([np.einsum("ock,kc->o", weight, words[i : i + kernel]) for i in places])
-    response = relu(response + p["conv.bias"])
+    response = activation(response + p["conv.bias"])
     steps = [response[i * size : (i + 1) * size].max(0) for i in range(len(response) // size)]
     h = c = np.zeros(len(p["lstm.bias"]) // 4)
     for step in steps:

@@ -10,15 +10,16 @@ from jax import numpy as jnp
 from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     CNNLSTMConfig,
+    LeNet5Config,
     LeNetConfig,
     LeNettiConfig,
     MLPConfig,
     ModelConfig,
-    NormalPrior,
     PosteriorConfig,
     ResNetFRNConfig,
     WideResNetFRNConfig,
 )
+from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.models import convolution
 from bnn_atlas.models.build import PIECE, Network, ShapeError, build_network
 from bnn_atlas.models.layout import Layout
@@ -29,6 +30,7 @@ from . import reference
 
 CIFAR, MNIST = (32, 32, 3), (28, 28, 1)
 SMALL_TEXT = CNNLSTMConfig(embedding=5, filters=4, kernel=3, pool=2, cells=3)
+SMOOTH_TEXT = CNNLSTMConfig(embedding=5, filters=4, kernel=3, pool=1, cells=3, activation="silu")
 WIDE_16, WIDE_28 = WideResNetFRNConfig(depth=16, widen=4), WideResNetFRNConfig(depth=28, widen=10)
 
 
@@ -38,6 +40,9 @@ WIDE_16, WIDE_28 = WideResNetFRNConfig(depth=16, widen=4), WideResNetFRNConfig(d
         (LeNetConfig(), CIFAR, 10, 0, 142_646),
         (LeNetConfig(), CIFAR, 100, 0, 150_296),
         (LeNetConfig(), MNIST, 10, 0, 91_946),
+        (LeNet5Config(), CIFAR, 10, 0, 83_126),
+        (LeNet5Config(), MNIST, 10, 0, 61_706),
+        (CNNLSTMConfig(pool=1, activation="silu"), (100,), 2, 20_000, 2_700_098),
         (LeNettiConfig(), MNIST, 10, 0, 10 + 900 * 8 + 8 + 2 * 72 + 90),
         (ResNetFRNConfig(), CIFAR, 10, 0, 274_042),
         (ResNetFRNConfig(), CIFAR, 100, 0, 279_892),
@@ -114,10 +119,18 @@ def test_initialisation_of_a_residual_network_is_he_normal():
 
 CASES = {
     "lenet": (LeNetConfig(), (16, 19, 2), 0, reference.lenet),
+    "lenet5": (LeNet5Config(), (12, 15, 2), 0, reference.lenet5),
+    "lenet5 silu": (
+        LeNet5Config(activation="silu"),
+        (13, 12, 1),
+        0,
+        lambda p, x: reference.lenet5(p, x, reference.silu),
+    ),
     "lenetti": (LeNettiConfig(), (5, 7, 2), 0, reference.lenetti),
     "resnet": (ResNetFRNConfig(depth=8), (7, 8, 3), 0, reference.resnet),
     "wide_resnet": (WideResNetFRNConfig(depth=10, widen=2), (8, 6, 2), 0, reference.wide_resnet),
     "cnn_lstm": (SMALL_TEXT, (12,), 9, lambda p, x: reference.cnn_lstm(p, x, SMALL_TEXT.pool)),
+    "smooth cnn_lstm": (SMOOTH_TEXT, (12,), 9, lambda p, x: reference.cnn_lstm(p, x, 1, reference.silu)),
 }
 ROWS = PIECE + 4
 
@@ -258,6 +271,7 @@ def test_no_row_changes_anothers_output():
     [
         (LeNetConfig(), (13,), 0, r"'lenet' is for images .*15x15.* of shape \(13,\)"),
         (LeNetConfig(), (14, 28, 1), 0, r"15x15.*\(14, 28, 1\)"),
+        (LeNet5Config(), (11, 28, 1), 0, r"12x12.*\(11, 28, 1\)"),
         (ResNetFRNConfig(), (3, 3, 3), 0, "'resnet_frn' is for images .*4x4"),
         (LeNettiConfig(), (100,), 500, r"'lenetti' .*tokens of a vocabulary of 500 of shape \(100,\)"),
         (CNNLSTMConfig(), (28, 28, 1), 0, "'cnn_lstm' is for tokens"),
@@ -297,6 +311,7 @@ def test_a_token_beyond_the_vocabulary_gives_nan_and_no_neighbours_word():
     [
         ({"kind": "resnet_frn", "depth": 18}, "8, 14, 20"),
         ({"kind": "wide_resnet_frn", "depth": 20, "widen": 4}, "10, 16, 22"),
+        ({"kind": "cnn_lstm", "activation": "silu"}, "only relu may be given with pooling: set model.pool: 1"),
         ({"kind": "vgg"}, "lenet"),
     ],
 )
@@ -306,10 +321,19 @@ def test_settings_that_make_no_network_are_refused(settings: dict, text: str):
 
 
 def test_labels_name_the_settings():
-    models = [LeNetConfig(), LeNettiConfig(), ResNetFRNConfig(), WIDE_16, CNNLSTMConfig(), MLPConfig(hidden=(50,))]
-    assert [model.label for model in models] == [
-        "lenet", "lenetti sigmoid", "resnet20 frn silu", "wrn-16-4 frn relu", "cnn_lstm 128-64-128", "mlp 50 relu",
+    models = [
+        LeNetConfig(), LeNet5Config(), LeNettiConfig(), ResNetFRNConfig(), WIDE_16, CNNLSTMConfig(), SMOOTH_TEXT,
+        MLPConfig(hidden=(50,)),
     ]  # fmt: skip
+    assert [model.label for model in models] == [
+        "lenet", "lenet5 relu", "lenetti sigmoid", "resnet20 frn silu", "wrn-16-4 frn relu", "cnn_lstm 128-64-128",
+        "cnn_lstm 5-4-3 silu", "mlp 50 relu",
+    ]  # fmt: skip
+
+
+def test_the_address_of_what_starts_from_a_relu_network_is_older_than_the_choice():
+    assert "activation" not in CNNLSTMConfig().model_dump()
+    assert SMOOTH_TEXT.model_dump()["activation"] == "silu"
 
 
 def test_a_layout_of_images_survives_the_trace_header():

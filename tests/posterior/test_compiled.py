@@ -19,8 +19,8 @@ from bnn_atlas.config.posterior import (
     LearnedNoiseLikelihood,
     LeNettiConfig,
     MLPConfig,
-    StandardNormalPrior,
 )
+from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.models import mlp
 from bnn_atlas.native import build as native
 from bnn_atlas.native import call

@@ -12,15 +12,12 @@ from jax import numpy as jnp
 from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
-    GlorotUniformPrior,
     HeteroscedasticLikelihood,
-    LaplacePrior,
     LearnedNoiseLikelihood,
     LikelihoodConfig,
     MLPConfig,
-    NormalPrior,
-    PriorConfig,
 )
+from bnn_atlas.config.priors import GlorotUniformPrior, LaplacePrior, NormalPrior, PriorConfig
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import Evaluation, Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.likelihoods import log_likelihood

@@ -10,8 +10,8 @@ from bnn_atlas.config.posterior import (
     HeteroscedasticLikelihood,
     LearnedNoiseLikelihood,
     MLPConfig,
-    StandardNormalPrior,
 )
+from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Evaluation, PosteriorData, binder, build_posterior, data_specs, posterior_data
 from bnn_atlas.posterior.micro_batches import BudgetError, micro_batches, residual_bytes

@@ -17,7 +17,8 @@ import pytest
 
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
-from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig, StandardNormalPrior
+from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig
+from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.methods.hmc import build_hmc
 from bnn_atlas.methods.mclmc.mile import build_mile
 from bnn_atlas.placement import Placement

@@ -10,7 +10,7 @@ import pytest
 from bnn_atlas import NetworkPosterior, build_posterior, predict, sample, starting_points
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.steps.referee import score_referee
-from bnn_atlas.steps.start import start_from_draws
+from bnn_atlas.steps.start import take_starts
 
 from .making import IDENTITY
 
@@ -51,7 +51,7 @@ def judged(posterior: NetworkPosterior, folder: Path, method: dict[str, Any]) ->
     """Sample with a method, go on with a Metropolis test from its last draws, and compare."""
     starts = starting_points(posterior, CHAINS, training={"max_epochs": 200, "batch_size": None, "patience": None})
     pools = {"run": sample(posterior, method, starts, folder / "run", seed=1)}
-    start_from_draws(folder / "run/pool.json", folder / "start.npz", draw="last", members=range(CHAINS))
+    take_starts(folder / "run/pool.json", [], folder / "start.npz", draw="last", array=None, members=range(CHAINS))
     with np.load(folder / "start.npz") as stored:
         pools["referee"] = sample(posterior, EXACT, stored["parameters"], folder / "referee", seed=2)
     for name, pool in pools.items():

@@ -14,8 +14,8 @@ from bnn_atlas.config.posterior import (
     LearnedNoiseLikelihood,
     LikelihoodConfig,
     MLPConfig,
-    StandardNormalPrior,
 )
+from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.config.warmstart import WarmStartConfig
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data

@@ -278,23 +278,44 @@ def test_the_reason_of_a_sampling_job_names_the_setting(workspace):
     assert reason.rstrip().endswith(changed)
 
 
-def test_chains_start_from_the_draws_of_another_run(workspace):
-    edit(
-        workspace / STUDY,
-        "  images:\n",
-        "  third:\n    description: from the draws of the second\n    dataset: diabetes\n"
-        "    split: { test: 0.2, validation: 0.1 }\n    model: { hidden: [4] }\n"
-        "    likelihood: { kind: learned_noise }\n    start: { run: second }\n"
-        "    method: { kind: hmc, burn_in: 0, steps: 10, step_size: 1.0e-9, trajectory_length: 1.0e-9 }\n"
-        "    chains: 3\n  images:\n",
-    )
-    study = RESULTS / "sampling_perspective"
-    run = snakemake(workspace, "--", str(study / "third/split0/pool/pool.json"))
+FURTHER = """\
+  fit: &beside
+    description: a fit in two blocks, from the draws of the second
+    dataset: diabetes
+    split: { test: 0.2, validation: 0.1 }
+    model: { hidden: [4] }
+    likelihood: { kind: learned_noise }
+    start: { run: second }
+    method: { kind: mean_field, epochs: 3, batch_size: null, steps: 5 }
+    chains: 2
+    chains_per_block: 1
+  third: &still
+    <<: *beside
+    method: { kind: hmc, burn_in: 0, steps: 10, step_size: 1.0e-9, trajectory_length: 1.0e-9 }
+    chains: 3
+  fourth: { <<: *still, start: { run: second, draw: start } }
+  fifth: { <<: *still, start: { run: fit, draw: mean } }
+"""
+
+
+def test_chains_start_from_draws_starts_or_the_fit_of_another_run(workspace):
+    edit(workspace / STUDY, "  images:\n", f"{FURTHER}  images:\n")
+    study, folder = RESULTS / "sampling_perspective", "split0/pool/pool.json"
+    run = snakemake(workspace, "--", *(str(study / name / folder) for name in ("third", "fourth", "fifth")))
     assert run.returncode == 0, run.stdout
-    source, pool = (open_pool(workspace / study / f"{name}/split0/pool/pool.json") for name in ("second", "third"))
-    np.testing.assert_allclose(
-        pool.read(draws=[0])[:, 0], source.read(draws=[source.draws - 1])[[0, 1, 0], 0], atol=1e-6
-    )
+    results = workspace / study
+    source, *pools = (open_pool(results / name / folder) for name in ("second", "third", "fourth", "fifth"))
+    networks = [np.load(file)["parameters"] for file in (workspace / RESULTS / "warmstarts").glob("diabetes-*.npz")]
+    (starts,) = (found for found in networks if found.shape == (2, source.layout.size))
+    wanted = {
+        "last draws": source.read(draws=[source.draws - 1])[:, 0],
+        "starts": starts,
+        "means": np.concatenate([np.load(results / f"fit/split0/block{b}/fit.npz")["mean"] for b in (0, 1)]),
+    }
+    for pool, (name, positions) in zip(pools, wanted.items(), strict=True):
+        np.testing.assert_allclose(pool.read(draws=[0])[:, 0], positions[[0, 1, 0]], atol=1e-6, err_msg=name)
+    assert np.abs(wanted["means"] - wanted["last draws"]).min() > 1e-5
+    assert np.abs(wanted["starts"] - wanted["last draws"]).max() > 1e-3
 
 
 def test_editing_one_run_reruns_what_depends_on_it(workspace):

@@ -1,4 +1,4 @@
-# Where chains start: ensembles of optimised networks, or draws of other runs.
+# Where chains start: ensembles of optimised networks, or positions of other runs.
 
 
 rule warmstart:
@@ -29,10 +29,11 @@ rule warmstart:
 
 
 rule start:
-    """Take the starts of a block of chains from the draws of another run."""
+    """Take the starts of a block of chains from the draws, the starts or the fit of another run."""
     input:
         pool=INPUTS.source_pool,
         traces=INPUTS.source_traces,
+        arrays=INPUTS.source_arrays,
     output:
         f"{RUN}/start/block{{block}}.npz",
     log:
@@ -47,6 +48,7 @@ rule start:
         runtime=20,
     params:
         draw=lambda w: {"draw": INPUTS.run(w).config.start.draw},
+        array=lambda w: {"array": INPUTS.source_array(w)},
         members=lambda w: {"members": list(INPUTS.run(w).config.chain_ids(int(w.block)))},
     message:
         "Taking the starts of {wildcards.run} from its source"

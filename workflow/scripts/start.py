@@ -1,8 +1,8 @@
-"""Take the starts of a block of chains from draws of another run."""
+"""Take the starts of a block of chains from another run."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.steps.start import start_from_draws
+from bnn_atlas.steps.start import take_starts
 from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):
-    start_from_draws(snakemake.input.pool, snakemake.output[0], **settings(snakemake.params))
+    take_starts(snakemake.input.pool, snakemake.input.arrays, snakemake.output[0], **settings(snakemake.params))

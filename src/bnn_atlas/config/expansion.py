@@ -1,15 +1,12 @@
 """Runs and figures of a study at one scale: the scale laid over each entry, then the product of its grid."""
 
-import itertools
-import json
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError, validated
-from bnn_atlas.config.fields import MOST_RUNS
 from bnn_atlas.config.figures import FigureConfig
+from bnn_atlas.config.grids import points
 from bnn_atlas.config.referees import with_referee
 from bnn_atlas.config.studies import Run, RunConfig, RunEntry, Scale
 
@@ -35,8 +32,18 @@ def figure_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> Fig
     return validated(FigureConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: figures.{name}")
 
 
-def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: str) -> list[Run]:
-    """All runs of one entry: overlay the scale, then take the product of the grid's lists."""
+def expand(
+    study: str,
+    entry: str,
+    data: dict[str, Any],
+    scale: Scale,
+    source: str,
+    lines: Callable[[Sequence[Any]], tuple[int, int]] | None = None,
+) -> list[Run]:
+    """All runs of one entry: overlay the scale, then take the points of its grid.
+
+    `lines` gives line and column of a path of keys in the study's file, for messages.
+    """
     if len(entry) > LONGEST_NAME:
         raise ConfigError(f"{source}: runs.{entry[:40]}...: the name has {len(entry)} characters; {_SHORTER}")
     if not re.fullmatch(NAME, entry):
@@ -47,49 +54,33 @@ def expand(study: str, entry: str, data: dict[str, Any], scale: Scale, source: s
     where = f"{source}: runs.{entry}"
     full = validated(RunEntry, scaled, where)
     reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
-    for field, choices in full.grid.items():
-        _check_choices(choices, f"{where}.grid.{field}")
-        if _get(overlay, field) is not None and not _has_effect(paper, overlay, field, choices):
-            raise ConfigError(
-                f"{where}.scales.{scale}: '{field}' has no effect, since the grid gives its values; set "
-                f"scales.{scale}.grid.{field}"
-            )
-    number = math.prod(map(len, full.grid.values()))
-    if number > MOST_RUNS:
-        raise ConfigError(f"{where}.grid: its product gives {number:,} runs; at most {MOST_RUNS:,} are allowed")
+    sections = {"grid": full.grid, "zipped": full.zipped}
+    for section, lists in sections.items():
+        for field, choices in lists.items():
+            if _get(overlay, field) is not None and choices and not _has_effect(paper, overlay, field, choices):
+                raise ConfigError(
+                    f"{where}.scales.{scale}: '{field}' has no effect, since the grid gives its values; set "
+                    f"scales.{scale}.{section}.{field}"
+                )
+
+    def line_of(section: str, field: str) -> int | None:
+        changed = field in overlay.get(section, {})
+        return lines(["runs", entry, *(["scales", scale] if changed else []), section, field])[0] if lines else None
+
     runs = []
-    for values in itertools.product(*full.grid.values()):
-        point = {key: value for key, value in scaled.items() if key != "grid"}
-        for field, value in zip(full.grid, values, strict=True):
+    for values, label in points(sections, where, line_of):
+        point = {key: value for key, value in scaled.items() if key not in sections}
+        for field, value in values.items():
             point = merge(point, _nested(field, value))
-        name = "-".join([entry, *(_label(f, v) for f, v in zip(_short(full.grid), values, strict=True))])
+        name = "-".join([entry, *label])
         if not re.fullmatch(NAME, name):
             raise ConfigError(f"{where}: the run name '{name}' has characters that file names should not have")
         if len(name) > LONGEST_NAME:
             raise ConfigError(f"{where}: the run name '{name[:40]}...' has {len(name)} characters; {_SHORTER}")
-        at = ", ".join(f"{field}: {value}" for field, value in zip(full.grid, values, strict=True))
-        config = validated(RunConfig, point, f"{where} (grid {at})" if at else where)
-        run = Run(study, name, entry, scale, dict(zip(full.grid, values, strict=True)), config, reductions)
-        runs += with_referee(run)
+        at = ", ".join(f"{field}: {value}" for field, value in values.items())
+        config = validated(RunConfig, point, f"{where} (grid {at})" if at else where).resolved()
+        runs += with_referee(Run(study, name, entry, scale, values, config, reductions))
     return runs
-
-
-def _check_choices(choices: list[Any], where: str) -> None:
-    """Refuse a list of a grid that gives no run, or the same one twice."""
-    if not choices:
-        raise ConfigError(f"{where}: an empty list gives no run")
-    seen = set()
-    for value in choices:
-        if (key := frozen(value)) in seen:
-            raise ConfigError(f"{where}: {json.dumps(value, default=str)} is given twice; remove one")
-        seen.add(key)
-
-
-def frozen(value: Any) -> Any:
-    """A value that can be in a set, equal where the values are."""
-    if isinstance(value, dict):
-        return frozenset((key, frozen(part)) for key, part in value.items())
-    return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 def _has_effect(paper: Mapping[str, Any], overlay: Mapping[str, Any], field: str, choices: list[Any]) -> bool:
@@ -154,21 +145,3 @@ def _without(tree: Mapping[str, Any], dotted: str) -> dict[str, Any]:
 def _nested(dotted: str, value: Any) -> dict[str, Any]:
     head, _, rest = dotted.partition(".")
     return {head: _nested(rest, value) if rest else value}
-
-
-def _short(fields: Iterable[str]) -> list[str]:
-    """The last part of each dotted field, or all of it where another one ends alike."""
-    names = list(fields)
-    last = [name.rpartition(".")[2] for name in names]
-    return [end if last.count(end) == 1 else name for name, end in zip(names, last, strict=True)]
-
-
-def _label(field: str, value: Any) -> str:
-    """Part of a run's name: `airfoil` for a word, `scale0.1` for a number, `hidden16x16` for a list."""
-    if isinstance(value, Mapping):
-        return "-".join(str(v) if isinstance(v, str) else _label(k, v) for k, v in value.items())
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        value = "x".join(map(str, value))
-    return field + str(value)

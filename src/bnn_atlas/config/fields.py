@@ -27,6 +27,9 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1, le=MOST)]
 CountOrNone = Annotated[int, Field(ge=0, le=MOST)]
 """A count that may be 0."""
+Given = Annotated[Positive | None, Field(exclude_if=lambda value: value is None)]
+GivenCount = Annotated[Count | None, Field(exclude_if=lambda value: value is None)]
+"""Numbers that are part of the settings only where they are given."""
 Chains = Annotated[int, Field(ge=1, le=MOST_CHAINS)]
 Splits = Annotated[int, Field(ge=1, le=MOST_SPLITS)]
 Width = Annotated[int, Field(ge=1, le=WIDEST)]

@@ -1,13 +1,13 @@
 """Settings of a posterior: network, likelihood, prior and temperature."""
 
-import math
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from bnn_atlas.config.base import ByKind, Model
-from bnn_atlas.config.fields import Count, Depth, Number, Positive, Seed, Width
+from bnn_atlas.config.fields import Count, Depth, Positive, Width
+from bnn_atlas.config.priors import PriorConfig, StandardNormalPrior
 
 MOST_WEIGHTS = 10**9
 """Bound of the weights between hidden layers: 4 GB for each copy of one network."""
@@ -49,6 +49,22 @@ class LeNetConfig(Model):
     def label(self) -> str:
         """Short name for tables."""
         return self.kind
+
+
+class LeNet5Config(Model):
+    """LeNet of the follow-up (Izmailov et al. 2021, Dangers of Bayesian Model Averaging), with average pooling.
+
+    Two 5x5 convolutions, each with means of 2x2 pixels, and three dense layers, of 120 and 84 units and the outputs:
+    61,706 parameters on MNIST. For images of at least 12x12 pixels.
+    """
+
+    kind: Literal["lenet5"] = "lenet5"
+    activation: Literal["relu", "silu", "sigmoid", "tanh"] = "relu"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenet5 relu`."""
+        return f"{self.kind} {self.activation}"
 
 
 class LeNettiConfig(Model):
@@ -111,7 +127,10 @@ def _depth(depth: int, other: int) -> int:
 
 
 class CNNLSTMConfig(Model):
-    """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021)."""
+    """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021).
+
+    `activation: silu` with `pool: 1` is the smooth variant of the published code.
+    """
 
     kind: Literal["cnn_lstm"] = "cnn_lstm"
     embedding: Width = 128
@@ -120,18 +139,30 @@ class CNNLSTMConfig(Model):
     kernel: Width = 5
     """Words under a filter."""
     pool: Width = 4
-    """Positions of which the largest response is kept."""
+    """Positions of which the largest response is kept; 1 keeps them all."""
     cells: Width = 128
     """Width of the LSTM's state."""
+    activation: Annotated[Literal["relu", "silu"], Field(exclude_if=lambda value: value == "relu")] = "relu"
+    """Function of the convolution's responses; `silu` needs `pool: 1`."""
+
+    @field_validator("activation")
+    @classmethod
+    def _commutes_with_pooling(cls, activation: str, info: ValidationInfo) -> str:
+        if activation == "silu" and info.data.get("pool", 1) != 1:
+            raise ValueError(
+                "maxima before and after silu differ, and only relu may be given with pooling: set model.pool: 1"
+            )
+        return activation
 
     @property
     def label(self) -> str:
         """Short name for tables, such as `cnn_lstm 128-64-128`."""
-        return f"{self.kind} {self.embedding}-{self.filters}-{self.cells}"
+        smooth = "" if self.activation == "relu" else f" {self.activation}"
+        return f"{self.kind} {self.embedding}-{self.filters}-{self.cells}{smooth}"
 
 
 ModelConfig = Annotated[
-    MLPConfig | LeNetConfig | LeNettiConfig | ResNetFRNConfig | WideResNetFRNConfig | CNNLSTMConfig,
+    MLPConfig | LeNetConfig | LeNet5Config | LeNettiConfig | ResNetFRNConfig | WideResNetFRNConfig | CNNLSTMConfig,
     Field(discriminator="kind"),
     BeforeValidator(lambda data: {"kind": "mlp", **data} if isinstance(data, dict) else data),
 ]
@@ -170,188 +201,6 @@ class CategoricalLikelihood(Model):
 
 LikelihoodConfig = Annotated[
     GaussianLikelihood | LearnedNoiseLikelihood | HeteroscedasticLikelihood | CategoricalLikelihood,
-    Field(discriminator="kind"),
-    ByKind,
-]
-
-
-class StandardNormalPrior(Model):
-    """N(0, 1) on every parameter."""
-
-    kind: Literal["standard_normal"] = "standard_normal"
-
-
-class NormalPrior(Model):
-    """N(loc, scale^2) on every parameter."""
-
-    kind: Literal["normal"] = "normal"
-    loc: Number = 0.0
-    scale: Positive = 1.0
-
-
-class NormalFlatBiasPrior(Model):
-    """N(0, scale^2) on every parameter except the biases, whose log density is 0 everywhere.
-
-    Such a prior is improper, and so is the posterior wherever the data do not hold every bias: a relu unit that is off
-    at all rows leaves its bias free to run away. Whether a posterior can be normalised is for the user to see to.
-    Biases start at 0, as the networks initialise them, and draws from the prior have them at 0.
-    """
-
-    kind: Literal["normal_flat_bias"] = "normal_flat_bias"
-    scale: Positive = 1.0
-
-
-class LaplacePrior(Model):
-    """Laplace(loc, scale) on every parameter."""
-
-    kind: Literal["laplace"] = "laplace"
-    loc: Number = 0.0
-    scale: Positive = 1.0
-
-
-class GlorotPrior(Model):
-    """Weights N(0, factor^2 / fan_avg), all else N(0, 1)."""
-
-    kind: Literal["glorot"] = "glorot"
-    factor: Positive = 1.0
-
-
-class HePrior(Model):
-    """Weights N(0, 2 / fan_in), all else N(0, 1)."""
-
-    kind: Literal["he"] = "he"
-
-
-class GlorotLaplacePrior(Model):
-    """Weights Laplace(0, 1 / sqrt(2 fan_avg)), all else Laplace(0, 1 / sqrt 2)."""
-
-    kind: Literal["glorot_laplace"] = "glorot_laplace"
-
-
-class GlorotUniformPrior(Model):
-    """Weights U(-a, a) with a = sqrt(3 / fan_avg), all else a = sqrt 3.
-
-    The log density falls by log(1000) per unit outside, so that gradients bring a chain back.
-    """
-
-    kind: Literal["glorot_uniform"] = "glorot_uniform"
-
-
-class EpsStandardNormalPrior(Model):
-    """N(eps_m, (scale softplus(s_m))^2) with eps_m ~ N(0, var_eps) and s_m ~ N(1, var_eps) drawn once by `seed`.
-
-    A different Gaussian for each parameter breaks the permutation symmetry.
-    """
-
-    kind: Literal["eps_standard_normal"] = "eps_standard_normal"
-    scale: Positive = 1.0
-    var_eps: Positive = 0.1
-    seed: Seed = 0
-
-
-class _ScaledPrior(Model):
-    """A prior whose width is given as its scale or as its standard deviation."""
-
-    loc: Number = 0.0
-    scale: Positive = 1.0
-    standard_deviation: Positive | None = None
-    """Sets the scale instead of `scale`, to compare priors of equal variance."""
-
-    @model_validator(mode="after")
-    def _one_width(self) -> Self:
-        if self.standard_deviation is not None and self.scale != 1.0:
-            raise ValueError("give scale or standard_deviation, not both")
-        return self
-
-
-class LogisticPrior(_ScaledPrior):
-    """Logistic(loc, scale) on every parameter; its standard deviation is pi / sqrt(3) scale."""
-
-    kind: Literal["logistic"] = "logistic"
-
-    @property
-    def unit(self) -> float:
-        """The scale, however it is given."""
-        return _unit(self.scale, self.standard_deviation, math.pi / math.sqrt(3))
-
-
-class StudentTPrior(_ScaledPrior):
-    """Student's t on every parameter; its standard deviation is sqrt(nu / (nu - 2)) scale, for nu > 2 only."""
-
-    kind: Literal["student_t"] = "student_t"
-    degrees_of_freedom: Positive
-    """nu: 1 is the Cauchy distribution; the larger, the nearer to the normal."""
-
-    @property
-    def unit(self) -> float:
-        """The scale, however it is given."""
-        if self.standard_deviation is None:
-            return self.scale
-        return _unit(self.scale, self.standard_deviation, math.sqrt(1 + 2 / (self.degrees_of_freedom - 2)))
-
-    @model_validator(mode="after")
-    def _finite_variance(self) -> Self:
-        if self.standard_deviation is not None and self.degrees_of_freedom <= 2:
-            raise ValueError(
-                f"with {self.degrees_of_freedom} degrees of freedom the variance is infinite: "
-                "give scale instead of standard_deviation"
-            )
-        return self
-
-
-class MixturePrior(Model):
-    """sum_k w_k N(loc_k, scale_k^2) on every parameter."""
-
-    kind: Literal["mixture"] = "mixture"
-    weights: tuple[Positive, ...]
-    """w_k, which add up to 1."""
-    scales: tuple[Positive, ...]
-    locs: tuple[Number, ...] = ()
-    """Empty for components that are all centred at 0."""
-    standard_deviation: Positive | None = None
-    """Stretches the whole mixture about 0 to this standard deviation, to compare priors of equal variance."""
-
-    @property
-    def all_locs(self) -> tuple[Number, ...]:
-        """One location per component."""
-        return self.locs or (0.0,) * len(self.weights)
-
-    @property
-    def unit(self) -> float:
-        """Factor on locations and scales."""
-        mean = sum(w * m for w, m in zip(self.weights, self.all_locs, strict=True))
-        squares = sum(w * (s * s + m * m) for w, s, m in zip(self.weights, self.scales, self.all_locs, strict=True))
-        return _unit(1.0, self.standard_deviation, math.sqrt(squares - mean * mean))
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        lengths = {"weights": len(self.weights), "scales": len(self.scales), "locs": len(self.all_locs)}
-        if not self.weights or len(set(lengths.values())) > 1:
-            counts = ", ".join(f"{count} {name}" for name, count in lengths.items())
-            raise ValueError(f"a mixture needs as many weights, scales and locs as it has components, not {counts}")
-        if abs(sum(self.weights) - 1) > 1e-6:
-            raise ValueError(f"weights must add up to 1, not {sum(self.weights)}")
-        return self
-
-
-def _unit(scale: float, standard_deviation: float | None, ratio: float) -> float:
-    """Scale of a distribution whose standard deviation is `ratio` times its scale."""
-    return scale if standard_deviation is None else standard_deviation / ratio
-
-
-PriorConfig = Annotated[
-    StandardNormalPrior
-    | NormalPrior
-    | NormalFlatBiasPrior
-    | LaplacePrior
-    | GlorotPrior
-    | HePrior
-    | GlorotLaplacePrior
-    | GlorotUniformPrior
-    | EpsStandardNormalPrior
-    | LogisticPrior
-    | StudentTPrior
-    | MixturePrior,
     Field(discriminator="kind"),
     ByKind,
 ]

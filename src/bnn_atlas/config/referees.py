@@ -1,7 +1,8 @@
 """Referees: runs of an exact method that go on from the last draws of other runs."""
 
 from bnn_atlas.config.evaluation import EvaluationConfig
-from bnn_atlas.config.studies import REFEREE, Run, RunConfig, StartConfig
+from bnn_atlas.config.studies import REFEREE, Run, RunConfig
+from bnn_atlas.config.warmstart import StartConfig
 from bnn_atlas.provenance import fingerprint
 
 SECTION = "referee."

@@ -33,7 +33,7 @@ PARTS = (
         {
             "Runs": ("RunEntry",),
             "Splits": ("SplitConfig",),
-            "Models": ("MLPConfig", "LeNetConfig", "LeNettiConfig", "*FRNConfig", "CNNLSTMConfig"),
+            "Models": ("MLPConfig", "LeNetConfig", "LeNet5Config", "LeNettiConfig", "*FRNConfig", "CNNLSTMConfig"),
             "Likelihoods": ("*Likelihood",),
             "Priors": ("*Prior",),
             "Warm starts, starts and stopping": ("WarmStartConfig", "StartConfig", "StoppingConfig"),

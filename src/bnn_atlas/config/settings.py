@@ -113,7 +113,8 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
     if not isinstance(data, dict):
         found = "the file is empty" if data is None else "the file holds no keys"
         raise ConfigError(f"{source}: {found}; a study has keys such as title and runs")
-    config = validated(StudyConfig, data, source, Lines(path))
+    lines = Lines(path)
+    config = validated(StudyConfig, data, source, lines)
     runs_at: dict[Scale, dict[str, Run]] = {}
     studies: dict[Scale, Study] = {}
     for each in sorted(get_args(Scale), key=lambda name: name != "paper"):
@@ -123,7 +124,7 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         for entry in config.runs:
             if not takes_part(data["runs"][entry], each):
                 continue
-            for run in expand(path.stem, entry, data["runs"][entry], each, where):
+            for run in expand(path.stem, entry, data["runs"][entry], each, where, lines):
                 check_data(run, datasets, f"{where}: runs.{entry}")
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
                 if run.name in runs:

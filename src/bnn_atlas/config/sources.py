@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError, did_you_mean, near_or_all
-from bnn_atlas.config.expansion import frozen
+from bnn_atlas.config.grids import frozen
+from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.studies import Run, Study, by_name
 
 PROBLEM = ("dataset", "split", "model", "likelihood", "float64")
@@ -110,7 +111,7 @@ def _chain(run: Run, sources: Sources) -> list[Run]:
 
 
 def _check_problem(run: Run, source: Run, where: str) -> None:
-    """Refuse a source whose draws are positions of another network, or of other rows."""
+    """Refuse a source whose draws are positions of another network, or of other rows, or that has no such position."""
     for field in PROBLEM:
         value, source_value = getattr(run.config, field), getattr(source.config, field)
         if field == "split":
@@ -120,6 +121,12 @@ def _check_problem(run: Run, source: Run, where: str) -> None:
                 f"{where} = '{source.name}': its {field} differs from that of '{run.name}' ({_text(source_value)}; "
                 f"{_text(value)}), so its draws are not positions of the same problem"
             )
+    if run.config.start and run.config.start.draw == "mean" and source.config.method.centre is None:
+        fitted = " and ".join(f"'{kind}'" for kind, record in METHODS.items() if record.centre)
+        raise ConfigError(
+            f"{where.removesuffix('.run')}.draw = 'mean': '{source.name}' is of method.kind "
+            f"'{source.config.method.kind}', and only {fitted} fit a mean; use 'last' or 'best'"
+        )
     if source.config.split.count < run.config.split.count:
         raise ConfigError(
             f"{where} = '{source.name}': it has {source.config.split.count} splits and '{run.name}' has "

@@ -10,11 +10,13 @@ from bnn_atlas.config.evaluation import EvaluationConfig, PublishedBy
 from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
 from bnn_atlas.config.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
-from bnn_atlas.config.posterior import NormalPrior, PosteriorConfig, StandardNormalPrior
+from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior, standard_deviation
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
-from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.config.warmstart import StartConfig, WarmStartConfig
 
 Scale = Literal["demo", "laptop", "paper"]
 REPETITION = ("seed", "split.seed")
@@ -22,16 +24,6 @@ REPETITION = ("seed", "split.seed")
 
 REFEREE = "-referee"
 """Ending of the name of a run's referee, and of its entry."""
-
-
-class StartConfig(Model):
-    """Draws of another run from which the chains start, instead of optimised networks."""
-
-    run: str
-    """A run of this study, or `study/run`; it has the same data, splits, network and likelihood."""
-    draw: Literal["last", "best"] = "last"
-    """Of each chain of that run, its last draw or the one with the highest log posterior. Chain k starts from chain k
-    modulo their number."""
 
 
 class RunConfig(PosteriorConfig):
@@ -46,7 +38,7 @@ class RunConfig(PosteriorConfig):
     warmstart: WarmStartConfig | None = None
     """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
     start: StartConfig | None = None
-    """Chains start from draws of another run; only without a warm start."""
+    """Chains start from positions of another run; only without a warm start."""
     method: MethodConfig
     chains: Chains
     chains_per_block: Chains | None = None
@@ -73,6 +65,25 @@ class RunConfig(PosteriorConfig):
                 f"warmstart.permuted ({self.warmstart.permuted}) needs hidden units to permute: it is for model.kind "
                 f"'mlp' with at least one hidden layer, not '{self.model.label}'; leave it out or set it to null"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _has_rows_for_the_prior(self) -> Self:
+        if self.prior.kind == "empirical_covariance" and self.model.kind == "cnn_lstm":
+            raise ValueError(
+                "prior.kind 'empirical_covariance' is for networks whose first layer is dense or a convolution of "
+                "pixels, and words have no covariance: use 'normal'"
+            )
+        if self.prior.kind == "empirical_covariance" and self.method.kind == "laplace":
+            raise ValueError(
+                "prior.kind 'empirical_covariance' correlates parameters, which method.kind 'laplace' does not allow "
+                "for: choose another method, or the prior 'normal'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_lengths(self) -> Self:
+        self.resolved()
         return self
 
     @model_validator(mode="after")
@@ -105,6 +116,19 @@ class RunConfig(PosteriorConfig):
                 "chains_per_block: null"
             )
         return self
+
+    def resolved(self) -> Self:
+        """The same with lengths of trajectories that are relative to the prior as numbers.
+
+        Raises:
+            ValueError: they are quarter periods of a prior that has none, or do not go together.
+        """
+        found = {
+            name: section.resolved(standard_deviation(self.prior), self.temperature)
+            for name in ("method", "referee")
+            if isinstance(section := getattr(self, name), LeapfrogSettings)
+        }
+        return self.model_copy(update=found) if found else self
 
     def seed_of(self, split: int) -> int:
         """Seed of initialisation, training and chains on one split, so that splits are independent repetitions."""
@@ -173,8 +197,12 @@ class RunEntry(RunConfig):
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Dotted field -> values; the product of all lists gives named runs."""
+    zipped: dict[str, list[Any]] = Field(default_factory=dict)
+    """Dotted field -> values that vary together: the lists are of one length, and a run has the values at one place of
+    all of them. The first list names the runs; beside a `grid` every place is combined with every point of that."""
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid`); null: not run there."""
+    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid` and `zipped`); null: not run
+    there."""
 
 
 class StudyConfig(Model):
@@ -200,7 +228,7 @@ class Run(NamedTuple):
     """The entry of the study's file from which the run was expanded."""
     scale: Scale
     point: dict[str, Any]
-    """Field of the entry's grid -> value of this run."""
+    """Field of the entry's grid, or of what it zips -> value of this run."""
     config: RunConfig
     reductions: tuple[str, ...]
     """What this scale changes against the paper's setting, as `field: paper value -> value here`."""

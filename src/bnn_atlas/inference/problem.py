@@ -9,6 +9,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.priors import EmpiricalCovariancePrior
 from bnn_atlas.data.splits import SplitData, load_split
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.micro_batches import within_budget
@@ -60,6 +61,7 @@ def _built(config: PosteriorConfig, rows: SplitData) -> tuple[Posterior, Prior]:
         dtype=jnp.float64 if config.float64 else jnp.float32,
         shards=config.data_shards,
         kernel=config.kernel,
+        rows=rows.x_fit if isinstance(config.prior, EmpiricalCovariancePrior) else None,
     )
 
 

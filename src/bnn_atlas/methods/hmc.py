@@ -10,7 +10,7 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.hmc import HMCConfig
+from bnn_atlas.config.methods.hmc import HMCConfig, UnadjustedHMCConfig
 from bnn_atlas.methods.base import Method, Statistic
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.methods.warmup import Adaptation, ChainState, WarmUp, adapted_method
@@ -109,14 +109,24 @@ def step(
     return state, HMCInfo(error, acceptance, accepted, divergent, wanted > max_steps, steps)
 
 
-def build_hmc(config: HMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """HMC of the settings.
+def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """HMC of the settings, or the same dynamics without the Metropolis test.
 
     With a diagonal mass the inverse mass is the posterior variances over their mean, so that step size and trajectory
     length keep their meaning: the root mean square velocity is 1 with and without it.
+
+    Raises:
+        ValueError: the settings are relative to a prior (`LeapfrogSettings.resolved`).
     """
-    diagonal = config.mass == "diagonal"
-    warm_up = WarmUp(config.burn_in, config.target_acceptance, step_size=config.adapt_step_size, variances=diagonal)
+    step_size, length = config.lengths
+    tested, test_burn_in, diagonal = False, False, False
+    warm_up = WarmUp(config.burn_in, step_size=False)
+    of_test: dict[str, Statistic] = {}
+    if isinstance(config, HMCConfig):
+        tested, test_burn_in, diagonal = True, config.burn_in_metropolis, config.mass == "diagonal"
+        adapted = config.adapt_step_size
+        warm_up = WarmUp(config.burn_in, config.target_acceptance, step_size=adapted, variances=diagonal)
+        of_test = {"acceptance": Statistic("mean"), "accepted": Statistic("mean")}
 
     def inverse_mass(adaptation: Adaptation) -> Array | None:
         return adaptation.variances / adaptation.variances.mean() if diagonal else None
@@ -130,33 +140,32 @@ def build_hmc(config: HMCConfig, posterior: Posterior, data: PosteriorData) -> M
             target.evaluate,
             target.gain,
             step_size=adaptation.step_size,
-            trajectory_length=config.trajectory_length,
+            trajectory_length=length,
             jitter=config.jitter,
             max_steps=config.max_leapfrog_steps,
             inverse_mass=inverse_mass(adaptation),
-            metropolis=True if config.burn_in_metropolis else ~jnp.asarray(warming, bool),
+            metropolis=test_burn_in or (tested and ~jnp.asarray(warming, bool)),
         )
         return state, info._asdict()
 
     def fit(adaptation: Adaptation) -> dict[str, Array]:
-        learned = {"step_size": adaptation.step_size} if config.adapt_step_size else {}
+        learned = {"step_size": adaptation.step_size} if config.adapts else {}
         inverse = inverse_mass(adaptation)
         return learned if inverse is None else {**learned, "inverse_mass": inverse}
 
     return adapted_method(
         transition,
         warm_up,
-        step_size=config.step_size,
+        step_size=step_size,
         steps=config.steps,
         thinning=config.thinning,
         statistics={
             "energy_change": Statistic("last"),
-            "acceptance": Statistic("mean"),
-            "accepted": Statistic("mean"),
+            **of_test,
             "divergent": Statistic("sum", "int32"),
             "cut_short": Statistic("mean"),
             "gradients": Statistic("sum", "int32"),
         },
-        gradients_per_step=None if config.adapt_step_size else config.leapfrog_steps,
+        gradients_per_step=None if config.adapts else config.mean_leapfrog_steps,
         fit=fit,
     )

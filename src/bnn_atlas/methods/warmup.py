@@ -53,7 +53,7 @@ class WarmUp:
     """The rules of a warm-up of given length."""
 
     def __init__(
-        self, steps: int, target_acceptance: float, *, step_size: bool = True, variances: bool = False
+        self, steps: int, target_acceptance: float = 0.8, *, step_size: bool = True, variances: bool = False
     ) -> None:
         """Tune towards a mean acceptance probability.
 

@@ -12,6 +12,7 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.posterior import (
     CNNLSTMConfig,
+    LeNet5Config,
     LeNetConfig,
     LeNettiConfig,
     MLPConfig,
@@ -21,7 +22,7 @@ from bnn_atlas.config.posterior import (
 )
 from bnn_atlas.models.cnn_lstm import CNNLSTM
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.models.lenet import LeNet, LeNetti
+from bnn_atlas.models.lenet import LeNet, LeNet5, LeNetti
 from bnn_atlas.models.mlp import MLP
 from bnn_atlas.models.resnet_frn import ResNetFRN, WideResNetFRN
 
@@ -73,6 +74,8 @@ def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, voc
             return functional(module, example, feature_major, on_cpu(piece_of(config.hidden)))
         case LeNetConfig():
             return _of_images(LeNet(outputs), shape)
+        case LeNet5Config():
+            return _of_images(LeNet5(outputs, config.activation), shape)
         case LeNettiConfig():
             return _of_images(LeNetti(outputs, config.activation), shape)
         case ResNetFRNConfig():
@@ -116,6 +119,8 @@ def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None
             allowed, fits = "tables (features,) and images (height, width, channels)", not tokens
         case LeNetConfig():
             allowed, fits = "images (height, width, channels) of at least 15x15", image and min(shape[:2]) >= 15
+        case LeNet5Config():
+            allowed, fits = "images (height, width, channels) of at least 12x12", image and min(shape[:2]) >= 12
         case LeNettiConfig():
             allowed, fits = "images (height, width, channels)", image
         case ResNetFRNConfig() | WideResNetFRNConfig():

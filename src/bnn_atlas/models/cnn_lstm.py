@@ -5,11 +5,14 @@ from flax import linen as nn
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.models.mlp import FeatureMajorDense, lecun_normal
+from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense, lecun_normal
 
 
 class CNNLSTM(nn.Module):
-    """Embedding, convolution over words, relu, maxima of `pool` positions, LSTM; its last state to the outputs."""
+    """Embedding, convolution over words, maxima of `pool` positions, activation, LSTM; its last state to the outputs.
+
+    Maxima before a relu are those after it; another activation is for `pool` 1.
+    """
 
     outputs: int
     vocabulary: int
@@ -18,13 +21,14 @@ class CNNLSTM(nn.Module):
     kernel: int = 5
     pool: int = 4
     cells: int = 128
+    activation: str = "relu"
 
     @nn.compact
     def __call__(self, tokens: Array) -> Array:
         """Outputs [outputs, rows] for tokens [length, rows]."""
         x = Embedding(self.vocabulary, self.embedding, name="embedding")(tokens)
         x = WordConvolution(self.filters, self.kernel, self.pool, name="conv")(x)
-        x = LSTM(self.cells, name="lstm")(jax.nn.relu(x))
+        x = LSTM(self.cells, name="lstm")(ACTIVATIONS[self.activation](x))
         return FeatureMajorDense(self.outputs, name="output")(x)
 
 

@@ -103,6 +103,14 @@ def max_pool(x: Array, window: int, stride: int) -> Array:
     return jax.checkpoint(pool)(x)
 
 
+def average_pool(x: Array, size: int) -> Array:
+    """Means over the blocks of size x size positions that lie inside x [channels, height, width, rows]."""
+    channels, height, width, rows = x.shape
+    high, wide = height // size, width // size
+    blocks = x[:, : high * size, : wide * size].reshape(channels, high, size, wide, size, rows)
+    return blocks.mean(axis=(2, 4))
+
+
 class FilterResponseNorm(nn.Module):
     """y = max(gain x / sqrt(nu^2 + 1e-6) + bias, threshold), nu^2 the mean of x^2 over a row's positions (by channel).
 

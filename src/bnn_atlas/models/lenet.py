@@ -1,10 +1,10 @@
-"""LeNet in the form of Izmailov et al. 2021, and the sampling study's LeNetti."""
+"""LeNet in two forms of Izmailov et al. 2021, and the sampling study's LeNetti."""
 
 import jax
 from flax import linen as nn
 from jax import Array
 
-from bnn_atlas.models.convolution import Convolution
+from bnn_atlas.models.convolution import Convolution, average_pool
 from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense
 
 
@@ -20,6 +20,24 @@ class LeNet(nn.Module):
             x = jax.nn.relu(Convolution(filters, 5, pool=(3, 2), name=f"conv{index}")(x))
         x = x.reshape(-1, x.shape[-1])
         x = jax.nn.relu(FeatureMajorDense(84, name="dense")(x))
+        return FeatureMajorDense(self.outputs, name="output")(x)
+
+
+class LeNet5(nn.Module):
+    """Twice 5x5 convolution (6 filters, 16 without padding), activation, means of 2x2; 120 and 84 units; outputs."""
+
+    outputs: int
+    activation: str = "relu"
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Outputs [outputs, rows] for images x [channels, height, width, rows]."""
+        activation = ACTIVATIONS[self.activation]
+        x = average_pool(activation(Convolution(6, 5, name="conv0")(x)), 2)
+        x = average_pool(activation(Convolution(16, 5, padding=0, name="conv1")(x)), 2)
+        x = x.reshape(-1, x.shape[-1])
+        for index, units in enumerate((120, 84)):
+            x = activation(FeatureMajorDense(units, name=f"dense{index}")(x))
         return FeatureMajorDense(self.outputs, name="output")(x)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig, PriorConfig
+from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig
+from bnn_atlas.config.priors import PriorConfig
 from bnn_atlas.models.build import CACHE_LINE, Network, build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.native.call import Kernel
@@ -323,17 +324,19 @@ def build_posterior(
     micro_batches: int = 1,
     shards: int = 1,
     kernel: Literal["auto", "xla"] = "auto",
+    rows: np.ndarray | None = None,
 ) -> tuple[Posterior, Prior]:
     """Posterior of the settings for rows of a shape (and numbers of classes and token ids), and its prior.
 
-    `kernel` is that of `PosteriorConfig`.
+    `kernel` is that of `PosteriorConfig`; `rows` [n, ...] are those of the data, for a prior that is made of them.
 
     Raises:
         ShapeError: the model does not take such rows.
+        ValueError: the prior is made of rows that are not given.
     """
     network = build_network(model, shape, outputs_needed(likelihood, classes), vocabulary)
     layout = Layout(network.layout.parameters + extra_parameters(likelihood))
-    built = build_prior(prior, layout, dtype)
+    built = build_prior(prior, layout, dtype, rows)
     posterior = Posterior(layout, network, likelihood, built.family, temperature, micro_batches, shards)
     return posterior._replace(kernel=kernel_for(model, likelihood, shape, classes, np.dtype(dtype), kernel)), built
 

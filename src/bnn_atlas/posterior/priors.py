@@ -1,4 +1,4 @@
-"""Prior densities over the flat parameter vector, each independent over its scalars.
+"""Prior densities over the flat parameter vector, each but one independent over its scalars.
 
 Every prior is a family with a location and a scale per scalar, so that one function serves all and the numbers, not the
 code, change with the model. Eight priors are those of Sommer et al. 2025; flat biases are of the same authors' study of
@@ -16,7 +16,8 @@ from jax import Array
 from jax import numpy as jnp
 from scipy.special import gammaln
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.priors import (
+    EmpiricalCovariancePrior,
     EpsStandardNormalPrior,
     GlorotLaplacePrior,
     GlorotPrior,
@@ -32,8 +33,9 @@ from bnn_atlas.config.posterior import (
     StudentTPrior,
 )
 from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.posterior.empirical_covariance import first_layer, log_narrowing
 
-Family = Literal["normal", "laplace", "walled_uniform", "logistic", "student_t", "mixture"]
+Family = Literal["normal", "laplace", "walled_uniform", "logistic", "student_t", "mixture", "empirical_covariance"]
 
 
 class Components(NamedTuple):
@@ -52,7 +54,8 @@ class PriorValues(NamedTuple):
     """Infinite where the density is flat (family `normal` only)."""
     log_normaliser: Array
     shape: Any = None
-    """Degrees of freedom (Student's t), `Components` (mixture); None for a family of one shape."""
+    """Degrees of freedom (Student's t), `Components` (mixture), `FirstLayer` (empirical covariance); None for a family
+    of one shape."""
 
 
 class Prior(NamedTuple):
@@ -94,6 +97,10 @@ def _mixture(z: Array, values: PriorValues) -> Array:
     return jax.nn.logsumexp(log_weight - jnp.log(scale) - 0.5 * ((z - loc) / scale) ** 2, axis=0)
 
 
+def _empirical_covariance(z: Array, values: PriorValues) -> Array:
+    return -0.5 * jnp.concatenate([z, values.shape.whitened(z).ravel()]) ** 2
+
+
 def _draw_mixture(key: Array, like: Array, components: Components) -> Array:
     choice, noise = jax.random.split(key)
     chosen = jax.random.categorical(choice, components.log_weight, shape=like.shape)
@@ -107,6 +114,7 @@ _SHAPES: dict[Family, Callable[[Array, PriorValues], Array]] = {
     "logistic": _logistic,
     "student_t": _student_t,
     "mixture": _mixture,
+    "empirical_covariance": _empirical_covariance,
 }
 _DRAWS: dict[Family, Callable[[Array, Array, Any], Array]] = {
     "normal": lambda key, like, _: jax.random.normal(key, like.shape, like.dtype),
@@ -115,6 +123,7 @@ _DRAWS: dict[Family, Callable[[Array, Array, Any], Array]] = {
     "logistic": lambda key, like, _: jax.random.logistic(key, like.shape, like.dtype),
     "student_t": lambda key, like, freedom: jax.random.t(key, freedom, like.shape, like.dtype),
     "mixture": _draw_mixture,
+    "empirical_covariance": lambda key, like, first: first.drawn(jax.random.normal(key, like.shape, like.dtype)),
 }
 
 
@@ -126,6 +135,9 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
         normal -z^2 / 2 (0 where the scale is infinite);   Laplace -|z|;   logistic -|z| - 2 log(1 + exp(-|z|));
         Student's t with nu degrees of freedom -(nu + 1) / 2 log(1 + z^2 / nu);
         mixture log sum_k w_k N(z | m_k, s_k^2).
+
+    An empirical covariance adds -|u|^2 / 2 to that of a normal, with u the first layer's weights along the directions
+    of the covariance of its inputs (`posterior.empirical_covariance`).
 
     A walled uniform is 1/(2a) inside [-a, a] and falls outside as exp(-log(1000) (|theta| - a)), which is
     unnormalised there, as published.
@@ -145,22 +157,43 @@ def log_prior_gain(family: Family, values: PriorValues, new: Array, old: Array) 
     z_new, z_old = ((theta - values.loc) / values.scale for theta in (new, old))
     if family == "normal":
         return jnp.sum(0.5 * ((old - new) / values.scale) * (z_old + z_new))
+    if family == "empirical_covariance":
+        difference, total, first = (old - new) / values.scale, z_old + z_new, values.shape
+        return 0.5 * (jnp.sum(difference * total) + jnp.sum(first.whitened(difference) * first.whitened(total)))
     return jnp.sum(_SHAPES[family](z_new, values) - _SHAPES[family](z_old, values))
 
 
-def build_prior(config: PriorConfig, layout: Layout, dtype: jnp.dtype = jnp.float32) -> Prior:
-    """Prior of the settings for a model's layout."""
-    family, loc, scale, shape = _numbers(config, layout)
+def build_prior(
+    config: PriorConfig, layout: Layout, dtype: jnp.dtype = jnp.float32, rows: np.ndarray | None = None
+) -> Prior:
+    """Prior of the settings for a model's layout.
+
+    Args:
+        config: the prior.
+        layout: of the model.
+        dtype: precision of its numbers.
+        rows: scaled rows [n, ...] that the posterior is conditioned on, for a prior that is made of them.
+
+    Raises:
+        ValueError: as `empirical_covariance.first_layer`.
+    """
+    family, loc, scale, shape = _numbers(config, layout, rows)
     proper = scale[np.isfinite(scale)]
     log_normaliser = np.sum(np.log(proper)) + len(proper) * _log_unit(family, shape)
-    values = jax.tree.map(lambda value: jnp.asarray(np.asarray(value, dtype)), (loc, scale, log_normaliser, shape))
-    return Prior(family, PriorValues(*values))
+    if family == "empirical_covariance":
+        log_normaliser += log_narrowing(shape)
+
+    def number(value: np.ndarray) -> Array:
+        whole = np.issubdtype(np.asarray(value).dtype, np.integer)
+        return jnp.asarray(value if whole else np.asarray(value, dtype))
+
+    return Prior(family, PriorValues(*jax.tree.map(number, (loc, scale, log_normaliser, shape))))
 
 
 def _log_unit(family: Family, shape: Any) -> float:
     """Log of the integral over z of the unnormalised density of one scalar."""
     match family:
-        case "normal" | "mixture":
+        case "normal" | "mixture" | "empirical_covariance":
             return 0.5 * math.log(2 * math.pi)
         case "laplace" | "walled_uniform":
             return math.log(2)
@@ -179,7 +212,7 @@ class _Numbers(NamedTuple):
     shape: Any = None
 
 
-def _numbers(config: PriorConfig, layout: Layout) -> _Numbers:
+def _numbers(config: PriorConfig, layout: Layout, rows: np.ndarray | None) -> _Numbers:
     zeros = np.zeros(layout.size)
 
     def scales(weight: Callable[[Parameter], float], other: float) -> np.ndarray:
@@ -193,6 +226,9 @@ def _numbers(config: PriorConfig, layout: Layout) -> _Numbers:
             return _Numbers("normal", zeros, zeros + 1)
         case NormalPrior():
             return _Numbers("normal", zeros + config.loc, zeros + config.scale)
+        case EmpiricalCovariancePrior():
+            first = first_layer(config, layout, rows)
+            return _Numbers("empirical_covariance", zeros, zeros + config.scale, first)
         case NormalFlatBiasPrior():
             widths = {p.name: math.inf if p.role == "bias" else config.scale for p in layout.parameters}
             return _Numbers("normal", zeros, layout.per_scalar(widths))
@@ -211,9 +247,10 @@ def _numbers(config: PriorConfig, layout: Layout) -> _Numbers:
             loc, raw = rng.normal(0, math.sqrt(config.var_eps), (2, layout.size)) + np.array([[0.0], [1.0]])
             return _Numbers("normal", loc, config.scale * np.logaddexp(0, raw))
         case LogisticPrior():
-            return _Numbers("logistic", zeros + config.loc, zeros + config.unit)
+            return _Numbers("logistic", zeros + config.loc, zeros + config.scale)
         case StudentTPrior():
-            return _Numbers("student_t", zeros + config.loc, zeros + config.unit, np.float64(config.degrees_of_freedom))
+            freedom = np.float64(config.degrees_of_freedom)
+            return _Numbers("student_t", zeros + config.loc, zeros + config.scale, freedom)
         case MixturePrior():
             weights = np.array(config.weights) / math.fsum(config.weights)
             components = Components(*np.array([np.log(weights), config.all_locs, config.scales]))

@@ -1,30 +1,57 @@
-"""Starts of a block of chains from the draws of another run."""
+"""Starts of a block of chains from positions of another run."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from bnn_atlas.files import atomic
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.files import atomic, load_arrays
 from bnn_atlas.traces.pool import Pool, open_pool
 
 
-def start_from_draws(
-    pool: str | Path, destination: str | Path, *, draw: Literal["last", "best"], members: Sequence[int]
+def take_starts(
+    pool: str | Path | Sequence[str],
+    arrays: Sequence[str | Path],
+    destination: str | Path,
+    *,
+    draw: str,
+    array: str | None,
+    members: Sequence[int],
 ) -> None:
-    """Write one draw of the pool for each chain in `members`: chain k takes a draw of chain k modulo their number.
+    """Write one position of another run for each chain in `members`: chain k takes that of chain k modulo their number.
 
-    `last` is the chain's last draw, `best` the one with the highest log posterior (the first of equal ones).
+    Args:
+        pool: draws of the other run, for `last` and `best`.
+        arrays: one .npz for each of its blocks, in order, for other positions.
+        destination: .npz with `members` and `parameters` [chain, P].
+        draw: `last` is a chain's last draw, `best` the one with the highest log posterior (the first of equal ones);
+            all else is in `arrays`.
+        array: name of the array [chain, P] in these files.
+        members: numbers of the chains of this block.
+
+    Raises:
+        DataError: a file without that array, or a position that is not finite.
     """
-    source = open_pool(pool)
-    chains = np.asarray(members) % source.chains
-    parameters = np.stack([_draw(source, int(chain), draw) for chain in chains])
+    if array is None:
+        assert isinstance(pool, str | Path)
+        source = open_pool(pool)
+        parameters = np.stack([_draw(source, member % source.chains, draw) for member in members])
+    else:
+        what = f"a file of starts or of a fit with the array '{array}'"
+        stored = [load_arrays(path, (array,), DataError, what, optional=None)[array] for path in arrays]
+        positions = np.concatenate(stored)
+        chains = np.asarray(members) % len(positions)
+        parameters = positions[chains]
+        if not (finite := np.isfinite(parameters).all(axis=1)).all():
+            raise DataError(
+                f"{arrays[0]}: '{array}' of chain {chains[~finite][0]} is not finite, so that no chain can start there"
+            )
     with atomic(destination) as temporary, temporary.open("wb") as handle:
         np.savez(handle, members=np.asarray(members), parameters=parameters)
 
 
-def _draw(pool: Pool, chain: int, draw: Literal["last", "best"]) -> np.ndarray:
+def _draw(pool: Pool, chain: int, draw: str) -> np.ndarray:
     """One draw [parameter] of a chain."""
     number = pool.draws - 1
     if draw == "best":

@@ -12,6 +12,7 @@ from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shar
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.sources import Sources
 from bnn_atlas.config.studies import Run, by_name
+from bnn_atlas.config.warmstart import StartConfig
 from bnn_atlas.workflow.paths import Paths
 
 Wildcards = Any
@@ -80,12 +81,26 @@ class Inputs:
         return [self._start(run, int(w.split), block) for block in range(run.config.blocks)]
 
     def source_traces(self, w: Wildcards) -> list[str]:
-        """Traces of the run that a run stands on."""
-        return self._traces(self._source(w), int(w.split))
+        """Traces of the run from whose draws a run starts."""
+        return self._traces(self._source(w), int(w.split)) if self._from_draws(w) else []
 
-    def source_pool(self, w: Wildcards) -> str:
-        """Pool of the run that a run stands on."""
-        return self.paths.of(self._source(w), int(w.split), "pool/pool.json")
+    def source_pool(self, w: Wildcards) -> str | list[str]:
+        """Pool of the run from whose draws a run starts."""
+        return self.paths.of(self._source(w), int(w.split), "pool/pool.json") if self._from_draws(w) else []
+
+    def source_arrays(self, w: Wildcards) -> list[str]:
+        """Files of all blocks that have the other positions of a run from which another starts: its starts or fits."""
+        source, split = self._source(w), int(w.split)
+        if self._from_draws(w):
+            return []
+        if self._start_of(w).draw == "mean":
+            return [self.paths.of(source, split, f"block{block}/fit.npz") for block in range(source.config.blocks)]
+        return [self._start(source, split, block) for block in range(source.config.blocks)]
+
+    def source_array(self, w: Wildcards) -> str | None:
+        """Name of the array with the positions in these files."""
+        names = {"start": "parameters", "mean": self._source(w).config.method.centre}
+        return names.get(self._start_of(w).draw)
 
     def traces(self, w: Wildcards) -> list[str]:
         """Traces of all blocks of a run and split."""
@@ -193,6 +208,14 @@ class Inputs:
 
     def _traces(self, run: Run, split: int) -> list[str]:
         return [self.paths.of(run, split, f"block{block}/trace.zarr") for block in range(run.config.blocks)]
+
+    def _start_of(self, w: Wildcards) -> StartConfig:
+        start = self.run(w).config.start
+        assert start is not None, f"{w.run} stands on no other run"
+        return start
+
+    def _from_draws(self, w: Wildcards) -> bool:
+        return self._start_of(w).draw in ("last", "best")
 
     def _source(self, w: Wildcards) -> Run:
         run = self.run(w)

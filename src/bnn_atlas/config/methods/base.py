@@ -39,6 +39,9 @@ class MethodSettings(Model):
     builder: ClassVar[str]
     """`module:function` with the signature (settings, posterior, data) -> Method; imported when a run needs it."""
 
+    centre: ClassVar[str | None] = None
+    """Name of the array in the fit of an approximation that is its mean, from which chains of other runs may start."""
+
     @property
     def desired_energy_variance(self) -> float | None:
         """Variance of the energy error per dimension to which the step size is tuned; None where it is not."""

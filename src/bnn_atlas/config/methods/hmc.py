@@ -5,9 +5,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.fields import Count, CountOrNone, Fraction, Positive, Share
+from bnn_atlas.config.fields import Count, CountOrNone, Fraction, Given, GivenCount, Positive, Share
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
 
+ROUNDING = 1 + 1e-6
+"""Factor on a step size that follows from a number of leapfrog steps, so that rounding adds no step to them."""
 SHORTEST_WARM_UP = 20
 """Transitions below which Stan's schedule has no window for variances."""
 
@@ -20,40 +22,58 @@ def _refuse_short_warm_up(name: str, steps: int, needed: bool) -> None:
         raise ValueError(f"{name} ({steps}) is too short to estimate variances: at least {SHORTEST_WARM_UP}")
 
 
-class HMCConfig(ChainSettings):
-    """Hamiltonian Monte Carlo: leapfrog steps, jittered trajectory length, Metropolis test."""
+class LeapfrogSettings(ChainSettings):
+    """Settings of trajectories of leapfrog steps.
 
-    title = "HMC"
-    kind_of_draws = KindOfDraws.EXACT_CHAIN
+    Their length and step size are numbers, or follow from the prior: `quarter_periods` and `leapfrog_steps` mean the
+    same at every width of the prior and at every temperature, so that a grid over these is one entry.
+    """
+
     family = "hamiltonian"
     builder = "bnn_atlas.methods.hmc:build_hmc"
 
-    kind: Literal["hmc"] = "hmc"
     burn_in: CountOrNone = 50
-    """Transitions that are not kept; with `adapt_step_size` they also tune the step size."""
+    """Transitions that are not kept."""
     steps: Count = 100
-    step_size: Positive
-    """Step size of the leapfrog integrator; the initial one if it is adapted."""
-    trajectory_length: Positive
-    """Step size times leapfrog steps. A quarter of the period of a Gaussian is pi/2 times its standard deviation."""
+    step_size: Given = None
+    """Step size of the leapfrog integrator."""
+    leapfrog_steps: GivenCount = None
+    """Sets the step size instead: that of a trajectory of so many steps, without jitter."""
+    trajectory_length: Given = None
+    """Step size times leapfrog steps."""
+    quarter_periods: Given = None
+    """Sets the trajectory length instead, in quarter periods pi / 2 sd sqrt(T) of the tempered prior, a Gaussian of
+    standard deviation sd sqrt(T) (for other priors, sd is their standard deviation)."""
     jitter: Share = 0.2
     """Each trajectory's length is multiplied by a uniform number from [1 - jitter, 1 + jitter]."""
     max_leapfrog_steps: Count = 10000
     """A trajectory is cut after this many steps, however small the step size has become."""
-    mass: Mass = "unit"
-    """`diagonal`: inverse masses are the posterior variances, estimated in burn-in as Stan does it, over their mean, so
-    that step size and trajectory length mean the same as with unit mass."""
-    adapt_step_size: bool = False
-    """Dual averaging towards `target_acceptance` in burn-in."""
-    target_acceptance: Fraction = 0.8
-    burn_in_metropolis: bool = True
-    """Whether burn-in tests its proposals; otherwise it takes every one that is finite."""
     checkpoint_every: Count = 10
 
     @property
-    def leapfrog_steps(self) -> float:
+    def adapts(self) -> bool:
+        """Whether burn-in tunes the step size."""
+        return False
+
+    @property
+    def lengths(self) -> tuple[float, float]:
+        """Step size and trajectory length.
+
+        Raises:
+            ValueError: they are given relative to a prior; `resolved` makes numbers of them.
+        """
+        if self.step_size is None or self.trajectory_length is None:
+            raise ValueError(
+                "quarter_periods and leapfrog_steps are relative to a prior: give step_size and trajectory_length, or "
+                "call resolved(prior_sd, temperature) first"
+            )
+        return self.step_size, self.trajectory_length
+
+    @property
+    def mean_leapfrog_steps(self) -> float:
         """Mean leapfrog steps of a trajectory at the given step size: E ceil(a u), u ~ U(1 - jitter, 1 + jitter)."""
-        mean = self.trajectory_length / self.step_size
+        step_size, length = self.lengths
+        mean = length / step_size
         short, long = mean * (1 - self.jitter), mean * (1 + self.jitter)
 
         def integral(x: float) -> float:
@@ -63,22 +83,98 @@ class HMCConfig(ChainSettings):
         steps = (integral(long) - integral(short)) / (long - short) if self.jitter else math.ceil(mean)
         return min(steps, self.max_leapfrog_steps)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.step_size > self.trajectory_length:
+    def resolved(self, prior_sd: float | None, temperature: float) -> Self:
+        """These settings with `step_size` and `trajectory_length` as numbers.
+
+        Args:
+            prior_sd: standard deviation of all parameters under the prior; None where they differ in it.
+            temperature: T of the target, (likelihood x prior)^(1 / T).
+
+        Raises:
+            ValueError: a trajectory in quarter periods of a prior that has none, or too many leapfrog steps.
+        """
+        length, step_size = self.trajectory_length, self.step_size
+        if self.quarter_periods is not None:
+            if prior_sd is None:
+                raise ValueError(
+                    "quarter_periods are of a prior that has one finite standard deviation for all parameters: give "
+                    "trajectory_length instead"
+                )
+            length = self.quarter_periods * math.pi / 2 * prior_sd * math.sqrt(temperature)
+        assert length is not None
+        if self.leapfrog_steps is not None:
+            step_size = length / self.leapfrog_steps * ROUNDING
+        numbers = {"step_size": step_size, "trajectory_length": length, "leapfrog_steps": None, "quarter_periods": None}
+        found = self.model_copy(update=numbers)
+        found.check_lengths()
+        return found
+
+    def check_lengths(self) -> None:
+        """Refuse a step size and a trajectory length that do not go together, if both are numbers."""
+        if self.step_size is None or self.trajectory_length is None:
+            return
+        if self.step_size > self.trajectory_length * ROUNDING:
             raise ValueError(
                 f"step_size ({self.step_size}) must not exceed trajectory_length ({self.trajectory_length})"
             )
         longest = self.trajectory_length * (1 + self.jitter) / self.step_size
-        if not self.adapt_step_size and longest > self.max_leapfrog_steps:
+        if not self.adapts and longest > self.max_leapfrog_steps:
             raise ValueError(
                 f"max_leapfrog_steps ({self.max_leapfrog_steps}) would cut trajectories of up to {math.ceil(longest)} "
                 "steps, trajectory_length (1 + jitter) / step_size: raise it, or shorten the trajectories"
             )
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        for number, relative in (("step_size", "leapfrog_steps"), ("trajectory_length", "quarter_periods")):
+            given = [name for name in (number, relative) if getattr(self, name) is not None]
+            if len(given) != 1:
+                raise ValueError(f"give {number} or {relative}{', not both' if given else ''}")
+        self.check_lengths()
+        return self
+
+
+class HMCConfig(LeapfrogSettings):
+    """Hamiltonian Monte Carlo: leapfrog steps, jittered trajectory length, Metropolis test."""
+
+    title = "HMC"
+    kind_of_draws = KindOfDraws.EXACT_CHAIN
+
+    kind: Literal["hmc"] = "hmc"
+    mass: Mass = "unit"
+    """`diagonal`: inverse masses are the posterior variances, estimated in burn-in as Stan does it, over their mean, so
+    that step size and trajectory length mean the same as with unit mass."""
+    adapt_step_size: bool = False
+    """Dual averaging towards `target_acceptance` in burn-in, from the given step size on."""
+    target_acceptance: Fraction = 0.8
+    burn_in_metropolis: bool = True
+    """Whether burn-in tests its proposals; otherwise it takes every one that is finite."""
+
+    @property
+    def adapts(self) -> bool:
+        """Whether burn-in tunes the step size."""
+        return self.adapt_step_size
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
         if self.adapt_step_size and not self.burn_in:
             raise ValueError("adapt_step_size needs burn_in of at least 1")
         _refuse_short_warm_up("burn_in", self.burn_in, needed=self.mass == "diagonal")
         return self
+
+
+class UnadjustedHMCConfig(LeapfrogSettings):
+    """Hamiltonian dynamics without a Metropolis test: every proposal that is finite and not divergent is taken.
+
+    It samples another distribution than the posterior, the farther from it the larger the step size: along a direction
+    in which that is a Gaussian of standard deviation s, the variance is s^2 / (1 - (step_size / 2 s)^2).
+    """
+
+    title = "unadjusted HMC"
+    kind_of_draws = KindOfDraws.BIASED_CHAIN
+    variant = 2
+
+    kind: Literal["unadjusted_hmc"] = "unadjusted_hmc"
 
 
 class NUTSConfig(ChainSettings):

@@ -20,6 +20,7 @@ class LaplaceConfig(ChainSettings):
     family = "approximation"
     variant = 1
     builder = "bnn_atlas.methods.laplace.build:build_laplace"
+    centre = "location"
 
     kind: Literal["laplace"] = "laplace"
     structure: Literal["full", "last_layer", "diagonal", "kronecker"] = "full"

@@ -19,6 +19,7 @@ class MeanFieldConfig(ChainSettings):
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
     builder = "bnn_atlas.methods.mean_field:build_mean_field"
+    centre = "mean"
 
     kind: Literal["mean_field"] = "mean_field"
     epochs: Count = 1000
@@ -31,7 +32,8 @@ class MeanFieldConfig(ChainSettings):
     """Draws from q per step, shared by the rows of a mini-batch."""
     optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
     mean_init: Literal["warm_start", "prior"] = "warm_start"
-    """Where the mean starts: at the chain's warm start, or at the location of the prior."""
+    """Where the mean starts: where the chain starts (its warm start, or what the run's `start` takes from another run),
+    or at the location of the prior."""
     sigma_init: Positive = 0.01
     """Standard deviation of every parameter at the start."""
     steps: Count = 100

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from bnn_atlas.config.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
-from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig
+from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
@@ -17,6 +17,7 @@ from bnn_atlas.config.methods.sgmcmc import (
     SGHMCCLRConfig,
     SGHMCCLRPrecConfig,
     SGHMCConfig,
+    SGHMCPrecConfig,
     SGLDConfig,
 )
 
@@ -25,12 +26,14 @@ MethodConfig = Annotated[
     | BlackJAXMCLMCConfig
     | AdjustedMCLMCConfig
     | HMCConfig
+    | UnadjustedHMCConfig
     | NUTSConfig
     | SGLDConfig
     | PSGLDConfig
     | SGHMCConfig
     | SGHMCCLRConfig
     | SGHMCCLRPrecConfig
+    | SGHMCPrecConfig
     | AdaptiveSGHMCConfig
     | MeanFieldConfig
     | LaplaceConfig

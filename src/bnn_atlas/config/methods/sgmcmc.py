@@ -152,6 +152,20 @@ class SGHMCCLRPrecConfig(SGMCMCConfig):
     preconditioner: RMSpropConfig = RMSpropConfig()
 
 
+class SGHMCPrecConfig(SGMCMCConfig):
+    """SGHMC with the mass of RMSprop."""
+
+    title = "SGHMC-Prec"
+    family = "stochastic_hamiltonian"
+    variant = 4
+
+    kind: Literal["sghmc_prec"] = "sghmc_prec"
+    momentum_decay: Decay = 0.95
+    """Share of the momentum that a step keeps."""
+    schedule: ScheduleConfig = ConstantSchedule()
+    preconditioner: RMSpropConfig = RMSpropConfig()
+
+
 class AdaptiveSGHMCConfig(ChainSettings):
     """SGHMC that estimates its mass and the noise of its gradients in burn-in (Springenberg et al. 2016).
 

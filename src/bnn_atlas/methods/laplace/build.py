@@ -189,6 +189,11 @@ def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> La
 
 def _check_prior(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> None:
     """Refuse priors that the approximation has no precision for."""
+    if posterior.family == "empirical_covariance":
+        raise ValueError(
+            "a Laplace approximation takes a prior of independent parameters, and one of kind empirical_covariance "
+            "correlates them: choose another method, or a prior of kind normal"
+        )
     if config.structure != "kronecker":
         return
     if posterior.family != "normal":

@@ -11,6 +11,7 @@ from bnn_atlas.config.methods.sgmcmc import (
     SGHMCCLRConfig,
     SGHMCCLRPrecConfig,
     SGHMCConfig,
+    SGHMCPrecConfig,
     SGLDConfig,
 )
 from bnn_atlas.methods import minibatch
@@ -19,7 +20,7 @@ from bnn_atlas.methods.sgmcmc.dynamics import Dynamics, Preconditioner, rmsprop,
 from bnn_atlas.methods.sgmcmc.schedules import Schedule, build_schedule
 from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Target
 
-AnySGMCMCConfig = SGLDConfig | PSGLDConfig | SGHMCConfig | SGHMCCLRConfig | SGHMCCLRPrecConfig
+AnySGMCMCConfig = SGLDConfig | PSGLDConfig | SGHMCConfig | SGHMCCLRConfig | SGHMCCLRPrecConfig | SGHMCPrecConfig
 
 
 class SGMCMCState(NamedTuple):
@@ -50,7 +51,7 @@ class Lengths(NamedTuple):
 
 
 def build_sgmcmc(config: AnySGMCMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """SGLD, pSGLD, SGHMC, SGHMC-CLR or SGHMC-CLR-Prec of the settings.
+    """SGLD, pSGLD or SGHMC, with cyclical step sizes or the mass of RMSprop, of the settings.
 
     Raises:
         ValueError: the rows do not fill a mini-batch.
@@ -59,7 +60,7 @@ def build_sgmcmc(config: AnySGMCMCConfig, posterior: Posterior, data: PosteriorD
     epoch = minibatch.batches_per_epoch(rows, config.batch_size) if config.batch_size else 1
     burn_in = config.burn_in_epochs * epoch
     preconditioner, adapt = None, True
-    if isinstance(config, PSGLDConfig | SGHMCCLRPrecConfig):
+    if isinstance(config, PSGLDConfig | SGHMCCLRPrecConfig | SGHMCPrecConfig):
         preconditioner, adapt = rmsprop(config.preconditioner, rows), config.preconditioner.adapt_after_burn_in
     return build_stochastic(
         Lengths(burn_in, config.epochs * epoch - burn_in, config.ensemble_every * epoch),

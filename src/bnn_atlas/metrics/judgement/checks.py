@@ -86,6 +86,9 @@ ENERGY = Thresholds(5e-4, 0.5)
 """Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default) the variances of a Gaussian are
 right to 5 percent if they are equal; 0.5 is where the tuning of MILE begins."""
 
+UNBOUNDED = ("unadjusted_hmc",)
+"""Methods with gradients of all rows and without a Metropolis test whose bias no number of the table bounds."""
+
 
 def checks(table: pd.DataFrame) -> list[Check]:
     """Everything that the metric table of one run and split allows to check, in order of weight."""
@@ -97,7 +100,11 @@ def checks(table: pd.DataFrame) -> list[Check]:
     if kind_of_draws is not KindOfDraws.INDEPENDENT:
         others = [_also(rows, name, of) for name, of in ALSO_CONVERGED.items()]
         convergence = [_rhat(rows), _ess(rows), *others]
-    bias = _bias() if kind_of_draws is KindOfDraws.STOCHASTIC_GRADIENT_CHAIN else None
+    bias = None
+    if kind_of_draws is KindOfDraws.STOCHASTIC_GRADIENT_CHAIN:
+        bias = _bias("the step size and by mini-batches")
+    elif kind in UNBOUNDED:
+        bias = _bias("the step size")
     chains = [_divergences(rows), _acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (excluded_check(rows), *convergence, bias, *chains) if check is not None]
 
@@ -124,9 +131,8 @@ def independent_check() -> Check:
     return Check("approximation", Status.UNKNOWN, text)
 
 
-def _bias() -> Check:
-    text = "no Metropolis test: biased by the step size and by mini-batches, by how much is not known"
-    return Check("bias", Status.LOOK, text)
+def _bias(source: str) -> Check:
+    return Check("bias", Status.LOOK, f"no Metropolis test: biased by {source}, by how much is not known")
 
 
 def _rhat(rows: Values) -> Check:

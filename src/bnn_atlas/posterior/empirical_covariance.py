@@ -1,0 +1,112 @@
+"""A normal prior whose first layer takes the covariance of the data: the numbers behind its family.
+
+Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift (arXiv 2106.11905), in the form of its
+code, whose precision of a unit's weights is strength (C + floor I)^-1 + I / scale^2. The inverse that was published for
+MNIST, in single precision, has negative eigenvalues; here the eigenvalues of C are found in double precision, and none
+is taken below 0, so that the prior is proper for every floor.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from threadpoolctl import threadpool_limits
+
+from bnn_atlas.config.priors import EmpiricalCovariancePrior
+from bnn_atlas.models.layout import Layout, Parameter
+
+ROWS_AT_ONCE = 256
+"""Images whose patches are held at once."""
+
+
+class FirstLayer(NamedTuple):
+    """Where the weights of the first layer are, and their precision beyond that of all parameters."""
+
+    offset: Array
+    """Place (int) of the first weight in the parameter vector; those of a unit, or of a filter, are neighbours."""
+    directions: Array
+    """[d, d], eigenvectors of the covariance of the d inputs of a unit, as columns."""
+    roots: Array
+    """[units, d], the square root of scale^2 strength / (eigenvalue + floor) along each direction, for every unit."""
+
+    def of(self, z: Array) -> Array:
+        """The first layer's part [units, d] of a vector [P]."""
+        return jax.lax.dynamic_slice(z, (self.offset,), (self.roots.size,)).reshape(self.roots.shape)
+
+    def whitened(self, z: Array) -> Array:
+        """[units, d] whose squares, in a sum over all, are z_first' (precision scale^2) z_first, for z [P]."""
+        return self.roots * (self.of(z) @ self.directions)
+
+    def drawn(self, noise: Array) -> Array:
+        """Noise [P] of independent standard normals with the first layer's covariance, in units of the scale."""
+        first = (self.of(noise) / (1 + self.roots**2) ** 0.5) @ self.directions.T
+        return jax.lax.dynamic_update_slice(noise, first.ravel(), (self.offset,))
+
+
+def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarray | None) -> FirstLayer:
+    """Numbers of the prior for a model, in double precision.
+
+    Args:
+        config: strength, floor and scale.
+        layout: of the model; its first layer is dense or a convolution.
+        rows: the scaled rows [n, ...] that the posterior is conditioned on, at least two.
+
+    Raises:
+        ValueError: there are no rows, or the first layer has no weights of inputs.
+    """
+    if rows is None or len(rows) < 2:
+        raise ValueError(
+            "a prior of kind empirical_covariance is made of the rows that the posterior is conditioned on: give at "
+            "least two, as `rows`"
+        )
+    weight = next((p for p in layout.parameters if p.layer == 0 and p.role == "weight"), None)
+    if weight is None or len(weight.shape) < 2 or weight.name.endswith("table"):
+        raise ValueError(
+            "a prior of kind empirical_covariance is for networks whose first layer is dense or a convolution, not for "
+            "embeddings of words: use kind normal"
+        )
+    # With several threads the last bits of LAPACK's results depend on their number.
+    with threadpool_limits(1):
+        eigenvalues, directions = np.linalg.eigh(covariance(rows, weight))
+    roots = config.scale * np.sqrt(config.strength / (np.maximum(eigenvalues, 0) + config.floor))
+    numbers: Any = np.int32(layout.offset(weight.name)), directions, np.tile(roots, (weight.shape[0], 1))
+    return FirstLayer(*numbers)
+
+
+def log_narrowing(first: FirstLayer) -> float:
+    """Log of the factor by which the covariance shrinks the prior's volume: sum over units of log det / 2."""
+    return float(-0.5 * np.sum(np.log1p(np.asarray(first.roots) ** 2)))
+
+
+def covariance(rows: np.ndarray, weight: Parameter) -> np.ndarray:
+    """Covariance [d, d] of a unit's inputs over rows [n, ...], or of a filter's over all patches of all images.
+
+    Patches of k x k pixels lie around every pixel of images [n, height, width, channels], with zeros beyond the edges;
+    they are in the order of the filter's weights [channels, k, k].
+    """
+    size = weight.size // weight.shape[0]
+    count, total = 0, np.zeros(size)
+    for inputs in _inputs(rows, weight):
+        count, total = count + len(inputs), total + inputs.sum(axis=0)
+    mean, products = total / count, np.zeros((size, size))
+    for inputs in _inputs(rows, weight):
+        centred = inputs - mean
+        products += centred.T @ centred
+    return products / (count - 1)
+
+
+def _inputs(rows: np.ndarray, weight: Parameter) -> Iterator[np.ndarray]:
+    """What the first layer sees [.., d], some rows at a time, in double precision."""
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = np.asarray(rows[start : start + ROWS_AT_ONCE], np.float64)
+        if len(weight.shape) == 2:
+            yield part.reshape(len(part), -1)
+            continue
+        kernel = weight.shape[-1]
+        before = (kernel - 1) // 2
+        around = (before, kernel - 1 - before)
+        padded = np.pad(part, ((0, 0), around, around, (0, 0)))
+        patches = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(1, 2))
+        yield patches.reshape(-1, weight.size // weight.shape[0])
