@@ -64,6 +64,16 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
             published_rows(entry.published_test, split.first_test, "first_test", "test")
         except ConfigError as error:
             raise ConfigError(f"{where}: the data set '{name}': {error}") from None
+    if split.features != "inputs" and entry.kind != "table":
+        raise ConfigError(
+            f"{where}.split.features = '{split.features}': the data set '{name}' has rows of the kind '{entry.kind}', "
+            "and only tables have features"
+        )
+    if split.targets != "standardised" and task != "regression":
+        raise ConfigError(
+            f"{where}.split.targets = '{split.targets}': the data set '{name}' is for {task}, and only targets of a "
+            "regression can be standardised or not"
+        )
     if split.kind == "mile":
         if split.first_test is not None and not entry.published_test:
             raise ConfigError(f"{where}.split.first_test: the data set '{name}' has no published test rows")

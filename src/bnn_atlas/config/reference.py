@@ -133,6 +133,7 @@ MEANINGS = {
     "Other.dataset": "Rows of the other value.",
     "CifarReader.test": "Members with the test images, in order.",
     "ClustersGenerator.test": "Where x of the test rows lies.",
+    "BNNHMCGenerator.test": "Where x of the test rows lies.",
     "hidden": "Widths of the hidden layers of f.",
     "prior_sd": "Standard deviation of the parameters of f.",
     "unit": "f is a function of x / unit.",

@@ -53,10 +53,10 @@ def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None
     At most the first `limit`. Raises DataError for rows of another kind or shape, or tokens of another vocabulary.
     """
     other = load(dataset)
-    if other.kind != split.kind or other.x.shape[1:] != split.shape:
+    if other.kind != split.kind or other.x.shape[1:] != split.raw_shape:
         raise DataError(
             f"{dataset}: {other.kind} rows of shape {list(other.x.shape[1:])} cannot be compared with this run's "
-            f"{split.kind} rows of shape {list(split.shape)}"
+            f"{split.kind} rows of shape {list(split.raw_shape)}"
         )
     if other.vocabulary != split.vocabulary:
         raise DataError(
