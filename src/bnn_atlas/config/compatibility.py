@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bnn_atlas.config.base import ConfigError, near_or_all
 from bnn_atlas.config.datasets import DatasetEntry
-from bnn_atlas.config.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.shift import OF_COLOURS, PUBLISHED_SHIFTS
 from bnn_atlas.config.splits import (
     SCALINGS,
     TFDS_ORDERED,
@@ -100,6 +100,11 @@ def check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
     if evaluate.shifts and entry.kind != "image":
         raise ConfigError(f"{where}.shifts: '{run.config.dataset}' has rows of the kind '{entry.kind}', not images")
     for shift in evaluate.shifts:
+        if shift.kind in OF_COLOURS and entry.shape[-1] != 3:
+            raise ConfigError(
+                f"{where}.shifts: '{shift.name}' changes colours, and the images of '{run.config.dataset}' have "
+                f"{entry.shape[-1]} channel; leave it out"
+            )
         if shift.published and run.config.dataset != datasets[PUBLISHED_SHIFTS].of:
             raise ConfigError(
                 f"{where}.shifts: '{shift.name}' is for '{datasets[PUBLISHED_SHIFTS].of}', not '{run.config.dataset}'"

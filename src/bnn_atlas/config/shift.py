@@ -8,7 +8,12 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from bnn_atlas.config.base import ConfigError
 
 ROTATION = "rotated"
-CORRUPTIONS = ("gaussian_noise", "blur", "brightness", "contrast", "pixelate")
+CORRUPTIONS = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise", "blur", "defocus_blur", "zoom_blur", "fog",
+    "brightness", "contrast", "saturate", "jpeg_compression", "pixelate",
+)  # fmt: skip
+OF_COLOURS = ("saturate",)
+"""Those that are for images with three channels."""
 PUBLISHED_SHIFTS = "cifar10c"
 """The data set of published corruptions, and what their names begin with."""
 PUBLISHED_CORRUPTIONS = (
