@@ -45,7 +45,7 @@ def small_split() -> SplitData:
 
 
 def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
-    """Rows of a regression with a referee, a classification, a shifted set, an outside set and a comparison."""
+    """Rows of a regression with a referee, a classification, a shifted set, an outside set and two comparisons."""
     rng = np.random.default_rng(0)
     x, theta = rng.normal(size=(25, 2)), 0.1 * rng.normal(size=(4, 60, 3))
     weights, labels = rng.normal(size=(4, 60, 6)), rng.integers(0, 3, size=25)
@@ -57,6 +57,7 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         run = RUN._replace(method="hmc") if extra else RUN
         found = evaluate.score(pool, summary, Data(target), run, cost=COST, published=PAPERS, prior_sd=1.0)
         rows += found.rows + found.rates
+    rows += evaluate.reference_rows(RUN, "other_run", summary, summary)
     rows += evaluate.as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)
     pool = memory_pool(weights, statistics(4, 60))
     summary = summarise(pool, predict_softmax, x, labels, classes=3)

@@ -41,6 +41,7 @@ PARTS = (
             "Further evaluation": ("EvaluationConfig",),
             "Optimisers": ("AdamConfig", "SGDConfig"),
             "Step sizes and masses of stochastic-gradient methods": ("*Schedule", "RMSpropConfig"),
+            "Augmentation": ("AugmentationConfig",),
             METHODS_HEADING: ("*Config",),
         },
     ),

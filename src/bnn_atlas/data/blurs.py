@@ -71,10 +71,9 @@ def _places(side: int, factor: float) -> _Places:
 
 def _zoomed(images: np.ndarray, factor: float) -> np.ndarray:
     """Bilinear enlargement [n, H, W, C] float64: a quotient of whole numbers."""
-    values = images.astype(np.int64)
     rows, columns = (_places(side, factor) for side in images.shape[1:3])
-    part = rows.part[:, None, None]
-    values = (rows.whole - part) * values[:, rows.low] + part * values[:, rows.high]
+    values, part = images.astype(np.int64), rows.part[:, None, None]
+    down = (rows.whole - part) * values[:, rows.low] + part * values[:, rows.high]
     part = columns.part[:, None]
-    values = (columns.whole - part) * values[:, :, columns.low] + part * values[:, :, columns.high]
-    return values / (rows.whole * columns.whole)
+    across = (columns.whole - part) * down[:, :, columns.low] + part * down[:, :, columns.high]
+    return np.asarray(across / (rows.whole * columns.whole))

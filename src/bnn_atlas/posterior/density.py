@@ -150,15 +150,20 @@ class Posterior(NamedTuple):
         value = self._over_pieces(function, zero, theta, batch.x, batch.y, batch.weights)
         return jax.lax.psum(value, DATA_AXIS) if self.shards > 1 else value
 
-    def estimate(self, theta: Array, data: PosteriorData, rows: Array) -> Evaluation:
+    def estimate(self, theta: Array, data: PosteriorData, rows: Array, images: Array | None = None) -> Evaluation:
         """Unbiased estimate of `evaluate` from a mini-batch: its log-likelihood times (all rows) / (rows of the batch).
 
         Args:
             theta: position [P].
             data: the rows.
             rows: indices [b] of the mini-batch; where devices share the rows, of this device's share in it.
+            images: what these rows are taken for [b, ...], such as augmented ones; None for the rows themselves.
         """
-        value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
+        if images is None:
+            value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
+        else:
+            y, weights = jax.tree.map(lambda leaf: leaf[rows], (data.y, data.weights))
+            value, gradient = self._gradient_of_rows(theta, images, y, weights)
         factor = len(data.y) / len(rows)
         return self._with_prior(theta, value * factor, gradient * factor, data.prior)
 
@@ -413,8 +418,9 @@ class Target(NamedTuple):
     """Position [P] -> sum of squared residuals on all rows, of a Gaussian likelihood."""
     gain: Gain
     """Change of the tempered log density between two places, accurate in single precision."""
-    estimate: Callable[[Array, Array], Evaluation]
-    """(position [P], row indices [b]) -> the same, estimated without bias from a mini-batch."""
+    estimate: Callable[..., Evaluation]
+    """(position [P], row indices [b]) -> the same, estimated without bias from a mini-batch; with a third argument
+    [b, ...], of what these rows are taken for."""
     posterior: Posterior
     data: PosteriorData
 
@@ -437,7 +443,7 @@ def binder(posterior: Posterior) -> Callable[[PosteriorData], Target]:
             lambda theta: log_density(theta, batch),
             lambda theta: squared_error(theta, batch),
             lambda new, old: gain(new, old, data.prior),
-            lambda theta, rows: estimate(theta, data, rows),
+            lambda theta, rows, images=None: estimate(theta, data, rows, images),
             posterior,
             data,
         )

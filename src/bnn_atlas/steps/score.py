@@ -88,14 +88,22 @@ def score_against(
     name: str,
     published: bool,
     identity: Mapping[str, Any],
+    shifts: Sequence[str] = (),
+    shifted: Sequence[str | Path] = (),
     marks: Sequence[str] = (),
 ) -> None:
     """Compare a run's predictions for its test rows with a reference: published ones, or another run's.
 
-    Raises DataError for published predictions that do not cover the test rows.
+    `shifts` are the names of shifted test rows for which both have predictions, and `shifted` these predictions, first
+    all of the run, then all of the reference; they are compared too, under the data set `<data set>/<shift>`. Raises
+    DataError for published predictions that do not cover the test rows.
     """
+    whose = RunIdentity(**identity)
     compared = _published(reference, load_split(dataset, split)) if published else predictive.load(reference)
-    rows = evaluate.reference_rows(RunIdentity(**identity), name, predictive.load(test), compared)
+    rows = evaluate.reference_rows(whose, name, predictive.load(test), compared)
+    for shift, own, theirs in zip(shifts, shifted[: len(shifts)], shifted[len(shifts) :], strict=True):
+        of_set = whose._replace(dataset=f"{whose.dataset}/{shift}")
+        rows += evaluate.reference_rows(of_set, name, predictive.load(own), predictive.load(theirs))
     write_table(destination, marked(rows, marks))
 
 

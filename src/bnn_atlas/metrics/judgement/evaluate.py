@@ -26,6 +26,7 @@ from bnn_atlas.metrics.gathering.marginals import marginal_measurements
 from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
 from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
+from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements, wasserstein_to
 from bnn_atlas.metrics.judgement.trust import unconverged
 from bnn_atlas.metrics.tables import files
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
@@ -118,6 +119,7 @@ def score(
         *measure.prediction_measurements(summary, data.y_test, data.y_scale, identity.method, published),
         *convergence,
         *noise_measurements(summary),
+        *log_score_measurements(summary, data.y_test),
         *log_posterior_measurements(pool, kept, max_bytes),
         *marginal_measurements(pool, kept, prior_sd, max_bytes),
         *sampling_measurements(chains.chains, kept, pool.layout.size, draws, steps),
@@ -186,16 +188,16 @@ def outside_rows(
 def reference_rows(
     identity: RunIdentity, name: str, summary: PredictiveSummary, reference: np.ndarray | PredictiveSummary
 ) -> list[Row]:
-    """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD.
+    """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD, W1.
 
     `reference` are published probabilities [n, k], or the predictions of another run; only these have densities for a
     difference of the LPPD, and chains: where they have not converged, every note begins with `trust.UNCONVERGED`.
-    A regression has the difference alone.
+    A regression has the difference and, in place of agreement and total variation, the distance W1.
     """
     of_run = reference if isinstance(reference, PredictiveSummary) else None
     classes = summary.task == "classification"
     if not len(summary.kept) or (of_run is not None and not len(of_run.kept)):
-        metrics = [*(COMPARED if classes else ()), *(["elpd_diff"] if of_run is not None else [])]
+        metrics = [*(COMPARED if classes else ("wasserstein_1",)), *(["elpd_diff"] if of_run is not None else [])]
         whose = "" if not len(summary.kept) else f" of {name}"
         return as_rows(identity, [_undefined(metric, whose, name) for metric in metrics], summary)
     found: list[Measurement] = []
@@ -204,6 +206,8 @@ def reference_rows(
         found += measure.agreement_scores(average(summary), probabilities, name)
     if of_run is None:
         return as_rows(identity, found, summary)
+    if not classes:
+        found.append(wasserstein_to(summary, of_run, name))
     found.append(measure.elpd_difference(summary, of_run, name))
     word = _convergence_of(of_run)
     return as_rows(identity, [m._replace(note=_join([word, m.note])) for m in found], summary)

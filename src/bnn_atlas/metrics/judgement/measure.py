@@ -15,6 +15,8 @@ from bnn_atlas.metrics.formulas.classification import (
     one_minus_confidence,
 )
 from bnn_atlas.metrics.gathering.predictive import PredictiveSummary
+from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
+from bnn_atlas.metrics.judgement.histograms import calibration_curve, entropy_shares
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors
 from bnn_atlas.metrics.tables.measurement import Measurement
 
@@ -29,7 +31,7 @@ ECE_BINS = 15
 NO_CHAIN = "no chain left to average"
 OVER_CHAINS = "chains"
 HEADLINES = {
-    "regression": ("lppd", "nll", "rmse", "rmse_original_units"),
+    "regression": ("lppd", "nll", "rmse", "rmse_original_units", "lppd_original_units"),
     "classification": ("lppd", "nll", "accuracy"),
 }
 """Metrics that are NaN, with the note `NO_CHAIN`, where every chain is excluded."""
@@ -56,6 +58,7 @@ def prediction_measurements(
         return [Measurement(name, float("nan"), note=NO_CHAIN) for name in HEADLINES[summary.task]]
     if summary.task == "regression":
         variants = _sommer(summary, y, method) if "sommer" in papers else []
+        variants += _moments_izmailov(summary, y, y_scale) if "izmailov" in papers else []
         found = [*_density(summary), *_regression(summary, y, y_scale), *variants]
     else:
         found = [*_density(summary), *_classification(summary, y, papers)]
@@ -93,6 +96,8 @@ def classification_scores(
         Measurement("ece_equal_mass", calibration.expected_calibration_error_equal_mass(p, y, ECE_BINS), note=mass),
         Measurement("mce", calibration.maximum_calibration_error(p, y, ECE_BINS), note=wide),
         Measurement("sce", calibration.static_calibration_error(p, y, ECE_BINS), note=wide),
+        *calibration_curve(p, y),
+        *entropy_shares(p),
         *(_uppal(p, y) if "uppal" in papers else []),
         *(_izmailov(p, y) if "izmailov" in papers else []),
     ]
@@ -111,6 +116,7 @@ def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection
         *_detection("entropy", *informed, papers),
         _mean("mean_maximum_confidence_ood", confidence(outside)),
         _mean("predictive_entropy_ood", -informed[1], "nats"),
+        *entropy_shares(outside),
     ]
 
 
@@ -192,6 +198,7 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
     return [
         Measurement("rmse", rmse),
         Measurement("rmse_original_units", rmse * y_scale),
+        _in_original_units(_mixture(summary), y_scale),
         Measurement("nll_moment_matched", -float(matched.mean()), scores.error_of_mean(matched)),
         *(Measurement("coverage", float(c), at=f"{a:g}") for a, c in zip(levels, covered, strict=True)),
         Measurement("calibration_error", calibration.calibration_error(levels, covered), note=_levels_note(levels)),
@@ -200,6 +207,21 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
             for b, share in enumerate(shares)
         ),
     ]
+
+
+def _in_original_units(mixture: np.ndarray, y_scale: float) -> Measurement:
+    """LPPD of unscaled targets: a density per unit is smaller by the factor by which the unit is."""
+    note = _joined(f"lppd - log {y_scale:.6g}", _zero_density_note(mixture))
+    value = float(mixture.mean()) - float(np.log(y_scale))
+    return Measurement("lppd_original_units", value, scores.error_of_mean(mixture), note)
+
+
+def _moments_izmailov(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
+    mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
+    matched = scores.moment_matched_log_density(mean, second, noise, y)
+    value = float(matched.mean()) - float(np.log(y_scale))
+    note = "one Gaussian in place of the mixture; Izmailov et al.'s code"
+    return [Measurement("lppd_izmailov", value, scores.error_of_mean(matched), note)]
 
 
 def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collection[str]) -> list[Measurement]:
@@ -212,6 +234,7 @@ def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collectio
         Measurement("accuracy_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
         Measurement("accuracy_chain_min", float(single.min())),
         Measurement("accuracy_chain_max", float(single.max())),
+        *cumulative_scores(summary, y, ECE_BINS, ORDERINGS, ORDERING_SEED),
     ]
 
 
