@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from scipy import ndimage
 
 from bnn_atlas.config.base import ConfigError, Model, validated
-from bnn_atlas.config.shift import CORRUPTIONS, OF_COLOURS, Shift, ShiftSetting, parse_shift
+from bnn_atlas.config.shift import CORRUPTIONS, OF_COLOURS, OF_SPLIT, Shift, ShiftSetting, parse_shift
 from bnn_atlas.data import corruptions
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.shift import apply_shift
@@ -21,7 +21,7 @@ ALL = [Shift("rotated", 30), *(Shift(kind, severity) for kind in CORRUPTIONS for
 
 SHIFTS = st.one_of(
     st.builds(Shift, st.just("rotated"), st.integers(0, 359)),
-    st.builds(Shift, st.sampled_from(CORRUPTIONS), st.integers(1, 5)),
+    st.builds(Shift, st.sampled_from((*CORRUPTIONS, *OF_SPLIT)), st.integers(1, 5)),
 )
 
 

@@ -59,10 +59,12 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         rows += found.rows + found.rates
     rows += evaluate.reference_rows(RUN, "other_run", summary, summary)
     rows += evaluate.as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)
-    pool = memory_pool(weights, statistics(4, 60))
+    dense = Layout((Parameter("layer0.weight", (3, 2), "weight", 0, 2, 3),))
+    pool = memory_pool(weights, statistics(4, 60), layout=dense)
     summary = summarise(pool, predict_softmax, x, labels, classes=3)
     other = summarise(pool, predict_softmax, 3 * x, None, classes=3)
-    found = evaluate.score(pool, summary, Data(labels), RUN, cost=COST, published=PAPERS)
+    dead = np.array([True, False])
+    found = evaluate.score(pool, summary, Data(labels), RUN, cost=COST, published=PAPERS, dead_inputs=dead)
     rows += found.rows + found.rates
     rows += evaluate.shift_rows(RUN, "blur1", summary, labels, PAPERS)
     rows += evaluate.outside_rows(RUN, "ood-other", other, summary, PAPERS)

@@ -192,6 +192,8 @@ MARGINALS = (
     Metric(
         "prior_circle_share", "share of hidden units' two weights in the circle with 95 % of the prior (1-M-1 networks)"
     ),
+    Metric("weight_sd_dead_inputs", "root mean square of the first layer's weights of inputs that never vary"),
+    Metric("weight_sd_live_inputs", "the same of the other inputs, where there are inputs that never vary"),
     Metric("prior_distance", "Kolmogorov distance of these draws to the prior N(0, sd^2)", "", "", "array"),
 )
 SAMPLER = (

@@ -14,6 +14,8 @@ CORRUPTIONS = (
 )  # fmt: skip
 OF_COLOURS = ("saturate",)
 """Those that are for images with three channels."""
+OF_SPLIT = ("dead_pixels", "live_pixels")
+"""Noise in the pixels that are the same in all rows that the likelihood sees, or in all others."""
 PUBLISHED_SHIFTS = "cifar10c"
 """The data set of published corruptions, and what their names begin with."""
 PUBLISHED_CORRUPTIONS = (
@@ -23,7 +25,7 @@ PUBLISHED_CORRUPTIONS = (
 )  # fmt: skip
 SEVERITIES = 5
 ALLOWED = (
-    f"allowed are {ROTATION}<whole degrees from 0 to 359>, such as {ROTATION}30, and {', '.join(CORRUPTIONS)} "
+    f"allowed are {ROTATION}<whole degrees from 0 to 359>, such as {ROTATION}30, and {', '.join((*CORRUPTIONS, *OF_SPLIT))} "
     f"followed by a severity from 1 to {SEVERITIES}, such as blur3; for CIFAR-10 also {PUBLISHED_SHIFTS}_ before one "
     f"of {', '.join(PUBLISHED_CORRUPTIONS)} and a severity, such as {PUBLISHED_SHIFTS}_fog3"
 )
@@ -34,7 +36,7 @@ class Shift(NamedTuple):
     """What is done to every image of a set, and how strongly."""
 
     kind: str
-    """`rotated`, one of CORRUPTIONS, or `cifar10c_` and one of PUBLISHED_CORRUPTIONS."""
+    """`rotated`, one of CORRUPTIONS or of OF_SPLIT, or `cifar10c_` and one of PUBLISHED_CORRUPTIONS."""
     level: int
     """Degrees counter-clockwise for a rotation, a severity from 1 to 5 for a corruption."""
 
@@ -55,7 +57,7 @@ def parse_shift(name: str) -> Shift:
     match = NAME.fullmatch(name) if isinstance(name, str) else None
     kind, level = (match[1], int(match[2])) if match else ("", 0)
     shift = Shift(kind, level)
-    corrupted = kind in CORRUPTIONS or shift.published in PUBLISHED_CORRUPTIONS
+    corrupted = kind in (*CORRUPTIONS, *OF_SPLIT) or shift.published in PUBLISHED_CORRUPTIONS
     if (kind == ROTATION and level < 360) or (corrupted and 1 <= level <= SEVERITIES):
         return shift
     raise ConfigError(f"there is no shift {name!r}; {ALLOWED}")
@@ -71,7 +73,7 @@ ShiftSetting = Annotated[
     BeforeValidator(_read),
     PlainSerializer(lambda shift: shift.name, return_type=str),
     WithJsonSchema(
-        {"type": "string", "pattern": rf"^({ROTATION}|{'|'.join(CORRUPTIONS)}|{PUBLISHED_SHIFTS}_[a-z_]+)[0-9]+$"}
+        {"type": "string", "pattern": rf"^({ROTATION}|{'|'.join((*CORRUPTIONS, *OF_SPLIT))}|{PUBLISHED_SHIFTS}_[a-z_]+)[0-9]+$"}
     ),
 ]
 """A field of a configuration model that is written as a name and read as a Shift."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.config.evaluation import OUTSIDE
+from bnn_atlas.data.dead_pixels import dead_inputs
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
@@ -52,6 +53,7 @@ def score(
         published=published,
         prior_sd=prior_sd,
         temperature=temperature,
+        dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
     )
     rows = [*scored.rows, *evaluate.as_rows(whose, evaluate.split_measurements(data), summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
