@@ -74,6 +74,11 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
             f"{where}.split.targets = '{split.targets}': the data set '{name}' is for {task}, and only targets of a "
             "regression can be standardised or not"
         )
+    if getattr(run.config.likelihood, "orbit", None) is not None and entry.kind != "image":
+        raise ConfigError(
+            f"{where}.likelihood.orbit: the data set '{name}' has rows of the kind '{entry.kind}', and only images "
+            "can be flipped and moved; leave it out"
+        )
     if getattr(run.config.method, "augmentation", None) is not None and entry.kind != "image":
         raise ConfigError(
             f"{where}.method.augmentation: the data set '{name}' has rows of the kind '{entry.kind}', and only images "

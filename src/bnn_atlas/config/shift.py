@@ -25,8 +25,8 @@ PUBLISHED_CORRUPTIONS = (
 )  # fmt: skip
 SEVERITIES = 5
 ALLOWED = (
-    f"allowed are {ROTATION}<whole degrees from 0 to 359>, such as {ROTATION}30, and {', '.join((*CORRUPTIONS, *OF_SPLIT))} "
-    f"followed by a severity from 1 to {SEVERITIES}, such as blur3; for CIFAR-10 also {PUBLISHED_SHIFTS}_ before one "
+    f"allowed are {ROTATION}<whole degrees from 0 to 359>, such as {ROTATION}30, and "
+    f"{', '.join((*CORRUPTIONS, *OF_SPLIT))} followed by a severity from 1 to {SEVERITIES}, such as blur3; for CIFAR-10 also {PUBLISHED_SHIFTS}_ before one "
     f"of {', '.join(PUBLISHED_CORRUPTIONS)} and a severity, such as {PUBLISHED_SHIFTS}_fog3"
 )
 NAME = re.compile(r"((?:cifar10c_)?[a-z_]+)(0|[1-9][0-9]*)")
@@ -73,7 +73,10 @@ ShiftSetting = Annotated[
     BeforeValidator(_read),
     PlainSerializer(lambda shift: shift.name, return_type=str),
     WithJsonSchema(
-        {"type": "string", "pattern": rf"^({ROTATION}|{'|'.join((*CORRUPTIONS, *OF_SPLIT))}|{PUBLISHED_SHIFTS}_[a-z_]+)[0-9]+$"}
+        {
+            "type": "string",
+            "pattern": rf"^({ROTATION}|{'|'.join((*CORRUPTIONS, *OF_SPLIT))}|{PUBLISHED_SHIFTS}_[a-z_]+)[0-9]+$",
+        }
     ),
 ]
 """A field of a configuration model that is written as a name and read as a Shift."""

@@ -1,8 +1,8 @@
 """Inputs that never vary in the rows that a posterior conditions on, and images with noise in them alone.
 
-The likelihood says nothing about the weights of such inputs, so that their posterior is their prior, and whatever lights
-them in a test image goes through weights that are noise. A maximum of the posterior has them at the prior's mode, 0 for
-a normal prior. Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift, section 4.
+The likelihood says nothing about the weights of such inputs, so that their posterior is their prior, and whatever
+lights them in a test image goes through weights that are noise. A maximum of the posterior has them at the prior's
+mode, 0 for a normal prior. Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift.
 """
 
 import numpy as np
@@ -35,9 +35,10 @@ def noise_in(kind: str, severity: int, images: np.ndarray, dead: np.ndarray, see
     """
     chosen = dead if kind == "dead_pixels" else ~dead
     if not chosen.any():
+        which = "no" if kind == "dead_pixels" else "every"
         raise DataError(
-            f"shift '{kind}{severity}': {'no' if kind == 'dead_pixels' else 'every'} pixel is the same in all rows that "
-            "the likelihood sees, so that there is nothing to put noise in; leave the shift out"
+            f"shift '{kind}{severity}': {which} pixel is the same in all rows that the likelihood sees, so that there is "
+            "nothing to put noise in; leave the shift out"
         )
     result, sd = images.copy(), 255 * NOISE_SD[severity - 1]
     for row, image in enumerate(images):

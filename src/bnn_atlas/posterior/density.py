@@ -12,6 +12,7 @@ from jax import numpy as jnp
 from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig, PriorConfig
 from bnn_atlas.models.build import CACHE_LINE, Network, build_network
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.models.orbit import over_orbit
 from bnn_atlas.native.call import Kernel
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
 from bnn_atlas.posterior.compiled import kernel_for
@@ -334,9 +335,11 @@ def build_posterior(
     `kernel` is that of `PosteriorConfig`.
 
     Raises:
-        ShapeError: the model does not take such rows.
+        ShapeError: the model, or the likelihood's orbit, does not take such rows.
     """
     network = build_network(model, shape, outputs_needed(likelihood, classes), vocabulary)
+    if isinstance(likelihood, CategoricalLikelihood) and likelihood.orbit is not None:
+        network = over_orbit(network, likelihood.orbit, shape)
     layout = Layout(network.layout.parameters + extra_parameters(likelihood))
     built = build_prior(prior, layout, dtype)
     posterior = Posterior(layout, network, likelihood, built.family, temperature, micro_batches, shards)

@@ -25,10 +25,10 @@ def test_mixtures_against_draws():
     found = wasserstein_1(p, scales[0], q, scales[1])
     for row in range(2):
         draws = [
-            (mean[:, row] + scale[:, row] * rng.normal(size=(20_000, len(mean)))).ravel()
+            (mean[:, row] + scale[:, row] * rng.normal(size=(4_000, len(mean)))).ravel()
             for mean, scale in ((p, scales[0]), (q, scales[1]))
         ]
-        assert found[row] == pytest.approx(wasserstein_distance(*draws), rel=0.01)
+        assert found[row] == pytest.approx(wasserstein_distance(*draws), rel=0.02)
 
 
 def test_it_is_symmetric_and_grows_with_the_unit():

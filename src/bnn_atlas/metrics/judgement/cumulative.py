@@ -49,9 +49,9 @@ def _over_chains(chains: np.ndarray, labels: np.ndarray, bins: int, orderings: i
             errors[point] += calibration.expected_calibration_error(total / stop, labels, bins) / orderings
     note = f"mean over {orderings} random orders of the chains"
     for count, of_rows, error in zip(counts.tolist(), right, errors, strict=True):
-        shared = {"note": note, "chains": count}
-        yield Measurement("accuracy_cumulative_chains", float(of_rows.mean()), scores.error_of_mean(of_rows), **shared)
-        yield Measurement("ece_cumulative_chains", float(error), **shared)
+        deviation = scores.error_of_mean(of_rows)
+        yield Measurement("accuracy_cumulative_chains", float(of_rows.mean()), deviation, note, chains=count)
+        yield Measurement("ece_cumulative_chains", float(error), note=note, chains=count)
 
 
 def _first_draws(batches: np.ndarray, stops: np.ndarray) -> Iterator[np.ndarray]:

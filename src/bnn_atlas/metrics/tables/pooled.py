@@ -22,7 +22,7 @@ LEFT_OUT = (
     "lppd_cumulative_draws", "accuracy_cumulative_draws", "ece_cumulative_draws", "calibration_confidence",
     "calibration_accuracy", "calibration_share", "entropy_histogram",
 )  # fmt: skip
-"""Metrics with a row per number of chains, which are kept, and points of other curves, which only a run's tables have."""
+"""Metrics with a row per number of chains, which are kept, and points of other curves, which are left out."""
 SEEDS, SPLITS = "seeds", "splits"
 """What an error over repetitions is over."""
 KEYS = ("study", "entry", "point", "dataset", "model", "method", "metric", "at")
