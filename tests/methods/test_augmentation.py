@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.methods.augmentation import AugmentationConfig
 from bnn_atlas.config.methods.optimisation import MAPConfig, SGDConfig
-from bnn_atlas.config.methods.sgmcmc import SGHMCConfig, SGLDConfig
+from bnn_atlas.config.methods.sgmcmc import SGLDConfig
 from bnn_atlas.config.posterior import CategoricalLikelihood, MLPConfig, StandardNormalPrior
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.methods.augmentation import augmented
@@ -26,7 +26,6 @@ from .fitting import Case, drive
 SHAPE = (5, 7, 2)
 SETTINGS: dict[str, Any] = {
     "sgld": SGLDConfig(epochs=6, burn_in_epochs=2, ensemble_every=1, batch_size=4, step_size=1e-3),
-    "sghmc": SGHMCConfig(epochs=6, burn_in_epochs=2, ensemble_every=1, batch_size=4, step_size=1e-3),
     "map": MAPConfig(epochs=6, batch_size=4, optimiser=SGDConfig(learning_rate=1e-2)),
 }
 

@@ -26,8 +26,9 @@ PUBLISHED_CORRUPTIONS = (
 SEVERITIES = 5
 ALLOWED = (
     f"allowed are {ROTATION}<whole degrees from 0 to 359>, such as {ROTATION}30, and "
-    f"{', '.join((*CORRUPTIONS, *OF_SPLIT))} followed by a severity from 1 to {SEVERITIES}, such as blur3; for CIFAR-10 also {PUBLISHED_SHIFTS}_ before one "
-    f"of {', '.join(PUBLISHED_CORRUPTIONS)} and a severity, such as {PUBLISHED_SHIFTS}_fog3"
+    f"{', '.join((*CORRUPTIONS, *OF_SPLIT))} followed by a severity from 1 to {SEVERITIES}, such as blur3; for "
+    f"CIFAR-10 also {PUBLISHED_SHIFTS}_ before one of {', '.join(PUBLISHED_CORRUPTIONS)} and a severity, such as "
+    f"{PUBLISHED_SHIFTS}_fog3"
 )
 NAME = re.compile(r"((?:cifar10c_)?[a-z_]+)(0|[1-9][0-9]*)")
 

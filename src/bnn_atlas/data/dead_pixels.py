@@ -37,8 +37,8 @@ def noise_in(kind: str, severity: int, images: np.ndarray, dead: np.ndarray, see
     if not chosen.any():
         which = "no" if kind == "dead_pixels" else "every"
         raise DataError(
-            f"shift '{kind}{severity}': {which} pixel is the same in all rows that the likelihood sees, so that there is "
-            "nothing to put noise in; leave the shift out"
+            f"shift '{kind}{severity}': {which} pixel is the same in all rows that the likelihood sees, so that there "
+            "is nothing to put noise in; leave the shift out"
         )
     result, sd = images.copy(), 255 * NOISE_SD[severity - 1]
     for row, image in enumerate(images):

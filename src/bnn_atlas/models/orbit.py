@@ -4,6 +4,7 @@ import math
 from itertools import product
 
 import jax
+import numpy as np
 from jax import Array
 from jax import numpy as jnp
 from jax.scipy.special import logsumexp
@@ -21,7 +22,7 @@ def over_orbit(network: Network, orbit: AugmentationConfig, shape: tuple[int, ..
         raise ShapeError(f"an orbit is for images (height, width, channels), but a row of the data has shape {shape}")
 
     def arrange(x: Array) -> Array:
-        return jnp.stack([network.arrange(view) for view in orbit_of(x, orbit)])
+        return jax.vmap(network.arrange)(orbit_of(x, orbit))
 
     def apply(vector: Array, x: Array) -> Array:
         log_probs = jax.vmap(lambda view: jax.nn.log_softmax(network.apply(vector, view), axis=0))(x)
@@ -30,18 +31,17 @@ def over_orbit(network: Network, orbit: AugmentationConfig, shape: tuple[int, ..
     return network._replace(arrange=arrange, apply=apply)
 
 
-def orbit_of(images: Array, orbit: AugmentationConfig) -> list[Array]:
-    """Images [n, height, width, channels] after each of the changes that an augmentation draws from.
+def orbit_of(images: Array, orbit: AugmentationConfig) -> Array:
+    """Images [n, height, width, channels] after each of the changes that an augmentation draws from, [K, n, ...].
 
     (2 crop + 1)^2 moves by whole pixels, with the outermost pixels continued, each as it is and, with `flip`, mirrored
     left to right as `methods.augmentation.augmented` does it.
     """
     height, width = images.shape[1:3]
     moves = range(-orbit.crop, orbit.crop + 1)
-    found = []
-    for down, right, flipped in product(moves, moves, (False, True) if orbit.flip else (False,)):
-        rows = jnp.clip(jnp.arange(height) + down, 0, height - 1)
-        columns = jnp.clip(jnp.arange(width) + right, 0, width - 1)
-        columns = width - 1 - columns if flipped else columns
-        found.append(images[:, rows][:, :, columns])
-    return found
+    changes = np.array(list(product(moves, moves, (False, True) if orbit.flip else (False,))))
+    down, right, flipped = (changes[:, [column]] for column in range(3))
+    rows = np.clip(np.arange(height) + down, 0, height - 1)
+    columns = np.clip(np.arange(width) + right, 0, width - 1)
+    columns = np.where(flipped, width - 1 - columns, columns)
+    return jnp.moveaxis(images[:, rows[:, :, None], columns[:, None, :]], 1, 0)

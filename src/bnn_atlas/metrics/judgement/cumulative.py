@@ -26,7 +26,7 @@ def cumulative_scores(
     by_batch, stops = summary.probabilities_by_batch, summary.batch_stops
     assert by_batch is not None
     assert stops is not None
-    found = []
+    found: list[Measurement] = []
     if len(summary.kept) > 1:
         found += _over_chains(summary.probabilities[summary.kept], labels, bins, orderings, seed)
     if len(stops) > 1:
