@@ -66,7 +66,7 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "split with a slip": (
         nested("split", kind="radom"),
-        ("runs.one.split.kind = 'radom': must be 'random', ", "or 'mile' (did you mean 'random'?) (line"),
+        ("runs.one.split.kind = 'radom': must be 'random', ", "or 'bnn_hmc' (did you mean 'random'?) (line"),
     ),
     "nothing for a number": (
         lambda s: s["runs"]["one"].update(chains=None),

@@ -46,7 +46,7 @@ def small_split() -> SplitData:
 
 
 def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
-    """Rows of a regression with a referee, a classification, a shifted set, an outside set and a comparison."""
+    """Rows of a regression with a referee, a classification, a shifted set, an outside set and two comparisons."""
     rng = np.random.default_rng(0)
     x, theta = rng.normal(size=(25, 2)), 0.1 * rng.normal(size=(4, 60, 3))
     weights, labels = rng.normal(size=(4, 60, 6)), rng.integers(0, 3, size=25)
@@ -58,11 +58,14 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         run = RUN._replace(method="hmc") if extra else RUN
         found = evaluate.score(pool, summary, Data(target), run, cost=COST, published=PAPERS, prior_sd=1.0)
         rows += found.rows + found.rates
+    rows += sets.reference_rows(RUN, "other_run", summary, summary)
     rows += as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)
-    pool = memory_pool(weights, statistics(4, 60))
+    dense = Layout((Parameter("layer0.weight", (3, 2), "weight", 0, 2, 3),))
+    pool = memory_pool(weights, statistics(4, 60), layout=dense)
     summary = summarise(pool, predict_softmax, x, labels, classes=3)
     other = summarise(pool, predict_softmax, 3 * x, None, classes=3)
-    found = evaluate.score(pool, summary, Data(labels), RUN, cost=COST, published=PAPERS)
+    dead = np.array([True, False])
+    found = evaluate.score(pool, summary, Data(labels), RUN, cost=COST, published=PAPERS, dead_inputs=dead)
     rows += found.rows + found.rates
     rows += sets.shift_rows(RUN, "blur1", summary, labels, PAPERS)
     rows += sets.outside_rows(RUN, "ood-other", other, summary, PAPERS)

@@ -105,6 +105,25 @@ def test_predictions_of_another_run(tmp_path: Path) -> None:
     assert same.value[["agreement", "total_variation"]].tolist() == [1.0, 0.0]
 
 
+def test_shifted_rows_are_compared_with_those_of_the_other_run(tmp_path: Path) -> None:
+    write_data(tmp_path, FIRST_ROWS["file"])
+    names = ("test", "other", "blur1", "fog3", "other_blur1", "other_fog3")
+    averages = {name: random_summary(tmp_path / f"{name}.npz", seed) for seed, name in enumerate(names)}
+    files = [tmp_path / name for name in ("prepared.npz", "split.npz", "test.npz", "other.npz", "out.parquet")]
+    shifted = [tmp_path / f"{name}.npz" for name in names[2:]]
+    score_against(*files, name="other", published=False, identity=IDENTITY, shifts=["blur1", "fog3"], shifted=shifted)
+    table = pd.read_parquet(tmp_path / "out.parquet").set_index(["dataset", "metric"])
+    for dataset, own, reference in (
+        ("small", "test", "other"), ("small/blur1", "blur1", "other_blur1"), ("small/fog3", "fog3", "other_fog3"),
+    ):  # fmt: skip
+        for metric, value in expected(averages[own], averages[reference]).items():
+            assert table.value[dataset, metric] == pytest.approx(value, abs=1e-12)
+    assert len(table) == 9
+    assert set(table["at"]) == {"other"}
+    with pytest.raises(ValueError, match="zip"):
+        score_against(*files, name="other", published=False, identity=IDENTITY, shifts=["blur1"], shifted=shifted[:1])
+
+
 def test_marks_of_a_run_are_in_every_note(tmp_path: Path) -> None:
     write_data(tmp_path, FIRST_ROWS["file"])
     random_summary(tmp_path / "test.npz", 1)

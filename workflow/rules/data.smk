@@ -65,7 +65,7 @@ rule split:
         mem_mb=1000,
         runtime=10,
     params:
-        split=lambda w: {"split": INPUTS.shared_splits[w.key].config.model_dump(mode="json", exclude={"count"})},
+        split=lambda w: {"split": INPUTS.shared_splits[w.key].config.settings},
     message:
         "Splitting {wildcards.dataset} (split {wildcards.split})"
     script:

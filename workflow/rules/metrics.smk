@@ -100,6 +100,7 @@ rule score_against:
         split=INPUTS.split,
         test=f"{RUN}/predictive/test.npz",
         reference=INPUTS.reference_predictions,
+        shifted=INPUTS.shifted_predictions,
     output:
         f"{RUN}/metrics/against/{{reference}}.parquet",
     log:
@@ -115,6 +116,7 @@ rule score_against:
     params:
         **named("name", lambda w: w.reference),
         **named("published", INPUTS.is_published),
+        **named("shifts", INPUTS.compared_shifts),
         **named("identity", INPUTS.identity),
         **named("marks", INPUTS.marks),
     message:

@@ -5,4 +5,13 @@ from bnn_atlas.steps.score import score_against
 from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):
-    score_against(*snakemake.input, snakemake.output[0], **settings(snakemake.params))
+    files = snakemake.input
+    score_against(
+        files.dataset,
+        files.split,
+        files.test,
+        files.reference,
+        snakemake.output[0],
+        shifted=list(files.shifted),
+        **settings(snakemake.params),
+    )

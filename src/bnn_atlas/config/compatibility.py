@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bnn_atlas.config.base import ConfigError, near_or_all
 from bnn_atlas.config.datasets import DatasetEntry
-from bnn_atlas.config.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.shift import OF_COLOURS, PUBLISHED_SHIFTS
 from bnn_atlas.config.splits import (
     SCALINGS,
     TFDS_ORDERED,
@@ -64,6 +64,26 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
             published_rows(entry.published_test, split.first_test, "first_test", "test")
         except ConfigError as error:
             raise ConfigError(f"{where}: the data set '{name}': {error}") from None
+    if split.features != "inputs" and entry.kind != "table":
+        raise ConfigError(
+            f"{where}.split.features = '{split.features}': the data set '{name}' has rows of the kind '{entry.kind}', "
+            "and only tables have features"
+        )
+    if split.targets != "standardised" and task != "regression":
+        raise ConfigError(
+            f"{where}.split.targets = '{split.targets}': the data set '{name}' is for {task}, and only targets of a "
+            "regression can be standardised or not"
+        )
+    if getattr(run.config.likelihood, "orbit", None) is not None and entry.kind != "image":
+        raise ConfigError(
+            f"{where}.likelihood.orbit: the data set '{name}' has rows of the kind '{entry.kind}', and only images "
+            "can be flipped and moved; leave it out"
+        )
+    if getattr(run.config.method, "augmentation", None) is not None and entry.kind != "image":
+        raise ConfigError(
+            f"{where}.method.augmentation: the data set '{name}' has rows of the kind '{entry.kind}', and only images "
+            "can be flipped and cropped; leave it out"
+        )
     if split.kind == "mile":
         if split.first_test is not None and not entry.published_test:
             raise ConfigError(f"{where}.split.first_test: the data set '{name}' has no published test rows")
@@ -90,6 +110,11 @@ def check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
     if evaluate.shifts and entry.kind != "image":
         raise ConfigError(f"{where}.shifts: '{run.config.dataset}' has rows of the kind '{entry.kind}', not images")
     for shift in evaluate.shifts:
+        if shift.kind in OF_COLOURS and entry.shape[-1] != 3:
+            raise ConfigError(
+                f"{where}.shifts: '{shift.name}' changes colours, and the images of '{run.config.dataset}' have "
+                f"{entry.shape[-1]} channel; leave it out"
+            )
         if shift.published and run.config.dataset != datasets[PUBLISHED_SHIFTS].of:
             raise ConfigError(
                 f"{where}.shifts: '{shift.name}' is for '{datasets[PUBLISHED_SHIFTS].of}', not '{run.config.dataset}'"

@@ -19,7 +19,7 @@ from bnn_atlas.config.fields import (
 from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.own_data import OwnTable, with_own_data
 from bnn_atlas.config.reading import Lines, read_yaml
-from bnn_atlas.config.synthetic import ClustersGenerator, GeneratorConfig
+from bnn_atlas.config.synthetic import BNNHMCGenerator, ClustersGenerator, GeneratorConfig
 
 
 def _inside(path: str) -> str:
@@ -408,9 +408,15 @@ class DatasetEntry(Model):
             return
         if (self.task, self.kind, self.inputs) != ("regression", "table", 1):
             raise ValueError("generate: needs task 'regression', kind 'table' and inputs 1")
-        clusters = isinstance(self.generate, ClustersGenerator)
+        clusters = isinstance(self.generate, ClustersGenerator | BNNHMCGenerator)
         if clusters and (self.published_train is None or not 0 < self.published_train < self.rows):
             raise ValueError(f"generate: clusters need published_train from 1 to {self.rows - 1}; test rows follow")
+        if isinstance(self.generate, BNNHMCGenerator) and (self.published_train or 0) % len(self.generate.intervals):
+            intervals = len(self.generate.intervals)
+            raise ValueError(
+                f"published_train: {self.published_train} training rows cannot be spread evenly over {intervals} "
+                f"intervals; use a multiple of {intervals}"
+            )
         if not clusters and self.published_train is not None:
             raise ValueError(f"published_train: the kind '{self.generate.kind}' has no published split")
 

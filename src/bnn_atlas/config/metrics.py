@@ -46,6 +46,7 @@ DENSITY = (
 REGRESSION = (
     Metric("rmse", "root mean square error of the predictive mean", "lower", TARGET),
     Metric("rmse_original_units", "the same in the target's own units", "lower", "target"),
+    Metric("lppd_original_units", "LPPD of targets in their own units: lppd - log of their scale", "higher", NATS),
     Metric("nll_moment_matched", "negative log density of one Gaussian with the mixture's moments", "lower", NATS),
     Metric("coverage", "share of rows inside the central predictive interval", at="nominal level"),
     Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
@@ -61,11 +62,27 @@ CLASSIFICATION = (
     Metric("accuracy_chain_mean", "accuracy of a chain alone, mean over chains", "higher"),
     Metric("accuracy_chain_min", "the same, lowest", "higher"),
     Metric("accuracy_chain_max", "the same, highest", "higher"),
+    Metric("accuracy_cumulative_chains", "accuracy of the first `chains` chains, mean over random orders", "higher"),
+    Metric("accuracy_cumulative_draws", "accuracy of the first `draws` draws of all chains", "higher"),
+    Metric("ece_cumulative_chains", "ECE of the first `chains` chains, mean over random orders", "lower"),
+    Metric("ece_cumulative_draws", "ECE of the first `draws` draws of all chains", "lower"),
     Metric("brier", "Brier score, summed over classes (0 to 2)", "lower"),
     Metric("mean_maximum_confidence", "largest probability of a row, mean over rows"),
     Metric("predictive_entropy", "entropy of the predictive distribution, mean over rows", "", NATS),
     Metric("ece", "expected calibration error, equally wide bins", "lower"),
     Metric("ece_equal_mass", "expected calibration error, bins of equally many rows", "lower"),
+    Metric(
+        "calibration_confidence",
+        "mean confidence in a bin of equally many rows",
+        at="share of rows up to the bin's end",
+    ),
+    Metric("calibration_accuracy", "accuracy in the same bin", at="share of rows up to the bin's end"),
+    Metric(
+        "calibration_share",
+        "share of rows in it, other than the others' where confidences tie",
+        at="share of rows up to the bin's end",
+    ),
+    Metric("entropy_histogram", "share of rows whose predictive entropy lies in a bin", at="right edge of the bin"),
     Metric("mce", "maximum calibration error, equally wide bins", "lower"),
     Metric("sce", "static calibration error, class by class", "lower"),
     Metric("agreement_ceiling", "agreement of a chain with the average of the others", "higher"),
@@ -81,12 +98,25 @@ SETS = (
     Metric("agreement", "share of rows with the same most probable class as the reference", "higher", "", "reference"),
     Metric("total_variation", "total variation to the reference, mean over rows", "lower", "", "reference"),
     Metric(
+        "wasserstein_1",
+        "first Wasserstein distance between predictive distributions, noise included, mean over rows",
+        "lower",
+        TARGET,
+        "reference",
+    ),
+    Metric(
         "elpd_diff", "LPPD minus that of another run on the same test rows, paired by row", "higher", NATS, "reference"
     ),
 )
 PUBLISHED = (
     Metric("lppd_sommer", "LPPD with the noise that Sommer et al. 2025's scorer reads by mistake", "higher", NATS),
     Metric("calibration_error_sommer", "calibration error averaged once more, as by Sommer et al. 2025", "lower"),
+    Metric(
+        "lppd_izmailov",
+        "log density of one Gaussian with the mixture's moments, in the target's own units, as by Izmailov et al. 2021",
+        "higher",
+        NATS,
+    ),
     Metric("ece_izmailov", "ECE without rows on the edges of bins, as by Izmailov et al. 2021", "lower"),
     Metric("ece_uppal", "ECE without rows of confidence 0.99 and above, as by Uppal et al. 2023", "lower"),
     Metric("mce_uppal", "MCE over the same bins", "lower"),
@@ -144,6 +174,14 @@ CONVERGENCE += (
     Metric("rhat_noise_max", "R-hat of log sigma at test rows, largest", "lower"),
     Metric("ess_bulk_noise_min", "bulk effective sample size of log sigma at test rows, smallest", "higher", "draws"),
     Metric("ess_tail_noise_min", "tail effective sample size of log sigma at test rows, smallest", "higher", "draws"),
+    Metric("rhat_log_score_max", "R-hat of the log score of test rows, largest", "lower"),
+    Metric("rhat_log_score_median", "the same, median", "lower"),
+    Metric(
+        "ess_bulk_log_score_min",
+        "bulk effective sample size of the log score of test rows, smallest",
+        "higher",
+        "draws",
+    ),
     Metric("rhat_log_posterior", "R-hat of the log posterior", "lower"),
     Metric("ess_bulk_log_posterior", "bulk effective sample size of the log posterior", "higher", "draws"),
     Metric("ess_tail_log_posterior", "tail effective sample size of the log posterior", "higher", "draws"),
@@ -154,6 +192,8 @@ MARGINALS = (
     Metric(
         "prior_circle_share", "share of hidden units' two weights in the circle with 95 % of the prior (1-M-1 networks)"
     ),
+    Metric("weight_sd_dead_inputs", "root mean square of the first layer's weights of inputs that never vary"),
+    Metric("weight_sd_live_inputs", "the same of the other inputs, where there are inputs that never vary"),
     Metric("prior_distance", "Kolmogorov distance of these draws to the prior N(0, sd^2)", "", "", "array"),
 )
 SAMPLER = (

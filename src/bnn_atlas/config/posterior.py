@@ -1,12 +1,20 @@
 """Settings of a posterior: network, likelihood, prior and temperature."""
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 
 from bnn_atlas.config.base import ByKind, Model
 from bnn_atlas.config.fields import Count, Depth, Positive, Width
+from bnn_atlas.config.methods.augmentation import AugmentationConfig
 from bnn_atlas.config.priors import PriorConfig, StandardNormalPrior
 
 MOST_WEIGHTS = 10**9
@@ -194,9 +202,23 @@ class HeteroscedasticLikelihood(Model):
 
 
 class CategoricalLikelihood(Model):
-    """y ~ Categorical(softmax f(x))."""
+    """y ~ Categorical(softmax f(x)), or the mean of these probabilities over an orbit of each image.
+
+    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta) over all K flips and moves g_k that an
+    augmentation of the same settings draws from. It is a likelihood of the data set, where random changes in
+    mini-batches have none; predictions are averaged in the same way, and every row costs K forward passes. Nabarro et
+    al. 2022, Data Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
+    """
 
     kind: Literal["categorical"] = "categorical"
+    orbit: AugmentationConfig | None = None
+    """Flips and moves over which probabilities are averaged; null takes each image as it is."""
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What came later is part of addresses and fingerprints only where it is given."""
+        found: dict[str, Any] = written(self)
+        return {name: value for name, value in found.items() if name != "orbit" or value is not None}
 
 
 LikelihoodConfig = Annotated[

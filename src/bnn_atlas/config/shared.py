@@ -12,7 +12,7 @@ from bnn_atlas.provenance import fingerprint
 KEY_LENGTH = 12
 """Hexadecimal digits of an address: two different settings meet at one with a probability below 1e-6 for 10,000."""
 
-LATER = ("validation_seed", "rng", "loader")
+LATER = ("validation_seed", "rng", "loader", "features", "targets")
 """Settings of splits that are part of an address only where they are given, so that other splits keep theirs."""
 
 

@@ -8,7 +8,14 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from bnn_atlas.config.base import ConfigError
 
 ROTATION = "rotated"
-CORRUPTIONS = ("gaussian_noise", "blur", "brightness", "contrast", "pixelate")
+CORRUPTIONS = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "speckle_noise", "blur", "defocus_blur", "zoom_blur", "fog",
+    "brightness", "contrast", "saturate", "jpeg_compression", "pixelate",
+)  # fmt: skip
+OF_COLOURS = ("saturate",)
+"""Those that are for images with three channels."""
+OF_SPLIT = ("dead_pixels", "live_pixels")
+"""Noise in the pixels that are the same in all rows that the likelihood sees, or in all others."""
 PUBLISHED_SHIFTS = "cifar10c"
 """The data set of published corruptions, and what their names begin with."""
 PUBLISHED_CORRUPTIONS = (
@@ -18,9 +25,10 @@ PUBLISHED_CORRUPTIONS = (
 )  # fmt: skip
 SEVERITIES = 5
 ALLOWED = (
-    f"allowed are {ROTATION}<whole degrees from 0 to 359>, such as {ROTATION}30, and {', '.join(CORRUPTIONS)} "
-    f"followed by a severity from 1 to {SEVERITIES}, such as blur3; for CIFAR-10 also {PUBLISHED_SHIFTS}_ before one "
-    f"of {', '.join(PUBLISHED_CORRUPTIONS)} and a severity, such as {PUBLISHED_SHIFTS}_fog3"
+    f"allowed are {ROTATION}<whole degrees from 0 to 359>, such as {ROTATION}30, and "
+    f"{', '.join((*CORRUPTIONS, *OF_SPLIT))} followed by a severity from 1 to {SEVERITIES}, such as blur3; for "
+    f"CIFAR-10 also {PUBLISHED_SHIFTS}_ before one of {', '.join(PUBLISHED_CORRUPTIONS)} and a severity, such as "
+    f"{PUBLISHED_SHIFTS}_fog3"
 )
 NAME = re.compile(r"((?:cifar10c_)?[a-z_]+)(0|[1-9][0-9]*)")
 
@@ -29,7 +37,7 @@ class Shift(NamedTuple):
     """What is done to every image of a set, and how strongly."""
 
     kind: str
-    """`rotated`, one of CORRUPTIONS, or `cifar10c_` and one of PUBLISHED_CORRUPTIONS."""
+    """`rotated`, one of CORRUPTIONS or of OF_SPLIT, or `cifar10c_` and one of PUBLISHED_CORRUPTIONS."""
     level: int
     """Degrees counter-clockwise for a rotation, a severity from 1 to 5 for a corruption."""
 
@@ -50,7 +58,7 @@ def parse_shift(name: str) -> Shift:
     match = NAME.fullmatch(name) if isinstance(name, str) else None
     kind, level = (match[1], int(match[2])) if match else ("", 0)
     shift = Shift(kind, level)
-    corrupted = kind in CORRUPTIONS or shift.published in PUBLISHED_CORRUPTIONS
+    corrupted = kind in (*CORRUPTIONS, *OF_SPLIT) or shift.published in PUBLISHED_CORRUPTIONS
     if (kind == ROTATION and level < 360) or (corrupted and 1 <= level <= SEVERITIES):
         return shift
     raise ConfigError(f"there is no shift {name!r}; {ALLOWED}")
@@ -66,7 +74,10 @@ ShiftSetting = Annotated[
     BeforeValidator(_read),
     PlainSerializer(lambda shift: shift.name, return_type=str),
     WithJsonSchema(
-        {"type": "string", "pattern": rf"^({ROTATION}|{'|'.join(CORRUPTIONS)}|{PUBLISHED_SHIFTS}_[a-z_]+)[0-9]+$"}
+        {
+            "type": "string",
+            "pattern": rf"^({ROTATION}|{'|'.join((*CORRUPTIONS, *OF_SPLIT))}|{PUBLISHED_SHIFTS}_[a-z_]+)[0-9]+$",
+        }
     ),
 ]
 """A field of a configuration model that is written as a name and read as a Shift."""

@@ -1,7 +1,7 @@
 """How rows are split and inputs scaled: the settings, and what the publishers of a data set allow."""
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,6 +9,8 @@ from bnn_atlas.config.base import ConfigError, Model
 from bnn_atlas.config.fields import Count, Fraction, Share, Splits
 
 Scaling = Literal["columns", "all_rows", "channels", "published", "unit", "none"]
+Features = Literal["inputs", "squares"]
+Targets = Literal["standardised", "as_given"]
 SCALINGS: dict[str, tuple[Scaling, ...]] = {
     "table": ("columns", "all_rows", "none"),
     "image": ("channels", "published", "unit", "none"),
@@ -25,13 +27,15 @@ TFDS_ORDERED = ("cifar10", "cifar100", "mnist")
 class SplitConfig(Model):
     """How rows are divided into training, validation and test rows, and how inputs are scaled."""
 
-    kind: Literal["random", "standard", "train_test_split", "published", "mile"] = "random"
+    kind: Literal["random", "standard", "train_test_split", "published", "mile", "bnn_hmc"] = "random"
     """`random`: seeded permutation; `standard`: the 20 splits of Hernandez-Lobato and Gal; `train_test_split`: as
     scikit-learn's function with `random_state = seed + split`; `published`: the publisher's test rows; `mile`: the rows
     of the published runs of MILE (Sommer et al. 2025), 70 % training, 10 % validation and 20 % test rows, or the
-    publisher's test rows where there are any."""
+    publisher's test rows where there are any; `bnn_hmc`: 90 % training and 10 % test rows in the random order of the
+    loader of Izmailov et al. (2021), whose sets `yacht_0`, `yacht_1`, ... have the seeds `seed + split`."""
     test: Fraction = 0.2
-    """Share of test rows (`standard` has 0.1 and `mile` 0.2 built in, `published` has the publisher's)."""
+    """Share of test rows (0.1 is built into `standard` and `bnn_hmc`, 0.2 into `mile`; `published` has the
+    publisher's)."""
     validation: Share = 0.1
     """Share of the other rows that early stopping watches; the last ones (`mile` has 0.1 of all rows built in)."""
     validation_seed: RandomState | None = None
@@ -59,6 +63,12 @@ class SplitConfig(Model):
     (images); null takes the first one for the kind of data. `columns` are those of the rows that the posterior is
     conditioned on; `all_rows` takes inputs and regression targets of all rows of the split, test rows included, which
     no result should do except to repeat a published one: every table and figure says so."""
+    features: Features = "inputs"
+    """Tables: what the network takes, the inputs x or x and their squares, [x, x^2]; statistics are those of the
+    features, so that with the scaling `none` the network sees x and x^2 as they are."""
+    targets: Targets = "standardised"
+    """Regression: whether targets are divided by their standard deviation after their mean is taken off, or stay in
+    their own units; noise and scores are then in these units."""
     validation_in_likelihood: bool = True
     """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
 
@@ -91,9 +101,22 @@ class SplitConfig(Model):
             given = [key for key, default in (("rng", None), ("loader", "trainer")) if getattr(self, key) != default]
             if given:
                 raise ValueError(f"{', '.join(given)}: only for kind 'mile', not '{self.kind}'")
+        if self.kind == "bnn_hmc":
+            if self.limit is not None:
+                raise ValueError("limit: not for kind 'bnn_hmc', whose order is of all rows")
+            if self.seed + self.count > 2**32:
+                raise ValueError(f"seed = {self.seed}: the seeds of {self.count} splits do not fit into 32 bits")
+            if self.test != _DEFAULTS["test"]:
+                raise ValueError(f"test = {self.test}: kind 'bnn_hmc' has the share 0.1 built in; leave test out")
         if self.validation_seed is not None and self.kind != "train_test_split":
             raise ValueError(f"validation_seed: only for kind 'train_test_split', not '{self.kind}'")
         return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the job that makes a split is told, in plain values; later settings only where they are given."""
+        later = {name for name in ("features", "targets") if getattr(self, name) == _DEFAULTS[name]}
+        return self.model_dump(mode="json", exclude={"count"} | later)
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -137,7 +160,11 @@ def check_parts(rows: int, split: SplitConfig) -> None:
         train = int(n * 0.7)
         held_out, test, validation = int(n * MILE_SHARE) - train, n - int(n * MILE_SHARE), 0.1
     else:
-        tests = {"standard": n - round(0.9 * n), "train_test_split": math.ceil(split.test * n)}
+        tests = {
+            "standard": n - round(0.9 * n),
+            "bnn_hmc": n - int(0.9 * n),
+            "train_test_split": math.ceil(split.test * n),
+        }
         test = tests.get(split.kind, round(split.test * n))
         held_out = round(validation * (n - test))
         if split.validation_seed is not None and held_out:

@@ -71,7 +71,33 @@ class ClustersGenerator(_Generator):
         return self
 
 
-GeneratorConfig = Annotated[LineGenerator | WaveGenerator | ClustersGenerator, Field(discriminator="kind")]
+class BNNHMCGenerator(_Generator):
+    """The synthetic regression of Izmailov et al. (2021), as their notebook makes it: y = f(x) + N(0, noise^2).
+
+    f is a relu network of [x, x^2] with `hidden` layers, whose weights and biases are JAX's draws from N(0, prior_sd^2)
+    with the key `seed`. x of the published training rows is an even grid on each interval, x of the test rows one over
+    `test`; the targets of the test rows are f(x) itself, without noise.
+    """
+
+    kind: Literal["bnn_hmc"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """As for `wave`: where x lies, from left to right."""
+    test: Interval
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
+    prior_sd: Positive = 0.1
+    noise_seed: Seed = 0
+    """Key of the noise."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _check_intervals(self.intervals)
+        _check_interval("test", self.test)
+        return self
+
+
+GeneratorConfig = Annotated[
+    LineGenerator | WaveGenerator | ClustersGenerator | BNNHMCGenerator, Field(discriminator="kind")
+]
 
 
 def _check_interval(name: str, interval: Interval) -> None:

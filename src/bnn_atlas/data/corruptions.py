@@ -3,38 +3,57 @@
 Operations and severities are those of CIFAR-10-C (Hendrycks and Dietterich 2019, Benchmarking Neural Network
 Robustness to Common Corruptions and Perturbations, section 3; constants of their script for 32 x 32 images):
 
-| corruption     | constant                                           | severity 1 to 5               |
-|----------------|----------------------------------------------------|-------------------------------|
-| gaussian_noise | sd in units of the full range                      | 0.04, 0.06, 0.08, 0.09, 0.10  |
-| blur           | sd of a Gaussian in pixels (their `gaussian_blur`) | 0.4, 0.6, 0.7, 0.8, 1         |
-| brightness     | added to the value V of HSV, in units of the range | 0.05, 0.10, 0.15, 0.20, 0.30  |
-| contrast       | factor of the distance to the image's mean         | 0.75, 0.5, 0.4, 0.3, 0.15     |
-| pixelate       | side of the coarse image as a share of the side    | 0.95, 0.9, 0.85, 0.75, 0.65   |
+| corruption       | constant                                           | severity 1 to 5                     |
+|------------------|----------------------------------------------------|-------------------------------------|
+| gaussian_noise   | sd in units of the full range                      | 0.04, 0.06, 0.08, 0.09, 0.10        |
+| shot_noise       | mean count of a white pixel                        | 500, 250, 100, 75, 50               |
+| impulse_noise    | share of pixels that become black or white         | 0.01, 0.02, 0.03, 0.05, 0.07        |
+| speckle_noise    | sd in units of the pixel                           | 0.06, 0.1, 0.12, 0.16, 0.2          |
+| blur             | sd of a Gaussian in pixels (their `gaussian_blur`) | 0.4, 0.6, 0.7, 0.8, 1               |
+| defocus_blur     | radius of a disk in pixels                         | 0.3, 0.4, 0.5, 1, 1.5               |
+|                  | sd of the Gaussian that smooths it                 | 0.4, 0.5, 0.6, 0.2, 0.1             |
+| zoom_blur        | largest enlargement                                | 1.06, 1.11, 1.15, 1.20, 1.25        |
+| fog              | thickness in units of the full range               | 0.2, 0.5, 0.75, 1, 1.5              |
+|                  | fall of its waves from scale to scale              | 3, 3, 2.5, 2, 1.75                  |
+| brightness       | added to the value V of HSV, in units of the range | 0.05, 0.10, 0.15, 0.20, 0.30        |
+| contrast         | factor of the distance to the image's mean         | 0.75, 0.5, 0.4, 0.3, 0.15           |
+| saturate         | factor of the saturation S of HSV, and what is     | 0.3, 0.1, 1.5, 2, 2.5               |
+|                  | added to it                                        | 0, 0, 0, 0.1, 0.2                   |
+| jpeg_compression | quality                                            | 80, 65, 58, 50, 40                  |
+| pixelate         | side of the coarse image as a share of the side    | 0.95, 0.9, 0.85, 0.75, 0.65         |
+
+The other six of CIFAR-10-C need photographs, OpenCV or ImageMagick and are not computed here: motion_blur, glass_blur,
+snow, frost, spatter, elastic_transform (`bnn_atlas.data.cifar10c` reads all nineteen).
 
 Other sizes: intensities stay as they are. A blur grows with the shorter side above 32 pixels; below, its sd starts at
 0.4 pixels all the same, since a narrower blur changes nothing, and the steps from there shrink with the side, to half
-at most. Pixelation is relative to each side, rounded down; on sides below 20 pixels some severities are the same
-(8 pixels become 7, 7, 6, 6, 5) and their order is a matter of alignment.
+at most. Defocus has the same disk at every size, and a zoom moves the outermost pixels at least as far as at 32 pixels.
+Pixelation is relative to each side, rounded down; on sides below 20 pixels some severities are the same (8 pixels
+become 7, 7, 6, 6, 5) and their order is a matter of alignment.
 
 Results are rounded to the nearest grey value (CIFAR-10-C cuts off), in integers where a real number would let the
-last bit of a machine's arithmetic decide.
+last bit of a machine's arithmetic decide. Bytes of jpeg_compression are those of the JPEG library within Pillow.
 """
 
 from collections.abc import Callable
+from io import BytesIO
 
 import numpy as np
 from PIL import Image
 from scipy.ndimage import correlate1d
 
+from bnn_atlas.data.blurs import defocus_blur, zoom_blur
+from bnn_atlas.data.fog import fog
+from bnn_atlas.data.noises import impulse_noise, shot_noise, speckle_noise
+from bnn_atlas.data.pixels import KERNEL, SIDE, divided, stream, whole_weights
+
 NOISE_SD = (0.04, 0.06, 0.08, 0.09, 0.10)
 BLUR_SD = (0.4, 0.6, 0.7, 0.8, 1.0)
 BRIGHTNESS_PERCENT = (5, 10, 15, 20, 30)
 CONTRAST_PERCENT = (75, 50, 40, 30, 15)
+SATURATE_TENTHS = ((3, 0), (1, 0), (15, 0), (20, 1), (25, 2))
+JPEG_QUALITY = (80, 65, 58, 50, 40)
 PIXELATE_PERCENT = (95, 90, 85, 75, 65)
-SIDE = 32
-"""Pixels of the images that the severities were chosen for."""
-KERNEL = 1 << 16
-"""The weights of a blur are integers that sum to this."""
 
 
 def gaussian_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
@@ -45,8 +64,7 @@ def gaussian_noise(images: np.ndarray, severity: int, seed: int, first: int) -> 
     """
     noise = np.empty(images.shape)
     for row in range(len(images)):
-        stream = np.random.Philox(key=seed, counter=(first + row) << 128)
-        np.random.Generator(stream).standard_normal(out=noise[row])
+        stream(seed, first + row).standard_normal(out=noise[row])
     return np.rint(np.clip(images + 255 * NOISE_SD[severity - 1] * noise, 0, 255)).astype(np.uint8)
 
 
@@ -67,14 +85,39 @@ def brightness(images: np.ndarray, severity: int, seed: int, first: int) -> np.n
     added = 255 * BRIGHTNESS_PERCENT[severity - 1]
     raised = np.minimum(100 * value + added, 25500)
     black = value == 0
-    return _divided(np.where(black, added, images * raised), np.where(black, 100, 100 * value))
+    return divided(np.where(black, added, images * raised), np.where(black, 100, 100 * value))
 
 
 def contrast(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
     """Pixel x becomes m + c (x - m) with m the mean of the image's channel; a constant image stays as it is."""
     percent, pixels = CONTRAST_PERCENT[severity - 1], images.shape[1] * images.shape[2]
     total = images.sum(axis=(1, 2), keepdims=True, dtype=np.int64)
-    return _divided(percent * pixels * images.astype(np.int64) + (100 - percent) * total, np.array(100 * pixels))
+    return divided(percent * pixels * images.astype(np.int64) + (100 - percent) * total, np.array(100 * pixels))
+
+
+def saturate(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """The saturation S = (V - least channel) / V becomes a S + b, at most 1; hue and value V stay.
+
+    V - (V - x) S' / S in each channel; grey, which has no hue, turns red where b > 0. For images with three channels.
+    """
+    factor, added = SATURATE_TENTHS[severity - 1]
+    pixels = images.astype(np.int64)
+    value, distance = pixels.max(axis=3, keepdims=True), np.ptp(pixels, axis=3, keepdims=True)
+    new = np.minimum(factor * distance + added * value, 10 * value)
+    red = np.arange(images.shape[3]) == 0
+    coloured = 10 * distance * value - (value - pixels) * new
+    grey = np.where(red, 10, 10 - added) * value
+    return divided(np.where(distance > 0, coloured, grey), np.where(distance > 0, 10 * distance, 10))
+
+
+def jpeg_compression(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """Written as JPEG by Pillow and read again; images of one channel as grey ones."""
+    result = np.empty_like(images)
+    for row, image in enumerate(images):
+        written = BytesIO()
+        _picture(image).save(written, "JPEG", quality=JPEG_QUALITY[severity - 1])
+        result[row] = np.asarray(Image.open(written)).reshape(image.shape)
+    return result
 
 
 def pixelate(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
@@ -83,8 +126,7 @@ def pixelate(images: np.ndarray, severity: int, seed: int, first: int) -> np.nda
     coarse = (coarse_side(width, severity), coarse_side(height, severity))
     result = np.empty_like(images)
     for row, image in enumerate(images):
-        picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
-        enlarged = picture.resize(coarse, Image.Resampling.BOX).resize((width, height), Image.Resampling.BOX)
+        enlarged = _picture(image).resize(coarse, Image.Resampling.BOX).resize((width, height), Image.Resampling.BOX)
         result[row] = np.asarray(enlarged).reshape(image.shape)
     return result
 
@@ -100,11 +142,24 @@ def blur_sd(side: int, severity: int) -> float:
     return sd * share if share >= 1 else least + (sd - least) * max(0.5, share)
 
 
+def _picture(image: np.ndarray) -> Image.Image:
+    """An image [H, W, 1 or 3] for Pillow."""
+    return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+
+
 CORRUPTION: dict[str, Callable[[np.ndarray, int, int, int], np.ndarray]] = {
     "gaussian_noise": gaussian_noise,
+    "shot_noise": shot_noise,
+    "impulse_noise": impulse_noise,
+    "speckle_noise": speckle_noise,
     "blur": blur,
+    "defocus_blur": defocus_blur,
+    "zoom_blur": zoom_blur,
+    "fog": fog,
     "brightness": brightness,
     "contrast": contrast,
+    "saturate": saturate,
+    "jpeg_compression": jpeg_compression,
     "pixelate": pixelate,
 }
 """Name -> function of (images [n, H, W, C] uint8, severity, seed, number of the first image in its set)."""
@@ -113,12 +168,4 @@ CORRUPTION: dict[str, Callable[[np.ndarray, int, int, int], np.ndarray]] = {
 def _gaussian_weights(sd: float) -> np.ndarray:
     """Weights [2 r + 1] of a Gaussian with r = 4 sd, whole numbers that add up to KERNEL."""
     radius = int(4 * sd + 0.5)
-    density = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sd) ** 2)
-    weights = np.rint(density / density.sum() * KERNEL)
-    weights[radius] += KERNEL - weights.sum()
-    return weights
-
-
-def _divided(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """The quotient of two whole numbers rounded to the nearest, halves up."""
-    return ((2 * numerator + denominator) // (2 * denominator)).astype(np.uint8)
+    return whole_weights(np.exp(-0.5 * (np.arange(-radius, radius + 1) / sd) ** 2))

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.shift import parse_shift
+from bnn_atlas.config.shift import OF_SPLIT, parse_shift
 from bnn_atlas.data.dataset import load
+from bnn_atlas.data.dead_pixels import dead_inputs, noise_in
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.split_data import SplitData
 
@@ -25,9 +26,12 @@ def shifted_rows(split: SplitData, shift: str) -> Rows:
     """The test images of a split after a shift, scaled like the split; DataError for rows that are not images."""
     if split.kind != "image":
         raise DataError(f"shift '{shift}': rows of the kind '{split.kind}' cannot be shifted, only images")
+    parsed, images = parse_shift(shift), split.dataset.x[split.split.test]
+    if parsed.kind in OF_SPLIT:
+        return Rows(split.scaled(noise_in(*parsed, images, dead_inputs(split), SEED)), split.y_test)
     from bnn_atlas.data.shift import apply_shift  # scipy.ndimage takes long to import
 
-    images = apply_shift(parse_shift(shift), split.dataset.x[split.split.test], SEED)
+    images = apply_shift(parsed, images, SEED)
     return Rows(split.scaled(images), split.y_test)
 
 
@@ -53,10 +57,10 @@ def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None
     At most the first `limit`. Raises DataError for rows of another kind or shape, or tokens of another vocabulary.
     """
     other = load(dataset)
-    if other.kind != split.kind or other.x.shape[1:] != split.shape:
+    if other.kind != split.kind or other.x.shape[1:] != split.raw_shape:
         raise DataError(
             f"{dataset}: {other.kind} rows of shape {list(other.x.shape[1:])} cannot be compared with this run's "
-            f"{split.kind} rows of shape {list(split.shape)}"
+            f"{split.kind} rows of shape {list(split.raw_shape)}"
         )
     if other.vocabulary != split.vocabulary:
         raise DataError(

@@ -2,12 +2,17 @@
 
 import numpy as np
 
-from bnn_atlas.config.splits import SCALINGS, Scaling
+from bnn_atlas.config.splits import SCALINGS, Features, Scaling
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.errors import DataError
 
 BLOCK = 2**22
 """Pixels that are counted at once."""
+
+
+def as_features(x: np.ndarray, features: Features) -> np.ndarray:
+    """What the network takes of raw rows, before it is scaled: of tables [n, d] the inputs, or [x, x^2] [n, 2 d]."""
+    return x if features == "inputs" else np.concatenate([x, x**2], axis=1)
 
 
 def input_statistics(dataset: Dataset, rows: np.ndarray, scaling: Scaling | None) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bnn_atlas.config.shift import ROTATION, Shift, parse_shift
+from bnn_atlas.config.shift import OF_COLOURS, OF_SPLIT, ROTATION, Shift, parse_shift
 from bnn_atlas.data.corruptions import CORRUPTION
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.rotation import rotate
@@ -19,7 +19,14 @@ def apply_shift(shift: Shift, images: np.ndarray, seed: int, first: int = 0) -> 
     machine. Raises ConfigError for an unknown shift and DataError for arrays that are not images.
     """
     shift = parse_shift(shift.name)
+    if shift.kind in OF_SPLIT:
+        raise DataError(f"shift '{shift.name}' depends on the rows of a split; take `dead_pixels.noise_in`")
     _check(images, seed, first)
+    if shift.kind in OF_COLOURS and images.shape[3] != 3:
+        raise DataError(
+            f"shift '{shift.name}': grey images have no saturation to change; leave it out, or take images with three "
+            "channels"
+        )
     result = np.empty_like(images)
     step = max(1, BATCH_BYTES // (8 * max(1, int(np.prod(images.shape[1:])))))
     for start in range(0, len(images), step):

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bnn_atlas.config.splits import Features
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.scaling import scaled
+from bnn_atlas.data.scaling import as_features, scaled
 
 
 class Split(NamedTuple):
@@ -23,9 +24,9 @@ class Split(NamedTuple):
 class SplitData:
     """One split of a data set, scaled with statistics of rows that are not test rows, unless it has `all_rows`.
 
-    Inputs are (x - x_mean) / x_scale: tables [rows, d] float64, images [rows, height, width, channels] float32,
-    sequences [rows, length] int32 as they are. Regression targets are [rows] float64, (y - y_mean) / y_scale; class
-    numbers are [rows] int64 and stay as they are.
+    Inputs are (x - x_mean) / x_scale, of a table's features where it has any: tables [rows, d] float64, images
+    [rows, height, width, channels] float32, sequences [rows, length] int32 as they are. Regression targets are [rows]
+    float64, (y - y_mean) / y_scale; class numbers are [rows] int64 and stay as they are.
     Arrays are made when they are first asked for. Training, validation and fit rows share one array, the test rows
     have their own, so that no row is held twice.
     """
@@ -41,6 +42,8 @@ class SplitData:
     """0 for classification."""
     y_scale: float
     """1 for classification."""
+    features: Features = "inputs"
+    """What the network takes of a table's rows (`scaling.as_features`)."""
 
     @property
     def x_train(self) -> np.ndarray:
@@ -104,7 +107,12 @@ class SplitData:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """A row's own shape."""
+        """Shape of a row as the network takes it."""
+        return as_features(self.dataset.x[:0], self.features).shape[1:]
+
+    @property
+    def raw_shape(self) -> tuple[int, ...]:
+        """Shape of a row of the data set."""
         return self.dataset.x.shape[1:]
 
     def scaled(self, x: np.ndarray) -> np.ndarray:
@@ -113,12 +121,19 @@ class SplitData:
         Everything that is compared with a run (shifted and out-of-distribution sets) goes through this, so that no set
         is told apart by its scaling. Raises DataError for rows of another shape.
         """
-        if x.shape[1:] != self.shape:
+        if x.shape[1:] != self.raw_shape:
             raise DataError(
                 f"rows of the shape {list(x.shape[1:])} cannot be compared with this split's rows, which have the "
-                f"shape {list(self.shape)}"
+                f"shape {list(self.raw_shape)}"
             )
-        return scaled(x, self.kind, self.x_mean, self.x_scale)
+        return scaled(as_features(x, self.features), self.kind, self.x_mean, self.x_scale)
+
+    def taken(self, x: np.ndarray) -> np.ndarray:
+        """What the network takes at the inputs x [m, *raw_shape] in standardised units, (raw - mean) / scale."""
+        if self.features == "inputs":
+            return x
+        columns = self.raw_shape[0]
+        return self.scaled(self.x_mean[:columns] + self.x_scale[:columns] * x)
 
     @property
     def _train(self) -> int:

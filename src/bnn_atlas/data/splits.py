@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.splits import MILE_SHARE, Scaling, SplitConfig, published_rows
+from bnn_atlas.config.splits import MILE_SHARE, Features, Scaling, SplitConfig, Targets, published_rows
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.orders import mile_order, tfds_order
-from bnn_atlas.data.scaling import input_statistics, target_statistics
+from bnn_atlas.data.orders import bnn_hmc_order, mile_order, tfds_order
+from bnn_atlas.data.scaling import as_features, input_statistics, target_statistics
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.files import load_arrays, save_arrays
 
@@ -25,6 +25,8 @@ ARRAYS = (
     "dataset",
 )
 """Names in a split's file."""
+FEATURES = "features"
+"""Another one, where the network takes something else than the inputs."""
 
 
 def make_split(n: int, config: SplitConfig, index: int, published_train: int | None = None) -> Split:
@@ -35,6 +37,7 @@ def make_split(n: int, config: SplitConfig, index: int, published_train: int | N
     - `standard`: the splits of Hernandez-Lobato and Adams (2015) and Gal and Ghahramani (2016): one RandomState(1)
       permutes the rows once per split, the first round(0.9 * rows) are not test rows;
     - `train_test_split`: scikit-learn's function with test_size = test and random_state = seed + index;
+    - `bnn_hmc`: all rows in the order of `orders.bnn_hmc_order` for the seed seed + index, cut at int(0.9 rows);
     - `published`: the publisher's test rows are the test rows; `published_train` says where they begin. Each part is in
       the order `order`, and `first` and `first_test` take its beginning;
     - `mile`: all rows in the order of `orders.mile_order` for the seed rng + index, of which the first `limit` are kept
@@ -70,7 +73,15 @@ def split_file(dataset_path: str | Path, destination: str | Path, config: SplitC
     """Write split number `index` of a prepared data set, with its scaling."""
     dataset = load(dataset_path)
     split = make_split(len(dataset.x), config, index, dataset.published_train)
-    save_split(destination, dataset, split, config.validation_in_likelihood, config.scaling)
+    save_split(
+        destination,
+        dataset,
+        split,
+        config.validation_in_likelihood,
+        config.scaling,
+        features=config.features,
+        targets=config.targets,
+    )
 
 
 def save_split(
@@ -79,19 +90,28 @@ def save_split(
     split: Split,
     validation_in_likelihood: bool = True,
     scaling: Scaling | None = None,
+    *,
+    features: Features = "inputs",
+    targets: Targets = "standardised",
 ) -> None:
     """Write row numbers and scaling statistics of a split as .npz.
 
     Statistics come from the rows that the posterior conditions on: training and validation rows, or training rows
     only (`bnn_atlas.data.scaling`); with the scaling `all_rows` from the rows of all three parts. Targets are scaled
-    with their mean and population standard deviation; class numbers get mean 0 and scale 1.
+    with their mean and population standard deviation; class numbers, and targets `as_given`, get mean 0 and scale 1.
+    Raises DataError for a scaling, features or targets that are not for data of this kind.
     """
+    if features != "inputs" and dataset.kind != "table":
+        raise DataError(f"split.features = '{features}': not for data of the kind '{dataset.kind}', only for tables")
+    if targets != "standardised" and dataset.task != "regression":
+        raise DataError(f"split.targets = '{targets}': not for {dataset.task}, only for regression")
     if scaling == "all_rows":
         rows = np.concatenate(split)
     else:
         rows = np.concatenate([split.train, split.validation]) if validation_in_likelihood else split.train
-    x_mean, x_scale = input_statistics(dataset, rows, scaling)
-    y_mean, y_scale = target_statistics(dataset, rows)
+    x_mean, x_scale = input_statistics(dataset._replace(x=as_features(dataset.x, features)), rows, scaling)
+    y_mean, y_scale = target_statistics(dataset, rows) if targets == "standardised" else (0.0, 1.0)
+    given = {} if features == "inputs" else {FEATURES: np.array(features)}
     save_arrays(
         path,
         {
@@ -104,6 +124,7 @@ def save_split(
             "y_mean": np.float64(y_mean),
             "y_scale": np.float64(y_scale),
             "dataset": np.array(fingerprint(dataset)),
+            **given,
         },
     )
 
@@ -113,7 +134,7 @@ def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
 
     Raises DataError if the split was made for other data or is not a split.
     """
-    dataset, stored = load(dataset_path), load_arrays(split_path, ARRAYS, DataError, "a split")
+    dataset, stored = load(dataset_path), load_arrays(split_path, ARRAYS, DataError, "a split", (FEATURES,))
     if str(stored["dataset"]) != fingerprint(dataset):
         raise DataError(f"{split_path} was made for other data than {dataset_path}; delete it and make it again")
     return SplitData(
@@ -124,6 +145,7 @@ def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
         x_scale=stored["x_scale"],
         y_mean=float(stored["y_mean"]),
         y_scale=float(stored["y_scale"]),
+        features="squares" if FEATURES in stored else "inputs",
     )
 
 
@@ -191,6 +213,10 @@ def _rest_and_test(n: int, config: SplitConfig, index: int) -> tuple[np.ndarray,
         for _ in range(index + 1):
             order = state.choice(range(n), n, replace=False)
         count = round(0.9 * n)
+        return order[:count], order[count:]
+    if config.kind == "bnn_hmc":
+        order = bnn_hmc_order(n, config.seed + index)
+        count = int(0.9 * n)
         return order[:count], order[count:]
     from sklearn.model_selection import train_test_split
 

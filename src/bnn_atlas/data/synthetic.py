@@ -1,7 +1,7 @@
 """Synthetic data sets with one input, drawn with a seed.
 
-Noise, inputs and functions come from NumPy's PCG64, and all numbers are rounded to `DECIMALS`, as in a text file, so
-that every machine makes the same ones.
+Noise, inputs and functions come from NumPy's PCG64 (of the kind `bnn_hmc` from `bnn_atlas.data.jax_random`), and all
+numbers are rounded to `DECIMALS`, as in a text file, so that every machine makes the same ones.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from bnn_atlas.config.synthetic import ClustersGenerator, GeneratorConfig, Interval, LineGenerator, WaveGenerator
+from bnn_atlas.config.synthetic import (
+    BNNHMCGenerator,
+    ClustersGenerator,
+    GeneratorConfig,
+    Interval,
+    LineGenerator,
+    WaveGenerator,
+)
+from bnn_atlas.data import jax_random
 
 DECIMALS = 6
 
@@ -18,8 +26,10 @@ def generate(config: GeneratorConfig, rows: int, published_train: int | None = N
     """Inputs x [rows, 1] and targets y [rows] of a kind (`bnn_atlas.config.synthetic` says what each is).
 
     Clusters: the first `published_train` rows are the training rows, in random order, so that the last of them can
-    serve as validation rows; the others are the test rows.
+    serve as validation rows; the others are the test rows. Kind `bnn_hmc`: the same, but in order of x.
     """
+    if isinstance(config, BNNHMCGenerator):
+        return _bnn_hmc(config, rows, published_train or 0)
     numbers = np.random.default_rng(config.seed)
     match config:
         case LineGenerator():
@@ -54,3 +64,22 @@ def _random_network(numbers: np.random.Generator, config: ClustersGenerator, x: 
         if layer < len(config.hidden):
             h = np.maximum(h, 0)
     return h[0]
+
+
+def _bnn_hmc(config: BNNHMCGenerator, rows: int, train: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the published notebook; its float32 grids, draws of the network and of the noise."""
+    each = train // len(config.intervals)
+    grids = [np.linspace(*ends, each) for ends in config.intervals]
+    x = np.concatenate([*grids, np.linspace(*config.test, rows - train)]).round(DECIMALS)
+    widths = (2, *config.hidden, 1)
+    keys = iter(jax_random.split(jax_random.key_of(config.seed), 2 * (len(widths) - 1)))
+    h = np.stack([x, x**2], axis=1)
+    for layer, (fan_in, fan_out) in enumerate(pairwise(widths)):
+        bias = config.prior_sd * jax_random.normal(next(keys), fan_out).astype(np.float64)
+        weight = config.prior_sd * jax_random.normal(next(keys), fan_in * fan_out).astype(np.float64)
+        h = h @ weight.reshape(fan_in, fan_out) + bias
+        if layer < len(config.hidden):
+            h = np.maximum(h, 0)
+    y = h[:, 0]
+    y[:train] += config.noise * jax_random.normal(jax_random.key_of(config.noise_seed), train)
+    return x[:, None], y.round(DECIMALS)

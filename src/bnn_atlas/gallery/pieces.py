@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bnn_atlas.files import atomic, put_back
 from bnn_atlas.gallery.times import JOB_COLUMNS
 from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_rows
-from bnn_atlas.metrics.tables.pooled import BY_CHAINS, BY_DRAWS
+from bnn_atlas.metrics.tables.pooled import BY_CHAINS, LEFT_OUT
 
 FOLDER = "kept"
 """Folder beside a page."""
@@ -154,7 +154,7 @@ def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
 
     Those are CHAINS, `chains`, and all chains of a run.
     """
-    rows = table[table["metric"] != BY_DRAWS]
+    rows = table[~table["metric"].isin(LEFT_OUT)]
     largest = rows.groupby(["run", "split", "dataset", "metric", "at"], sort=False)["chains"].transform("max")
     chosen = ~rows["metric"].isin(BY_CHAINS) | rows["chains"].isin([*CHAINS, *chains]) | (rows["chains"] == largest)
     return rows[chosen].reset_index(drop=True)

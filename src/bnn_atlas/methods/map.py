@@ -53,7 +53,9 @@ def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> M
     def ascend(
         key: Array, index: Array, state: MAPState, target: Target, settings: Any
     ) -> tuple[MAPState, dict[str, Array]]:
-        shuffle, evaluate = minibatch.next_evaluate(key, index, state.shuffle, target, config.batch_size)
+        shuffle, evaluate = minibatch.next_evaluate(
+            key, index, state.shuffle, target, config.batch_size, config.augmentation
+        )
         gradient = evaluate(state.position).gradient * posterior.temperature
         position, memory, skipped = update(optimiser, -gradient, state.optimiser, state.position)
         state = MAPState(position, state.density, memory, shuffle, state.skipped + skipped)

@@ -13,8 +13,13 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
+from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.methods.augmentation import augmented
 from bnn_atlas.placement import DATA_AXIS
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
+
+AUGMENTATION = 1 << 20
+"""Number of the key of a step's random changes, beyond those of the devices' orders."""
 
 
 class Shuffle(NamedTuple):
@@ -57,7 +62,12 @@ def begin(target: Target, batch_size: int | None) -> Shuffle | None:
 
 
 def next_evaluate(
-    key: Array, index: Array, shuffle: Shuffle | None, target: Target, batch_size: int | None
+    key: Array,
+    index: Array,
+    shuffle: Shuffle | None,
+    target: Target,
+    batch_size: int | None,
+    augmentation: AugmentationConfig | None = None,
 ) -> tuple[Shuffle | None, Evaluate]:
     """Density and gradient of the next mini-batch, or of all rows without `batch_size`, as a function of the position.
 
@@ -67,11 +77,18 @@ def next_evaluate(
         shuffle: order of the rows so far.
         target: the posterior.
         batch_size: rows of a mini-batch.
+        augmentation: how the images of a mini-batch are changed; None leaves them as they are.
     """
     if batch_size is None or shuffle is None:
         return shuffle, target.evaluate
     shuffle, rows = next_rows(key, index, shuffle, batch_size)
-    return shuffle, lambda theta: target.estimate(theta, rows)
+    if augmentation is None:
+        return shuffle, lambda theta: target.estimate(theta, rows)
+    of_images = jax.random.fold_in(key, AUGMENTATION)
+    if target.posterior.shards > 1:
+        of_images = jax.random.fold_in(of_images, jax.lax.axis_index(DATA_AXIS))
+    images = augmented(of_images, target.data.x[rows], augmentation)
+    return shuffle, lambda theta: target.estimate(theta, rows, images)
 
 
 def steps_in(epochs: int, batch_size: int | None, posterior: Posterior, data: PosteriorData) -> int:

@@ -6,7 +6,9 @@ from typing import Literal
 import jax
 import numpy as np
 
+from bnn_atlas.config.methods.augmentation import AugmentationConfig
 from bnn_atlas.config.posterior import (
+    CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,
     LearnedNoiseLikelihood,
@@ -42,6 +44,8 @@ def kernel_for(
     if max(widths) > WIDEST or len(widths) > DEEPEST or not available():
         return None
     match likelihood:
+        case CategoricalLikelihood(orbit=AugmentationConfig()):
+            return None
         case GaussianLikelihood(sigma=sigma):
             root = float(1 / np.float32(sigma))
             return Kernel(widths, model.activation, model.bias, "known_noise", float(np.log(np.float32(sigma))), root)

@@ -13,6 +13,7 @@ from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, 
 from bnn_atlas.config.priors import PriorConfig
 from bnn_atlas.models.build import CACHE_LINE, Network, build_network
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.models.orbit import over_orbit
 from bnn_atlas.native.call import Kernel
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
 from bnn_atlas.posterior.compiled import kernel_for
@@ -151,15 +152,20 @@ class Posterior(NamedTuple):
         value = self._over_pieces(function, zero, theta, batch.x, batch.y, batch.weights)
         return jax.lax.psum(value, DATA_AXIS) if self.shards > 1 else value
 
-    def estimate(self, theta: Array, data: PosteriorData, rows: Array) -> Evaluation:
+    def estimate(self, theta: Array, data: PosteriorData, rows: Array, images: Array | None = None) -> Evaluation:
         """Unbiased estimate of `evaluate` from a mini-batch: its log-likelihood times (all rows) / (rows of the batch).
 
         Args:
             theta: position [P].
             data: the rows.
             rows: indices [b] of the mini-batch; where devices share the rows, of this device's share in it.
+            images: what these rows are taken for [b, ...], such as augmented ones; None for the rows themselves.
         """
-        value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
+        if images is None:
+            value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
+        else:
+            y, weights = jax.tree.map(lambda leaf: leaf[rows], (data.y, data.weights))
+            value, gradient = self._gradient_of_rows(theta, images, y, weights)
         factor = len(data.y) / len(rows)
         return self._with_prior(theta, value * factor, gradient * factor, data.prior)
 
@@ -331,10 +337,12 @@ def build_posterior(
     `kernel` is that of `PosteriorConfig`; `rows` [n, ...] are those of the data, for a prior that is made of them.
 
     Raises:
-        ShapeError: the model does not take such rows.
+        ShapeError: the model, or the likelihood's orbit, does not take such rows.
         ValueError: the prior is made of rows that are not given.
     """
     network = build_network(model, shape, outputs_needed(likelihood, classes), vocabulary)
+    if isinstance(likelihood, CategoricalLikelihood) and likelihood.orbit is not None:
+        network = over_orbit(network, likelihood.orbit, shape)
     layout = Layout(network.layout.parameters + extra_parameters(likelihood))
     built = build_prior(prior, layout, dtype, rows)
     posterior = Posterior(layout, network, likelihood, built.family, temperature, micro_batches, shards)
@@ -416,8 +424,9 @@ class Target(NamedTuple):
     """Position [P] -> sum of squared residuals on all rows, of a Gaussian likelihood."""
     gain: Gain
     """Change of the tempered log density between two places, accurate in single precision."""
-    estimate: Callable[[Array, Array], Evaluation]
-    """(position [P], row indices [b]) -> the same, estimated without bias from a mini-batch."""
+    estimate: Callable[..., Evaluation]
+    """(position [P], row indices [b]) -> the same, estimated without bias from a mini-batch; with a third argument
+    [b, ...], of what these rows are taken for."""
     posterior: Posterior
     data: PosteriorData
 
@@ -440,7 +449,7 @@ def binder(posterior: Posterior) -> Callable[[PosteriorData], Target]:
             lambda theta: log_density(theta, batch),
             lambda theta: squared_error(theta, batch),
             lambda new, old: gain(new, old, data.prior),
-            lambda theta, rows: estimate(theta, data, rows),
+            lambda theta, rows, images=None: estimate(theta, data, rows, images),
             posterior,
             data,
         )

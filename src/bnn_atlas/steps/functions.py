@@ -53,14 +53,14 @@ def evaluate(problem: Problem, pool: Draws, config: FunctionsConfig) -> Function
     Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, beside that of the predictor.
     """
     rows = problem.split
-    x, y = _inputs(rows, config)
+    x, taken, y = _inputs(rows, config)
     chosen = _chosen(pool, config)
     classes = len(rows.classes)
     shape = (chosen.chains, chosen.draws, len(x))
     _check_size(shape, classes)
     divergent = np.zeros(shape[:2], dtype=bool)
     arrays = {name: np.empty((*shape, *(classes,) * (classes > 0)), np.float32) for name in _names(classes)}
-    for chains, draws, valid, values in _values(problem, chosen, x, classes):
+    for chains, draws, valid, values in _values(problem, chosen, taken, classes):
         divergent[chains, draws] = ~valid
         for name, array in arrays.items():
             array[chains, draws] = values[name]
@@ -71,26 +71,29 @@ def evaluate(problem: Problem, pool: Draws, config: FunctionsConfig) -> Function
         chosen.draw_ids,
         divergent,
         y=y,
-        train_x=rows.x_fit if table else None,
+        train_x=rows.x_fit[:, : rows.raw_shape[0]] if table else None,
         train_y=rows.y_fit if table else None,
         **arrays,
     )
 
 
-def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.ndarray | None]:
-    """Standardised inputs [n, ...], and their targets [n] where they are test rows."""
+def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Standardised inputs [n, ...], what the network takes there, and their targets [n] where they are test rows."""
     if config.inputs == "line":
-        if rows.shape != (1,):
+        if rows.raw_shape != (1,):
             raise FunctionsError(
-                f"inputs 'line' needs a data set of one input; a row of this one has the shape {list(rows.shape)}: use "
-                "inputs 'test'"
+                f"inputs 'line' needs a data set of one input; a row of this one has the shape {list(rows.raw_shape)}: "
+                "use inputs 'test'"
             )
-        return np.linspace(config.low, config.high, config.points)[:, None], None
+        x = np.linspace(config.low, config.high, config.points)[:, None]
+        return x, rows.taken(x), None
     count = len(rows.split.test)
     if not count:
         raise FunctionsError("inputs 'test' needs test rows: give the split a test share above 0")
     chosen = evenly(count, config.rows or count)
-    return rows.x_test[chosen], rows.y_test[chosen]
+    taken = rows.x_test[chosen]
+    x = taken[:, : rows.raw_shape[0]] if rows.kind == "table" else taken
+    return x, taken, rows.y_test[chosen]
 
 
 def _chosen(pool: Draws, config: FunctionsConfig) -> Selection:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.config.evaluation import OUTSIDE
+from bnn_atlas.data.dead_pixels import dead_inputs
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
@@ -53,6 +54,7 @@ def score(
         published=published,
         prior_sd=prior_sd,
         temperature=temperature,
+        dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
     )
     rows = [*scored.rows, *as_rows(whose, evaluate.split_measurements(data), summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
@@ -89,14 +91,22 @@ def score_against(
     name: str,
     published: bool,
     identity: Mapping[str, Any],
+    shifts: Sequence[str] = (),
+    shifted: Sequence[str | Path] = (),
     marks: Sequence[str] = (),
 ) -> None:
     """Compare a run's predictions for its test rows with a reference: published ones, or another run's.
 
-    Raises DataError for published predictions that do not cover the test rows.
+    `shifts` are the names of shifted test rows for which both have predictions, and `shifted` these predictions, first
+    all of the run, then all of the reference; they are compared too, under the data set `<data set>/<shift>`. Raises
+    DataError for published predictions that do not cover the test rows.
     """
+    whose = RunIdentity(**identity)
     compared = _published(reference, load_split(dataset, split)) if published else load(reference)
-    rows = sets.reference_rows(RunIdentity(**identity), name, load(test), compared)
+    rows = sets.reference_rows(whose, name, load(test), compared)
+    for shift, own, theirs in zip(shifts, shifted[: len(shifts)], shifted[len(shifts) :], strict=True):
+        of_set = whose._replace(dataset=f"{whose.dataset}/{shift}")
+        rows += sets.reference_rows(of_set, name, load(own), load(theirs))
     write_table(destination, marked(rows, marks))
 
 

@@ -133,6 +133,19 @@ class Inputs:
             return self.paths.dataset(w.reference)
         return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "predictive/test.npz")
 
+    def compared_shifts(self, w: Wildcards) -> list[str]:
+        """Names of the shifted sets for which a run and its reference, another run, both have predictions."""
+        if self.is_published(w):
+            return []
+        theirs = self.atlas.studies[w.study].runs[w.reference].config.evaluate.shifts
+        return [shift.name for shift in self.run(w).config.evaluate.shifts if shift in theirs]
+
+    def shifted_predictions(self, w: Wildcards) -> list[str]:
+        """Predictions of a run for these sets, then those of its reference."""
+        names = self.compared_shifts(w)
+        runs = (self.run(w), self.atlas.studies[w.study].runs[w.reference]) if names else ()
+        return [self.paths.of(run, int(w.split), f"predictive/{name}.npz") for run in runs for name in names]
+
     def of_referee(self, *files: str) -> Callable[[Wildcards], list[str]]:
         """Files of a run's referee, by their paths below a run and split."""
 

@@ -48,9 +48,11 @@ def test_all_scores_have_names_values_and_errors():
     scores = {s.metric: s for s in every}
     right = [
         "accuracy", "brier", "mean_maximum_confidence", "predictive_entropy", "ece", "ece_equal_mass", "mce", "sce",
+        "calibration_confidence", "calibration_accuracy", "calibration_share", "entropy_histogram",
     ]  # fmt: skip
-    assert list(scores) == [*right, "ece_uppal", "mce_uppal", "sce_uppal", "ece_izmailov"]
-    assert classification_scores(probabilities.astype(np.float32), labels) == every[: len(right)]
+    variants = ["ece_uppal", "mce_uppal", "sce_uppal", "ece_izmailov"]
+    assert list(scores) == [*right, *variants]
+    assert classification_scores(probabilities.astype(np.float32), labels) == every[: -len(variants)]
     assert scores["ece"].value == pytest.approx(
         calibration.expected_calibration_error(probabilities, labels, 15), abs=1e-6
     )
@@ -97,9 +99,9 @@ def test_all_scores_of_probabilities():
     scores = {s.metric: s for s in detection_scores(inside.astype(np.float32), outside.astype(np.float32), PAPERS)}
     assert list(scores) == [
         "auroc_confidence", "fpr95_confidence", "fpr95_confidence_uppal", "auroc_entropy", "fpr95_entropy",
-        "fpr95_entropy_uppal", "mean_maximum_confidence_ood", "predictive_entropy_ood",
+        "fpr95_entropy_uppal", "mean_maximum_confidence_ood", "predictive_entropy_ood", "entropy_histogram",
     ]  # fmt: skip
-    without = [s.metric for s in detection_scores(inside, outside, ["sommer"])]
+    without = list(dict.fromkeys(s.metric for s in detection_scores(inside, outside, ["sommer"])))
     assert without == [name for name in scores if not name.endswith("_uppal")]
     labels, _ = _labelled(inside, outside)
     together = np.concatenate([inside, outside])

@@ -58,7 +58,7 @@ def test_one_chain_has_batches_of_draws(memory_pool, predict_linear, predict_sof
     rng = np.random.default_rng(3)
     summary = summarise(memory_pool(draws(rng, 1, 200)), predict_linear, X, Y)
     errors = monte_carlo.monte_carlo_errors(summary, Y, 1.0, LEVELS)
-    assert set(errors) == {("lppd", ""), ("nll", "")}
+    assert set(errors) == {("lppd", ""), ("nll", ""), ("lppd_original_units", "")}
     assert 0 < errors["lppd", ""] < 0.1
     labels = rng.integers(0, 3, size=60)
     single = summarise(memory_pool(rng.normal(size=(1, 40, 6))), predict_softmax, X, labels, classes=3)

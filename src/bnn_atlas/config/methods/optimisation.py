@@ -1,11 +1,12 @@
 """Settings of optimisers, of maxima of the posterior and of deep ensembles."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from bnn_atlas.config.base import ByKind, Model
 from bnn_atlas.config.fields import Count, Positive, Share
+from bnn_atlas.config.methods.augmentation import AugmentationConfig, check_augmentation
 from bnn_atlas.config.methods.base import KindOfDraws, MethodSettings
 
 
@@ -50,9 +51,16 @@ class MAPConfig(MethodSettings):
     epochs: Count = 500
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
+    augmentation: AugmentationConfig | None = None
+    """Random flips and crops of the images of a mini-batch; null for none."""
     optimiser: OptimiserConfig = AdamConfig()
     checkpoint_every: Count = 1000
     """Steps between two checkpoints; never changes the result."""
+
+    @model_validator(mode="after")
+    def _mini_batches(self) -> Self:
+        check_augmentation(self.augmentation, self.batch_size)
+        return self
 
 
 class DeepEnsembleConfig(MethodSettings):

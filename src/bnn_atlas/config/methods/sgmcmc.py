@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from bnn_atlas.config.base import ByKind, Model
 from bnn_atlas.config.fields import Count, CountOrNone, Fraction, Positive, Share
+from bnn_atlas.config.methods.augmentation import AugmentationConfig, check_augmentation
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings
 
 Decay = Share
@@ -68,6 +69,8 @@ class SGMCMCConfig(MethodSettings):
     """Epochs between two kept draws."""
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
+    augmentation: AugmentationConfig | None = None
+    """Random flips and crops of the images of a mini-batch; null for none."""
     step_size: Positive
     """Multiplies the gradient of the log posterior, a sum over all rows and no mean: about 1e-6 for 50,000 rows."""
     checkpoint_every: Count = 1000
@@ -77,6 +80,11 @@ class SGMCMCConfig(MethodSettings):
     def draws(self) -> int:
         """States kept per chain."""
         return (self.epochs - self.burn_in_epochs) // self.ensemble_every
+
+    @model_validator(mode="after")
+    def _mini_batches(self) -> Self:
+        check_augmentation(self.augmentation, self.batch_size)
+        return self
 
     @model_validator(mode="after")
     def _whole_draws(self) -> Self:

@@ -6,6 +6,7 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
+from bnn_atlas.config.methods.augmentation import AugmentationConfig
 from bnn_atlas.config.methods.sgmcmc import (
     PSGLDConfig,
     SGHMCCLRConfig,
@@ -69,6 +70,7 @@ def build_sgmcmc(config: AnySGMCMCConfig, posterior: Posterior, data: PosteriorD
         0.0 if isinstance(config, SGLDConfig | PSGLDConfig) else config.momentum_decay,
         preconditioner,
         adapt,
+        config.augmentation,
     )
 
 
@@ -79,6 +81,7 @@ def build_stochastic(
     momentum_decay: float,
     preconditioner: Preconditioner | None,
     adapt_after_burn_in: bool,
+    augmentation: AugmentationConfig | None = None,
 ) -> Method:
     """Method from its parts.
 
@@ -101,7 +104,7 @@ def build_stochastic(
         key: Array, index: Array, state: SGMCMCState, target: Target, settings: PhaseSettings
     ) -> tuple[SGMCMCState, dict[str, Array]]:
         noise_key, shuffle_key = jax.random.split(key)
-        shuffle, evaluate = minibatch.next_evaluate(shuffle_key, index, state.shuffle, target, batch_size)
+        shuffle, evaluate = minibatch.next_evaluate(shuffle_key, index, state.shuffle, target, batch_size, augmentation)
         evaluation = evaluate(state.dynamics.position)
         # A barrier, since the compiler would otherwise compute the schedule anew for every parameter.
         dtype = state.dynamics.position.dtype

@@ -5,9 +5,22 @@ confidence is the largest probability of a row, a hit is a row whose most probab
 its label. Class probabilities [n, k] and labels [n] are checked (`classification.as_labelled`).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bnn_atlas.metrics.formulas.classification import as_labelled
+
+
+class Bins(NamedTuple):
+    """What the rows of each of b bins of confidence have on average; NaN in a bin without rows."""
+
+    confidence: np.ndarray
+    """[b]."""
+    accuracy: np.ndarray
+    """[b] share of hits."""
+    rows: np.ndarray
+    """[b] number of rows."""
 
 
 def coverage(pit: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -50,10 +63,17 @@ def expected_calibration_error_equal_mass(probabilities: np.ndarray, labels: np.
     Nixon et al. 2019, Measuring Calibration in Deep Learning, section 3 (adaptive calibration error), for confidences.
     """
     confidence, hit = confidence_and_hits(probabilities, labels)
-    last = -(-np.arange(1, bins + 1) * len(hit) // bins) - 1
-    place = np.searchsorted(np.sort(confidence)[last], confidence, side="left")
-    gap, _ = bin_gaps(place, hit - confidence, bins)
+    gap, _ = bin_gaps(_equal_mass(confidence, bins), hit - confidence, bins)
     return float(np.abs(gap).sum() / len(hit))
+
+
+def calibration_bins(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> Bins:
+    """Mean confidence and accuracy in the bins of `expected_calibration_error_equal_mass`: a calibration curve."""
+    confidence, hit = confidence_and_hits(probabilities, labels)
+    place = _equal_mass(confidence, bins)
+    (said, rows), (happened, _) = (bin_gaps(place, values, bins) for values in (confidence, hit))
+    with np.errstate(invalid="ignore"):
+        return Bins(said / rows, happened / rows, rows)
 
 
 def maximum_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
@@ -85,6 +105,12 @@ def confidence_and_hits(probabilities: np.ndarray, labels: np.ndarray) -> tuple[
     """Confidence [n] and whether the most probable class is the label [n]."""
     p, y = as_labelled(probabilities, labels)
     return p.max(axis=1), p.argmax(axis=1) == y
+
+
+def _equal_mass(confidence: np.ndarray, bins: int) -> np.ndarray:
+    """Number of the bin of each row, bins of equally many rows (`expected_calibration_error_equal_mass`)."""
+    last = -(-np.arange(1, bins + 1) * len(confidence) // bins) - 1
+    return np.searchsorted(np.sort(confidence)[last], confidence, side="left")
 
 
 def _edges(bins: int) -> np.ndarray:

@@ -48,6 +48,13 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
     return entr(as_probabilities(probabilities)).sum(axis=1)
 
 
+def entropy_histogram(probabilities: np.ndarray, bins: int) -> np.ndarray:
+    """Share of rows [bins] whose entropy lies in each of equally wide bins of [0, log k]; a left edge counts."""
+    largest = np.log(np.shape(probabilities)[1])
+    counts, _ = np.histogram(np.minimum(entropy(probabilities), largest), bins=bins, range=(0.0, largest))
+    return counts / len(probabilities)
+
+
 def as_probabilities(probabilities: np.ndarray, name: str = "probabilities") -> np.ndarray:
     """Class probabilities [n, k] as float64.
 

@@ -14,6 +14,7 @@ from bnn_atlas.metrics.formulas.classification import (
     hits,
     one_minus_confidence,
 )
+from bnn_atlas.metrics.judgement.histograms import calibration_curve, entropy_shares
 from bnn_atlas.metrics.tables.measurement import Measurement
 
 ECE_BINS = 15
@@ -40,6 +41,8 @@ def classification_scores(
         Measurement("ece_equal_mass", calibration.expected_calibration_error_equal_mass(p, y, ECE_BINS), note=mass),
         Measurement("mce", calibration.maximum_calibration_error(p, y, ECE_BINS), note=wide),
         Measurement("sce", calibration.static_calibration_error(p, y, ECE_BINS), note=wide),
+        *calibration_curve(p, y),
+        *entropy_shares(p),
         *(_uppal(p, y) if "uppal" in papers else []),
         *(_izmailov(p, y) if "izmailov" in papers else []),
     ]
@@ -58,6 +61,7 @@ def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection
         *_detection("entropy", *informed, papers),
         _mean("mean_maximum_confidence_ood", confidence(outside)),
         _mean("predictive_entropy_ood", -informed[1], "nats"),
+        *entropy_shares(outside),
     ]
 
 

@@ -21,11 +21,13 @@ from bnn_atlas.metrics.gathering.convergence import (
     noise_measurements,
 )
 from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_measurements
+from bnn_atlas.metrics.gathering.dead_inputs import dead_input_measurements
 from bnn_atlas.metrics.gathering.marginals import marginal_measurements
 from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
 from bnn_atlas.metrics.gathering.sampling import sampling_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
+from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
 from bnn_atlas.metrics.tables import files
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
@@ -80,6 +82,7 @@ def score(
     published: Collection[str] = (),
     prior_sd: float | None = None,
     temperature: float = 1.0,
+    dead_inputs: np.ndarray | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Scored:
     """Score the predictions of a pool of draws for the test rows of a split, and diagnose its chains.
@@ -94,6 +97,7 @@ def score(
         published: authors whose published variants of metrics are measured too.
         prior_sd: that of the prior N(0, prior_sd^2) of all parameters, None where it is another one.
         temperature: that of the posterior.
+        dead_inputs: which inputs never vary in the rows that the likelihood sees, if known.
         max_bytes: working memory; no value depends on it.
     """
     kept, draws = summary.kept, pool.draws
@@ -113,8 +117,10 @@ def score(
         *measure.prediction_measurements(summary, data.y_test, data.y_scale, identity.method, published),
         *convergence,
         *noise_measurements(summary),
+        *log_score_measurements(summary, data.y_test),
         *log_posterior_measurements(pool, kept, max_bytes),
         *marginal_measurements(pool, kept, prior_sd, max_bytes),
+        *dead_input_measurements(pool, kept, dead_inputs, max_bytes),
         *sampling_measurements(chains.chains, kept, pool.layout.size, draws, steps),
         *bfmi_measurements(chains.chains, kept, identity.method, pool.layout.size, temperature),
         *gradients,

@@ -11,7 +11,8 @@ from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import calibration, published, scores, stacking
 from bnn_atlas.metrics.formulas.classification import hits
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.judgement.classes import OVER_CHAINS, ceiling_scores, classification_scores
+from bnn_atlas.metrics.judgement.classes import ECE_BINS, OVER_CHAINS, ceiling_scores, classification_scores
+from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors
 from bnn_atlas.metrics.tables.measurement import Measurement
 
@@ -24,7 +25,7 @@ KAPPA = 1.0
 PIT_BINS = 10
 NO_CHAIN = "no chain left to average"
 HEADLINES = {
-    "regression": ("lppd", "nll", "rmse", "rmse_original_units"),
+    "regression": ("lppd", "nll", "rmse", "rmse_original_units", "lppd_original_units"),
     "classification": ("lppd", "nll", "accuracy"),
 }
 """Metrics that are NaN, with the note `NO_CHAIN`, where every chain is excluded."""
@@ -51,6 +52,7 @@ def prediction_measurements(
         return [Measurement(name, float("nan"), note=NO_CHAIN) for name in HEADLINES[summary.task]]
     if summary.task == "regression":
         variants = _sommer(summary, y, method) if "sommer" in papers else []
+        variants += _moments_izmailov(summary, y, y_scale) if "izmailov" in papers else []
         found = [*_density(summary), *_regression(summary, y, y_scale), *variants]
     else:
         found = [*_density(summary), *_classification(summary, y, papers)]
@@ -134,6 +136,7 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
     return [
         Measurement("rmse", rmse),
         Measurement("rmse_original_units", rmse * y_scale),
+        _in_original_units(_mixture(summary), y_scale),
         Measurement("nll_moment_matched", -float(matched.mean()), scores.error_of_mean(matched)),
         *(Measurement("coverage", float(c), at=f"{a:g}") for a, c in zip(levels, covered, strict=True)),
         Measurement("calibration_error", calibration.calibration_error(levels, covered), note=_levels_note(levels)),
@@ -142,6 +145,21 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
             for b, share in enumerate(shares)
         ),
     ]
+
+
+def _in_original_units(mixture: np.ndarray, y_scale: float) -> Measurement:
+    """LPPD of unscaled targets: a density per unit is smaller by the factor by which the unit is."""
+    note = "; ".join(filter(None, (f"lppd - log {y_scale:.6g}", _zero_density_note(mixture))))
+    value = float(mixture.mean()) - float(np.log(y_scale))
+    return Measurement("lppd_original_units", value, scores.error_of_mean(mixture), note)
+
+
+def _moments_izmailov(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
+    mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
+    matched = scores.moment_matched_log_density(mean, second, noise, y)
+    value = float(matched.mean()) - float(np.log(y_scale))
+    note = "one Gaussian in place of the mixture; Izmailov et al.'s code"
+    return [Measurement("lppd_izmailov", value, scores.error_of_mean(matched), note)]
 
 
 def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collection[str]) -> list[Measurement]:
@@ -154,6 +172,7 @@ def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collectio
         Measurement("accuracy_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
         Measurement("accuracy_chain_min", float(single.min())),
         Measurement("accuracy_chain_max", float(single.max())),
+        *cumulative_scores(summary, y, ECE_BINS, ORDERINGS, ORDERING_SEED),
     ]
 
 

@@ -108,7 +108,9 @@ def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -
     """The scores whose errors are wanted, of one average."""
     lppd = float(average.log_density.mean())
     found = {("lppd", ""): lppd, ("nll", ""): -lppd}
-    if average.probabilities is not None:
+    if average.probabilities is None:
+        found[("lppd_original_units", "")] = lppd - float(np.log(y_scale))
+    else:
         p = average.probabilities
         means = {"accuracy": hits(p, y), "brier": brier_rows(p, y), "predictive_entropy": entropy(p)}
         return found | {(name, ""): float(values.mean()) for name, values in means.items()}

@@ -9,6 +9,7 @@ from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.classes import agreement_scores, classification_scores, detection_scores
 from bnn_atlas.metrics.judgement.evaluate import MAX_BYTES
+from bnn_atlas.metrics.judgement.kept_rows import wasserstein_to
 from bnn_atlas.metrics.judgement.rows import as_rows, average, joined
 from bnn_atlas.metrics.judgement.trust import unconverged
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
@@ -45,16 +46,16 @@ def outside_rows(
 def reference_rows(
     identity: RunIdentity, name: str, summary: PredictiveSummary, reference: np.ndarray | PredictiveSummary
 ) -> list[Row]:
-    """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD.
+    """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD, W1.
 
     `reference` are published probabilities [n, k], or the predictions of another run; only these have densities for a
     difference of the LPPD, and chains: where they have not converged, every note begins with `trust.UNCONVERGED`.
-    A regression has the difference alone.
+    A regression has the difference and, in place of agreement and total variation, the distance W1.
     """
     of_run = reference if isinstance(reference, PredictiveSummary) else None
     classes = summary.task == "classification"
     if not len(summary.kept) or (of_run is not None and not len(of_run.kept)):
-        metrics = [*(COMPARED if classes else ()), *(["elpd_diff"] if of_run is not None else [])]
+        metrics = [*(COMPARED if classes else ("wasserstein_1",)), *(["elpd_diff"] if of_run is not None else [])]
         whose = "" if not len(summary.kept) else f" of {name}"
         return as_rows(identity, [_undefined(metric, whose, name) for metric in metrics], summary)
     found: list[Measurement] = []
@@ -63,6 +64,8 @@ def reference_rows(
         found += agreement_scores(average(summary), probabilities, name)
     if of_run is None:
         return as_rows(identity, found, summary)
+    if not classes:
+        found.append(wasserstein_to(summary, of_run, name))
     found.append(measure.elpd_difference(summary, of_run, name))
     word = _convergence_of(of_run)
     return as_rows(identity, [m._replace(note=joined([word, m.note])) for m in found], summary)

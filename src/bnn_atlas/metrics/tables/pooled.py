@@ -16,8 +16,14 @@ from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trusts, worst
 from bnn_atlas.metrics.tables.files import TableError, read_table, write_frame
 
-BY_CHAINS, BY_DRAWS = ("lppd_cumulative_chains", "lppd_cumulative_chains_order_sd"), "lppd_cumulative_draws"
-"""Metrics with a row per number of chains, which are kept, and per number of draws, which are left out."""
+BY_CHAINS = (
+    "lppd_cumulative_chains", "lppd_cumulative_chains_order_sd", "accuracy_cumulative_chains", "ece_cumulative_chains",
+)  # fmt: skip
+LEFT_OUT = (
+    "lppd_cumulative_draws", "accuracy_cumulative_draws", "ece_cumulative_draws", "calibration_confidence",
+    "calibration_accuracy", "calibration_share", "entropy_histogram",
+)  # fmt: skip
+"""Metrics with a row per number of chains, which are kept, and points of other curves, which are left out."""
 SEEDS, SPLITS = "seeds", "splits"
 """What an error over repetitions is over."""
 KEYS = ("study", "entry", "point", "dataset", "model", "method", "metric", "at")
@@ -124,13 +130,13 @@ def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFram
 
     Repetitions of a setting are the rows of one entry, point of the grid without its seeds, data set, model, method and
     metric. A metric enters with its row at all chains and draws, those of BY_CHAINS with each number of chains, and
-    `lppd_cumulative_draws` not at all. Rows are in the order of the table. Raises TableError for a run that is not in
+    those of LEFT_OUT not at all. Rows are in the order of the table. Raises TableError for a run that is not in
     `runs` and where a run and split has two values of a metric.
     """
     unknown = sorted(set(table["run"]) - runs.keys())
     if unknown:
         raise TableError(f"the table has runs that the study does not have: {', '.join(unknown)}; make the table again")
-    rows = table[table["metric"] != BY_DRAWS].assign(
+    rows = table[~table["metric"].isin(LEFT_OUT)].assign(
         entry=table["run"].map({run: where.entry for run, where in runs.items()}),
         point=table["run"].map({run: point_text(where.point) for run, where in runs.items()}),
         marks=table["run"].map({run: "; ".join(where.marks) for run, where in runs.items()}),
