@@ -20,12 +20,14 @@ from .small import SMALL
 SIZE, CHAINS = 4, 2
 LEARNED = {
     "hmc": {"step_size": (), "inverse_mass": (SIZE,)},
+    "unadjusted hmc": {},
     "nuts": {"step_size": (), "inverse_mass": (SIZE,)},
     "adjusted mclmc": {"step_size": (), "length": (), "inverse_mass": (SIZE,)},
     "mclmc": {"step_size": (), "length": (), "scale": (SIZE,)},
     "mclmc, tuned by blackjax": {"step_size": (), "length": (), "scale": (SIZE,)},
     "sgld": {},
     "sghmc, cyclical, preconditioned": {"mass": (SIZE,)},
+    "sghmc, preconditioned": {"mass": (SIZE,)},
     "adaptive sghmc": {"mass": (SIZE,)},
     "adaptive sghmc, as published": {"mass": (SIZE,)},
     "mean field": {"mean": (SIZE,), "sd": (SIZE,)},
