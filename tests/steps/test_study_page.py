@@ -1,4 +1,4 @@
-"""The page of a study in several sittings, from a few made-up tables."""
+"""The page of a study in several sittings, from a few small tables."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Steps of checking claims as targets, in this repository and in a made-up study."""
+"""Steps of checking claims as targets, in this repository and in a small study."""
 
 from types import SimpleNamespace
 

@@ -38,7 +38,7 @@ class LeapfrogSettings(ChainSettings):
     step_size: Given = None
     """Step size of the leapfrog integrator."""
     leapfrog_steps: GivenCount = None
-    """Sets the step size instead: that of a trajectory of so many steps, without jitter."""
+    """Sets the step size instead: a trajectory without jitter has this number of steps."""
     trajectory_length: Given = None
     """Step size times leapfrog steps."""
     quarter_periods: Given = None
