@@ -37,7 +37,9 @@ PARTS = (
             "Likelihoods": ("*Likelihood",),
             "Priors": ("*Prior",),
             "Warm starts, starts and stopping": ("WarmStartConfig", "StartConfig", "StoppingConfig"),
-            "Figures": ("FigureEntry", "SubsetConfig", "GridConfig", "FunctionsConfig"),
+            "Figures": (
+                "FigureEntry", "SubsetConfig", "GridConfig", "FunctionsConfig", "SurfaceConfig", "PlaneConfig", "PointConfig",
+            ),
             "Further evaluation": ("EvaluationConfig",),
             "Optimisers": ("AdamConfig", "SGDConfig"),
             "Step sizes and masses of stochastic-gradient methods": ("*Schedule", "RMSpropConfig"),
@@ -124,6 +126,7 @@ MEANINGS = {
     "subset": "Parameters and draws that the figure shows.",
     "grid": "Bivariate marginal densities that it shows.",
     "functions": "Functions of the draws that it shows.",
+    "surface": "Planes through parameter space that it shows.",
     "layers": "Numbers of layers, from 0; null takes all.",
     "roles": "Roles of parameters; null takes all.",
     "learning_rate": "Of AdamW.",
