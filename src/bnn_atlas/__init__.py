@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bnn_atlas.library import NetworkPosterior, build_posterior, predict, sample, score, starting_points
     from bnn_atlas.export.reference import Reference, open_reference
+    from bnn_atlas.library import NetworkPosterior, build_posterior, predict, sample, score, starting_points
     from bnn_atlas.runtime import configure
     from bnn_atlas.traces.pool import open_pool
 

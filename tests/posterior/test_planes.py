@@ -49,7 +49,7 @@ def test_coordinates_are_those_of_the_three_points() -> None:
 
 
 def test_the_third_point_is_where_it_truly_projects() -> None:
-    """Half as far as the second point is what the published plot assumes; here it lies on the other side of the first."""
+    """The published plot puts it midway between the others; here it lies on the far side of the first."""
     plane = plane_through(np.array([[1.0, 1.0, 0.0], [3.0, 1.0, 0.0], [0.0, 1.0, 4.0]]))
     np.testing.assert_allclose(plane.points, [[0, 0], [2, 0], [-1, 4]])
     x, y = plane.lines(4, 0.25)

@@ -23,7 +23,7 @@ class ArchiveError(ValueError):
 
 
 def write_archive(path: str | Path, form: str, files: Iterable[tuple[str, Iterable[bytes]]]) -> None:
-    """Write files, each a name and its parts, and then the manifest, as a zip (atomic); one part is in memory at a time.
+    """Write files, each a name and its parts, and then the manifest, as a zip (atomic), one part in memory at a time.
 
     Nothing is compressed, and the files have no dates of their own, so that equal contents give equal bytes wherever
     they are written. `form` names what the archive holds, for readers.
@@ -66,7 +66,7 @@ def read_archive(path: str | Path, form: str, what: str) -> dict[str, bytes]:
         )
     for name, content in contents.items():
         if listed[name] != _facts(content):
-            raise ArchiveError(f"{path}: {name} is damaged: its checksum is not that of the manifest; get the file again")
+            raise ArchiveError(f"{path}: {name} is damaged: the manifest has another checksum; get the file again")
     return contents
 
 

@@ -15,7 +15,7 @@ ARRAYS = """\
 |---|---|
 | `draws.npy` | [chain, draw, parameter], the draws in the order in which they were made |
 | `chains.npy`, `draw_numbers.npy` | numbers of the chains and of the draws |
-| `statistics/*.npy` | [chain, draw], what the sampler said of each draw; log-likelihood and log-prior are not tempered |
+| `statistics/*.npy` | [chain, draw], of each draw from the sampler; log-likelihood and log-prior are not tempered |
 | `predictions/*.npy` | {predictions} |
 | `rows/train.npy`, `rows/test.npy` | numbers of the rows, from 0, in the order used; {rows} |
 | `targets/train.npy`, `targets/test.npy` | {targets} |
@@ -46,11 +46,11 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
     is_class = data["task"] == "classification"
     sections = [
         f"# {about['study']}/{about['run']}: draws of a Bayesian neural network's posterior",
-        f"{about['description'][:1].upper()}{about['description'][1:]}. From {about['title']} ({about['paper']}), scale "
-        f"`{about['scale']}`, split {about['split']}.",
+        f"{about['description'][:1].upper()}{about['description'][1:]}. From {about['title']} ({about['paper']}), "
+        f"scale `{about['scale']}`, split {about['split']}.",
         _reductions(about),
-        f"- data: `{settings['dataset']}`, {data['task']}, rows of shape {data['shape']} (not included); the SHA-256 of "
-        f"all its numbers is `{data['sha256']}`\n"
+        f"- data: `{settings['dataset']}`, {data['task']}, rows of shape {data['shape']} (not included), SHA-256 of "
+        f"all numbers `{data['sha256']}`\n"
         f"- network: {_plain(settings['posterior']['model'])}; {size:,} parameters\n"
         f"- likelihood: {_plain(settings['posterior']['likelihood'])}\n"
         f"- prior: {_plain(settings['posterior']['prior'])}; temperature {settings['posterior']['temperature']:g}\n"
@@ -68,8 +68,8 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
             targets="class numbers" if is_class else "targets, scaled",
             pixels=" of pixels / 255" if data["kind"] == "image" else "",
         ).rstrip("\n"),
-        f"A parameter vector holds these arrays one after another, each in row-major order: {_layout(about)}. That rows, "
-        "scaling and network are understood in the same way shows when the log-likelihood of a draw, summed over the "
+        f"A parameter vector holds these arrays one after another, each in row-major order: {_layout(about)}. Rows, "
+        "scaling and network are understood in the same way if the log-likelihood of a draw, summed over the "
         "training rows, is that of `statistics/log_likelihood.npy`.",
         "## Reading it",
         USE.format(file=f"{about['run']}-split{about['split']}.zip").rstrip("\n"),
@@ -109,7 +109,7 @@ def _table(metrics: pd.DataFrame) -> str:
 def _order(data: Mapping[str, Any]) -> str:
     if data["published_train"] is None:
         return "they count the rows of the data set's file"
-    return f"they count the publisher's {data['published_train']:,} training rows and then the test rows, as in the files"
+    return f"they count the publisher's {data['published_train']:,} training rows, then the test rows, as in the files"
 
 
 def _layout(about: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ class Reference(NamedTuple):
     draws: Draws
     """Chains x draws x parameters, in memory, with the sampler's statistics of each draw."""
     about: dict[str, Any]
-    """Study, run, scale, reductions, data set, classes, `settings` and their hash, and whether the run can be trusted."""
+    """Study, run, scale, reductions, data set, classes, layout, `settings` and their hash, and what made the draws."""
     predictions: dict[str, np.ndarray]
     """`probabilities` [chain, test row, class], averaged over the draws of a chain; of a regression `mean`,
     `second_moment` and `noise_variance` [chain, test row] in units of the scaled target."""

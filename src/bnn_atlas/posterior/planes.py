@@ -51,6 +51,15 @@ class Plane(NamedTuple):
         )
 
 
+class Densities(NamedTuple):
+    """Untempered densities in nats, float64."""
+
+    log_likelihood: np.ndarray
+    """[n]."""
+    log_prior: np.ndarray
+    """[n]."""
+
+
 def plane_through(points: np.ndarray) -> Plane:
     """The plane through three points [3, P], with axes by Gram and Schmidt:
 
@@ -81,8 +90,8 @@ def plane_through(points: np.ndarray) -> Plane:
     return Plane(w[0], np.stack([u, rest / height]), coordinates)
 
 
-def densities_on(posterior: Posterior, data: PosteriorData, plane: Plane, coordinates: np.ndarray) -> LogDensity:
-    """Untempered log-likelihood [n] and log-prior [n] at coordinates [n, 2] of a plane, in float64.
+def densities_on(posterior: Posterior, data: PosteriorData, plane: Plane, coordinates: np.ndarray) -> Densities:
+    """Log-likelihood and log-prior at coordinates [n, 2] of a plane.
 
     The points are computed one after another on each core (some at once on a GPU), each in the micro-batches of
     `posterior`, so that memory does not grow with their number. The posterior's rows are not shared out.
@@ -105,4 +114,5 @@ def densities_on(posterior: Posterior, data: PosteriorData, plane: Plane, coordi
         values = place.get(mapped(shared, place.put(filled)))
         found.append([np.asarray(value[: len(part)], np.float64) for value in values])
         log.info("%d of %d points", start + len(part), count)
-    return LogDensity(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    likelihoods, priors = zip(*found, strict=True)
+    return Densities(np.concatenate(likelihoods), np.concatenate(priors))

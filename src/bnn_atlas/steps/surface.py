@@ -52,7 +52,8 @@ def surface(
     """
     # Points are shared out among the devices instead of rows.
     problem = load_problem(dataset, split, {**posterior, "data_shards": 1}, AT_ONCE_ON_GPU)
-    pools = {None: open_pool(pool)} | {name: open_pool(path) for name, path in (others or {}).items()}
+    pools: dict[str | None, Draws] = {None: open_pool(pool)}
+    pools |= {name: open_pool(path) for name, path in (others or {}).items()}
     config = SurfaceConfig.model_validate(settings)
     made = [_evaluated(problem, pools, plane, config) for plane in config.planes]
     arrays = {name: np.stack([one[name] for one in made]) for name in made[0]}
@@ -75,7 +76,7 @@ def _evaluated(
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     log.info("plane '%s': %d x %d points", plane.title, len(x), len(y))
     found = densities_on(problem.posterior, problem.data, through, np.concatenate([grid, through.points]))
-    values = np.stack([np.asarray(part) for part in found])
+    values = np.stack(found)
     at_points = values[:, len(grid) :]
     for point, evaluated in zip(points, at_points.T, strict=True):
         _check_stored(point, evaluated, plane.title)
@@ -139,6 +140,6 @@ def _check_stored(point: _Point, evaluated: np.ndarray, title: str) -> None:
         k = int(np.argmin(agree))
         name, was, now = PARTS[k].replace("_", "-"), point.stored[k], evaluated[k]
         raise SurfaceError(
-            f"plane '{title}': {point.label} was stored with a {name} of {was:.6g}, and this "
-            f"posterior gives it {now:.6g}: its run has other data or another posterior; leave it out, or sample it again"
+            f"plane '{title}': {point.label} was stored with a {name} of {was:.6g}, and this posterior gives it "
+            f"{now:.6g}: its run has other data or another posterior; leave it out, or sample it again"
         )
