@@ -30,7 +30,9 @@ def surface(*points: dict[str, Any], **section: Any) -> Edit:
     def edit(study: dict[str, Any]) -> None:
         study["runs"] |= OTHERS
         plane = {"title": "A plane", "points": list(points)}
-        study["figures"] = {"hills": {"draw": "posterior_surface", "runs": ["one"], "surface": {"planes": [plane], **section}}}
+        study["figures"] = {
+            "hills": {"draw": "posterior_surface", "runs": ["one"], "surface": {"planes": [plane], **section}}
+        }
 
     return edit
 
@@ -43,7 +45,10 @@ def load(folder: Path, edit: Edit) -> Any:
     ("points", "parts"),
     [
         ([*THREE[:2], {"run": "none"}], ("surface.planes.0.points.2.run = 'none': no such run at scale paper",)),
-        ([*THREE[:2], {"run": "narrow"}], ("points.2.run = 'narrow': its prior differs from that of 'one'", "another posterior")),
+        (
+            [*THREE[:2], {"run": "narrow"}],
+            ("points.2.run = 'narrow': its prior differs from that of 'one'", "another posterior"),
+        ),
         ([*THREE[:2], {"run": "cold"}], ("its temperature differs from that of 'one' (0.5; 1.0)",)),
         ([*THREE[:2], {"run": "wide"}], ("its model differs",)),
         ([*THREE[:2], {"run": "rows"}], ("its split differs",)),
@@ -87,7 +92,9 @@ def test_a_figure_of_this_kind_needs_the_section_and_others_do_not_take_it(tmp_p
     def without(study: dict[str, Any]) -> None:
         study["figures"] = {"hills": {"draw": "posterior_surface", "runs": ["one"]}}
 
-    with pytest.raises(ConfigError, match=r"figures\.hills\.surface: this figure needs the section; its keys are planes"):
+    with pytest.raises(
+        ConfigError, match=r"figures\.hills\.surface: this figure needs the section; its keys are planes"
+    ):
         load(tmp_path, without)
 
     def elsewhere(study: dict[str, Any]) -> None:

@@ -53,7 +53,9 @@ def test_what_is_written_comes_back_and_has_the_same_bytes(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zip", "b.zip"]
 
 
-@pytest.mark.parametrize("array", [np.float32(3.5), np.arange(5, dtype=">i4"), np.zeros((2, 0, 3)), np.ones((2, 2), bool)])
+@pytest.mark.parametrize(
+    "array", [np.float32(3.5), np.arange(5, dtype=">i4"), np.zeros((2, 0, 3)), np.ones((2, 2), bool)]
+)
 def test_arrays_come_back_little_endian(array: np.ndarray) -> None:
     found = read_array(b"".join(array_parts(np.asarray(array))))
     np.testing.assert_array_equal(found, array)
@@ -91,7 +93,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
         (lambda c: c.pop(MANIFEST), r"not an archive of a thing: it has no manifest\.json"),
         (lambda c: c.update({MANIFEST: b"[1]"}), r"it has no manifest\.json of this package"),
         (lambda c: c.update({MANIFEST: b"\xff{"}), r"it has no manifest\.json of this package"),
-        (lambda c: c.update({MANIFEST: b'{"format": "a form 2", "files": {}}'}), r"its format is 'a form 2', not 'a form 1'"),
+        (lambda c: c.update({MANIFEST: b'{"format": "a form 2", "files": {}}'}), r"its format is 'a form 2'"),
         (lambda c: c.update({MANIFEST: json.dumps({"format": FORM, "files": []}).encode()}), r"lists no files"),
     ],
 )  # fmt: skip
@@ -117,7 +119,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
 
 def test_a_flipped_bit_is_an_error_or_changes_nothing(tmp_path: Path) -> None:
     path = written(tmp_path / "odd.zip")
-    content, refused = path.read_bytes(), 0
+    content, messages = path.read_bytes(), []
     for place in range(0, len(content), 3):
         changed = bytearray(content)
         changed[place] ^= 1 << place % 8
@@ -125,9 +127,9 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(tmp_path: Path) -> None:
         try:
             assert read(path) == FILES, f"byte {place}"
         except ArchiveError as error:
-            refused += 1
-            assert "odd.zip" in str(error)
-    assert refused > len(content) // 3 / 2
+            messages.append(str(error))
+    assert len(messages) > len(content) // 3 / 2
+    assert all("odd.zip" in message for message in messages)
 
 
 def test_a_name_given_twice_is_refused(tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def test_densities_that_are_not_finite_are_drawn_as_lowest(
     posterior_surface(runs(tmp_path, made), outputs("a"), provenance)
     nowhere = made._replace(log_likelihood=np.full_like(made.log_likelihood, -np.inf))
     with pytest.raises(ValueError, match="finite nowhere on a plane"):
-        posterior_surface(runs(tmp_path, nowhere._replace(point_log_likelihood=np.full((1, 3), np.nan))), outputs("b"), provenance)
+        posterior_surface(
+            runs(tmp_path, nowhere._replace(point_log_likelihood=np.full((1, 3), np.nan))), outputs("b"), provenance
+        )
 
 
 def test_splits_are_rows_and_more_than_four_are_refused(

@@ -63,9 +63,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
     return found
 
 
-def made(
-    fitted: Fitted, folder: Path, *points: dict[str, Any], pool: Path | None = None, **settings: Any
-) -> Surfaces:
+def made(fitted: Fitted, folder: Path, *points: dict[str, Any], pool: Path | None = None, **settings: Any) -> Surfaces:
     given = {"planes": [{"title": TITLE, "points": list(points)}], "resolution": 6, **settings}
     surface(
         fitted.run.dataset,
@@ -80,7 +78,9 @@ def made(
 
 
 def test_grids_and_points_are_those_of_double_precision(fitted: Fitted, tmp_path: Path) -> None:
-    found = made(fitted, tmp_path, {"draw": 1}, {"chain": 2, "draw": "first"}, {"chain": 1, "draw": "middle"}, margin=0.5)
+    found = made(
+        fitted, tmp_path, {"draw": 1}, {"chain": 2, "draw": "first"}, {"chain": 1, "draw": "middle"}, margin=0.5
+    )
     w = np.stack([fitted.draws[0, 1], fitted.draws[2, 0], fitted.draws[1, 3]]).astype(np.float64)
     assert found.titles.tolist() == [TITLE]
     assert found.labels.tolist() == [["chain 0, draw 1", "chain 2, draw 0", "chain 1, draw 3"]]

@@ -38,7 +38,8 @@ PARTS = (
             "Priors": ("*Prior",),
             "Warm starts, starts and stopping": ("WarmStartConfig", "StartConfig", "StoppingConfig"),
             "Figures": (
-                "FigureEntry", "SubsetConfig", "GridConfig", "FunctionsConfig", "SurfaceConfig", "PlaneConfig", "PointConfig",
+                "FigureEntry", "SubsetConfig", "GridConfig", "FunctionsConfig", "SurfaceConfig", "PlaneConfig",
+                "PointConfig",
             ),
             "Further evaluation": ("EvaluationConfig",),
             "Optimisers": ("AdamConfig", "SGDConfig"),

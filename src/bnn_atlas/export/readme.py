@@ -101,7 +101,7 @@ def _table(metrics: pd.DataFrame) -> str:
     for name in wanted:
         if name in plain.index:
             row = plain.loc[name]
-            error = "" if pd.isna(row["standard_error"]) else f"{row['standard_error']:.2g}"
+            error: str = "" if pd.isna(row["standard_error"]) else f"{row['standard_error']:.2g}"
             lines.append(f"| `{name}` | {METRICS[name].about} | {row['value']:.5g} | {error} |")
     return "\n".join(lines)
 

@@ -11,7 +11,15 @@ import pandas as pd
 
 from bnn_atlas.data.dataset import fingerprint as data_fingerprint
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.export.archive import ArchiveError, array_parts, arrays_parts, as_json, read_archive, read_array, write_archive
+from bnn_atlas.export.archive import (
+    ArchiveError,
+    array_parts,
+    arrays_parts,
+    as_json,
+    read_archive,
+    read_array,
+    write_archive,
+)
 from bnn_atlas.export.readme import readme
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.models.layout import Layout
@@ -172,7 +180,10 @@ def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
         about["attributes"],
     )
     table = pd.read_csv(
-        io.BytesIO(contents[METRICS]), dtype=dict.fromkeys(TEXTS, str), keep_default_na=False, na_values=dict.fromkeys(NUMBERS, [""])
+        io.BytesIO(contents[METRICS]),
+        dtype=dict.fromkeys(TEXTS, str),
+        keep_default_na=False,
+        na_values={name: [""] for name in NUMBERS},
     )
     return Reference(
         draws,

@@ -61,9 +61,9 @@ class Densities(NamedTuple):
 
 
 def plane_through(points: np.ndarray) -> Plane:
-    """The plane through three points [3, P], with axes by Gram and Schmidt:
+    """The plane through three points [3, P], with axes by Gram and Schmidt.
 
-        u = (w2 - w1) / |w2 - w1|,   v = (w3 - w1 - a u) / h   with   a = (w3 - w1) . u,   h = |w3 - w1 - a u|.
+    u = (w2 - w1) / |w2 - w1|,   v = (w3 - w1 - a u) / h   with   a = (w3 - w1) . u,   h = |w3 - w1 - a u|.
 
     Izmailov et al. 2021, section 5.2, whose plots have the same axes; the third point is at (a, h).
 

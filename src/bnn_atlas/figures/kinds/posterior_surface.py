@@ -138,7 +138,7 @@ def _bar(ax: Axes, image: QuadContourSet, edges: np.ndarray) -> None:
     """A colour bar as high as the panel; its lowest colour also stands for all values below."""
     bar = ax.figure.colorbar(image, cax=ax.inset_axes((1.04, 0, 0.05, 1)), spacing="uniform")
     ticks = edges[::3]
-    bar.set_ticks(ticks, labels=[_nats(tick) for tick in ticks])
+    bar.set_ticks(ticks.tolist(), labels=[_nats(tick) for tick in ticks])
     bar.ax.tick_params(labelsize=6, length=1.5)
     bar.outline.set_visible(False)
 
@@ -178,8 +178,6 @@ def _table(plane: _Plane) -> pd.DataFrame:
                 **{column: rounded(values[column].ravel(), 9) for column in DENSITIES},
             }
         )
-        for (kind, (across, up, labels)), values in zip(
-            places.items(), (plane.grid, plane.at_points), strict=True
-        )
+        for (kind, (across, up, labels)), values in zip(places.items(), (plane.grid, plane.at_points), strict=True)
     ]
     return pd.concat(tables, ignore_index=True)
