@@ -19,7 +19,7 @@ ARRAYS = """\
 | `predictions/*.npy` | {predictions} |
 | `rows/train.npy`, `rows/test.npy` | numbers of the rows, from 0, in the order used; {rows} |
 | `targets/train.npy`, `targets/test.npy` | {targets} |
-| `scaling/*.npy` | inputs are (x - x_mean) / x_scale{pixels}, targets (y - y_mean) / y_scale |
+| `scaling/*.npy` | {scaling} |
 | `about.json` | settings and their hash, layout of the parameters, what made the draws |
 | `metrics.csv` | scores and convergence, a row per value |
 | `manifest.json` | SHA-256 and length of every other file |
@@ -34,7 +34,7 @@ with zipfile.ZipFile("{file}") as archive:  # needs NumPy alone
 import bnn_atlas as atlas
 
 reference = atlas.open_reference("{file}")  # checks every file
-reference.draws.read(chains=[0], draws=[-1 % reference.draws.draws])
+reference.draws.read(chains=[0])  # [1, draw, parameter]
 ```
 """
 
@@ -46,7 +46,7 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
     is_class = data["task"] == "classification"
     sections = [
         f"# {about['study']}/{about['run']}: draws of a Bayesian neural network's posterior",
-        f"{about['description'][:1].upper()}{about['description'][1:]}. From {about['title']} ({about['paper']}), "
+        f"{about['description'][:1].upper()}{about['description'][1:]}. Study: {_study(about)}; "
         f"scale `{about['scale']}`, split {about['split']}.",
         _reductions(about),
         f"- data: `{settings['dataset']}`, {data['task']}, rows of shape {data['shape']} (not included), SHA-256 of "
@@ -66,7 +66,7 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
             else "[chain, test row] mean and mean square of the mean function, and variance of the noise",
             rows=_order(data),
             targets="class numbers" if is_class else "targets, scaled",
-            pixels=" of pixels / 255" if data["kind"] == "image" else "",
+            scaling=_scaling(data),
         ).rstrip("\n"),
         f"A parameter vector holds these arrays one after another, each in row-major order: {_layout(about)}. Rows, "
         "scaling and network are understood in the same way if the log-likelihood of a draw, summed over the "
@@ -75,6 +75,21 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
         USE.format(file=f"{about['run']}-split{about['split']}.zip").rstrip("\n"),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _study(about: Mapping[str, Any]) -> str:
+    """The paper that is studied, which is named by its title where it has none."""
+    return str(about["title"] if about["paper"] == "none" else about["paper"])
+
+
+def _scaling(data: Mapping[str, Any]) -> str:
+    """How inputs, and targets of a regression, were scaled."""
+    if data["kind"] == "tokens":
+        return "nothing is scaled"
+    what = {"image": " of pixels as whole numbers", "table": ""}[data["kind"]]
+    what = what if data["features"] == "inputs" else f" of the features `{data['features']}`"
+    targets = "" if data["task"] == "classification" else ", targets (y - y_mean) / y_scale"
+    return f"inputs are (x - x_mean) / x_scale{what}{targets}"
 
 
 def _reductions(about: Mapping[str, Any]) -> str:

@@ -152,6 +152,7 @@ def _about(given: Exported) -> dict[str, Any]:
             "task": dataset.task,
             "classes": list(dataset.classes),
             "shape": list(given.split.shape),
+            "features": given.split.features,
             "sha256": data_fingerprint(dataset),
             "published_train": dataset.published_train,
         },

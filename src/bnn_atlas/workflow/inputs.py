@@ -215,7 +215,8 @@ class Inputs:
             "scale": run.scale,
             "split": int(w.split),
             "description": run.config.description,
-            "reductions": list(run.reductions),
+            # Further sets are not in it.
+            "reductions": [text for text in run.reductions if not text.startswith("evaluate.")],
             "marks": self.marks(w),
         }
 

@@ -25,6 +25,8 @@ DENSITIES = {"log_posterior": "log posterior", "log_likelihood": "log-likelihood
 BANDS = 12
 """Colours between the largest value and the floor."""
 MOST_PLANES = 4
+PANEL, ROOM = 1.65, 0.85
+"""Inches: width of a panel, and height of a row without it."""
 ELONGATED = 2.5
 """Ratio of the sides of a plane above which its axes no longer have the same unit."""
 
@@ -96,8 +98,9 @@ def _planes(one: Shown, *, several: bool) -> list[_Plane]:
 
 
 def _page(planes: Sequence[_Plane]) -> Figure:
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.55 * len(planes)))
-    rows = figure.subfigures(len(planes), 1, squeeze=False)[:, 0]
+    heights = [ROOM + PANEL * (_sides(plane)[1] / _sides(plane)[0] if _has_one_unit(plane) else 1) for plane in planes]
+    figure = Figure(figsize=(style.TEXT_WIDTH, sum(heights)))
+    rows = figure.subfigures(len(planes), 1, squeeze=False, height_ratios=heights)[:, 0]
     for row, plane in zip(rows, planes, strict=True):
         _row(row, plane)
     return figure
@@ -127,11 +130,18 @@ def _panel(ax: Axes, plane: _Plane, column: str) -> None:
     for number, (x, y) in enumerate(plane.points, start=1):
         ax.plot(x, y, "o", ms=6.5, mfc="white", mec="black", mew=0.6, zorder=3)
         ax.annotate(str(number), (x, y), ha="center", va="center_baseline", fontsize=5.5, zorder=4)
-    sides = np.ptp(plane.x), np.ptp(plane.y)
-    ax.set_aspect("equal" if max(sides) <= ELONGATED * min(sides) else "auto", adjustable="box")
+    ax.set_aspect("equal" if _has_one_unit(plane) else "auto", adjustable="box")
     ax.spines[:].set_visible(True)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+
+
+def _sides(plane: _Plane) -> tuple[float, float]:
+    return float(np.ptp(plane.x)), float(np.ptp(plane.y))
+
+
+def _has_one_unit(plane: _Plane) -> bool:
+    return max(_sides(plane)) <= ELONGATED * min(_sides(plane))
 
 
 def _bar(ax: Axes, image: QuadContourSet, edges: np.ndarray) -> None:
