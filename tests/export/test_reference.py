@@ -85,9 +85,10 @@ def finished(
         ("acceptance_mean", 0.8),
     ]
     rows = [Row(*identity, metric, value, note="a note" if value > 100 else "") for metric, value in values]
+    fit = Row(*identity, "reference_fit", 0.0, note="reference not converged: ESS 3; a mark")
     write_table(
         metrics,
-        [*rows, Row(*identity, "coverage", 0.9, 0.01, at="0.9", over="rows"), Row(*identity, "bfmi_min", np.nan)],
+        [*rows, fit, Row(*identity, "coverage", 0.9, 0.01, at="0.9", over="rows"), Row(*identity, "bfmi_min", np.nan)],
     )
     settings = {"posterior": posterior, "dataset": "small", "split": {"kind": "random"}, "seed": 4, "method": METHOD}
     made = Made(dataset, split, pool, predictions, metrics, folder / "export" / "r-split0.zip", settings)
@@ -154,7 +155,7 @@ def test_all_that_a_comparison_needs_comes_back(name: str, request: pytest.Fixtu
     values = found.metrics.set_index("metric")["value"]
     assert values["rhat_function_max"] == 1.02
     assert np.isnan(values["bfmi_min"])
-    assert found.metrics["at"].tolist() == ["", "", "", "", "0.9", ""]
+    assert found.metrics["at"].tolist() == ["", "", "", "", "", "0.9", ""]
     assert found.metrics["note"].tolist()[2] == "a note"
 
 
@@ -168,6 +169,7 @@ def test_the_text_says_what_it_is_and_whether_to_trust_it(images: Made, curve: M
         in text
     )
     assert "By the limits of this package: **" in text
+    assert "As a reference for other methods: **reference not converged: ESS 3**." in text
     assert "`layer0.weight` 3x48, `layer0.bias` 3" in text or "`layer0.bias` 3, `layer0.weight` 3x48" in text
     assert "they count the publisher's 8 training rows, then the test rows" in text
     assert "they count the rows of the data set's file" in open_reference(curve.archive).readme
@@ -270,3 +272,9 @@ def test_reading_needs_no_jax(images: Made) -> None:
 
 def test_its_type_is_public() -> None:
     assert bnn_atlas.Reference is Reference
+
+
+def test_its_draws_are_objects_of_arviz_like_those_of_the_pool(images: Made) -> None:
+    ours, theirs = open_reference(images.archive).draws.to_arviz(), open_pool(images.pool).to_arviz()
+    assert ours.posterior.equals(theirs.posterior)
+    assert ours.sample_stats.equals(theirs.sample_stats)

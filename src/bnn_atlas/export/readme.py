@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from bnn_atlas.config.metrics import CONVERGENCE, METRICS, SAMPLER
+from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.trust import trust
 
 SCORES = ("accuracy", "lppd", "rmse", "ece", "agreement_ceiling", "total_variation_ceiling")
@@ -101,7 +102,10 @@ def _reductions(about: Mapping[str, Any]) -> str:
 
 def _trust(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
     own = metrics[metrics["dataset"] == about["settings"]["dataset"]]
-    text = f"By the limits of this package: **{trust(own.assign(method=about['settings']['method']['kind'])).words}**."
+    words = trust(own.assign(method=about["settings"]["method"]["kind"])).words
+    text = f"By the limits of this package: **{words}**."
+    for note in own.loc[own["metric"] == FIT, "note"]:
+        text += f" As a reference for other methods: **{note.split('; ')[0]}**."
     if about["excluded_chains"]:
         numbers = ", ".join(map(str, about["excluded_chains"]))
         text += f" Chains that are not finite or never moved, and that no score counts: {numbers}."
