@@ -183,9 +183,9 @@ def _table(plane: _Plane) -> pd.DataFrame:
                 "plane": plane.title,
                 "kind": kind,
                 "label": labels,
-                "x": rounded(across, 7),
-                "y": rounded(up, 7),
-                **{column: rounded(values[column].ravel(), 9) for column in DENSITIES},
+                "x": rounded(across, 5),
+                "y": rounded(up, 5),
+                **{column: rounded(values[column].ravel(), 7) for column in DENSITIES},
             }
         )
         for (kind, (across, up, labels)), values in zip(places.items(), (plane.grid, plane.at_points), strict=True)
