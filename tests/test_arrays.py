@@ -17,6 +17,7 @@ from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.tables.function_draws import FunctionDraws, FunctionsError, load_functions, save_functions
+from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, load_surfaces, save_surfaces
 from bnn_atlas.traces.grids import BivariateGrids
 from bnn_atlas.traces.shard import TraceError
 
@@ -59,6 +60,15 @@ def _functions(path: Path) -> None:
     )
 
 
+def _surfaces(path: Path) -> None:
+    lines, grid, points = np.ones((1, 4)), np.ones((1, 4, 4)), np.ones((1, 3))
+    texts = np.array(["a"]), np.array([["x", "y", "z"]])
+    save_surfaces(
+        path,
+        Surfaces(texts[0], lines, lines, grid, grid, texts[1], np.ones((1, 3, 2)), points, points, np.array(1.0)),
+    )
+
+
 KINDS = {
     "arrays": Kind(
         lambda path: save_arrays(path, {"members": np.arange(2), "parameters": np.ones((2, 3))}),
@@ -74,6 +84,7 @@ KINDS = {
     ),
     "summary": Kind(_summary, summaries.load, PredictionError),
     "functions": Kind(_functions, load_functions, FunctionsError),
+    "surfaces": Kind(_surfaces, load_surfaces, SurfaceError),
     "grids": Kind(_grids, BivariateGrids.load, TraceError),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

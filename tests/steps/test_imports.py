@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-STEPS = ("predict", "functions", "sample", "warmstart")
+STEPS = ("predict", "functions", "surface", "sample", "warmstart")
 HEAVY = ("pandas", "pyarrow", "sklearn", "scipy.stats", "scipy.optimize", "scipy.ndimage", "xarray", "arviz")
 
 

@@ -1,4 +1,4 @@
-# Predictions and functions of the draws.
+# Predictions and functions of the draws, and the posterior on planes through them.
 
 
 rule predict:
@@ -58,3 +58,33 @@ rule functions:
         "Evaluating functions of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/functions.py"
+
+
+rule surface:
+    """Evaluate a posterior on planes through draws of a run, for figures."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        pool=rules.pool.output[0],
+        others=lambda w: list(INPUTS.other_pools(w, FIGURES.section("surface", w.section)).values()),
+    output:
+        f"{RUN}/surface/{{section}}.npz",
+    log:
+        PATHS.log("surface/{study}/{run}/split{split}/{section}"),
+    benchmark:
+        PATHS.benchmark("surface/{study}/{run}/split{split}/{section}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=RESOURCES.chain_memory,
+        runtime=120,
+        gpu=RESOURCES.start_gpus,
+    params:
+        **run_settings(INPUTS, "posterior"),
+        **named("settings", lambda w: FIGURES.section("surface", w.section)),
+        **named("others", lambda w: list(INPUTS.other_pools(w, FIGURES.section("surface", w.section)))),
+    message:
+        "Evaluating planes through draws of {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/surface.py"

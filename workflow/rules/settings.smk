@@ -13,7 +13,7 @@ from bnn_atlas.workflow.claims import claim_targets
 from bnn_atlas.workflow.figures import Figures, rule_names, versions
 from bnn_atlas.workflow.inputs import Inputs
 from bnn_atlas.workflow.ladder import steps, wanted_scale
-from bnn_atlas.workflow.params import code_hash, code_hash_of_run, named, run_settings
+from bnn_atlas.workflow.params import EXPORTED, code_hash, code_hash_of_run, named, run_settings
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.resources import JobResources
 

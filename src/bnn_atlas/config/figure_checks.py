@@ -8,6 +8,7 @@ from bnn_atlas.config.datasets import DatasetEntry
 from bnn_atlas.config.figures import FigureConfig
 from bnn_atlas.config.kinds import FILES, Kind, Section, kinds
 from bnn_atlas.config.studies import Run, Study, shown_runs
+from bnn_atlas.config.surfaces import check_points
 
 
 def check_figure(
@@ -35,6 +36,8 @@ def check_figure(
         _check_files(run, name, (*kind.files, *config.files), where)
         if config.functions is not None and config.functions.inputs == "line":
             _check_line(run, datasets, where)
+        if config.surface is not None:
+            check_points(studies, run, config.surface, where)
 
 
 def _check_runs(

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from bnn_atlas.config.base import Model
-from bnn_atlas.config.fields import Count, CountOrNone, Number, Positive
+from bnn_atlas.config.fields import MOST, Count, CountOrNone, Number, Positive
 from bnn_atlas.config.kinds import FileName
 
 
@@ -65,6 +65,69 @@ class FunctionsConfig(Model):
         return self
 
 
+PLACES = ("first", "middle", "last", "best")
+"""Draws of a chain that have a name, beside their numbers."""
+
+
+def _number_or_place(draw: Any) -> Any:
+    """Refuse what is neither the number of a draw nor the name of one."""
+    is_number = isinstance(draw, int) and not isinstance(draw, bool) and 0 <= draw <= MOST
+    if not is_number and draw not in PLACES:
+        raise ValueError(f"a whole number from 0, or one of {', '.join(PLACES)} is wanted")
+    return draw
+
+
+class PointConfig(Model):
+    """A point of parameter space: a draw of a run."""
+
+    run: str | None = None
+    """A run with the same posterior, data and splits (`study/run` for one of another study); null takes the figure's
+    own."""
+    chain: CountOrNone = 0
+    """Number of the chain, or of the member of an ensemble, from 0."""
+    draw: Annotated[int | Literal["first", "middle", "last", "best"], BeforeValidator(_number_or_place)] = "last"
+    """Number of the draw among those that are kept, from 0; `best` has the highest log posterior of its chain. An
+    optimum is the only draw of its chain."""
+    label: str | None = None
+    """Text in the legend; null names run, chain and draw."""
+
+
+class PlaneConfig(Model):
+    """A plane through three points of parameter space."""
+
+    title: str
+    """Text above its panels."""
+    points: Annotated[tuple[PointConfig, ...], Field(min_length=3, max_length=3)]
+    """Three points that are not on one line; the line through the first and the second is horizontal."""
+
+    @model_validator(mode="after")
+    def _three_points(self) -> Self:
+        chosen = [(point.run, point.chain, point.draw) for point in self.points]
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            if chosen[i] == chosen[j]:
+                raise ValueError(f"points {i + 1} and {j + 1} are the same draw, and a plane needs three: change one")
+        return self
+
+
+class SurfaceConfig(Model):
+    """Log-likelihood and log-prior over planes through three points of parameter space."""
+
+    planes: Annotated[tuple[PlaneConfig, ...], Field(min_length=1, max_length=4)]
+    """From top to bottom."""
+    resolution: Annotated[int, Field(ge=5, le=1000)] = 50
+    """Points along each side of a plane."""
+    margin: Annotated[float, Field(ge=0, le=100)] = 0.25
+    """How far a plane reaches beyond its three points: horizontally in distances of the first two, vertically in
+    distances of the third from their line."""
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        titles = [plane.title for plane in self.planes]
+        if twice := [title for title in titles if titles.count(title) > 1]:
+            raise ValueError(f"two planes have the title '{twice[0]}'; give them different ones")
+        return self
+
+
 class FigureConfig(Model):
     """One figure of a study."""
 
@@ -84,6 +147,7 @@ class FigureConfig(Model):
     subset: SubsetConfig | None = None
     grid: GridConfig | None = None
     functions: FunctionsConfig | None = None
+    surface: SurfaceConfig | None = None
 
 
 class FigureEntry(FigureConfig):

@@ -33,7 +33,7 @@ FILES = {
 """Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{set}` or
 `{reference}` there is one file for each further set or reference of the run."""
 
-Section = Literal["subset", "grid", "functions"]
+Section = Literal["subset", "grid", "functions", "surface"]
 
 
 def _in_files(name: str) -> str:

@@ -16,7 +16,7 @@ from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.reading import Lines, read_yaml
 from bnn_atlas.config.references import check_references
 from bnn_atlas.config.sources import inherit_from_sources
-from bnn_atlas.config.studies import Run, Scale, Study, StudyConfig
+from bnn_atlas.config.studies import Run, Scale, Study, StudyConfig, by_name
 
 
 def _folder(path: str) -> str:
@@ -143,6 +143,10 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         made = {name: figure for name, figure in figures.items() if figure}
         studies[each] = Study(path.stem, config, runs, made, runs_at)
         check_references(studies[each], datasets, where)
+    known = {name for runs in runs_at.values() for name in by_name(runs)}
+    for name in config.export:
+        if name not in known:
+            raise ConfigError(f"{source}: export: no run '{name}'{near_or_all(name, 'there are', config.runs, known)}")
     return studies
 
 

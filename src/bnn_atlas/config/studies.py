@@ -215,6 +215,8 @@ class StudyConfig(Model):
     """What is done differently from the paper at every scale, a sentence each, for readers of results."""
     published: tuple[PublishedBy, ...] = ()
     """First authors of the papers whose published variants of metrics are measured too, for all runs of the study."""
+    export: tuple[str, ...] = ()
+    """Runs, or grids (all their runs), of which the target `export` makes archives for others to use."""
     runs: dict[str, RunEntry]
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from bnn_atlas.gallery.machines import machine_of
 
 SAMPLING = "sample"
 """The rule whose jobs record their machine, beside the draws."""
-SECTION_RULES = ("subset", "density_grid", "functions")
+SECTION_RULES = ("subset", "density_grid", "functions", "surface")
 """Rules with jobs for a run and a section of figures."""
 JOB_COLUMNS = ("rule", "job", "seconds", "cpu_seconds", "machine")
 """Of a table of jobs. `job` is the path of the benchmark file below that of its rule, without its ending; `seconds` is

@@ -43,7 +43,7 @@ COMPUTING = (
 """What makes the files that figures and pages read: an edit shows in a picture only once such a file is made again."""
 JUDGING = (*PLUMBING, "bnn_atlas.config.studies", "bnn_atlas.config.expansion", "bnn_atlas.config.base")
 """What claims and galleries are told as settings, which are compared on their own."""
-ENDINGS: dict[Section, str] = {"subset": "parquet", "grid": "npz", "functions": "npz"}
+ENDINGS: dict[Section, str] = {"subset": "parquet", "grid": "npz", "functions": "npz", "surface": "npz"}
 """Section -> ending of the file that is made for it."""
 
 

@@ -1,11 +1,12 @@
 """Input functions of the rules: what wildcards stand for, and which files a job needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.config.marks import marks
 from bnn_atlas.config.references import remark
 from bnn_atlas.config.settings import Atlas
@@ -13,6 +14,7 @@ from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shar
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.sources import Sources
 from bnn_atlas.config.studies import Run, by_name
+from bnn_atlas.config.surfaces import other_runs
 from bnn_atlas.config.warmstart import StartConfig
 from bnn_atlas.workflow.paths import Paths
 
@@ -111,6 +113,11 @@ class Inputs:
         """What the blocks of a run and split took."""
         return [f"{trace.removesuffix('trace.zarr')}timing.json" for trace in self.traces(w)]
 
+    def other_pools(self, w: Wildcards, surface: Mapping[str, Any]) -> dict[str, str]:
+        """Name of each further run that a surface (a `SurfaceConfig` in plain values) takes points from -> its pool."""
+        others = other_runs(self.atlas.studies, self.run(w), SurfaceConfig.model_validate(surface))
+        return {name: self.paths.of(run, int(w.split), "pool/pool.json") for name, run in others.items()}
+
     def other_data(self, w: Wildcards) -> str | list[str]:
         """Where a set comes from, if not from the run's data: another prepared data set, or published corruptions."""
         if w.set.startswith(OUTSIDE):
@@ -207,6 +214,31 @@ class Inputs:
     def marks(self, w: Wildcards) -> list[str]:
         """What the note of every row of a run has to say."""
         return marks(self.run(w), self.atlas.datasets)
+
+    def described(self, w: Wildcards) -> dict[str, Any]:
+        """What the archive of a run says that it is."""
+        run, study = self.run(w), self.atlas.studies[w.study].config
+        return {
+            "study": w.study,
+            "title": study.title,
+            "paper": study.paper,
+            "run": w.run,
+            "scale": run.scale,
+            "split": int(w.split),
+            "description": run.config.description,
+            # Further sets are not in it.
+            "reductions": [text for text in run.reductions if not text.startswith("evaluate.")],
+            "marks": self.marks(w),
+        }
+
+    def archives(self, w: Wildcards) -> list[str]:
+        """Archives of the runs that studies name under `export`, as far as this scale has them."""
+        return [
+            file
+            for study in self.atlas.studies.values()
+            for run in study.runs_of(study.config.export)
+            for file in self.paths.archives_of(run)
+        ]
 
     def grid_points(self, study: str) -> dict[str, dict[str, Any]]:
         """Run -> its entry, its values in the entry's grid, and what every table has to say of it."""

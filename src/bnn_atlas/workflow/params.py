@@ -15,6 +15,8 @@ from bnn_atlas.workflow.inputs import Inputs, Wildcards
 Param = Callable[[Wildcards], dict[str, Any]]
 CODE = "code"
 """Name of the param that is compared with that of the last time, and that the job is not told."""
+EXPORTED = ("posterior", "dataset", "split", "seed", "warmstart", "start", "method", "chains", "stopping")
+"""Fields of a run's settings that its archive has: all that its draws depend on."""
 
 
 def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:

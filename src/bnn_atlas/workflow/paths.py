@@ -18,6 +18,16 @@ class Paths(NamedTuple):
         """Pattern of the folder of a run and split, with the wildcards study, run and split."""
         return f"{self.results}/{{study}}/{{run}}/split{{split}}"
 
+    @property
+    def archive(self) -> str:
+        """Pattern of the archive of a run and split, with the same wildcards."""
+        return f"{self.results}/export/{{study}}/{{run}}-split{{split}}.zip"
+
+    def archives_of(self, run: Run) -> list[str]:
+        """The archives of all splits of a run."""
+        splits = range(run.config.split.count)
+        return [self.archive.format(study=run.study, run=run.name, split=split) for split in splits]
+
     def of(self, run: Run, split: int, file: str = "") -> str:
         """Folder of a run and split, or a file in it."""
         folder = self.run.format(study=run.study, run=run.name, split=split)

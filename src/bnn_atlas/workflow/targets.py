@@ -12,7 +12,9 @@ from bnn_atlas.workflow.figures import REPOSITORY, Figure, Figures
 from bnn_atlas.workflow.ladder import steps, wrong_scale
 from bnn_atlas.workflow.paths import Paths
 
-FOLDERS = ("data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "so_far", "logs", "benchmarks")
+FOLDERS = (
+    "data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "so_far", "export", "logs", "benchmarks",
+)  # fmt: skip
 """Folders of a scale's results that are not studies."""
 
 
@@ -108,6 +110,11 @@ class Targets:
                 names = [figure.name for figure in self._figures.all if figure.study == study]
                 wrong = _unknown(path, "study", study, self._atlas.studies)
                 return wrong or _unknown(path, "figure", Path(file).stem, names)
+            case ("export", study, file):
+                if wrong := _unknown(path, "study", study, self._atlas.studies):
+                    return wrong
+                run = Path(file).stem.rpartition("-split")[0]
+                return _unknown(path, "run", run, self._atlas.studies[study].runs)
             case ("gallery", study):
                 return _unknown(path, "study", study, self._atlas.studies)
             case (study, run, _, *_) if study not in FOLDERS:

@@ -1,0 +1,36 @@
+"""A run as one archive."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.data.splits import load_split
+from bnn_atlas.export.reference import Exported, save_reference
+from bnn_atlas.metrics.gathering.summary import load
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.traces.pool import open_pool
+
+log = logging.getLogger(__name__)
+
+
+def export(
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    predictions: str | Path,
+    metrics: str | Path,
+    destination: str | Path,
+    *,
+    settings: Mapping[str, Any],
+    run: Mapping[str, Any],
+) -> None:
+    """Pack a run's draws, its predictions for the test rows, labels, row numbers, settings and scores into one archive.
+
+    `settings` are the run's in plain values, its posterior's under `posterior`; `run` says what the run is (the keys of
+    `Exported.run`). `bnn_atlas.open_reference` reads the archive.
+    """
+    rows = load_split(dataset, split)
+    given = Exported(open_pool(pool), rows, load(predictions), read_table(metrics), settings, run)
+    save_reference(destination, given)
+    log.info("%s: %.1f MB", destination, Path(destination).stat().st_size / 1e6)
