@@ -1,0 +1,128 @@
+"""Scores of the runs of a sweep with their errors, and whether the chains that they lean on have converged."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import method
+from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.sweeps.fields import Field, value_of
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trust, worst
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.pooled import Repetitions, over_repetitions, overlaps
+
+COLUMNS = [
+    "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged", "trust",
+    "reference",
+]  # fmt: skip
+MONTE_CARLO = "Monte Carlo"
+FAILED = (Status.DISTRUST, Status.UNKNOWN)
+"""Statuses of chains that are drawn open."""
+
+
+def sweep_table(
+    shown: Sequence[Shown],
+    field: Field,
+    metrics: Sequence[str],
+    *,
+    levels: Collection[KindOfDraws] = (),
+    reference: str | None = None,
+) -> pd.DataFrame:| None = None
+) -> pd.DataFrame:
+    """A row per label, value of the field and metric: the columns of `COLUMNS`.
+
+    `error` is one standard error: over seeds or splits where several runs share a label and a value, else the Monte
+    Carlo error, else that of the table; `error_over` says which. `converged` is whether the chains (and those of the
+    reference) pass the checks of `metrics.judgement`, and true for a method without chains; `trust` has the checks that
+    led to it. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
+    `reference`, metrics are those against it, and `reference` what is said of its convergence. A metric that a run
+    lacks is left out. Raises ValueError for a metric that no run has, for runs of different tasks, and for
+    runs of one label and value that differ in more than seeds and splits.
+    """
+    if not shown:
+        raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
+    if len(tasks := dict.fromkeys(one.task for one in shown)) > 1:
+        raise ValueError(f"runs of {' and '.join(tasks)} in one figure have no common scores; show one of them")
+    is_level = [method(one.method).kind_of_draws in levels for one in shown]
+    values = [np.nan if level else value_of(one, field) for one, level in zip(shown, is_level, strict=True)]
+    names = [_name(one) for one in shown]
+    texts = [f"{value:g}" if isinstance(value, float) else value for value in values]
+    check_repetitions(shown, [f"'{name}' at {text}" for name, text in zip(names, texts, strict=True)])
+    tables: dict[Path, pd.DataFrame] = {}
+    rows = [
+        {"field": field.name, "x": value, **row}
+        for one, value in zip(shown, values, strict=True)
+        for row in _of_run(one, metrics, reference, tables)
+    ]
+    found = pd.DataFrame(rows)
+    missing = [metric for metric in metrics if found.empty or metric not in set(found["metric"])]
+    if missing:
+        raise ValueError(f"no run of the figure has {', '.join(missing)}; run their metrics again, or leave them out")
+    order = ["field", "label", "method", "x", "metric"]
+    groups = found.groupby(order, sort=False, dropna=False)
+    pooled = [{**dict(zip(order, key, strict=True)), **_pooled(group)} for key, group in groups]
+    return pd.DataFrame(pooled)[COLUMNS]
+
+
+def common_reference(shown: Sequence[Shown]) -> str:
+    """The first reference with which all runs are compared; ValueError where there is none."""
+    common = [name for name in shown[0].parts["against"] if all(name in one.parts["against"] for one in shown)]
+    if not common:
+        raise ValueError(
+            f"the runs {', '.join(one.run for one in shown)} have no reference in common; give them one in "
+            "evaluate.references"
+        )
+    return common[0]
+
+
+def _of_run(
+    one: Shown, metrics: Sequence[str], reference: str | None, tables: dict[Path, pd.DataFrame]
+) -> list[dict[str, Any]]:
+    """Rows of one run and split."""
+    own = one.rows(_table(one.files["table"], tables))
+    source = own if reference is None else one.rows(_table(one.parts["against"][reference], tables))
+    shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
+    common = {"label": _name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own)}
+    return [
+        {**common, "metric": metric, "value": row.value, "note": row.note, **_error(row._asdict())}
+        for metric in metrics
+        for row in source[source["metric"] == metric].itertuples(index=False)
+        if row.at in ("", reference)
+    ]
+
+
+def _name(one: Shown) -> str:
+    """The line of a run: its label, or else its entry, whose runs the label of a grid would not tell apart."""
+    return one.label if one.label != one.run else one.entry
+
+
+def _table(file: Path, tables: dict[Path, pd.DataFrame]) -> pd.DataFrame:
+    return tables.setdefault(file, read_table(file))
+
+
+def _error(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The error of a single run: Monte Carlo where it is known, else that of the table."""
+    if pd.notna(row["monte_carlo_error"]):
+        return {"error": float(row["monte_carlo_error"]), "error_over": MONTE_CARLO}
+    given = row["standard_error"]
+    return {"error": float(given), "error_over": row["over"]} if pd.notna(given) else {"error": np.nan, "error_over": ""}
+
+
+def _pooled(group: pd.DataFrame) -> dict[str, Any]:
+    """Mean, error and convergence over the repetitions of one setting."""
+    first = group.iloc[0]
+    found: dict[str, Any] = {"value": first["value"], "error": first["error"], "error_over": first["error_over"]}
+    if len(group) > 1:
+        pooled = over_repetitions(group["value"], Repetitions(group["split"], float(group["overlap"].mean())))
+        found = {"value": pooled.mean, "error": pooled.standard_error, "error_over": pooled.over}
+    judged: Trust = worst(list(group["trusted"]))
+    words = next(filter(None, map(reference_word, group["note"])), "")
+    are_chain = method(str(first["method"])).kind_of_draws.are_chain
+    converged = not (are_chain and judged.status in FAILED) and not words
+    more = {"repetitions": len(group), "converged": converged, "trust": judged.words, "reference": words}
+    return {**found, **more}
