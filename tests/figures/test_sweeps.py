@@ -99,6 +99,8 @@ def test_optima_are_level_lines_wherever_they_have_no_such_setting(tmp_path: Pat
     figure = sweep_figure(table, field, [ACCURACY], (), published_rows((), field.name, []))
     level = [line for line in figure.axes[0].lines if set(line.get_ydata()) == {0.7}]
     assert len(level) == 1
+    with pytest.raises(ValueError, match="no run of the figure has a place along 'method.step_size'"):
+        sweep_table([sgd], field, ["accuracy"], levels=[KindOfDraws.POINT])
     with pytest.raises(ValueError, match="run sgd: its settings have no value of 'method.step_size'"):
         sweep_table([hmc, sgd], field, ["accuracy"])
 

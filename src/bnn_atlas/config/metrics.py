@@ -39,7 +39,10 @@ DENSITY = (
     Metric("lppd_cumulative_chains_order_sd", "its standard deviation over these orders", "", NATS),
     Metric("lppd_cumulative_draws", "LPPD of the first `draws` draws of all chains", "higher", NATS),
     Metric(
-        "lppd_chain_mean_cumulative_draws", "LPPD of the first `draws` draws of a chain alone, mean over chains", "higher", NATS
+        "lppd_chain_mean_cumulative_draws",
+        "LPPD of the first `draws` draws of a chain alone, mean over chains",
+        "higher",
+        NATS,
     ),
     Metric(
         "lppd_stacked", "LPPD with stacking weights of the chains, fitted to the other half of the rows", "higher", NATS

@@ -25,6 +25,6 @@ PUBLISHED = (
 def step_size_acceptance(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Acceptance probability (mean over chains, and the chain with the lowest) and scores against the step size.
 
-    Izmailov et al. 2021, section 4.2, with trajectories of one length. Numbers are those of `sweeps.scores.sweep_table`.
+    Izmailov et al. 2021, section 4.2. Numbers are those of `sweeps.scores.sweep_table`.
     """
     draw_sweep(shown, outputs, provenance, FIELD, before=ACCEPTANCE, published=PUBLISHED)

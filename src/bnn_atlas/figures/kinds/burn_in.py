@@ -1,4 +1,4 @@
-"""How many draws a chain needs before it predicts as its posterior does: single draws and averages from the start on."""
+"""How many draws a chain needs before it predicts as its posterior does: single draws and averages from the start."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class Course(NamedTuple):
 
 
 def burn_in(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
-    """Accuracy (or RMSE) and LPPD of each chain's single draws, of the average of all draws so far, and of the next ones.
+    """Accuracy (or RMSE) and LPPD of a chain's single draws, of the average of all so far, and of the next ones.
 
     The run keeps its draws from the start on. x is the number of the draw; at x = b the average of the next draws is
     what a chain gives whose first b draws are dropped, always of half as many draws as the chain has. Thin lines are

@@ -50,6 +50,8 @@ def sweep_table(
         raise ValueError(f"runs of {' and '.join(tasks)} in one figure have no common scores; show one of them")
     is_level = [method(one.method).kind_of_draws in levels for one in shown]
     values = [np.nan if level else value_of(one, field) for one, level in zip(shown, is_level, strict=True)]
+    if all(is_level):
+        raise ValueError(f"no run of the figure has a place along '{field.name}'; add one that varies it")
     names = [_name(one) for one in shown]
     texts = [f"{value:g}" if isinstance(value, float) else value for value in values]
     check_repetitions(shown, [f"'{name}' at {text}" for name, text in zip(names, texts, strict=True)])
