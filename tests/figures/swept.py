@@ -30,21 +30,35 @@ def swept(
     """
     files = {name: folder / f"{run}-{changes.get('split', 0)}-{name}.parquet" for name in ("table", "against")}
     fixed = {"task": "classification", "method": "hmc", "entry": "sweep", "label": "HMC", "settings": settings or {}}
-    one = shown(run, {"table": files["table"]}, **{**fixed, "parts": {"against": {REFERENCE: files["against"]}}, **changes})
+    one = shown(
+        run, {"table": files["table"]}, **{**fixed, "parts": {"against": {REFERENCE: files["against"]}}, **changes}
+    )
     rhat = 1.01 if converged else 1.6
     diagnostics = {
-        "chains_excluded": 0.0, "rhat_function_max": rhat, "rhat_function_median": 1.001, "ess_bulk_function_min": 500.0,
-        "ess_tail_function_min": 450.0, "ess_bulk_function_median": 900.0, "acceptance_chain_min": 0.7,
+        "chains_excluded": 0.0, "rhat_function_max": rhat, "rhat_function_median": 1.001,
+        "ess_bulk_function_min": 500.0, "ess_tail_function_min": 450.0, "ess_bulk_function_median": 900.0,
+        "acceptance_chain_min": 0.7,
     }  # fmt: skip
     own = [_row(one, metric, value, monte_carlo_error=0.01) for metric, value in {**SCORES, **(values or {})}.items()]
     write_table(files["table"], [*own, *(_row(one, metric, value) for metric, value in diagnostics.items())])
     write_table(
         files["against"],
-        [_row(one, metric, value, at=REFERENCE, note=note, standard_error=0.02) for metric, value in (against or {}).items()],
+        [
+            _row(one, metric, value, at=REFERENCE, note=note, standard_error=0.02)
+            for metric, value in (against or {}).items()
+        ],
     )
     return one
 
 
 def _row(one: Shown, metric: str, value: float, **more: Any) -> Row:
     identity = (one.study, one.run, "demo", one.split, one.dataset, one.model, one.method)
-    return Row(*identity, chains=3, draws=100, metric=metric, value=value, over="rows" if "standard_error" in more else "", **more)
+    return Row(
+        *identity,
+        chains=3,
+        draws=100,
+        metric=metric,
+        value=value,
+        over="rows" if "standard_error" in more else "",
+        **more,
+    )

@@ -40,7 +40,7 @@ def written(folder: Path, p: np.ndarray, labels: np.ndarray | None, **changes: o
 def test_scores_are_those_of_the_averages(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     p, labels = probabilities()
     burn_in([written(tmp_path, p, labels)], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv).set_index(["average", "metric", "chain", "draw"])["value"]
+    table = pd.read_csv(outputs("a").csv).set_index(["average", "metric", "chain", "draw"])["value"].sort_index()
     of_label = np.take_along_axis(p, labels[None, None, :, None], axis=3)[..., 0]
     for average, draw, part in ((SINGLE, 8, slice(7, 8)), (RUNNING, 8, slice(0, 8)), (AFTER, 7, slice(7, 17))):
         accuracy = (p[1, part].mean(axis=0).argmax(axis=1) == labels).mean()
@@ -78,7 +78,7 @@ def test_regressions_have_an_error_instead_of_an_accuracy(
     )  # fmt: skip
     save_functions(file, functions)
     burn_in([shown("hmc", {"functions": file})], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv).set_index(["average", "metric", "draw"])["value"]
+    table = pd.read_csv(outputs("a").csv).set_index(["average", "metric", "draw"])["value"].sort_index()
     rmse = np.sqrt(np.mean((mean[0, :5].mean(axis=0) - y) ** 2))
     assert table[RUNNING, "rmse", 5] == pytest.approx(rmse, rel=1e-5)
     density = np.exp(-0.5 * ((y - mean[0, :5]) / 0.5) ** 2) / (0.5 * np.sqrt(2 * np.pi))

@@ -18,7 +18,9 @@ def test_samplers_have_lines_and_optima_are_level(
         swept(tmp_path, f"s{t}", label="SGLD", entry="sgld", method="sgld", point={"temperature": t}, converged=False)
         for t in temperatures
     ]
-    sgd = swept(tmp_path, "sgd", {"accuracy": 0.7}, label="SGD", entry="sgd", method="map", settings={"temperature": 1.0})
+    sgd = swept(
+        tmp_path, "sgd", {"accuracy": 0.7}, label="SGD", entry="sgd", method="map", settings={"temperature": 1.0}
+    )
     cold_posterior([*hmc, *sgld, sgd], outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     own = table[(table["kind"] == "run") & (table["metric"] == "ece")]

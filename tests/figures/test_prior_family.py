@@ -17,7 +17,9 @@ Outputs = Callable[[str], FigureOutputs]
 
 
 def family(folder: Path, kind: str, accuracy: float) -> Shown:
-    return swept(folder, kind, {"accuracy": accuracy}, settings={"prior": {"kind": kind}}, point={"prior": {"kind": kind}})
+    return swept(
+        folder, kind, {"accuracy": accuracy}, settings={"prior": {"kind": kind}}, point={"prior": {"kind": kind}}
+    )
 
 
 def test_families_are_places_in_one_order(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import _figure, STEP_SIZE, TEMPERATURE, sgmcmc_bias
+from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import STEP_SIZE, TEMPERATURE, _figure, sgmcmc_bias
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -13,7 +13,9 @@ from tests.figures.swept import swept
 Outputs = Callable[[str], FigureOutputs]
 
 
-def sgld(folder: Path, name: str, agreement: float, *, temperature: float, step_size: float, **changes: object) -> Shown:
+def sgld(
+    folder: Path, name: str, agreement: float, *, temperature: float, step_size: float, **changes: object
+) -> Shown:
     against = {"agreement": agreement, "total_variation": 1 - agreement, "elpd_diff": agreement - 1}
     settings = {"temperature": temperature, "method": {"step_size": step_size}}
     fixed = {"label": "SGLD", "method": "sgld", "entry": name.rstrip("0123456789")}
@@ -23,14 +25,17 @@ def sgld(folder: Path, name: str, agreement: float, *, temperature: float, step_
 def sweeps(folder: Path, note: str = "") -> list[Shown]:
     return [
         *(sgld(folder, f"step{i}", 0.9 - 0.01 * i, temperature=1.0, step_size=1e-6 * 2**i) for i in range(3)),
-        *(sgld(folder, f"heat{i}", 0.8 + 0.02 * i, temperature=t, step_size=1e-6 * t) for i, t in enumerate((0.125, 1.0))),
-        sgld(folder, "other", 0.97, temperature=1.0, step_size=0.01, method="hmc", label="HMC, another seed", note=note),
+        *(
+            sgld(folder, f"heat{i}", 0.8 + 0.02 * i, temperature=t, step_size=1e-6 * t)
+            for i, t in enumerate((0.125, 1.0))
+        ),
+        sgld(
+            folder, "other", 0.97, temperature=1.0, step_size=0.01, method="hmc", label="HMC, another seed", note=note
+        ),
     ]
 
 
-def test_entries_are_in_the_column_of_what_they_vary(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_entries_are_in_the_column_of_what_they_vary(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     sgmcmc_bias(sweeps(tmp_path), outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     agreement = table[(table["metric"] == "agreement") & (table["label"] == "SGLD")]

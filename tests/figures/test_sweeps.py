@@ -40,9 +40,9 @@ def test_variance_and_quarter_periods_follow_from_other_settings() -> None:
 def test_words_are_places_of_a_field_with_categories() -> None:
     field = Field("prior.kind", "prior", categories={"normal": "Gaussian"})
     assert value_of(shown(settings={"prior": {"kind": "normal"}}), field) == "normal"
-    with pytest.raises(ValueError, match="'prior.kind' is 'cauchy'; this figure has normal"):
+    with pytest.raises(ValueError, match=r"'prior\.kind' is 'cauchy'; this figure has normal"):
         value_of(shown(settings={"prior": {"kind": "cauchy"}}), field)
-    with pytest.raises(ValueError, match="'prior.kind' is 'normal', and this figure's axis is of numbers"):
+    with pytest.raises(ValueError, match=r"'prior\.kind' is 'normal', and this figure's axis is of numbers"):
         value_of(shown(settings={"prior": {"kind": "normal"}}), Field("prior.kind", ""))
 
 
@@ -74,7 +74,8 @@ def test_numbers_against_a_reference_carry_its_convergence(tmp_path: Path) -> No
 
 def test_open_marks_are_chains_that_did_not_converge(tmp_path: Path) -> None:
     runs = [
-        swept(tmp_path, f"t{t}", {"accuracy": 0.9 - 0.01 * t}, point={"temperature": t}, converged=t != 3) for t in (1, 3)
+        swept(tmp_path, f"t{t}", {"accuracy": 0.9 - 0.01 * t}, point={"temperature": t}, converged=t != 3)
+        for t in (1, 3)
     ]
     table = sweep_table(runs, TEMPERATURE, ["accuracy"])
     assert table["converged"].tolist() == [True, False]
@@ -99,9 +100,9 @@ def test_optima_are_level_lines_wherever_they_have_no_such_setting(tmp_path: Pat
     figure = sweep_figure(table, field, [ACCURACY], (), published_rows((), field.name, []))
     level = [line for line in figure.axes[0].lines if set(line.get_ydata()) == {0.7}]
     assert len(level) == 1
-    with pytest.raises(ValueError, match="no run of the figure has a place along 'method.step_size'"):
+    with pytest.raises(ValueError, match=r"no run of the figure has a place along 'method\.step_size'"):
         sweep_table([sgd], field, ["accuracy"], levels=[KindOfDraws.POINT])
-    with pytest.raises(ValueError, match="run sgd: its settings have no value of 'method.step_size'"):
+    with pytest.raises(ValueError, match=r"run sgd: its settings have no value of 'method\.step_size'"):
         sweep_table([hmc, sgd], field, ["accuracy"])
 
 

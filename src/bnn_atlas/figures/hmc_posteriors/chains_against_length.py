@@ -90,7 +90,6 @@ def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
     return table, "" if converged else judged.words
 
 
-
 def _part(metric: str, of: str, chains: int, rows: pd.DataFrame, errors: pd.Series) -> pd.DataFrame:
     draws = rows["draws"].astype(int) * chains
     columns = {"metric": metric, "of": of, "chains": chains, "draws": draws, "value": rows["value"], "error": errors}

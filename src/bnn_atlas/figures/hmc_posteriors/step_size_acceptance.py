@@ -15,9 +15,7 @@ KIND = {"files": ["table"]}
 FIELD = Field("method.step_size", "step size")
 ACCEPTANCE = (Panel("acceptance_mean", "acceptance probability", second="acceptance_chain_min"),)
 PUBLISHED = (
-    Series(
-        "the paper's network", (1.0e-5, 5.0e-5, 1.0e-4, 5.0e-4), {"acceptance_mean": (0.722, 0.463, 0.222, 0.125)}
-    ),
+    Series("the paper's network", (1.0e-5, 5.0e-5, 1.0e-4, 5.0e-4), {"acceptance_mean": (0.722, 0.463, 0.222, 0.125)}),
 )
 """Izmailov et al. 2021, section 4.2."""
 

@@ -118,7 +118,9 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         ax.stairs(shares, place, **LOOKS[column])
         height = max(height, shares.max())
         (below,) = part[part["kind"] != "bin"].itertuples(index=False)
-        texts.append(f"{'plain: ' if column == PLAIN else ''}{below.share:.1%} of {below.total:,} at most {below.high:g}")
+        texts.append(
+            f"{'plain: ' if column == PLAIN else ''}{below.share:.1%} of {below.total:,} at most {below.high:g}"
+        )
         left_out = max(left_out, int(below.left_out))
     ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
     ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5)

@@ -32,7 +32,6 @@ def sweep_table(
     *,
     levels: Collection[KindOfDraws] = (),
     reference: str | None = None,
-) -> pd.DataFrame:| None = None
 ) -> pd.DataFrame:
     """A row per label, value of the field and metric: the columns of `COLUMNS`.
 
@@ -111,8 +110,9 @@ def _error(row: Mapping[str, Any]) -> dict[str, Any]:
     """The error of a single run: Monte Carlo where it is known, else that of the table."""
     if pd.notna(row["monte_carlo_error"]):
         return {"error": float(row["monte_carlo_error"]), "error_over": MONTE_CARLO}
-    given = row["standard_error"]
-    return {"error": float(given), "error_over": row["over"]} if pd.notna(given) else {"error": np.nan, "error_over": ""}
+    if pd.notna(row["standard_error"]):
+        return {"error": float(row["standard_error"]), "error_over": row["over"]}
+    return {"error": np.nan, "error_over": ""}
 
 
 def _pooled(group: pd.DataFrame) -> dict[str, Any]:
