@@ -1,5 +1,6 @@
 """One long chain against several short ones, at the same number of draws in all."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,15 +35,17 @@ ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
 ONE, ALL = style.ORANGE, style.BLUE
 PUBLISHED = pd.DataFrame(
     [
-        ("accuracy", 1, 240, 0.8965), ("accuracy", 2, 480, 0.904), ("accuracy", 3, 720, 0.907),
-        ("accuracy", 2, 240, 0.900), ("accuracy", 3, 240, 0.901),
-        ("lppd", 1, 240, -0.322), ("lppd", 2, 480, -0.310), ("lppd", 3, 720, -0.3066),
-        ("ece", 1, 240, 0.0435), ("ece", 2, 480, 0.055), ("ece", 3, 720, 0.0595),
+        ("accuracy", 1, 240, 0.8965, "right"), ("accuracy", 2, 480, 0.904, "right"),
+        ("accuracy", 3, 720, 0.907, "right"), ("accuracy", 2, 240, 0.900, "below"), ("accuracy", 3, 240, 0.901, "above"),
+        ("lppd", 1, 240, -0.322, "right"), ("lppd", 2, 480, -0.310, "right"), ("lppd", 3, 720, -0.3066, "right"),
+        ("ece", 1, 240, 0.0435, "right"), ("ece", 2, 480, 0.055, "right"), ("ece", 3, 720, 0.0595, "right"),
     ],
-    columns=["metric", "chains", "draws", "value"],
+    columns=["metric", "chains", "draws", "value", "place"],
 )  # fmt: skip
-"""Izmailov et al. 2021, section 4.3, CIFAR-10, read off a plot: `draws` are those of all chains together."""
-THEIRS = "published, CIFAR-10, of as many chains (~, read off a plot)"
+"""Izmailov et al. 2021, section 4.3, CIFAR-10, read off a plot.
+
+`draws` are those of all chains together, `place` is that of the number of chains beside the mark."""
+THEIRS = "published, CIFAR-10, with the number of chains (~, read off a plot)"
 
 
 def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -55,7 +58,7 @@ def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, proven
     table, words = length_table(shown)
     with style.context():
         figure = _figure(table, words)
-        theirs = PUBLISHED.assign(kind="published", of="CIFAR-10")
+        theirs = PUBLISHED.drop(columns="place").assign(kind="published", of="CIFAR-10")
         style.save(figure, pd.concat([table.assign(kind="run"), theirs], ignore_index=True), outputs, provenance)
 
 
@@ -80,8 +83,9 @@ def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
                 "classifications with several draws per chain; run the metrics again where it is one"
             )
         last = rows.loc[rows["metric"] == metric, "monte_carlo_error"].astype(float)
-        errors = pd.Series(np.nan, index=together.index)
-        errors.loc[together["draws"].idxmax()] = float(last.iloc[0]) if len(last) else np.nan
+        error = float(last.iloc[0]) if len(last) else np.nan
+        is_last = together["draws"] == together["draws"].max()
+        errors = pd.Series(np.where(is_last, error, np.nan), index=together.index)
         parts += [
             _part(metric, "one chain", 1, alone, alone["standard_error"].astype(float)),
             _part(metric, "all chains", int(together["chains"].max()), together, errors),
@@ -102,7 +106,7 @@ def _figure(table: pd.DataFrame, words: str) -> Figure:
         rows = table[table["metric"] == metric]
         _panel(ax, rows, PUBLISHED[PUBLISHED["metric"] == metric])
         ax.set_ylabel(label)
-    remark(figure.axes[-1], [words])
+    remark(figure.axes[-1], textwrap.wrap(words, 60))
     style.legend_below(figure, _legend(table))
     return figure
 
@@ -119,9 +123,13 @@ def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
         bar = error[-1] if np.isfinite(error[-1]) else None
         fill = colour if part["converged"].all() else "white"
         ax.errorbar(x[-1], value[-1], bar, color=colour, marker="o", ms=3.6, mfc=fill, mew=0.9, elinewidth=0.8)
-    for chains, draws, value in theirs[["chains", "draws", "value"]].itertuples(index=False):
+    for chains, draws, value, place in theirs[["chains", "draws", "value", "place"]].itertuples(index=False):
         ax.plot(draws, value, "d", color=style.BLACK, ms=4, mfc="none", mew=0.9)
-        ax.annotate(f"{chains:.0f}", (draws, value), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6)
+        offset = {"right": (4, 0), "above": (-3, 3), "below": (-3, -3)}[str(place)]
+        side = "left" if place == "right" else "right"
+        ax.annotate(
+            f"{chains:.0f}", (draws, value), xytext=offset, textcoords="offset points", ha=side, va="center", fontsize=6
+        )
     largest = int(max(rows["draws"].max(), theirs["draws"].max()))
     count_axis(ax, largest, powers_from=100)
     ax.set_xlim(max(rows["draws"].min(), 1) / 1.2, largest * 1.35)

@@ -84,6 +84,9 @@ def _figure(table: pd.DataFrame, fields: Sequence[Field]) -> Figure:
         for ax in row[1:]:
             ax.tick_params(labelleft=False)
             ax.set_ylabel("")
+        if panel is not PANELS[-1]:
+            for ax in row:
+                ax.set_xlabel("")
     figure.align_ylabels(axes[:, 0])
     style.legend_below(figure, legend_entries(PANELS, table, looks, against=True))
     if words := next(filter(None, table["reference"]), ""):

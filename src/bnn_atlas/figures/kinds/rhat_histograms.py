@@ -117,11 +117,11 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         shares = part.loc[part["kind"] == "bin", "share"].to_numpy(dtype=float)
         ax.stairs(shares, place, **LOOKS[column])
         height = max(height, shares.max())
-        (below,) = part[part["kind"] != "bin"].itertuples(index=False)
-        texts.append(
-            f"{'plain: ' if column == PLAIN else ''}{below.share:.1%} of {below.total:,} at most {below.high:g}"
-        )
-        left_out = max(left_out, int(below.left_out))
+        below = part[part["kind"] != "bin"].iloc[0]
+        total = int(below["total"])
+        prefix = "plain: " if column == PLAIN else ""
+        texts.append(f"{prefix}{below['share']:.1%} of {total:,} at most {RHAT.look:g}")
+        left_out = max(left_out, int(below["left_out"]))
     ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
     ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5)
     ax.set_xlim(place[0], place[-1])

@@ -1,5 +1,6 @@
 """Panels of a sweep: a metric against a field, a line per label, open marks for chains that have not converged."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -191,7 +192,12 @@ def _plain_ticks(ax: Axes, low: float, high: float) -> None:
     ticks = [tick for tick in np.outer(powers, [1, 2, 5]).ravel() if low <= tick <= high]
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _plain(value: float) -> str:
+    """`1e-6` and `0.125`, without zeros before an exponent."""
+    return re.sub(r"e([-+])0*", r"e\1", f"{value:g}").replace("e+", "e")
 
 
 def _places(field: Field, table: pd.DataFrame, published: pd.DataFrame) -> dict[str, float] | None:

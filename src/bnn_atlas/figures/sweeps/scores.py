@@ -90,10 +90,10 @@ def _of_run(
     shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
     common = {"label": _name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own)}
     return [
-        {**common, "metric": metric, "value": row.value, "note": row.note, **_error(row._asdict())}
+        {**common, "metric": metric, "value": row["value"], "note": row["note"], **_error(row)}
         for metric in metrics
-        for row in source[source["metric"] == metric].itertuples(index=False)
-        if row.at in ("", reference)
+        for row in source[source["metric"] == metric].to_dict("records")
+        if row["at"] in ("", reference)
     ]
 
 
@@ -106,7 +106,7 @@ def _table(file: Path, tables: dict[Path, pd.DataFrame]) -> pd.DataFrame:
     return tables.setdefault(file, read_table(file))
 
 
-def _error(row: Mapping[str, Any]) -> dict[str, Any]:
+def _error(row: Mapping[Any, Any]) -> dict[str, Any]:
     """The error of a single run: Monte Carlo where it is known, else that of the table."""
     if pd.notna(row["monte_carlo_error"]):
         return {"error": float(row["monte_carlo_error"]), "error_over": MONTE_CARLO}
