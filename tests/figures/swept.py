@@ -40,7 +40,8 @@ def swept(
         "acceptance_chain_min": 0.7,
     }  # fmt: skip
     own = [_row(one, metric, value, monte_carlo_error=0.01) for metric, value in {**SCORES, **(values or {})}.items()]
-    write_table(files["table"], [*own, *(_row(one, metric, value) for metric, value in diagnostics.items())])
+    others = [_row(one, metric, value) for metric, value in diagnostics.items() if metric not in (values or {})]
+    write_table(files["table"], [*own, *others])
     write_table(
         files["against"],
         [

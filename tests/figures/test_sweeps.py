@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.figures.sweeps.fields import PERIODS, VARIANCE, Field, value_of
 from bnn_atlas.figures.sweeps.figure import sweep_figure
-from bnn_atlas.figures.sweeps.panels import OPEN, Panel
+from bnn_atlas.figures.sweeps.panels import NONE_LEFT, OPEN, Panel
 from bnn_atlas.figures.sweeps.published import Series, published_rows
 from bnn_atlas.figures.sweeps.scores import common_reference, sweep_table
 from tests.figures.shown import shown
@@ -106,6 +106,22 @@ def test_optima_are_level_lines_wherever_they_have_no_such_setting(tmp_path: Pat
         sweep_table([hmc, sgd], field, ["accuracy"])
 
 
+def test_a_run_whose_chains_are_all_excluded_is_a_cross(tmp_path: Path) -> None:
+    moved = swept(tmp_path, "moved", {"acceptance_mean": 0.8}, point={"temperature": 1})
+    stuck = swept(tmp_path, "still", {"accuracy": np.nan, "chains_excluded": 3.0}, point={"temperature": 3})
+    panels = [ACCURACY, Panel("acceptance_mean", "acceptance")]
+    table = sweep_table([moved, stuck], TEMPERATURE, [panel.metric for panel in panels])
+    assert table.set_index(["x", "metric"])["value"].isna().to_dict() == {
+        (1.0, "accuracy"): False, (1.0, "acceptance_mean"): False,
+        (3.0, "accuracy"): True, (3.0, "acceptance_mean"): True,
+    }  # fmt: skip
+    figure = sweep_figure(table, TEMPERATURE, panels, (), published_rows((), "", []))
+    for ax in figure.axes:
+        (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
+        assert cross.get_xdata().tolist() == [3.0]
+    assert NONE_LEFT in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def test_published_numbers_say_that_they_were_read_off_and_are_in_view(tmp_path: Path) -> None:
     table = sweep_table([swept(tmp_path, "a", point={"temperature": 1})], TEMPERATURE, ["accuracy"])
     series = [Series("IMDB", (0.1, 1.0), {"accuracy": (0.8, 0.86)}, read_off=True)]
@@ -113,7 +129,7 @@ def test_published_numbers_say_that_they_were_read_off_and_are_in_view(tmp_path:
     assert theirs["approximate"].all()
     assert theirs["value"].tolist() == [0.8, 0.86]
     figure = sweep_figure(table, TEMPERATURE, [ACCURACY], series, theirs)
-    assert "published, IMDB (~, read off a plot)" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "published, IMDB (~)" in [text.get_text() for text in figure.legends[0].get_texts()]
     (low, high), (left, right) = figure.axes[0].get_ylim(), figure.axes[0].get_xlim()
     assert low < 0.8 < 0.9 < high
     assert left < 0.1 < 1.0 < right

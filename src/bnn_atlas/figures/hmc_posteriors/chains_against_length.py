@@ -27,7 +27,7 @@ KIND = {"files": ["table"], "runs": "one"}
 LABELS = {
     "accuracy": "accuracy",
     "lppd": "LPPD per test row",
-    "ece": "expected calibration error",
+    "ece": "expected\ncalibration error",
 }
 """Score -> text at its axis."""
 ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
@@ -36,7 +36,8 @@ ONE, ALL = style.ORANGE, style.BLUE
 PUBLISHED = pd.DataFrame(
     [
         ("accuracy", 1, 240, 0.8965, "right"), ("accuracy", 2, 480, 0.904, "right"),
-        ("accuracy", 3, 720, 0.907, "right"), ("accuracy", 2, 240, 0.900, "below"), ("accuracy", 3, 240, 0.901, "above"),
+        ("accuracy", 3, 720, 0.907, "right"), ("accuracy", 2, 240, 0.900, "below"),
+        ("accuracy", 3, 240, 0.901, "above"),
         ("lppd", 1, 240, -0.322, "right"), ("lppd", 2, 480, -0.310, "right"), ("lppd", 3, 720, -0.3066, "right"),
         ("ece", 1, 240, 0.0435, "right"), ("ece", 2, 480, 0.055, "right"), ("ece", 3, 720, 0.0595, "right"),
     ],
@@ -45,7 +46,7 @@ PUBLISHED = pd.DataFrame(
 """Izmailov et al. 2021, section 4.3, CIFAR-10, read off a plot.
 
 `draws` are those of all chains together, `place` is that of the number of chains beside the mark."""
-THEIRS = "published, CIFAR-10, with the number of chains (~, read off a plot)"
+THEIRS = "published, CIFAR-10 (~), with the number of chains"
 
 
 def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -101,7 +102,7 @@ def _part(metric: str, of: str, chains: int, rows: pd.DataFrame, errors: pd.Seri
 
 
 def _figure(table: pd.DataFrame, words: str) -> Figure:
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.45))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
     for ax, (metric, label) in zip(figure.subplots(1, len(LABELS)), LABELS.items(), strict=True):
         rows = table[table["metric"] == metric]
         _panel(ax, rows, PUBLISHED[PUBLISHED["metric"] == metric])
@@ -140,8 +141,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
 def _legend(table: pd.DataFrame) -> dict[str, Artist]:
     chains = int(table["chains"].max())
     entries: dict[str, Artist] = {
-        "one chain, mean over chains ± 1 standard error": Line2D([], [], color=ONE),
-        f"{chains} chains of a {_share(chains)} of the length; bar: ±1 Monte Carlo error": Line2D([], [], color=ALL),
+        "one chain: mean ± 1 standard error over chains": Line2D([], [], color=ONE),
+        f"{chains} chains of a {_share(chains)} of the length; bar: Monte Carlo error": Line2D([], [], color=ALL),
         THEIRS: Line2D([], [], color=style.BLACK, marker="d", ls="none", ms=4, mfc="none", mew=0.9),
     }
     if not table["converged"].all():

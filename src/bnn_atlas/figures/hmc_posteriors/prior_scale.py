@@ -13,8 +13,8 @@ KIND = {"files": ["table"]}
 
 FIELD = Field(VARIANCE, "prior variance")
 PUBLISHED = (
-    Series("CIFAR-10, ends of the range", (1 / 40, 1.0), {"accuracy": (0.867, 0.880)}, read_off=True),
-    Series("IMDB, ends of the range", (1 / 160, 1.0), {"accuracy": (0.849, 0.8665)}, read_off=True),
+    Series("CIFAR-10, ends of its range", (1 / 40, 1.0), {"accuracy": (0.867, 0.880)}, read_off=True),
+    Series("IMDB, ends of its range", (1 / 160, 1.0), {"accuracy": (0.849, 0.8665)}, read_off=True),
 )
 """Izmailov et al. 2021, section 8.1; of the three values between the ends only the accuracy is known."""
 

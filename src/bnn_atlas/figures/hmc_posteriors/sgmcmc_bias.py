@@ -74,7 +74,7 @@ def _varied(runs: Sequence[Shown]) -> str | None:
 
 def _figure(table: pd.DataFrame, fields: Sequence[Field]) -> Figure:
     width = style.TEXT_WIDTH if len(fields) > 1 else style.COLUMN_WIDTH
-    figure = Figure(figsize=(width, 1.55 * len(PANELS) + 0.6))
+    figure = Figure(figsize=(width, 1.5 * len(PANELS) + 0.5))
     axes = figure.subplots(len(PANELS), len(fields), squeeze=False)
     looks = looks_of(table, LEVELS)
     nothing = published_rows((), "", ())

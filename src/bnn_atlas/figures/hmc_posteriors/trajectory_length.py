@@ -17,7 +17,7 @@ FIELD = Field(PERIODS, "trajectory length,\nquarter periods of the prior", is_lo
 MIXING = (
     Panel("rhat_function_median", "R-hat of function values", second="rhat_function_max", limit=RHAT.look),
     Panel("ess_bulk_function_median", "bulk ESS of function values", second="ess_bulk_function_min", is_log=True),
-    Panel("ess_bulk_function_median_per_gradient", "bulk ESS per gradient", is_log=True),
+    Panel("ess_bulk_function_median_per_gradient", "bulk ESS per gradient"),
 )
 PUBLISHED = (
     Series(

@@ -123,7 +123,8 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         texts.append(f"{prefix}{below['share']:.1%} of {total:,} at most {RHAT.look:g}")
         left_out = max(left_out, int(below["left_out"]))
     ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
-    ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5)
+    ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5,
+            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
     ax.set_xlim(place[0], place[-1])
     ax.set_ylim(0, 1.25 * height)
     ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in TICKS]))

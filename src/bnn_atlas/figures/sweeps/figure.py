@@ -19,13 +19,15 @@ from bnn_atlas.provenance import Provenance
 MOST_COLUMNS = 3
 HEIGHT = 1.95
 """Inches of a row of panels."""
+LEGEND = 0.08
+"""Inches of height for each entry of the legend, of which a row holds about two."""
 LEVELS = (KindOfDraws.POINT,)
 """Optima are level lines: the field has no part in them, or they are there to compare with."""
 SCORES = {
     "classification": (
         Panel("accuracy", "accuracy"),
         Panel("lppd", "LPPD per test row"),
-        Panel("ece", "expected calibration error"),
+        Panel("ece", "expected\ncalibration error"),
     ),
     "regression": (
         Panel("rmse", "RMSE, standardised target"),
@@ -72,12 +74,13 @@ def sweep_figure(
     """The panels in rows of up to `MOST_COLUMNS`, and one legend."""
     rows = math.ceil(len(panels) / MOST_COLUMNS)
     columns = math.ceil(len(panels) / rows)
-    figure = Figure(figsize=(style.TEXT_WIDTH, HEIGHT * rows + 0.45))
     looks = looks_of(table, LEVELS)
+    entries = legend_entries(panels, table, looks) | published_entries(published, theirs)
+    figure = Figure(figsize=(style.TEXT_WIDTH, HEIGHT * rows + LEGEND * len(entries)))
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax, panel in zip(axes, panels, strict=False):
         draw_panel(ax, panel, field, table, theirs, looks)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    style.legend_below(figure, legend_entries(panels, table, looks) | published_entries(published, theirs))
+    style.legend_below(figure, entries)
     return figure

@@ -17,22 +17,27 @@ from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import compress_beyond, fenced_limits, log_ticks
 from bnn_atlas.figures.sweeps.fields import Field
 from bnn_atlas.figures.sweeps.published import draw_published
+from bnn_atlas.figures.sweeps.scores import MONTE_CARLO
 
 MARKS = ("o", "s", "D", "P", "X", "v", "h")
 FAINT = (0, (1, 1.2))
 """Dashes of a panel's second metric."""
 LEVEL = (0, (3, 1.5))
 """Dashes of what does not vary along the x axis."""
+LOST: dict[str, Any] = {"color": style.VERMILION, "marker": "x", "ls": "none", "ms": 4, "mew": 1.0, "zorder": 5}
+"""Marks of runs without a value."""
 BARS = {
-    "Monte Carlo": "bars: ±1 Monte Carlo error",
+    MONTE_CARLO: "bars: ±1 Monte Carlo error",
     "chains": "bars: ±1 standard error over chains",
     "seeds": "bars: ±1 standard error over seeds",
     "splits": "bars: ±1 standard error over splits",
     "rows": "bars: ±1 standard error over test rows",
 }
 """What an error is over -> text in the legend."""
-OPEN = "open: the chains do not pass the checks of convergence"
-OPEN_REFERENCE = "open: the chains, or the reference's, do not pass the checks of convergence"
+OPEN = "open: chains that have not converged"
+OPEN_REFERENCE = "open: chains or reference not converged"
+NONE_LEFT = "cross: no chain moved, or none is finite"
+WORST = "dotted: the worst value"
 
 
 class Panel(NamedTuple):
@@ -94,7 +99,7 @@ def draw_panel(
     if panel.limit is not None:
         ax.axhline(panel.limit, color=style.GREY, lw=0.7, ls=":", zorder=0)
     _y_limits(ax, panel, table if spans is None else spans, published)
-    _x_axis(ax, field, table, published, places)
+    _x_axis(ax, field, table, published[published["metric"] == panel.metric], places)
     ax.set_ylabel(panel.label)
 
 
@@ -111,6 +116,10 @@ def legend_entries(
     if not drawn["converged"].all():
         look_open: dict[str, Any] = {"marker": "o", "mfc": "white", "ms": 3.4, "mew": 0.9}
         entries[OPEN_REFERENCE if against else OPEN] = Line2D([], [], color=style.GREY, ls="none", **look_open)
+    if drawn["value"].isna().any():
+        entries[NONE_LEFT] = Line2D([], [], **LOST)
+    if any(panel.second for panel in panels):
+        entries[WORST] = Line2D([], [], color=style.GREY, ls=FAINT, lw=0.8)
     first = drawn[drawn["metric"].isin([panel.metric for panel in panels])]
     for over in dict.fromkeys(first.loc[first["error"].notna(), "error_over"]):
         entries[BARS[over]] = Line2D([], [], color=style.GREY, marker="|", ls="none", ms=7)
@@ -123,6 +132,9 @@ def _line(ax: Axes, part: pd.DataFrame, look: Look, faint: bool, places: dict[st
     if look.level:
         if not faint and np.isfinite(value[0]):
             ax.axhline(value[0], color=look.line.colour, ls=LEVEL, lw=1.0, zorder=1)
+            if np.isfinite(error[0]) and part["error_over"].iloc[0] == MONTE_CARLO:
+                ends = value[0] - error[0], value[0] + error[0]
+                ax.axhspan(*ends, color=look.line.colour, alpha=0.12, lw=0, zorder=0)
         return
     x = np.array([places[each] for each in part["x"]]) if places else part["x"].to_numpy(dtype=float)
     order = np.argsort(x, kind="stable")
@@ -133,6 +145,9 @@ def _line(ax: Axes, part: pd.DataFrame, look: Look, faint: bool, places: dict[st
         ax.plot(x, seen, color=colour, ls=dash, lw=0.8 if faint else 1.0, zorder=2)
     if not faint:
         ax.errorbar(x, seen, np.nan_to_num(error), color=colour, ls="none", elinewidth=0.8, zorder=3)
+    if not faint and np.isnan(value).any():
+        lost = x[np.isnan(value)]
+        ax.plot(lost, np.full(len(lost), 0.03), **LOST, transform=ax.get_xaxis_transform())
     size, edge = (2.2, 0.6) if faint else (3.4, 0.9)
     for is_open in (False, True):
         chosen = converged != is_open

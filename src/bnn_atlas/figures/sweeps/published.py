@@ -28,7 +28,7 @@ class Series(NamedTuple):
     @property
     def label(self) -> str:
         """Text in the legend."""
-        return f"published, {self.of}{' (~, read off a plot)' if self.read_off else ''}"
+        return f"published, {self.of}{' (~)' if self.read_off else ''}"
 
 
 def published_rows(series: Sequence[Series], field: str, metrics: Sequence[str]) -> pd.DataFrame:

@@ -40,8 +40,8 @@ def sweep_table(
     reference) pass the checks of `metrics.judgement`, and true for a method without chains; `trust` has the checks that
     led to it. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
     `reference`, metrics are those against it, and `reference` what is said of its convergence. A metric that a run
-    lacks is left out. Raises ValueError for a metric that no run has, for runs of different tasks, and for
-    runs of one label and value that differ in more than seeds and splits.
+    lacks is left out, or NaN where all its chains are excluded. Raises ValueError for a metric that no run has, for
+    runs of different tasks, and for runs of one label and value that differ in more than seeds and splits.
     """
     if not shown:
         raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
@@ -89,12 +89,23 @@ def _of_run(
     source = own if reference is None else one.rows(_table(one.parts["against"][reference], tables))
     shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
     common = {"label": _name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own)}
-    return [
+    rows = [
         {**common, "metric": metric, "value": row["value"], "note": row["note"], **_error(row)}
         for metric in metrics
         for row in source[source["metric"] == metric].to_dict("records")
         if row["at"] in ("", reference)
     ]
+    if not _none_left(own):
+        return rows
+    lost = [metric for metric in metrics if metric not in {row["metric"] for row in rows}]
+    nothing = {"value": np.nan, "note": "", "error": np.nan, "error_over": ""}
+    return [*rows, *({**common, "metric": metric, **nothing} for metric in lost)]
+
+
+def _none_left(own: pd.DataFrame) -> bool:
+    """Whether every chain of a run is excluded."""
+    excluded = own[own["metric"] == "chains_excluded"]
+    return bool((excluded["value"] == excluded["chains"]).any())
 
 
 def _name(one: Shown) -> str:
