@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from tests.figures.shown import shown
@@ -40,7 +41,11 @@ def swept(
         "acceptance_chain_min": 0.7,
     }  # fmt: skip
     own = [_row(one, metric, value, monte_carlo_error=0.01) for metric, value in {**SCORES, **(values or {})}.items()]
-    others = [_row(one, metric, value) for metric, value in diagnostics.items() if metric not in (values or {})]
+    fit = _row(
+        one, "reference_fit", float(converged), note="reference converged: x" if converged else f"{UNCONVERGED}: x"
+    )
+    others = [fit, _row(one, "rhat_function_share_above", 0.0 if converged else 0.2, at="1.1")]
+    others += [_row(one, metric, value) for metric, value in diagnostics.items() if metric not in (values or {})]
     write_table(files["table"], [*own, *others])
     write_table(
         files["against"],

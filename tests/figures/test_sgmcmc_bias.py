@@ -7,6 +7,7 @@ import pytest
 from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import STEP_SIZE, TEMPERATURE, _figure, sgmcmc_bias
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.provenance import Provenance
 from tests.figures.swept import swept
 
@@ -53,7 +54,7 @@ def test_entries_are_in_the_column_of_what_they_vary(outputs: Outputs, provenanc
 def test_a_reference_that_has_not_converged_is_told_of_and_leaves_marks_open(
     outputs: Outputs, provenance: Provenance, tmp_path: Path
 ) -> None:
-    word = "unconverged reference: R-hat of function values up to 1.40"
+    word = f"{UNCONVERGED}: R-hat above 1.1 at 12.0% of function values (at most 5%)"
     runs = [one for one in sweeps(tmp_path) if one.entry != "other"]
     runs.append(sgld(tmp_path, "heat9", 0.9, temperature=3.0, step_size=3e-6, note=f"{word}; against exact"))
     sgmcmc_bias(runs, outputs("a"), provenance)
@@ -61,7 +62,7 @@ def test_a_reference_that_has_not_converged_is_told_of_and_leaves_marks_open(
     assert table.loc[table["x"] == 3.0, "converged"].eq(False).all()
     assert table.loc[table["x"] == 3.0, "reference"].eq(word).all()
     figure = _figure(table.fillna({"reference": "", "error_over": ""}), [STEP_SIZE, TEMPERATURE])
-    assert figure.axes[1].get_title(loc="right") == word
+    assert figure.get_suptitle() == word
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim(), "both columns have one axis"
 
 

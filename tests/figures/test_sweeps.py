@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
@@ -12,6 +13,8 @@ from bnn_atlas.figures.sweeps.figure import sweep_figure
 from bnn_atlas.figures.sweeps.panels import NONE_LEFT, OPEN, Panel
 from bnn_atlas.figures.sweeps.published import Series, published_rows
 from bnn_atlas.figures.sweeps.scores import common_reference, sweep_table
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED
+from bnn_atlas.metrics.tables.files import read_table, write_rows
 from tests.figures.shown import shown
 from tests.figures.swept import REFERENCE, swept
 
@@ -61,12 +64,18 @@ def test_a_run_has_its_monte_carlo_error_and_repetitions_that_over_seeds(tmp_pat
 
 def test_numbers_against_a_reference_carry_its_convergence(tmp_path: Path) -> None:
     against = {"agreement": 0.95}
-    fine = swept(tmp_path, "a", point={"temperature": 1}, against=against, note="against exact")
-    shaky = swept(tmp_path, "b", point={"temperature": 3}, against=against, note="unconverged reference: ESS 12; x")
+    fine = swept(
+        tmp_path, "a", point={"temperature": 1}, against=against, note="reference converged: ESS 900; against exact"
+    )
+    shaky = swept(tmp_path, "b", point={"temperature": 3}, against=against, note=f"{UNCONVERGED}: ESS 12; x")
     table = sweep_table([fine, shaky], TEMPERATURE, ["agreement"], reference=REFERENCE).set_index("x")
     assert table["error_over"].tolist() == ["rows", "rows"]
     assert table["converged"].tolist() == [True, False]
-    assert table["reference"].tolist() == ["", "unconverged reference: ESS 12"]
+    assert table["reference"].tolist() == ["reference converged: ESS 900", f"{UNCONVERGED}: ESS 12"]
+    others = read_table(fine.parts["against"][REFERENCE])
+    write_rows(fine.parts["against"][REFERENCE], pd.concat([others, others.assign(dataset="airfoil/fog1", value=0.1)]))
+    again = sweep_table([fine], TEMPERATURE, ["agreement"], reference=REFERENCE)
+    assert again["value"].tolist() == [0.95], "further sets are not the test rows"
     assert common_reference([fine, shaky]) == REFERENCE
     with pytest.raises(ValueError, match="the runs a, b have no reference in common"):
         common_reference([fine, shaky._replace(parts={"against": {}})])
@@ -79,6 +88,7 @@ def test_open_marks_are_chains_that_did_not_converge(tmp_path: Path) -> None:
     ]
     table = sweep_table(runs, TEMPERATURE, ["accuracy"])
     assert table["converged"].tolist() == [True, False]
+    assert table["rhat_share_above"].tolist() == [0.0, 0.2]
     assert "R-hat of function values at most 1.60" in table["trust"].iloc[1]
     theirs = published_rows((), "temperature", ["accuracy"])
     figure = sweep_figure(table, TEMPERATURE, [ACCURACY], (), theirs)

@@ -13,12 +13,9 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import count_axis
-from bnn_atlas.figures.scores import remark
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.figures.sweeps.panels import OPEN
-from bnn_atlas.figures.sweeps.scores import FAILED
-from bnn_atlas.metrics.judgement.trust import trust
+from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -32,6 +29,8 @@ LABELS = {
 """Score -> text at its axis."""
 ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
 """Endings of the metrics of a chain alone and of all chains, with their first draws."""
+WRAP = 120
+"""Characters of a line of what is said of the chains."""
 ONE, ALL = style.ORANGE, style.BLUE
 PUBLISHED = pd.DataFrame(
     [
@@ -64,7 +63,7 @@ def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, proven
 
 
 def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
-    """Plotted numbers and what is said of the chains' convergence where they do not pass the checks.
+    """Plotted numbers and what the run's table says of its chains as a reference, with the numbers that decide.
 
     Columns: metric (accuracy, lppd, ece), of (`one chain`, `all chains`), chains (of the average), draws (all that are
     averaged), value, error, converged. Raises ValueError for several splits, and where the run lacks the metrics.
@@ -73,8 +72,10 @@ def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
         raise ValueError(f"{len(shown)} runs and splits: this figure shows one; give its run split.count: 1")
     (run,) = shown
     rows = run.rows(read_table(run.files["table"]))
-    judged = trust(rows)
-    converged = judged.status not in FAILED
+    judged = rows[rows["metric"] == FIT]
+    if judged.empty:
+        raise ValueError(f"{run.files['table']}: run {run.run} has no {FIT}; run its metrics again")
+    converged, words = bool(judged["value"].iloc[0] == 1), str(judged["note"].iloc[0])
     parts = []
     for metric in LABELS:
         alone, together = (rows[rows["metric"] == f"{metric}{name}"] for name in (ALONE, TOGETHER))
@@ -92,7 +93,7 @@ def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
             _part(metric, "all chains", int(together["chains"].max()), together, errors),
         ]
     table = pd.concat(parts, ignore_index=True).assign(converged=converged)
-    return table, "" if converged else judged.words
+    return table, words
 
 
 def _part(metric: str, of: str, chains: int, rows: pd.DataFrame, errors: pd.Series) -> pd.DataFrame:
@@ -107,7 +108,7 @@ def _figure(table: pd.DataFrame, words: str) -> Figure:
         rows = table[table["metric"] == metric]
         _panel(ax, rows, PUBLISHED[PUBLISHED["metric"] == metric])
         ax.set_ylabel(label)
-    remark(figure.axes[-1], textwrap.wrap(words, 60))
+    figure.suptitle("\n".join(textwrap.wrap(words, WRAP)), fontsize=6, color=style.GREY, x=0.99, ha="right")
     style.legend_below(figure, _legend(table))
     return figure
 
@@ -146,7 +147,9 @@ def _legend(table: pd.DataFrame) -> dict[str, Artist]:
         THEIRS: Line2D([], [], color=style.BLACK, marker="d", ls="none", ms=4, mfc="none", mew=0.9),
     }
     if not table["converged"].all():
-        entries[OPEN] = Line2D([], [], color=style.GREY, marker="o", ls="none", ms=3.6, mfc="white", mew=0.9)
+        entries["open: not converged"] = Line2D(
+            [], [], color=style.GREY, marker="o", ls="none", ms=3.6, mfc="white", mew=0.9
+        )
     return entries
 
 

@@ -1,5 +1,6 @@
 """How far stochastic-gradient chains predict from the exact posterior, by step size and by temperature."""
 
+import textwrap
 from collections.abc import Sequence
 
 import pandas as pd
@@ -14,6 +15,7 @@ from bnn_atlas.figures.sweeps.fields import Field, value_of
 from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of
 from bnn_atlas.figures.sweeps.published import published_rows
 from bnn_atlas.figures.sweeps.scores import common_reference, sweep_table
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "against"]}
@@ -25,6 +27,8 @@ PANELS = (
     Panel("total_variation", "total variation to\nthe reference"),
     Panel("elpd_diff", "LPPD less that\nof the reference", limit=0.0),
 )
+WRAP = 120
+"""Characters of a line of what is said of the reference."""
 LEVELS = (KindOfDraws.EXACT_CHAIN,)
 """Chains with a Metropolis test on the same posterior: what another run of the reference would have."""
 
@@ -89,6 +93,8 @@ def _figure(table: pd.DataFrame, fields: Sequence[Field]) -> Figure:
                 ax.set_xlabel("")
     figure.align_ylabels(axes[:, 0])
     style.legend_below(figure, legend_entries(PANELS, table, looks, against=True))
-    if words := next(filter(None, table["reference"]), ""):
-        axes[0, -1].set_title(words, loc="right", fontsize=6, color=style.VERMILION)
+    # One sentence for all: a reference that has not converged comes first.
+    words = sorted(filter(None, table["reference"].unique()), key=lambda text: not text.startswith(UNCONVERGED))
+    if words:
+        figure.suptitle("\n".join(textwrap.wrap(words[0], WRAP)), fontsize=6, color=style.GREY, x=0.99, ha="right")
     return figure

@@ -18,6 +18,7 @@ from bnn_atlas.figures.axes import compress_beyond, fenced_limits, log_ticks
 from bnn_atlas.figures.sweeps.fields import Field
 from bnn_atlas.figures.sweeps.published import draw_published
 from bnn_atlas.figures.sweeps.scores import MONTE_CARLO
+from bnn_atlas.metrics.judgement.reference import MOST_ABOVE, RHAT_LIMIT
 
 MARKS = ("o", "s", "D", "P", "X", "v", "h")
 FAINT = (0, (1, 1.2))
@@ -34,8 +35,8 @@ BARS = {
     "rows": "bars: ±1 standard error over test rows",
 }
 """What an error is over -> text in the legend."""
-OPEN = "open: chains that have not converged"
-OPEN_REFERENCE = "open: chains or reference not converged"
+OPEN = f"open: R-hat above {RHAT_LIMIT} at over {MOST_ABOVE:.0%} of function values"
+OPEN_REFERENCE = f"{OPEN}, or reference not converged"
 NONE_LEFT = "cross: no chain moved, or none is finite"
 WORST = "dotted: the worst value"
 

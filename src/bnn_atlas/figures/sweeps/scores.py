@@ -12,17 +12,21 @@ from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.sweeps.fields import Field, value_of
 from bnn_atlas.metrics.judgement.checks import Status
-from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trust, worst
+from bnn_atlas.metrics.judgement.reference import MOST_ABOVE, RHAT_LIMIT
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED, Trust, trust, worst
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.metrics.tables.pooled import Repetitions, over_repetitions, overlaps
 
 COLUMNS = [
-    "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged", "trust",
-    "reference",
+    "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged",
+    "rhat_share_above", "trust", "reference",
 ]  # fmt: skip
 MONTE_CARLO = "Monte Carlo"
+CONVERGED = "reference converged"
+"""Beginning of what stands beside numbers whose reference has converged."""
 FAILED = (Status.DISTRUST, Status.UNKNOWN)
-"""Statuses of chains that are drawn open."""
+"""Statuses of chains that are drawn open where the table has no R-hats."""
+ABOVE = "rhat_function_share_above"
 
 
 def sweep_table(
@@ -36,9 +40,10 @@ def sweep_table(
     """A row per label, value of the field and metric: the columns of `COLUMNS`.
 
     `error` is one standard error: over seeds or splits where several runs share a label and a value, else the Monte
-    Carlo error, else that of the table; `error_over` says which. `converged` is whether the chains (and those of the
-    reference) pass the checks of `metrics.judgement`, and true for a method without chains; `trust` has the checks that
-    led to it. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
+    Carlo error, else that of the table; `error_over` says which. `converged` is whether R-hat is up to the limit at so
+    many function values as a reference needs (`judgement.reference`), and the chains of the reference have converged;
+    `rhat_share_above` is the share above it and `trust` what all checks say of the chains. It is true for a method
+    without chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
     `reference`, metrics are those against it, and `reference` what is said of its convergence. A metric that a run
     lacks is left out, or NaN where all its chains are excluded. Raises ValueError for a metric that no run has, for
     runs of different tasks, and for runs of one label and value that differ in more than seeds and splits.
@@ -87,8 +92,12 @@ def _of_run(
     """Rows of one run and split."""
     own = one.rows(_table(one.files["table"], tables))
     source = own if reference is None else one.rows(_table(one.parts["against"][reference], tables))
+    source = source[~source["dataset"].str.contains("/")]  # the test rows, not those of further sets
     shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
-    common = {"label": _name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own)}
+    common = {
+        "label": _name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own),
+        "above": share_above(own),
+    }  # fmt: skip
     rows = [
         {**common, "metric": metric, "value": row["value"], "note": row["note"], **_error(row)}
         for metric in metrics
@@ -100,6 +109,17 @@ def _of_run(
     lost = [metric for metric in metrics if metric not in {row["metric"] for row in rows}]
     nothing = {"value": np.nan, "note": "", "error": np.nan, "error_over": ""}
     return [*rows, *({**common, "metric": metric, **nothing} for metric in lost)]
+
+
+def share_above(own: pd.DataFrame) -> float:
+    """Share of the function values of a run whose R-hat is above the limit of references; NaN if not known."""
+    found = own.loc[(own["metric"] == ABOVE) & (own["at"] == RHAT_LIMIT), "value"]
+    return float(found.iloc[0]) if len(found) else float("nan")
+
+
+def said_of_reference(note: str) -> str:
+    """The part of a row's note that says whether its reference has converged; empty where none does."""
+    return next((part for part in note.split("; ") if part.startswith((CONVERGED, UNCONVERGED))), "")
 
 
 def _none_left(own: pd.DataFrame) -> bool:
@@ -134,8 +154,15 @@ def _pooled(group: pd.DataFrame) -> dict[str, Any]:
         pooled = over_repetitions(group["value"], Repetitions(group["split"], float(group["overlap"].mean())))
         found = {"value": pooled.mean, "error": pooled.standard_error, "error_over": pooled.over}
     judged: Trust = worst(list(group["trusted"]))
-    words = next(filter(None, map(reference_word, group["note"])), "")
+    above = float(group["above"].max())
     are_chain = method(str(first["method"])).kind_of_draws.are_chain
-    converged = not (are_chain and judged.status in FAILED) and not words
-    more = {"repetitions": len(group), "converged": converged, "trust": judged.words, "reference": words}
+    mixed = judged.status not in FAILED if np.isnan(above) else above <= MOST_ABOVE
+    words = next(filter(None, map(said_of_reference, group["note"])), "")
+    more = {
+        "repetitions": len(group),
+        "converged": (mixed or not are_chain) and not words.startswith(UNCONVERGED),
+        "rhat_share_above": above,
+        "trust": judged.words,
+        "reference": words,
+    }
     return {**found, **more}
