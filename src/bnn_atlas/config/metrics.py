@@ -39,6 +39,12 @@ DENSITY = (
     Metric("lppd_cumulative_chains_order_sd", "its standard deviation over these orders", "", NATS),
     Metric("lppd_cumulative_draws", "LPPD of the first `draws` draws of all chains", "higher", NATS),
     Metric(
+        "lppd_chain_mean_cumulative_draws",
+        "LPPD of the first `draws` draws of a chain alone, mean over chains",
+        "higher",
+        NATS,
+    ),
+    Metric(
         "lppd_stacked", "LPPD with stacking weights of the chains, fitted to the other half of the rows", "higher", NATS
     ),
     Metric("stacked_chains", "chains that these weights amount to, 1 / sum of their squares", "", "chains"),
@@ -66,6 +72,14 @@ CLASSIFICATION = (
     Metric("accuracy_cumulative_draws", "accuracy of the first `draws` draws of all chains", "higher"),
     Metric("ece_cumulative_chains", "ECE of the first `chains` chains, mean over random orders", "lower"),
     Metric("ece_cumulative_draws", "ECE of the first `draws` draws of all chains", "lower"),
+    Metric(
+        "accuracy_chain_mean_cumulative_draws",
+        "accuracy of the first `draws` draws of a chain alone, mean over chains",
+        "higher",
+    ),
+    Metric(
+        "ece_chain_mean_cumulative_draws", "ECE of the first `draws` draws of a chain alone, mean over chains", "lower"
+    ),
     Metric("brier", "Brier score, summed over classes (0 to 2)", "lower"),
     Metric("mean_maximum_confidence", "largest probability of a row, mean over rows"),
     Metric("predictive_entropy", "entropy of the predictive distribution, mean over rows", "", NATS),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -50,6 +51,8 @@ class Shown(NamedTuple):
     """Name of which a run has several files, such as `sets` -> set or reference -> file."""
     published: tuple[Published, ...] = ()
     """What the papers give for this run, where it is on the data of the papers' run."""
+    settings: Mapping[str, Any] = MappingProxyType({})
+    """Its settings, as the study's file has them, with lengths of trajectories as numbers."""
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Rows of this run and split in a metric table."""
@@ -81,7 +84,7 @@ def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:
     table = any(str(file).endswith(".tex") for file in outputs)
     settings = {key: value for key, value in described.items() if key not in ("module", "caption", "shown", "claims")}
     function(
-        [shown_run(one) for one in described["shown"]],
+        [shown_run({**one, "settings": described["of_runs"][one["run"]]}) for one in described["shown"]],
         TableOutputs.of(outputs) if table else FigureOutputs.of(outputs),
         collect(settings, root="."),
         **({"claims": Path(described["claims"])} if "claims" in described else {}),

@@ -123,6 +123,8 @@ def test_acceptance_step_size_and_divergences_by_hand(memory_pool):
     assert rows["cut_short_share"].value == pytest.approx((0.1 + 0.95) / 2)
     assert rows["cut_short_share_chain_max"].value == pytest.approx(0.95)
     assert rows["acceptance_mean"].value == pytest.approx(0.75)
+    assert rows["acceptance_mean"].standard_error == pytest.approx(0.15)
+    assert rows["acceptance_mean"].over == "chains"
     assert rows["acceptance_chain_min"].value == pytest.approx(0.6)
     assert rows["step_size_min"].value == 0.1
     assert rows["step_size_median"].value == pytest.approx((0.2 + 0.4) / 2)

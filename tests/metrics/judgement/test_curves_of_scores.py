@@ -74,6 +74,26 @@ def test_scores_of_the_first_chains_are_means_over_orders(classes):
     assert error[4] == pytest.approx(expected_calibration_error(together, classes.labels, 15), abs=1e-5)
 
 
+def test_scores_of_a_chain_alone_are_means_over_chains(classes):
+    found = cumulative_scores(classes.summary, classes.labels, 15, 5, 0)
+    for stop in classes.summary.batch_stops.tolist():
+        alone = classes.probabilities[:, :stop].mean(axis=1)
+        right = [(chain.argmax(axis=1) == classes.labels).mean() for chain in alone]
+        errors = [expected_calibration_error(chain, classes.labels, 15) for chain in alone]
+        for name, values, tolerance in (("accuracy", right, 1e-9), ("ece", errors, 1e-5)):
+            (one,) = [m for m in found if (m.metric, m.draws) == (f"{name}_chain_mean_cumulative_draws", stop)]
+            assert one.value == pytest.approx(np.mean(values), abs=tolerance)
+            assert one.standard_error == pytest.approx(np.std(values, ddof=1) / 2, abs=tolerance)
+            assert one.over == "chains"
+
+
+def test_the_lppd_of_a_chain_alone_ends_at_its_own(classes):
+    found = measure.prediction_measurements(classes.summary, classes.labels, 1.0, "hmc")
+    by_draws = _values(found, "lppd_chain_mean_cumulative_draws", "draws")
+    assert list(by_draws) == classes.summary.running_draws.tolist()
+    assert by_draws[DRAWS] == pytest.approx(next(m.value for m in found if m.metric == "lppd_chain_mean"), rel=1e-5)
+
+
 def test_divergent_chains_enter_no_curve(classes):
     divergent = np.array([False, True, False, False])
     by_batch = np.where(divergent[:, None, None, None], np.nan, classes.summary.probabilities_by_batch)
@@ -92,6 +112,8 @@ def test_one_chain_and_one_batch_have_no_curves(classes):
     assert {m.metric for m in cumulative_scores(one, classes.labels, 15, 5, 0)} == {
         "accuracy_cumulative_draws",
         "ece_cumulative_draws",
+        "accuracy_chain_mean_cumulative_draws",
+        "ece_chain_mean_cumulative_draws",
     }
 
 

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from bnn_atlas.metrics.formulas.agreement import compare
 from bnn_atlas.metrics.gathering.predictive import summarise
-from bnn_atlas.metrics.judgement import monte_carlo
+from bnn_atlas.metrics.judgement import monte_carlo, sets
 from bnn_atlas.metrics.judgement.measure import COVERAGE_LEVELS, prediction_measurements
+from bnn_atlas.metrics.tables.measurement import RunIdentity
 
+RUN = RunIdentity("study", "run", "demo", 0, "data", "mlp 16", "hmc")
 LEVELS = np.array(COVERAGE_LEVELS)
 X = np.random.default_rng(5).normal(size=(60, 2))
 Y = X @ [0.5, -1.0] + 0.5 * np.random.default_rng(6).normal(size=60)
@@ -50,8 +53,25 @@ def test_classification_has_errors_of_its_scores(memory_pool, predict_softmax):
     labels = rng.integers(0, 3, size=60)
     summary = summarise(memory_pool(rng.normal(size=(4, 30, 6))), predict_softmax, X, labels, classes=3)
     found = {m.metric: m.monte_carlo_error for m in prediction_measurements(summary, labels, 1.0, "mclmc")}
-    assert all(found[name] > 0 for name in ("lppd", "nll", "accuracy", "brier", "predictive_entropy"))
+    assert all(found[name] > 0 for name in ("lppd", "nll", "accuracy", "brier", "predictive_entropy", "ece"))
     assert found["lppd_cumulative_chains"] is None
+
+
+def test_distances_to_a_reference_have_the_jackknife_over_chains(memory_pool, predict_softmax):
+    rng = np.random.default_rng(7)
+    labels = rng.integers(0, 3, size=60)
+    own = summarise(memory_pool(rng.normal(size=(4, 30, 6))), predict_softmax, X, labels, classes=3)
+    other = summarise(memory_pool(rng.normal(size=(2, 30, 6))), predict_softmax, X, labels, classes=3)
+    reference = other.probabilities.mean(axis=0)
+    left_out = [compare(np.delete(own.probabilities, c, axis=0).mean(axis=0), reference) for c in range(4)]
+    found = monte_carlo.comparison_errors(own, reference)
+    for name in ("agreement", "total_variation"):
+        values = np.array([getattr(one, name) for one in left_out])
+        assert found[name] == pytest.approx(np.sqrt(3 / 4 * np.square(values - values.mean()).sum()))
+    rows = {row.metric: row for row in sets.reference_rows(RUN, "hmc", own, other)}
+    assert rows["agreement"].monte_carlo_error == pytest.approx(found["agreement"])
+    one_draw = summarise(memory_pool(rng.normal(size=(1, 1, 6))), predict_softmax, X, labels, classes=3)
+    assert monte_carlo.comparison_errors(one_draw, reference) == {}
 
 
 def test_one_chain_has_batches_of_draws(memory_pool, predict_linear, predict_softmax):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.metrics.formulas import rhat_ess
+from bnn_atlas.metrics.formulas.gelman_rubin import gelman_rubin
 from bnn_atlas.metrics.formulas.rhat_ess import Diagnostics, diagnose
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES, by_chains
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
@@ -34,7 +35,9 @@ _PLAN = (
     ("between", "variance_between_{}_median", np.median),
 )
 
-DIAGNOSTICS = Diagnostics._fields
+PLAIN = "rhat_gelman_rubin"
+"""Column of the plain R-hat, beside the fields of `Diagnostics`."""
+DIAGNOSTICS = (*Diagnostics._fields, PLAIN)
 
 
 def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: int) -> pd.DataFrame:
@@ -51,7 +54,7 @@ def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: in
     parts = []
     for start in range(0, total if len(kept) else 0, span):
         draws = pool.read(slice(0, pool.chains), slice(0, pool.draws), slice(start, min(start + span, total)))
-        parts.append(diagnose(draws[kept, :, ::stride]))
+        parts.append(_diagnosed(draws[kept, :, ::stride]))
     chosen = np.arange(0, total, stride)
     frame = pd.DataFrame(_joined(parts, len(chosen)))
     arrays = np.repeat(np.arange(len(layout.parameters)), [p.size for p in layout.parameters])[chosen]
@@ -70,7 +73,8 @@ def diagnose_functions(summary: PredictiveSummary, max_bytes: int) -> pd.DataFra
     kept, total = summary.kept, len(summary.function_rows)
     size = max(1, max_bytes // max(1, WORKING_COPIES * 8 * len(kept) * summary.draws))
     starts = range(0, total if len(kept) else 0, size)
-    frame = pd.DataFrame(_joined([diagnose(_resolved(summary, kept, slice(i, i + size))) for i in starts], total))
+    parts = [_diagnosed(_resolved(summary, kept, slice(i, i + size))) for i in starts]
+    frame = pd.DataFrame(_joined(parts, total))
     frame.insert(0, "row", summary.function_rows)
     classes = pd.Series(summary.function_classes, dtype="Int64")
     frame.insert(1, "class", classes.mask(classes < 0))
@@ -140,11 +144,16 @@ def _resolved(summary: PredictiveSummary, kept: np.ndarray, part: slice) -> np.n
     return np.where(still, draws[:1, :1], draws) if still.any() else draws
 
 
-def _joined(parts: list[Diagnostics], total: int) -> dict[str, np.ndarray]:
+def _diagnosed(draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Diagnostics of draws [C, S, q] by their names."""
+    return {**diagnose(draws)._asdict(), PLAIN: gelman_rubin(draws)}
+
+
+def _joined(parts: list[dict[str, np.ndarray]], total: int) -> dict[str, np.ndarray]:
     """Columns of all batches; NaN throughout if there was nothing to diagnose."""
     if not parts:
         return {name: np.full(total, np.nan) for name in DIAGNOSTICS}
-    return {name: np.concatenate([getattr(part, name) for part in parts]) for name in DIAGNOSTICS}
+    return {name: np.concatenate([part[name] for part in parts]) for name in DIAGNOSTICS}
 
 
 def _undefined_note(column: str, undefined: int, total: int, chains: int, draws: int) -> str:

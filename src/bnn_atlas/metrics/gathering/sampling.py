@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bnn_atlas.metrics.formulas.scores import error_of_mean
 from bnn_atlas.metrics.tables.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _acceptance(used: "pandas.DataFrame") -> list[Measurement]:
     if not values.size:
         return []
     return [
-        Measurement("acceptance_mean", float(values.mean())),
+        Measurement("acceptance_mean", float(values.mean()), error_of_mean(values), over="chains"),
         Measurement("acceptance_chain_min", float(values.min()), note="mean of the chain with the lowest"),
     ]
 

@@ -11,6 +11,7 @@ import numpy as np
 from bnn_atlas.metrics.formulas import calibration, scores
 from bnn_atlas.metrics.formulas.classification import hits
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.judgement.classes import OVER_CHAINS
 from bnn_atlas.metrics.tables.measurement import Measurement
 
 
@@ -20,8 +21,8 @@ def cumulative_scores(
     """Accuracy and ECE (equally wide bins) of averages over the first chains, and over the first draws of all chains.
 
     Over chains they are means over random orders of the chains, the same as those of the LPPD; over draws they are
-    given at the ends of the batches of draws that the predictions keep. One chain has no curve over chains, and
-    predictions of one batch none over draws.
+    given at the ends of the batches of draws that the predictions keep, of all chains together and of a chain alone.
+    One chain has no curve over chains, and predictions of one batch none over draws.
     """
     by_batch, stops = summary.probabilities_by_batch, summary.batch_stops
     assert by_batch is not None
@@ -33,6 +34,7 @@ def cumulative_scores(
         averages = _first_draws(by_batch[summary.kept].mean(axis=0, dtype=np.float64), stops)
         for draws, average in zip(stops.tolist(), averages, strict=True):
             found += [m._replace(draws=draws) for m in _scores("draws", average, labels, bins)]
+        found += _alone(by_batch[summary.kept], labels, bins, stops)
     return found
 
 
@@ -52,6 +54,19 @@ def _over_chains(chains: np.ndarray, labels: np.ndarray, bins: int, orderings: i
         deviation = scores.error_of_mean(of_rows)
         yield Measurement("accuracy_cumulative_chains", float(of_rows.mean()), deviation, note, chains=count)
         yield Measurement("ece_cumulative_chains", float(error), note=note, chains=count)
+
+
+def _alone(chains: np.ndarray, labels: np.ndarray, bins: int, stops: np.ndarray) -> Iterator[Measurement]:
+    """Means over chains, each alone with its first draws, from probabilities by chain and batch [C, B, n, k]."""
+    right, errors = np.empty((2, len(chains), len(stops)))
+    for chain, batches in enumerate(chains):
+        for point, average in enumerate(_first_draws(batches, stops)):
+            right[chain, point] = hits(average, labels).mean()
+            errors[chain, point] = calibration.expected_calibration_error(average, labels, bins)
+    for name, values in (("accuracy", right), ("ece", errors)):
+        for draws, of_chains in zip(stops.tolist(), values.T, strict=True):
+            mean, deviation = float(of_chains.mean()), scores.error_of_mean(of_chains)
+            yield Measurement(f"{name}_chain_mean_cumulative_draws", mean, deviation, draws=draws, over=OVER_CHAINS)
 
 
 def _first_draws(batches: np.ndarray, stops: np.ndarray) -> Iterator[np.ndarray]:

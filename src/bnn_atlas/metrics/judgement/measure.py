@@ -111,7 +111,19 @@ def _density(summary: PredictiveSummary) -> list[Measurement]:
             Measurement("lppd_cumulative_draws", float(v), _or_none(error), draws=int(s))
             for s, v, error, _ in zip(*over_draws, strict=True)
         ),
+        *_first_draws_alone(summary),
     ]
+
+
+def _first_draws_alone(summary: PredictiveSummary) -> list[Measurement]:
+    """LPPD of a chain alone with its first draws, mean over chains."""
+    return [
+        Measurement(
+            "lppd_chain_mean_cumulative_draws", float(chains.mean()), scores.error_of_mean(chains), draws=count,
+            over=OVER_CHAINS,
+        )
+        for count, chains in zip(summary.running_draws.tolist(), _of(summary, "running_lppd").T, strict=True)
+    ]  # fmt: skip
 
 
 def _stacked(by_chain: np.ndarray) -> list[Measurement]:

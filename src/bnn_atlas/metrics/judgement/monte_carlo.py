@@ -13,11 +13,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bnn_atlas.metrics.formulas import calibration, scores
+from bnn_atlas.metrics.formulas.agreement import compare
 from bnn_atlas.metrics.formulas.classification import brier_rows, entropy, hits
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.judgement.classes import ECE_BINS
 
 GROUPS = 20
 """Most groups of chains, or batches of draws."""
+COMPARED = ("agreement", "total_variation")
 MOMENTS = ("mean", "second_moment", "noise_variance", "pit")
 Errors = dict[tuple[str, str], float]
 """Metric and what it is taken at -> Monte Carlo error."""
@@ -53,6 +56,18 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
     left_out = [_scores(part, y, y_scale, levels) for part in _without_one(parts)]
     found = {key: np.array([one[key] for one in left_out]) for key in left_out[0]}
     return {key: _jackknife(values) for key, values in found.items() if np.isfinite(values).all()}
+
+
+def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str, float]:
+    """Jackknife errors of agreement and total variation of a run with class probabilities [n, k] that do not vary.
+
+    Empty where the run has one part of its draws only.
+    """
+    parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
+    if parts is None or len(parts.sizes) < 2 or parts.probabilities is None:
+        return {}
+    left_out = [compare(one.probabilities, other) for one in _without_one(parts) if one.probabilities is not None]
+    return {name: _jackknife(np.array([getattr(one, name) for one in left_out])) for name in COMPARED}
 
 
 def _jackknife(values: np.ndarray) -> float:
@@ -113,6 +128,7 @@ def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -
     else:
         p = average.probabilities
         means = {"accuracy": hits(p, y), "brier": brier_rows(p, y), "predictive_entropy": entropy(p)}
+        found["ece", ""] = calibration.expected_calibration_error(p, y, ECE_BINS)
         return found | {(name, ""): float(values.mean()) for name, values in means.items()}
     if not average.moments:
         return found

@@ -8,10 +8,9 @@ from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.classes import agreement_scores, classification_scores, detection_scores
 from bnn_atlas.metrics.judgement.kept_rows import wasserstein_to
+from bnn_atlas.metrics.judgement.monte_carlo import COMPARED, comparison_errors
 from bnn_atlas.metrics.judgement.rows import as_rows, average, joined
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
-
-COMPARED = ("agreement", "total_variation")
 
 
 def shift_rows(
@@ -63,7 +62,9 @@ def reference_rows(
     found: list[Measurement] = []
     if classes:
         probabilities = average(reference) if isinstance(reference, PredictiveSummary) else reference
-        found += agreement_scores(average(summary), probabilities, name)
+        errors = comparison_errors(summary, probabilities)
+        compared = agreement_scores(average(summary), probabilities, name)
+        found += [m._replace(monte_carlo_error=errors.get(m.metric)) for m in compared]
     if of_run is not None:
         found += [] if classes else [wasserstein_to(summary, of_run, name)]
         found.append(measure.elpd_difference(summary, of_run, name))

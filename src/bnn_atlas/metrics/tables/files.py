@@ -40,12 +40,13 @@ _DIAGNOSTICS = [
     pa.field(name, pa.float64())
     for name in (
         "rhat", "rhat_chainwise_max", "rhat_chainwise_median", "ess_bulk", "ess_tail", "within", "between",
+        "rhat_gelman_rubin",
     )
 ]  # fmt: skip
 PARAMETER_SCHEMA = pa.schema(
     [pa.field("name", pa.string()), pa.field("layer", pa.int64()), pa.field("role", pa.string()), *_DIAGNOSTICS]
 )
-"""Diagnostics (`rhat_ess.Diagnostics`) of each scalar parameter."""
+"""Diagnostics (`rhat_ess.Diagnostics`, and the R-hat of `gelman_rubin`) of each scalar parameter."""
 FUNCTION_SCHEMA = pa.schema([pa.field("row", pa.int64()), pa.field("class", pa.int64()), *_DIAGNOSTICS])
 """The same of each function value; `class` is empty for regression."""
 CHAIN_SCHEMA = pa.schema(

@@ -20,7 +20,8 @@ BY_CHAINS = (
     "lppd_cumulative_chains", "lppd_cumulative_chains_order_sd", "accuracy_cumulative_chains", "ece_cumulative_chains",
 )  # fmt: skip
 LEFT_OUT = (
-    "lppd_cumulative_draws", "accuracy_cumulative_draws", "ece_cumulative_draws", "calibration_confidence",
+    "lppd_cumulative_draws", "accuracy_cumulative_draws", "ece_cumulative_draws", "lppd_chain_mean_cumulative_draws",
+    "accuracy_chain_mean_cumulative_draws", "ece_chain_mean_cumulative_draws", "calibration_confidence",
     "calibration_accuracy", "calibration_share", "entropy_histogram",
 )  # fmt: skip
 """Metrics with a row per number of chains, which are kept, and points of other curves, which are left out."""

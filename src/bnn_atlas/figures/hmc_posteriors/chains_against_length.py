@@ -1,0 +1,157 @@
+"""One long chain against several short ones, at the same number of draws in all."""
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import count_axis
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.judgement.reference import FIT
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"], "runs": "one"}
+
+LABELS = {
+    "accuracy": "accuracy",
+    "lppd": "LPPD per test row",
+    "ece": "expected\ncalibration error",
+}
+"""Score -> text at its axis."""
+ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
+"""Endings of the metrics of a chain alone and of all chains, with their first draws."""
+WRAP = 120
+"""Characters of a line of what is said of the chains."""
+ONE, ALL = style.ORANGE, style.BLUE
+PUBLISHED = pd.DataFrame(
+    [
+        ("accuracy", 1, 240, 0.8965, "right"), ("accuracy", 2, 480, 0.904, "right"),
+        ("accuracy", 3, 720, 0.907, "right"), ("accuracy", 2, 240, 0.900, "below"),
+        ("accuracy", 3, 240, 0.901, "above"),
+        ("lppd", 1, 240, -0.322, "right"), ("lppd", 2, 480, -0.310, "right"), ("lppd", 3, 720, -0.3066, "right"),
+        ("ece", 1, 240, 0.0435, "right"), ("ece", 2, 480, 0.055, "right"), ("ece", 3, 720, 0.0595, "right"),
+    ],
+    columns=["metric", "chains", "draws", "value", "place"],
+)  # fmt: skip
+"""Izmailov et al. 2021, section 4.3, CIFAR-10, read off a plot.
+
+`draws` are those of all chains together, `place` is that of the number of chains beside the mark."""
+THEIRS = "published, CIFAR-10 (~), with the number of chains"
+
+
+def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Accuracy, LPPD and ECE of a chain alone and of all chains together, against the draws that are averaged.
+
+    All chains with their first k draws are at C k draws, a chain alone is the mean over chains with its standard error;
+    the bar of the last point is its Monte Carlo error. Izmailov et al. 2021, section 4.3. Numbers are those of
+    `length_table`.
+    """
+    table, words = length_table(shown)
+    with style.context():
+        figure = _figure(table, words)
+        theirs = PUBLISHED.drop(columns="place").assign(kind="published", of="CIFAR-10")
+        style.save(figure, pd.concat([table.assign(kind="run"), theirs], ignore_index=True), outputs, provenance)
+
+
+def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
+    """Plotted numbers and what the run's table says of its chains as a reference, with the numbers that decide.
+
+    Columns: metric (accuracy, lppd, ece), of (`one chain`, `all chains`), chains (of the average), draws (all that are
+    averaged), value, error, converged. Raises ValueError for several splits, and where the run lacks the metrics.
+    """
+    if len(shown) != 1:
+        raise ValueError(f"{len(shown)} runs and splits: this figure shows one; give its run split.count: 1")
+    (run,) = shown
+    rows = run.rows(read_table(run.files["table"]))
+    judged = rows[rows["metric"] == FIT]
+    if judged.empty:
+        raise ValueError(f"{run.files['table']}: run {run.run} has no {FIT}; run its metrics again")
+    converged, words = bool(judged["value"].iloc[0] == 1), str(judged["note"].iloc[0])
+    parts = []
+    for metric in LABELS:
+        alone, together = (rows[rows["metric"] == f"{metric}{name}"] for name in (ALONE, TOGETHER))
+        if alone.empty or together.empty:
+            raise ValueError(
+                f"{run.files['table']}: run {run.run} has no {metric}{ALONE} and {metric}{TOGETHER}: the figure is for "
+                "classifications with several draws per chain; run the metrics again where it is one"
+            )
+        last = rows.loc[rows["metric"] == metric, "monte_carlo_error"].astype(float)
+        error = float(last.iloc[0]) if len(last) else np.nan
+        is_last = together["draws"] == together["draws"].max()
+        errors = pd.Series(np.where(is_last, error, np.nan), index=together.index)
+        parts += [
+            _part(metric, "one chain", 1, alone, alone["standard_error"].astype(float)),
+            _part(metric, "all chains", int(together["chains"].max()), together, errors),
+        ]
+    table = pd.concat(parts, ignore_index=True).assign(converged=converged)
+    return table, words
+
+
+def _part(metric: str, of: str, chains: int, rows: pd.DataFrame, errors: pd.Series) -> pd.DataFrame:
+    draws = rows["draws"].astype(int) * chains
+    columns = {"metric": metric, "of": of, "chains": chains, "draws": draws, "value": rows["value"], "error": errors}
+    return pd.DataFrame(columns).sort_values("draws", kind="stable")
+
+
+def _figure(table: pd.DataFrame, words: str) -> Figure:
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
+    for ax, (metric, label) in zip(figure.subplots(1, len(LABELS)), LABELS.items(), strict=True):
+        rows = table[table["metric"] == metric]
+        _panel(ax, rows, PUBLISHED[PUBLISHED["metric"] == metric])
+        ax.set_ylabel(label)
+    figure.suptitle("\n".join(textwrap.wrap(words, WRAP)), fontsize=6, color=style.GREY, x=0.99, ha="right")
+    style.legend_below(figure, _legend(table))
+    return figure
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
+    ax.grid(axis="y")
+    for of, colour in (("one chain", ONE), ("all chains", ALL)):
+        part = rows[rows["of"] == of]
+        x, value, error = (part[name].to_numpy(dtype=float) for name in ("draws", "value", "error"))
+        value = np.where(np.isfinite(value), value, np.nan)
+        ax.plot(x, value, color=colour)
+        if of == "one chain":
+            ax.fill_between(x, value - error, value + error, color=colour, alpha=0.25, linewidth=0)
+        bar = error[-1] if np.isfinite(error[-1]) else None
+        fill = colour if part["converged"].all() else "white"
+        ax.errorbar(x[-1], value[-1], bar, color=colour, marker="o", ms=3.6, mfc=fill, mew=0.9, elinewidth=0.8)
+    for chains, draws, value, place in theirs[["chains", "draws", "value", "place"]].itertuples(index=False):
+        ax.plot(draws, value, "d", color=style.BLACK, ms=4, mfc="none", mew=0.9)
+        offset = {"right": (4, 0), "above": (-3, 3), "below": (-3, -3)}[str(place)]
+        side = "left" if place == "right" else "right"
+        ax.annotate(
+            f"{chains:.0f}", (draws, value), xytext=offset, textcoords="offset points", ha=side, va="center", fontsize=6
+        )
+    largest = int(max(rows["draws"].max(), theirs["draws"].max()))
+    count_axis(ax, largest, powers_from=100)
+    ax.set_xlim(max(rows["draws"].min(), 1) / 1.2, largest * 1.35)
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_xlabel("draws that are averaged")
+
+
+def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+    chains = int(table["chains"].max())
+    entries: dict[str, Artist] = {
+        "one chain: mean ± 1 standard error over chains": Line2D([], [], color=ONE),
+        f"{chains} chains of a {_share(chains)} of the length; bar: Monte Carlo error": Line2D([], [], color=ALL),
+        THEIRS: Line2D([], [], color=style.BLACK, marker="d", ls="none", ms=4, mfc="none", mew=0.9),
+    }
+    if not table["converged"].all():
+        entries["open: not converged"] = Line2D(
+            [], [], color=style.GREY, marker="o", ls="none", ms=3.6, mfc="white", mew=0.9
+        )
+    return entries
+
+
+def _share(chains: int) -> str:
+    return {2: "half", 3: "third", 4: "quarter"}.get(chains, f"{chains}th")

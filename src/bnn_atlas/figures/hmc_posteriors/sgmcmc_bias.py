@@ -1,0 +1,100 @@
+"""How far stochastic-gradient chains predict from the exact posterior, by step size and by temperature."""
+
+import textwrap
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import method
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.sweeps.fields import Field, value_of
+from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of
+from bnn_atlas.figures.sweeps.published import published_rows
+from bnn_atlas.figures.sweeps.scores import common_reference, sweep_table
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table", "against"]}
+
+STEP_SIZE = Field("method.step_size", "step size")
+TEMPERATURE = Field("temperature", "temperature", marks=(1 / 8, 1.0))
+PANELS = (
+    Panel("agreement", "agreement with\nthe reference"),
+    Panel("total_variation", "total variation to\nthe reference"),
+    Panel("elpd_diff", "LPPD less that\nof the reference", limit=0.0),
+)
+WRAP = 120
+"""Characters of a line of what is said of the reference."""
+LEVELS = (KindOfDraws.EXACT_CHAIN,)
+"""Chains with a Metropolis test on the same posterior: what another run of the reference would have."""
+
+
+def sgmcmc_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Agreement, total variation and difference of the LPPD to the common reference of the runs.
+
+    Left against the step size, right against the temperature: a run is in the column of what its entry varies, and in
+    both if it stands alone. Chains with a Metropolis test are level lines. T = 1/8 is what a sampler targets that adds
+    the gradient up once too often over eight devices. Numbers are those of `sweeps.scores.sweep_table`, with the
+    reference's name as `against`.
+    """
+    columns = {field: runs for field in (STEP_SIZE, TEMPERATURE) if (runs := _runs_of(shown, field))}
+    reference = common_reference(shown)
+    metrics = [panel.metric for panel in PANELS]
+    tables = [sweep_table(runs, field, metrics, levels=LEVELS, reference=reference) for field, runs in columns.items()]
+    table = pd.concat(tables, ignore_index=True)
+    with style.context():
+        figure = _figure(table, list(columns))
+        style.save(figure, table.assign(against=reference).astype({"repetitions": "Int64"}), outputs, provenance)
+
+
+def _runs_of(shown: Sequence[Shown], field: Field) -> list[Shown]:
+    """Runs of the entries that vary a field, and those that vary none; empty where no entry varies it.
+
+    An entry that varies both, since a step size goes with each temperature, varies the temperature. Raises ValueError
+    where no entry varies anything.
+    """
+    sampled = [one for one in shown if method(one.method).kind_of_draws not in LEVELS]
+    varied = {entry: _varied([one for one in sampled if one.entry == entry]) for entry in {o.entry for o in sampled}}
+    if not any(varied.values()):
+        raise ValueError(
+            "no entry of this figure's runs varies method.step_size or temperature; list one with a grid over it"
+        )
+    if field.name not in varied.values():
+        return []
+    return [one for one in shown if varied.get(one.entry) in (None, field.name)]
+
+
+def _varied(runs: Sequence[Shown]) -> str | None:
+    """Name of the field that the runs of an entry differ in; None where they differ in neither."""
+    for field in (TEMPERATURE, STEP_SIZE):
+        if len({value_of(one, field) for one in runs}) > 1:
+            return field.name
+    return None
+
+
+def _figure(table: pd.DataFrame, fields: Sequence[Field]) -> Figure:
+    width = style.TEXT_WIDTH if len(fields) > 1 else style.COLUMN_WIDTH
+    figure = Figure(figsize=(width, 1.5 * len(PANELS) + 0.5))
+    axes = figure.subplots(len(PANELS), len(fields), squeeze=False)
+    looks = looks_of(table, LEVELS)
+    nothing = published_rows((), "", ())
+    for panel, row in zip(PANELS, axes, strict=True):
+        for field, ax in zip(fields, row, strict=True):
+            draw_panel(ax, panel, field, table[table["field"] == field.name], nothing, looks, spans=table)
+        for ax in row[1:]:
+            ax.tick_params(labelleft=False)
+            ax.set_ylabel("")
+        if panel is not PANELS[-1]:
+            for ax in row:
+                ax.set_xlabel("")
+    figure.align_ylabels(axes[:, 0])
+    style.legend_below(figure, legend_entries(PANELS, table, looks, against=True))
+    # One sentence for all: a reference that has not converged comes first.
+    words = sorted(filter(None, table["reference"].unique()), key=lambda text: not text.startswith(UNCONVERGED))
+    if words:
+        figure.suptitle("\n".join(textwrap.wrap(words[0], WRAP)), fontsize=6, color=style.GREY, x=0.99, ha="right")
+    return figure

@@ -1,0 +1,39 @@
+"""Scores and mixing of HMC against the length of its trajectories."""
+
+from collections.abc import Sequence
+
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.sweeps.fields import PERIODS, Field
+from bnn_atlas.figures.sweeps.figure import draw_sweep
+from bnn_atlas.figures.sweeps.panels import Panel
+from bnn_atlas.figures.sweeps.published import Series
+from bnn_atlas.metrics.judgement.checks import RHAT
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"]}
+
+FIELD = Field(PERIODS, "trajectory length,\nquarter periods of the prior", is_log=False)
+MIXING = (
+    Panel("rhat_function_median", "R-hat of function values", second="rhat_function_max", limit=RHAT.look),
+    Panel("ess_bulk_function_median", "bulk ESS of function values", second="ess_bulk_function_min", is_log=True),
+    Panel("ess_bulk_function_median_per_gradient", "bulk ESS per gradient"),
+)
+PUBLISHED = (
+    Series(
+        "CIFAR-10",
+        (0.25, 0.5, 1.0, 1.5),
+        {"accuracy": (0.831, 0.861, 0.889, 0.886), "lppd": (-0.50, -0.42, -0.35, -0.35)},
+        read_off=True,
+    ),
+)
+"""Izmailov et al. 2021, section 4.1, with a fixed number of draws."""
+
+
+def trajectory_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Scores, R-hat and effective sample sizes of function values against trajectory lengths in quarter periods.
+
+    A quarter period pi / 2 sd sqrt(T) is the time in which a trajectory under the prior alone turns position into
+    momentum (Izmailov et al. 2021, section 4.1). Numbers are those of `sweeps.scores.sweep_table`.
+    """
+    draw_sweep(shown, outputs, provenance, FIELD, after=MIXING, published=PUBLISHED)

@@ -1,0 +1,141 @@
+"""R-hat of the weights beside that of the functions that they represent."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.scores import remark
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.gathering.convergence import PLAIN
+from bnn_atlas.metrics.judgement.checks import RHAT
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["parameters", "function_values"]}
+
+SPACES = {"parameters": "weights", "function_values": "function values at test rows"}
+"""File -> what its quantities are."""
+FORMS = {"rhat": "rank-normalised, of half chains", PLAIN: "plain, of whole chains (Gelman and Rubin)"}
+"""Column of the files -> which R-hat it is."""
+EDGES = 1 + 10.0 ** np.linspace(-3.5, 2, 45)
+"""R-hat below the first edge counts in the first bin, above the last in the last."""
+TICKS = (1.001, 1.01, 1.1, 2.0, 11.0, 101.0)
+LOOKS: dict[str, dict[str, Any]] = {
+    "rhat": {"color": style.BLUE, "fill": True, "alpha": 0.45},
+    PLAIN: {"color": style.BLACK, "lw": 1.0, "ls": (0, (3, 1.5))},
+}
+"""How the histograms are drawn."""
+MOST = 4
+"""Rows of panels."""
+
+
+def rhat_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Histograms of R-hat over weights (left) and function values (right), a row per label, and shares below the limit.
+
+    Of the rank-normalised split R-hat of Vehtari et al. 2021, by which chains are judged, and of the plain one
+    (`formulas.gelman_rubin`). The x axis is logarithmic in R-hat - 1. Numbers are those of `rhat_table`.
+    """
+    table = rhat_table(shown)
+    with style.context():
+        style.save(_figure(table), table, outputs, provenance)
+
+
+def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Plotted numbers, of all runs and splits of a label together.
+
+    Rows of `kind` `bin` have low, high and share of a bin; one of kind `at most 1.1` for each label, space and form has
+    the share of the quantities up to that limit, `total`, how many have an R-hat, and `left_out`, how many have none
+    since their draws are constant or not finite. Raises ValueError for more labels than fit, for a file without the
+    plain R-hat, and where no quantity has one (a single chain).
+    """
+    labels = dict.fromkeys(one.label for one in shown)
+    if not 0 < len(labels) <= MOST:
+        raise ValueError(f"{len(labels)} labels in one figure; one to {MOST} fit")
+    rows = []
+    for label in labels:
+        for file, space in SPACES.items():
+            frames = [_read(one, file) for one in shown if one.label == label]
+            for column, form in FORMS.items():
+                values = np.concatenate([frame[column].to_numpy(dtype=float) for frame in frames])
+                common = {"label": label, "space": space, "form": form}
+                rows += [{**common, **row} for row in _shares(values, f"{label}: {space}")]
+    return pd.DataFrame(rows).astype({"total": "Int64", "left_out": "Int64"})
+
+
+def _read(one: Shown, name: str) -> pd.DataFrame:
+    file = one.files[name]
+    frame = pd.read_parquet(file)
+    if missing := [column for column in FORMS if column not in frame]:
+        raise ValueError(f"{file}: no column {', '.join(missing)}; delete it and run the metrics of {one.run} again")
+    return frame
+
+
+def _shares(values: np.ndarray, where: str) -> list[dict[str, object]]:
+    """Rows of one histogram; infinite values are above the last edge."""
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        raise ValueError(f"{where}: no R-hat is defined; it needs two chains of four draws that are not constant")
+    shares = np.histogram(defined.clip(EDGES[0], EDGES[-1]), bins=EDGES)[0] / len(defined)
+    bins: list[dict[str, object]] = [
+        {"kind": "bin", "low": low, "high": high, "share": share}
+        for low, high, share in zip(EDGES[:-1], EDGES[1:], shares, strict=True)
+    ]
+    below = float((defined <= RHAT.look).mean())
+    total = {"total": len(defined), "left_out": len(values) - len(defined)}
+    return [*bins, {"kind": f"at most {RHAT.look:g}", "high": RHAT.look, "share": below, **total}]
+
+
+def _figure(table: pd.DataFrame) -> Figure:
+    labels = list(dict.fromkeys(table["label"]))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 1.75 * len(labels) + 0.55))
+    axes = figure.subplots(len(labels), len(SPACES), squeeze=False)
+    for label, row in zip(labels, axes, strict=True):
+        for space, ax in zip(SPACES.values(), row, strict=True):
+            _panel(ax, table[(table["label"] == label) & (table["space"] == space)])
+            ax.set_title(space if len(labels) == 1 else f"{label}: {space}")
+        row[0].set_ylabel("share")
+    for ax in axes[-1]:
+        ax.set_xlabel("R-hat")
+    style.legend_below(figure, _legend())
+    return figure
+
+
+def _panel(ax: Axes, table: pd.DataFrame) -> None:
+    place, texts, height = np.log10(EDGES - 1), [], 0.0
+    left_out = 0
+    for column, form in FORMS.items():
+        part = table[table["form"] == form]
+        shares = part.loc[part["kind"] == "bin", "share"].to_numpy(dtype=float)
+        ax.stairs(shares, place, **LOOKS[column])
+        height = max(height, shares.max())
+        below = part[part["kind"] != "bin"].iloc[0]
+        total = int(below["total"])
+        prefix = "plain: " if column == PLAIN else ""
+        texts.append(f"{prefix}{below['share']:.1%} of {total:,} at most {RHAT.look:g}")
+        left_out = max(left_out, int(below["left_out"]))
+    ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
+    ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5,
+            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
+    ax.set_xlim(place[0], place[-1])
+    ax.set_ylim(0, 1.25 * height)
+    ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in TICKS]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticklabels([f"{tick:g}" for tick in TICKS])
+    remark(ax, [f"{left_out:,} without R-hat: constant draws" if left_out else ""])
+
+
+def _legend() -> dict[str, Artist]:
+    return {
+        FORMS["rhat"]: Patch(color=style.BLUE, alpha=0.45, lw=0),
+        FORMS[PLAIN]: Line2D([], [], **LOOKS[PLAIN]),
+        f"limit {RHAT.look:g}": Line2D([], [], color=style.GREY, lw=0.8, ls="--"),
+    }

@@ -1,0 +1,1 @@
+"""Any metric of runs against any field of their settings: what all figures of a sweep share."""

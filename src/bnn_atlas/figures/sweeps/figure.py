@@ -1,0 +1,86 @@
+"""A figure of one sweep: its panels side by side."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.sweeps.fields import Field
+from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of
+from bnn_atlas.figures.sweeps.published import Series, published_entries, published_rows
+from bnn_atlas.figures.sweeps.scores import sweep_table
+from bnn_atlas.provenance import Provenance
+
+MOST_COLUMNS = 3
+HEIGHT = 1.95
+"""Inches of a row of panels."""
+LEGEND = 0.08
+"""Inches of height for each entry of the legend, of which a row holds about two."""
+LEVELS = (KindOfDraws.POINT,)
+"""Optima are level lines: the field has no part in them, or they are there to compare with."""
+SCORES = {
+    "classification": (
+        Panel("accuracy", "accuracy"),
+        Panel("lppd", "LPPD per test row"),
+        Panel("ece", "expected\ncalibration error"),
+    ),
+    "regression": (
+        Panel("rmse", "RMSE, standardised target"),
+        Panel("lppd", "LPPD per test row,\nstandardised target"),
+    ),
+}
+"""Task -> the panels of its scores."""
+
+
+def draw_sweep(
+    shown: Sequence[Shown],
+    outputs: FigureOutputs,
+    provenance: Provenance,
+    field: Field,
+    *,
+    before: Sequence[Panel] = (),
+    after: Sequence[Panel] = (),
+    published: Sequence[Series] = (),
+) -> None:
+    """Draw the panels of a sweep, those of the scores between others, and write the files of the figure.
+
+    Numbers are those of `scores.sweep_table`, with the published ones below (`kind` is `published`).
+    """
+    panels = [*before, *(SCORES[shown[0].task] if shown else ()), *after]
+    metrics = [metric for panel in panels for metric in panel.metrics]
+    table = sweep_table(shown, field, metrics, levels=LEVELS)
+    theirs = published_rows(published, field.name, metrics)
+    with style.context():
+        figure = sweep_figure(table, field, panels, published, theirs)
+        style.save(figure, joined(table, theirs), outputs, provenance)
+
+
+def joined(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """All plotted numbers, those of runs first."""
+    parts = [table.assign(kind="run"), published.assign(kind="published")]
+    data = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    columns = ["kind", *table.columns, *(["approximate"] if len(published) else [])]
+    return data[columns].astype({"repetitions": "Int64"})
+
+
+def sweep_figure(
+    table: pd.DataFrame, field: Field, panels: Sequence[Panel], published: Sequence[Series], theirs: pd.DataFrame
+) -> Figure:
+    """The panels in rows of up to `MOST_COLUMNS`, and one legend."""
+    rows = math.ceil(len(panels) / MOST_COLUMNS)
+    columns = math.ceil(len(panels) / rows)
+    looks = looks_of(table, LEVELS)
+    entries = legend_entries(panels, table, looks) | published_entries(published, theirs)
+    figure = Figure(figsize=(style.TEXT_WIDTH, HEIGHT * rows + LEGEND * len(entries)))
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for ax, panel in zip(axes, panels, strict=False):
+        draw_panel(ax, panel, field, table, theirs, looks)
+    for ax in axes[len(panels) :]:
+        ax.set_visible(False)
+    style.legend_below(figure, entries)
+    return figure

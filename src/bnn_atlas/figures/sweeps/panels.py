@@ -1,0 +1,224 @@
+"""Panels of a sweep: a metric against a field, a line per label, open marks for chains that have not converged."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import method
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import compress_beyond, fenced_limits, log_ticks
+from bnn_atlas.figures.sweeps.fields import Field
+from bnn_atlas.figures.sweeps.published import draw_published
+from bnn_atlas.figures.sweeps.scores import MONTE_CARLO
+from bnn_atlas.metrics.judgement.reference import MOST_ABOVE, RHAT_LIMIT
+
+MARKS = ("o", "s", "D", "P", "X", "v", "h")
+FAINT = (0, (1, 1.2))
+"""Dashes of a panel's second metric."""
+LEVEL = (0, (3, 1.5))
+"""Dashes of what does not vary along the x axis."""
+LOST: dict[str, Any] = {"color": style.VERMILION, "marker": "x", "ls": "none", "ms": 4, "mew": 1.0, "zorder": 5}
+"""Marks of runs without a value."""
+BARS = {
+    MONTE_CARLO: "bars: ±1 Monte Carlo error",
+    "chains": "bars: ±1 standard error over chains",
+    "seeds": "bars: ±1 standard error over seeds",
+    "splits": "bars: ±1 standard error over splits",
+    "rows": "bars: ±1 standard error over test rows",
+}
+"""What an error is over -> text in the legend."""
+OPEN = f"open: R-hat above {RHAT_LIMIT} at over {MOST_ABOVE:.0%} of function values"
+OPEN_REFERENCE = f"{OPEN}, or reference not converged"
+NONE_LEFT = "cross: no chain moved, or none is finite"
+WORST = "dotted: the worst value"
+
+
+class Panel(NamedTuple):
+    """What one panel shows."""
+
+    metric: str
+    label: str
+    """Text at the y axis."""
+    second: str | None = None
+    """A metric beside it, drawn faintly and without bars."""
+    is_log: bool = False
+    limit: float | None = None
+    """A value with a grey line."""
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of its metrics."""
+        return [self.metric, *([self.second] if self.second else [])]
+
+
+class Look(NamedTuple):
+    """How a label is drawn."""
+
+    line: style.Line
+    marker: str
+    level: bool
+    """Whether it does not vary along the x axis and is a level line."""
+
+
+def looks_of(table: pd.DataFrame, levels: Sequence[KindOfDraws]) -> dict[str, Look]:
+    """Look of each label; methods whose draws are of a kind in `levels` are level lines."""
+    labels = table.drop_duplicates("label")
+    lines = style.lines(list(labels["method"]))
+    return {
+        label: Look(line, MARKS[i % len(MARKS)], method(kind).kind_of_draws in levels)
+        for i, (label, kind, line) in enumerate(zip(labels["label"], labels["method"], lines, strict=True))
+    }
+
+
+def draw_panel(
+    ax: Axes,
+    panel: Panel,
+    field: Field,
+    table: pd.DataFrame,
+    published: pd.DataFrame,
+    looks: Mapping[str, Look],
+    spans: pd.DataFrame | None = None,
+) -> None:
+    """Draw the rows of a panel's metrics, and the published numbers of its first one.
+
+    The y axis spans those of `spans`, or of `table` itself.
+    """
+    ax.grid(axis="y")
+    places = _places(field, table, published)
+    for metric, faint in zip(panel.metrics, (False, True), strict=False):
+        for label, part in table[table["metric"] == metric].groupby("label", sort=False):
+            _line(ax, part, looks[str(label)], faint, places)
+    draw_published(ax, published[published["metric"] == panel.metric], places)
+    if panel.limit is not None:
+        ax.axhline(panel.limit, color=style.GREY, lw=0.7, ls=":", zorder=0)
+    _y_limits(ax, panel, table if spans is None else spans, published)
+    _x_axis(ax, field, table, published[published["metric"] == panel.metric], places)
+    ax.set_ylabel(panel.label)
+
+
+def legend_entries(
+    panels: Sequence[Panel], table: pd.DataFrame, looks: Mapping[str, Look], against: bool = False
+) -> dict[str, Artist]:
+    """Labels, faint lines, open marks and bars; `against` says that the numbers lean on a reference too."""
+    entries: dict[str, Artist] = {}
+    for label in dict.fromkeys(table["label"]):
+        look = looks[str(label)]
+        dash, marker = (LEVEL, "") if look.level else (look.line.dash, look.marker)
+        entries[str(label)] = Line2D([], [], color=look.line.colour, ls=dash, marker=marker, ms=3.4, lw=1.0)
+    drawn = table[~table["label"].isin([label for label, look in looks.items() if look.level])]
+    if not drawn["converged"].all():
+        look_open: dict[str, Any] = {"marker": "o", "mfc": "white", "ms": 3.4, "mew": 0.9}
+        entries[OPEN_REFERENCE if against else OPEN] = Line2D([], [], color=style.GREY, ls="none", **look_open)
+    if drawn["value"].isna().any():
+        entries[NONE_LEFT] = Line2D([], [], **LOST)
+    if any(panel.second for panel in panels):
+        entries[WORST] = Line2D([], [], color=style.GREY, ls=FAINT, lw=0.8)
+    first = drawn[drawn["metric"].isin([panel.metric for panel in panels])]
+    for over in dict.fromkeys(first.loc[first["error"].notna(), "error_over"]):
+        entries[BARS[over]] = Line2D([], [], color=style.GREY, marker="|", ls="none", ms=7)
+    return entries
+
+
+def _line(ax: Axes, part: pd.DataFrame, look: Look, faint: bool, places: dict[str, float] | None) -> None:
+    """One label: marks with bars and the line through them, or a level line; infinite values at the edge."""
+    value, error = (part[name].to_numpy(dtype=float) for name in ("value", "error"))
+    if look.level:
+        if not faint and np.isfinite(value[0]):
+            ax.axhline(value[0], color=look.line.colour, ls=LEVEL, lw=1.0, zorder=1)
+            if np.isfinite(error[0]) and part["error_over"].iloc[0] == MONTE_CARLO:
+                ends = value[0] - error[0], value[0] + error[0]
+                ax.axhspan(*ends, color=look.line.colour, alpha=0.12, lw=0, zorder=0)
+        return
+    x = np.array([places[each] for each in part["x"]]) if places else part["x"].to_numpy(dtype=float)
+    order = np.argsort(x, kind="stable")
+    x, value, error, converged = x[order], value[order], error[order], part["converged"].to_numpy()[order]
+    seen = np.where(np.isfinite(value), value, np.nan)
+    colour, dash = look.line.colour, FAINT if faint else look.line.dash
+    if places is None:
+        ax.plot(x, seen, color=colour, ls=dash, lw=0.8 if faint else 1.0, zorder=2)
+    if not faint:
+        ax.errorbar(x, seen, np.nan_to_num(error), color=colour, ls="none", elinewidth=0.8, zorder=3)
+    if not faint and np.isnan(value).any():
+        lost = x[np.isnan(value)]
+        ax.plot(lost, np.full(len(lost), 0.03), **LOST, transform=ax.get_xaxis_transform())
+    size, edge = (2.2, 0.6) if faint else (3.4, 0.9)
+    for is_open in (False, True):
+        chosen = converged != is_open
+        fill = "white" if is_open else colour
+        ax.plot(
+            x[chosen], seen[chosen], color=colour, marker=look.marker, ls="none", ms=size, mfc=fill, mew=edge, zorder=4
+        )
+        for infinite, height, marker in ((np.isneginf(value), 0.03, "v"), (np.isposinf(value), 0.97, "^")):
+            ax.plot(
+                x[chosen & infinite], np.full((chosen & infinite).sum(), height), color=colour, marker=marker,
+                ls="none", ms=size + 1, mfc=fill, mew=edge, transform=ax.get_xaxis_transform(), zorder=4,
+            )  # fmt: skip
+
+
+def _y_limits(ax: Axes, panel: Panel, table: pd.DataFrame, published: pd.DataFrame) -> None:
+    rows = table[table["metric"].isin(panel.metrics)]
+    theirs = published.loc[published["metric"] == panel.metric, "value"].to_numpy(dtype=float)
+    value = rows["value"].to_numpy(dtype=float)
+    error = np.nan_to_num(rows["error"].where(rows["metric"] == panel.metric).to_numpy(dtype=float))
+    ends = np.concatenate([value - error, value + error, theirs])
+    ends = ends[np.isfinite(ends)]
+    if panel.is_log:
+        positive = [*ends[ends > 0], *([panel.limit] if panel.limit else [])]
+        if positive:
+            log_ticks(ax, min(positive) / 1.15, max(positive) * 1.15)
+        return
+    bars = np.concatenate([error, np.zeros(len(theirs))])
+    compress_beyond(ax, fenced_limits(np.concatenate([value, theirs]), bars), ends)
+
+
+def _x_axis(
+    ax: Axes, field: Field, table: pd.DataFrame, published: pd.DataFrame, places: dict[str, float] | None
+) -> None:
+    ax.set_xlabel(field.label)
+    if places is not None and field.categories is not None:
+        ax.set_xticks(list(places.values()), [field.categories[word] for word in places])
+        ax.set_xlim(-0.5, len(places) - 0.5)
+        return
+    x = np.concatenate([table["x"].astype(float), published["x"].astype(float), field.marks])
+    x = np.unique(x[np.isfinite(x)])
+    for mark in field.marks:
+        ax.axvline(mark, color=style.GREY, lw=0.6, ls=":", zorder=0)
+    if field.is_log:
+        ax.set_xscale("log")
+        margin = (x[-1] / x[0]) ** 0.06 if len(x) > 1 else 1.5
+        ax.set_xlim(x[0] / margin, x[-1] * margin)
+        if x[-1] / x[0] < 100:
+            _plain_ticks(ax, x[0] / margin, x[-1] * margin)
+    else:
+        margin = 0.06 * (x[-1] - x[0]) or 0.5
+        ax.set_xlim(x[0] - margin, x[-1] + margin)
+
+
+def _plain_ticks(ax: Axes, low: float, high: float) -> None:
+    """Ticks of a logarithmic x axis of less than two decades at 1, 2, 5, ... as plain numbers."""
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    ticks = [tick for tick in np.outer(powers, [1, 2, 5]).ravel() if low <= tick <= high]
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
+
+
+def _plain(value: float) -> str:
+    """`1e-6` and `0.125`, without zeros before an exponent."""
+    return re.sub(r"e([-+])0*", r"e\1", f"{value:g}").replace("e+", "e")
+
+
+def _places(field: Field, table: pd.DataFrame, published: pd.DataFrame) -> dict[str, float] | None:
+    """Word of the field -> place on the x axis, in the field's order; None for numbers."""
+    if field.categories is None:
+        return None
+    found = {*table["x"], *published["x"]}
+    return {word: float(i) for i, word in enumerate(word for word in field.categories if word in found)}

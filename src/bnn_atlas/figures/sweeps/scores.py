@@ -1,0 +1,168 @@
+"""Scores of the runs of a sweep with their errors, and whether the chains that they lean on have converged."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.registry import method
+from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.sweeps.fields import Field, value_of
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.reference import MOST_ABOVE, RHAT_LIMIT
+from bnn_atlas.metrics.judgement.trust import UNCONVERGED, Trust, trust, worst
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.pooled import Repetitions, over_repetitions, overlaps
+
+COLUMNS = [
+    "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged",
+    "rhat_share_above", "trust", "reference",
+]  # fmt: skip
+MONTE_CARLO = "Monte Carlo"
+CONVERGED = "reference converged"
+"""Beginning of what stands beside numbers whose reference has converged."""
+FAILED = (Status.DISTRUST, Status.UNKNOWN)
+"""Statuses of chains that are drawn open where the table has no R-hats."""
+ABOVE = "rhat_function_share_above"
+
+
+def sweep_table(
+    shown: Sequence[Shown],
+    field: Field,
+    metrics: Sequence[str],
+    *,
+    levels: Collection[KindOfDraws] = (),
+    reference: str | None = None,
+) -> pd.DataFrame:
+    """A row per label, value of the field and metric: the columns of `COLUMNS`.
+
+    `error` is one standard error: over seeds or splits where several runs share a label and a value, else the Monte
+    Carlo error, else that of the table; `error_over` says which. `converged` is whether R-hat is up to the limit at so
+    many function values as a reference needs (`judgement.reference`), and the chains of the reference have converged;
+    `rhat_share_above` is the share above it and `trust` what all checks say of the chains. It is true for a method
+    without chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
+    `reference`, metrics are those against it, and `reference` what is said of its convergence. A metric that a run
+    lacks is left out, or NaN where all its chains are excluded. Raises ValueError for a metric that no run has, for
+    runs of different tasks, and for runs of one label and value that differ in more than seeds and splits.
+    """
+    if not shown:
+        raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
+    if len(tasks := dict.fromkeys(one.task for one in shown)) > 1:
+        raise ValueError(f"runs of {' and '.join(tasks)} in one figure have no common scores; show one of them")
+    is_level = [method(one.method).kind_of_draws in levels for one in shown]
+    values = [np.nan if level else value_of(one, field) for one, level in zip(shown, is_level, strict=True)]
+    if all(is_level):
+        raise ValueError(f"no run of the figure has a place along '{field.name}'; add one that varies it")
+    names = [_name(one) for one in shown]
+    texts = [f"{value:g}" if isinstance(value, float) else value for value in values]
+    check_repetitions(shown, [f"'{name}' at {text}" for name, text in zip(names, texts, strict=True)])
+    tables: dict[Path, pd.DataFrame] = {}
+    rows = [
+        {"field": field.name, "x": value, **row}
+        for one, value in zip(shown, values, strict=True)
+        for row in _of_run(one, metrics, reference, tables)
+    ]
+    found = pd.DataFrame(rows)
+    missing = [metric for metric in metrics if found.empty or metric not in set(found["metric"])]
+    if missing:
+        raise ValueError(f"no run of the figure has {', '.join(missing)}; run their metrics again, or leave them out")
+    order = ["field", "label", "method", "x", "metric"]
+    groups = found.groupby(order, sort=False, dropna=False)
+    pooled = [{**dict(zip(order, key, strict=True)), **_pooled(group)} for key, group in groups]
+    return pd.DataFrame(pooled)[COLUMNS]
+
+
+def common_reference(shown: Sequence[Shown]) -> str:
+    """The first reference with which all runs are compared; ValueError where there is none."""
+    common = [name for name in shown[0].parts["against"] if all(name in one.parts["against"] for one in shown)]
+    if not common:
+        raise ValueError(
+            f"the runs {', '.join(one.run for one in shown)} have no reference in common; give them one in "
+            "evaluate.references"
+        )
+    return common[0]
+
+
+def _of_run(
+    one: Shown, metrics: Sequence[str], reference: str | None, tables: dict[Path, pd.DataFrame]
+) -> list[dict[str, Any]]:
+    """Rows of one run and split."""
+    own = one.rows(_table(one.files["table"], tables))
+    source = own if reference is None else one.rows(_table(one.parts["against"][reference], tables))
+    source = source[~source["dataset"].str.contains("/")]  # the test rows, not those of further sets
+    shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
+    common = {
+        "label": _name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own),
+        "above": share_above(own),
+    }  # fmt: skip
+    rows = [
+        {**common, "metric": metric, "value": row["value"], "note": row["note"], **_error(row)}
+        for metric in metrics
+        for row in source[source["metric"] == metric].to_dict("records")
+        if row["at"] in ("", reference)
+    ]
+    if not _none_left(own):
+        return rows
+    lost = [metric for metric in metrics if metric not in {row["metric"] for row in rows}]
+    nothing = {"value": np.nan, "note": "", "error": np.nan, "error_over": ""}
+    return [*rows, *({**common, "metric": metric, **nothing} for metric in lost)]
+
+
+def share_above(own: pd.DataFrame) -> float:
+    """Share of the function values of a run whose R-hat is above the limit of references; NaN if not known."""
+    found = own.loc[(own["metric"] == ABOVE) & (own["at"] == RHAT_LIMIT), "value"]
+    return float(found.iloc[0]) if len(found) else float("nan")
+
+
+def said_of_reference(note: str) -> str:
+    """The part of a row's note that says whether its reference has converged; empty where none does."""
+    return next((part for part in note.split("; ") if part.startswith((CONVERGED, UNCONVERGED))), "")
+
+
+def _none_left(own: pd.DataFrame) -> bool:
+    """Whether every chain of a run is excluded."""
+    excluded = own[own["metric"] == "chains_excluded"]
+    return bool((excluded["value"] == excluded["chains"]).any())
+
+
+def _name(one: Shown) -> str:
+    """The line of a run: its label, or else its entry, whose runs the label of a grid would not tell apart."""
+    return one.label if one.label != one.run else one.entry
+
+
+def _table(file: Path, tables: dict[Path, pd.DataFrame]) -> pd.DataFrame:
+    return tables.setdefault(file, read_table(file))
+
+
+def _error(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """The error of a single run: Monte Carlo where it is known, else that of the table."""
+    if pd.notna(row["monte_carlo_error"]):
+        return {"error": float(row["monte_carlo_error"]), "error_over": MONTE_CARLO}
+    if pd.notna(row["standard_error"]):
+        return {"error": float(row["standard_error"]), "error_over": row["over"]}
+    return {"error": np.nan, "error_over": ""}
+
+
+def _pooled(group: pd.DataFrame) -> dict[str, Any]:
+    """Mean, error and convergence over the repetitions of one setting."""
+    first = group.iloc[0]
+    found: dict[str, Any] = {"value": first["value"], "error": first["error"], "error_over": first["error_over"]}
+    if len(group) > 1:
+        pooled = over_repetitions(group["value"], Repetitions(group["split"], float(group["overlap"].mean())))
+        found = {"value": pooled.mean, "error": pooled.standard_error, "error_over": pooled.over}
+    judged: Trust = worst(list(group["trusted"]))
+    above = float(group["above"].max())
+    are_chain = method(str(first["method"])).kind_of_draws.are_chain
+    mixed = judged.status not in FAILED if np.isnan(above) else above <= MOST_ABOVE
+    words = next(filter(None, map(said_of_reference, group["note"])), "")
+    more = {
+        "repetitions": len(group),
+        "converged": (mixed or not are_chain) and not words.startswith(UNCONVERGED),
+        "rhat_share_above": above,
+        "trust": judged.words,
+        "reference": words,
+    }
+    return {**found, **more}

@@ -1,0 +1,65 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.hmc_posteriors.chains_against_length import chains_against_length, length_table
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import read_table, write_rows
+from bnn_atlas.provenance import Provenance
+from tests.figures.swept import swept
+
+Outputs = Callable[[str], FigureOutputs]
+DRAWS = (10, 50, 100)
+
+
+def run(folder: Path, *, converged: bool = True, metrics: tuple[str, ...] = ("accuracy", "lppd", "ece")) -> Shown:
+    """Three chains; a score is 0.5 + k / 1000 of a chain alone with k draws, and 0.1 more of all."""
+    one = swept(folder, "long", converged=converged)
+    table = read_table(one.files["table"])
+    first = table[table["metric"] == "accuracy"]
+    rows = [
+        first.assign(metric=f"{metric}{name}", draws=k, value=0.5 + k / 1000 + more, standard_error=error)
+        for metric in metrics
+        for name, more, error in (("_chain_mean_cumulative_draws", 0.0, 0.03), ("_cumulative_draws", 0.1, np.nan))
+        for k in DRAWS
+    ]
+    write_rows(one.files["table"], pd.concat([table, *rows], ignore_index=True))
+    return one
+
+
+def test_averages_are_at_the_number_of_all_their_draws(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    chains_against_length([run(tmp_path)], outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")]
+    one, every = (own[own["of"] == of].set_index("draws") for of in ("one chain", "all chains"))
+    assert one["value"].to_dict() == pytest.approx({10: 0.51, 50: 0.55, 100: 0.6})
+    assert every["value"].to_dict() == pytest.approx({30: 0.61, 150: 0.65, 300: 0.7})
+    assert one["error"].tolist() == [0.03] * 3
+    assert every["error"].isna().tolist() == [True, True, False], "the Monte Carlo error is that of all draws"
+    assert every["error"].iloc[-1] == 0.01
+    theirs = table[table["kind"] == "published"]
+    assert theirs["of"].eq("CIFAR-10").all()
+    assert len(theirs) == 11
+
+
+def test_chains_that_do_not_pass_are_told_of(tmp_path: Path) -> None:
+    table, words = length_table([run(tmp_path, converged=False)])
+    assert not table["converged"].any()
+    assert words == "reference not converged: x"
+    table, words = length_table([run(tmp_path)])
+    assert table["converged"].all()
+    assert words == "reference converged: x"
+
+
+def test_what_has_no_curves_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="run long has no ece_chain_mean_cumulative_draws and ece_cumulative_draws"):
+        length_table([run(tmp_path, metrics=("accuracy", "lppd"))])
+    one = run(tmp_path)
+    with pytest.raises(ValueError, match="2 runs and splits: this figure shows one"):
+        length_table([one, one._replace(split=1)])

@@ -1,0 +1,50 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.hmc_posteriors.prior_family import FIELD, PUBLISHED, prior_family
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.sweeps.figure import SCORES, sweep_figure
+from bnn_atlas.figures.sweeps.published import published_rows
+from bnn_atlas.figures.sweeps.scores import sweep_table
+from bnn_atlas.provenance import Provenance
+from tests.figures.swept import swept
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def family(folder: Path, kind: str, accuracy: float) -> Shown:
+    return swept(
+        folder, kind, {"accuracy": accuracy}, settings={"prior": {"kind": kind}}, point={"prior": {"kind": kind}}
+    )
+
+
+def test_families_are_places_in_one_order(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = [family(tmp_path, "logistic", 0.91), family(tmp_path, "laplace", 0.92), family(tmp_path, "normal", 0.9)]
+    prior_family(runs, outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")]
+    assert own.set_index("x")["value"].to_dict() == {"logistic": 0.91, "laplace": 0.92, "normal": 0.9}
+    theirs = table[(table["kind"] == "published") & (table["metric"] == "ece")]
+    assert theirs.set_index("x")["value"].to_dict() == {"normal": 0.029, "mixture": 0.025, "logistic": 0.024}
+
+    panels = SCORES["classification"]
+    scores = sweep_table(runs, FIELD, [panel.metric for panel in panels])
+    figure = sweep_figure(scores, FIELD, panels, PUBLISHED, published_rows(PUBLISHED, FIELD.name, ["accuracy"]))
+    ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    assert ticks == ["Gaussian", "mixture", "logistic", "Laplace"]
+    marks = {
+        round(float(y), 3): float(x)
+        for line in figure.axes[0].lines
+        if line.get_marker() == "o"
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    }
+    assert marks == {0.9: 0.0, 0.91: 2.0, 0.92: 3.0}
+
+
+def test_an_unknown_family_is_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'prior\.kind' is 'he'; this figure has normal, mixture, logistic"):
+        prior_family([family(tmp_path, "he", 0.9)], outputs("a"), provenance)

@@ -1,0 +1,31 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.hmc_posteriors.step_size_acceptance import step_size_acceptance
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.swept import swept
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def test_acceptances_are_beside_the_published_ones(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = [
+        swept(tmp_path, f"s{i}", {"acceptance_mean": value}, point={"method.step_size": 0.001 * 2**i})
+        for i, value in enumerate((0.99, 0.95, 0.7))
+    ]
+    step_size_acceptance(runs, outputs("a"), provenance)
+    table = pd.read_csv(outputs("a").csv)
+    found = table[table["metric"] == "acceptance_mean"].set_index("x")["value"]
+    assert found.to_dict() == {0.001: 0.99, 0.002: 0.95, 0.004: 0.7, 1e-5: 0.722, 5e-5: 0.463, 1e-4: 0.222, 5e-4: 0.125}
+    assert not table.loc[table["kind"] == "published", "approximate"].any()
+
+
+def test_a_method_without_a_metropolis_test_is_refused(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="no run of the figure has acceptance_mean"):
+        step_size_acceptance([swept(tmp_path, "a", point={"method.step_size": 1})], outputs("a"), provenance)
