@@ -1,0 +1,1 @@
+"""Figures of Izmailov et al. 2021 that no other study has."""
