@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.shift import CORRUPTIONS, parse_shift
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.metrics.tables.pooled import Repetitions, over_repetitions, overlaps
@@ -77,6 +78,15 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(found)
+
+
+def corruption_of(name: str) -> tuple[str, int] | None:
+    """Corruption and severity of a set; None for test rows, other data, rotations and noise in chosen pixels."""
+    if name == TEST or name.startswith(OUTSIDE):
+        return None
+    shift = parse_shift(name)
+    kind = shift.published or shift.kind
+    return (kind, shift.level) if shift.published or kind in CORRUPTIONS else None
 
 
 def set_titles(shown: Sequence[Shown]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pandas as pd
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.figures.convergence import convergence_text, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED, column_of, printed
-from bnn_atlas.figures.set_scores import averaged, read_sets
+from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.files import read_table
@@ -38,13 +38,13 @@ class Agreements(NamedTuple):
 def agreements(shown: Sequence[Shown]) -> Agreements:
     """Accuracy, agreement and total variation of each label, and the ceiling that chains of the reference set.
 
-    Shifted rows are the shifted sets on which all runs were compared with the reference; their error is the mean of
-    the errors of the sets, which have the same rows. Published numbers are those for CIFAR-10. Raises ValueError where
+    Shifted rows are the corruptions (other shifts where there are none) on which all runs that have any were compared
+    with the reference; their error is the mean of the errors of the sets, which have the same rows. Published numbers are those for CIFAR-10. Raises ValueError where
     the runs have no reference in common, or several.
     """
     reference, runs = _of_reference(shown)
     rows = pd.concat([read_sets(shown, [*METRICS, *OF_CHAINS.values()]), _against(runs, reference)], ignore_index=True)
-    sets = _common_sets(rows, [one.label for one in runs])
+    sets = _common_sets(rows)
     means = averaged(shown, rows[rows["set"].isin([TEST, *sets])])
     names = [one.run for one in shown]
     source = shown[names.index(reference)] if reference in names else None
@@ -98,10 +98,12 @@ def _against(runs: Sequence[Shown], reference: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _common_sets(rows: pd.DataFrame, labels: Sequence[str]) -> list[str]:
-    """Shifted sets for which every label has an agreement."""
-    of_label = rows[(rows["metric"] == "agreement") & (rows["set"] != TEST)].groupby("set")["label"].agg(set)
-    return [str(name) for name, have in of_label.items() if have >= set(labels)]
+def _common_sets(rows: pd.DataFrame) -> list[str]:
+    """Shifted sets for which every label that has any has an agreement: corruptions where there are some, else all."""
+    compared = rows[(rows["metric"] == "agreement") & (rows["set"] != TEST)]
+    of_set = compared.groupby("set", sort=False)["label"].agg(set)
+    common = [str(name) for name, have in of_set.items() if have == set(compared["label"])]
+    return [name for name in common if corruption_of(name)] or common
 
 
 def _kinds(sets: Sequence[str]) -> tuple[str, ...]:

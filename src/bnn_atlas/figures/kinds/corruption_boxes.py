@@ -12,13 +12,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.config.shift import CORRUPTIONS, SEVERITIES, parse_shift
+from bnn_atlas.config.shift import SEVERITIES
 from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.method_looks import Look, method_looks
 from bnn_atlas.figures.scores import off_scale_remark, remark
-from bnn_atlas.figures.set_scores import averaged, read_sets
+from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.judgement.trust import Trust
@@ -56,9 +56,9 @@ def corruption_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     are none.
     """
     means = averaged(shown, read_sets(shown, list(METRICS)))
-    places = [_place(name) for name in means["set"]]
-    kept = means.assign(corruption=[kind for kind, _ in places], severity=[level for _, level in places])
-    kept = kept[kept["severity"] >= 0]
+    kept = means[[name == TEST or corruption_of(name) is not None for name in means["set"]]]
+    places = [corruption_of(name) or ("", 0) for name in kept["set"]]
+    kept = kept.assign(corruption=[kind for kind, _ in places], severity=[level for _, level in places])
     of_label = kept[kept["severity"] > 0].groupby("label")["set"].agg(lambda names: frozenset(names)).to_dict()
     labels = list(dict.fromkeys(means["label"]))
     for label in labels:
@@ -72,17 +72,6 @@ def corruption_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     kept = kept.assign(value=kept["value"] * kept["metric"].map({name: sign for name, (_, sign) in METRICS.items()}))
     kept["metric"] = kept["metric"].replace({"nll": "log_likelihood"})
     return kept[COLUMNS].reset_index(drop=True)
-
-
-def _place(name: str) -> tuple[str, int]:
-    """Corruption and severity of a set; no corruption and 0 for test rows, and -1 for any other set."""
-    if name == TEST:
-        return "", 0
-    if "-" in name:
-        return "", -1
-    shift = parse_shift(name)
-    kind = shift.published or shift.kind
-    return (kind, shift.level) if shift.published or kind in CORRUPTIONS else ("", -1)
 
 
 def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:
