@@ -86,13 +86,13 @@ def _noise(name: str) -> tuple[str, int]:
 def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, max(2.6, 1.2 + 0.2 * len(looks))))
     weights, *panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
+    panels[1].sharey(panels[0])
     _weights(weights, numbers[numbers["metric"].isin(list(WEIGHTS))], looks)
     weights.set_yticks(range(len(looks)), [signed(label, trusts) for label in looks])
     for ax, kind in zip(panels, OF_SPLIT, strict=True):
         _accuracy(ax, numbers[numbers["noise_in"] == kind], looks)
         ax.set_title(NOISE[kind])
     panels[0].set_ylabel("accuracy")
-    panels[1].sharey(panels[0])
     style.legend_below(figure, _legend(looks, trusts))
     return figure
 
