@@ -35,6 +35,18 @@ def test_chains_in_words(tmp_path: Path) -> None:
     assert convergence_text(read_table(point.files["table"])) == "10 chains × 100 draws"
 
 
+def test_chains_that_may_serve_as_a_reference_have_no_sign(tmp_path: Path) -> None:
+    wide = {**CONVERGED, "rhat_function_max": 1.2, "reference_fit": 1}
+    runs = [
+        written(tmp_path, "a", wide, label="fit", method="hmc"),
+        written(tmp_path, "b", {**wide, "reference_fit": 0}, label="unfit", method="hmc"),
+        written(tmp_path, "c", {**wide, "chains_excluded": 4}, label="fewer", method="hmc"),
+    ]
+    trusts = trusted(runs)
+    assert [signed(label, trusts) for label in trusts] == ["fit", "unfit †", "fewer †"]
+    assert convergence_text(read_table(runs[0].files["table"])).startswith("10 chains × 100 draws; ")
+
+
 def test_the_head_is_wrapped_and_left_out_where_there_is_nothing_to_say() -> None:
     figure = Figure(figsize=(3.25, 2))
     head(figure, ["", ""])

@@ -14,6 +14,8 @@ from bnn_atlas.metrics.judgement.checks import Status, Values, metric_rows
 from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
 from bnn_atlas.metrics.tables.files import read_table
 
+FIT = "reference_fit"
+"""Metric that is 1 where a run may serve as a reference."""
 SIGN = "\N{DAGGER}"
 """At the label of a method whose chains should not be trusted."""
 CHARACTER = 0.046
@@ -22,12 +24,16 @@ HEAD_SIZE = 6
 
 
 def trusted(shown: Sequence[Shown]) -> dict[str, Trust]:
-    """Label -> the worst that the checks say of its runs and splits (`judgement.trust`)."""
+    """Label -> the worst that the checks say of its runs and splits (`judgement.trust`).
+
+    Chains that may serve as a reference, none of them excluded, need a look at most: the checks hold the worst function
+    value against their limits, and the rule for references 95 % of them.
+    """
     tables: dict[Path, pd.DataFrame] = {}
     found: dict[str, list[Trust]] = {}
     for one in shown:
         table = tables.setdefault(one.files["table"], read_table(one.files["table"]))
-        found.setdefault(one.label, []).append(trust(one.rows(table)))
+        found.setdefault(one.label, []).append(_trust(one.rows(table)))
     return {label: worst(each) for label, each in found.items()}
 
 
@@ -48,9 +54,14 @@ def sign_text(trusts: Mapping[str, Trust]) -> str:
 
 
 def convergence_text(rows: pd.DataFrame) -> str:
-    """Length, R-hat, ESS and acceptance of a run's chains in words, from its rows on its test rows, as far as measured."""
+    """Length of a run's chains, and how they fare by the rule for references, in words, from its rows on its test rows.
+
+    Where the table has no such judgement, these are R-hat, ESS and acceptance as far as they were measured.
+    """
     values = metric_rows(rows)
     parts = [f"{int(rows['chains'].max())} chains × {int(rows['draws'].max()):,} draws"]
+    if FIT in values:
+        return f"{parts[0]}; {values[FIT].note}"
     if np.isfinite(largest := _value(values, "rhat_function_max")):
         median = _value(values, "rhat_function_median")
         parts.append(f"R-hat of function values {largest:.2f} at most, {median:.2f} in the median")
@@ -68,6 +79,12 @@ def head(figure: Figure, texts: Sequence[str]) -> None:
     lines = [line for text in texts if text for line in textwrap.wrap(text, width)]
     if lines:
         figure.suptitle("\n".join(lines), x=0.005, ha="left", fontsize=HEAD_SIZE, color=style.GREY)
+
+
+def _trust(rows: pd.DataFrame) -> Trust:
+    found, values = trust(rows), metric_rows(rows)
+    fit = _value(values, FIT) == 1 and _value(values, "chains_excluded") == 0
+    return found._replace(status=Status.LOOK) if fit and found.status is Status.DISTRUST else found
 
 
 def _value(values: Values, metric: str) -> float:

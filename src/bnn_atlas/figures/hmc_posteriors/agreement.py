@@ -165,7 +165,8 @@ def _texts(runs: Sequence[Shown], reference: str, source: Shown | None, signs: s
     notes = read_table(runs[0].parts["against"][reference])["note"]
     word = next((found for found in map(reference_word, notes) if found), "")
     if source is None:
-        text = f"Reference: the predictions {reference.replace('_', ' ')}."
+        text = f"Reference: the predictions {reference.replace('_', ' ')}"
     else:
         text = f"Reference: {source.label}, {convergence_text(source.rows(read_table(source.files['table'])))}"
-    return (f"{text}; {word}." if word else text.rstrip(".") + ".", signs)
+    said = "" if word in text else f"; {word}"
+    return (f"{text}{said}".rstrip(".") + ".", signs)
