@@ -103,10 +103,9 @@ def test_published_predictions_have_no_ceiling(tmp_path: Path) -> None:
 
 
 def test_methods_without_shifted_sets_leave_the_others_theirs(tmp_path: Path) -> None:
-    plain = written(
-        tmp_path, "MILE", {"accuracy": 0.9, **CONVERGED}, None, {"ref": {"test": {"agreement": 0.9, "total_variation": 0.1}}},
-        method="mclmc", prior_sd=PRIOR,
-    )  # fmt: skip
+    against = {"ref": {"test": {"agreement": 0.9, "total_variation": 0.1}}}
+    own = {"accuracy": 0.9, **CONVERGED}
+    plain = written(tmp_path, "MILE", own, None, against, method="mclmc", prior_sd=PRIOR)
     numbers, _ = agreements([reference(tmp_path), run(tmp_path, "SGLD", 0.94), plain])
     assert set(numbers.loc[numbers["label"] == "MILE", "rows"]) == {"test"}
     assert set(numbers.loc[numbers["label"] == "SGLD", "rows"]) == {"test", "shifted"}

@@ -69,7 +69,10 @@ def test_the_curve_of_measured_bins_adds_up_to_the_calibration_error(tmp_path: P
 
 
 def test_the_picture_is_the_same_every_time(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    shown = [run(tmp_path, "HMC", 0.02, {"fog1": -0.1}, method="hmc"), run(tmp_path, "SGD", -0.1, {"fog1": -0.3}, method="map")]  # fmt: skip
+    shown = [
+        run(tmp_path, "HMC", 0.02, {"fog1": -0.1}, method="hmc"),
+        run(tmp_path, "SGD", -0.1, {"fog1": -0.3}, method="map"),
+    ]
     for folder in ("a", "b"):
         calibration_curves(shown, outputs(folder), provenance)
     assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()

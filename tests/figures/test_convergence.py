@@ -28,8 +28,8 @@ def test_labels_of_chains_that_should_not_be_trusted_have_a_sign_and_a_reason(tm
 def test_chains_in_words(tmp_path: Path) -> None:
     one = written(tmp_path, "a", CONVERGED, method="hmc", chains=3)
     assert convergence_text(read_table(one.files["table"])) == (
-        "3 chains × 100 draws, R-hat of function values 1.02 at most, 1.00 in the median, ESS of function values 480 at "
-        "least, acceptance 0.85"
+        "3 chains × 100 draws, R-hat of function values 1.02 at most, 1.00 in the median, ESS of function values 480 "
+        "at least, acceptance 0.85"
     )
     point = written(tmp_path, "b", {"chains_excluded": 0}, method="map", chains=10)
     assert convergence_text(read_table(point.files["table"])) == "10 chains × 100 draws"

@@ -24,7 +24,11 @@ def scored(fall: float) -> dict[str, Any]:
 
 
 def run(folder: Path, name: str, kinds: tuple[str, ...] = KINDS, severities: int = 5, **changes: Any) -> Shown:
-    sets = {f"{kind}{level}": scored(0.02 * (i + 1) * level) for i, kind in enumerate(kinds) for level in range(1, severities + 1)}  # fmt: skip
+    sets = {
+        f"{kind}{level}": scored(0.02 * (i + 1) * level)
+        for i, kind in enumerate(kinds)
+        for level in range(1, severities + 1)
+    }
     sets |= {"rotated30": scored(0.5), "dead_pixels2": scored(0.5), "ood-notmnist": {"auroc_confidence": 0.9}}
     return written(folder, name, scored(0), sets, **changes)
 
@@ -57,7 +61,9 @@ def test_the_picture_has_a_panel_for_each_score(outputs: Outputs, provenance: Pr
 
 def test_labels_on_other_corruptions_are_refused(tmp_path: Path) -> None:
     shown = [run(tmp_path, "a"), run(tmp_path, "b", severities=4)]
-    with pytest.raises(ValueError, match=r"'b' and 'a' differ in their corruptions \(blur5, contrast5, fog5, pixelate5\)"):
+    with pytest.raises(
+        ValueError, match=r"'b' and 'a' differ in their corruptions \(blur5, contrast5, fog5, pixelate5\)"
+    ):
         corruption_numbers(shown)
     plain = written(tmp_path, "c", scored(0), {"rotated30": scored(0.1)})
     with pytest.raises(ValueError, match=r"'c' was scored on no corruptions; give its runs some in evaluate\.shifts"):

@@ -62,6 +62,6 @@ def test_the_picture_is_the_same_every_time(outputs: Outputs, provenance: Proven
 def test_regressions_and_too_many_sets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot show a run of the task 'regression'"):
         entropy_numbers([written(tmp_path, "a", {"rmse": 0.3}, task="regression")])
+    sets = {f"ood-d{i}": shares(0, 1.0) for i in range(4)}
     with pytest.raises(ValueError, match="5 sets of rows: at most 4 fit"):
-        sets = {f"ood-d{i}": shares(0, 1.0) for i in range(4)}
         entropy_numbers([written(tmp_path, "a", shares(0, 1.0), sets)])

@@ -24,9 +24,7 @@ def run(folder: Path, name: str, area: float, diagnostics: Values = CONVERGED, *
         other: {"auroc_confidence": (area - i / 10, 0.01), "auroc_entropy": (area - i / 10 + 0.02, 0.02)}
         for i, other in enumerate(TITLES)
     }
-    return written(
-        folder, name, diagnostics, {**sets, "rotated30": {"accuracy": 0.7}}, set_titles=TITLES, **changes
-    )
+    return written(folder, name, diagnostics, {**sets, "rotated30": {"accuracy": 0.7}}, set_titles=TITLES, **changes)
 
 
 def test_a_panel_for_each_other_set_and_marks_for_both_scores(

@@ -30,7 +30,8 @@ def test_sets_are_read_beside_the_test_rows_with_their_errors(tmp_path: Path) ->
 def test_errors_over_splits_allow_for_the_rows_that_they_share(tmp_path: Path) -> None:
     sizes = {"rows_test": 100, "rows_train": 400}
     runs = [
-        written(tmp_path, "a", {"rmse": value, **sizes}, split=split, label="A") for split, value in enumerate((1, 2, 6))
+        written(tmp_path, "a", {"rmse": value, **sizes}, split=split, label="A")
+        for split, value in enumerate((1, 2, 6))
     ]
     (row,) = averaged(runs, read_sets(runs, ["rmse"])).to_dict("records")
     variance = np.var([1, 2, 6], ddof=1)
@@ -41,7 +42,9 @@ def test_errors_over_splits_allow_for_the_rows_that_they_share(tmp_path: Path) -
 
 def test_a_run_without_the_metrics_and_unlike_runs_of_one_label_are_refused(tmp_path: Path) -> None:
     one = written(tmp_path, "a", {"accuracy": 0.9})
-    with pytest.raises(ValueError, match=r"a-0.parquet: no rmse and no lppd of run a, split 0; this figure cannot show"):
+    with pytest.raises(
+        ValueError, match=r"a-0.parquet: no rmse and no lppd of run a, split 0; this figure cannot show"
+    ):
         read_sets([one], ["rmse", "lppd"])
     with pytest.raises(ValueError, match="no runs to show"):
         read_sets([], ["rmse"])

@@ -72,9 +72,7 @@ def test_marks_are_white_where_a_split_should_not_be_trusted(tmp_path: Path) -> 
     assert faces[1] != "white"
 
 
-def test_the_picture_has_a_column_for_each_data_set(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_the_picture_has_a_column_for_each_data_set(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     shown = runs(tmp_path)
     for folder in ("a", "b"):
         uci_comparison(shown, outputs(folder), provenance)

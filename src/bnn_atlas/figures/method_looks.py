@@ -44,4 +44,5 @@ def method_looks(shown: Sequence[Shown]) -> dict[str, Look]:
 
 def paler(colour: str, white: float) -> str:
     """A colour mixed with a share of white."""
-    return to_hex([channel + (1 - channel) * white for channel in to_rgb(colour)])
+    red, green, blue = (channel + (1 - channel) * white for channel in to_rgb(colour))
+    return to_hex((red, green, blue))

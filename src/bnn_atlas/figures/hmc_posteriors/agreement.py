@@ -17,7 +17,11 @@ from bnn_atlas.metrics.tables.files import read_table
 COMPARED = ("agreement", "total_variation")
 SAME, OTHER = "same prior", "other prior"
 """Groups of rows: runs with the prior of the reference, and those with the prior that the paper gives a method."""
-OF_CHAINS = {"accuracy": "accuracy_chain_mean", "agreement": "agreement_ceiling", "total_variation": "total_variation_ceiling"}  # fmt: skip
+OF_CHAINS = {
+    "accuracy": "accuracy_chain_mean",
+    "agreement": "agreement_ceiling",
+    "total_variation": "total_variation_ceiling",
+}
 """Metric -> what stands for it in the row of single chains of the reference."""
 COLUMNS = [
     "label", "method", "group", "prior_sd", "rows", "sets", "metric", "value", "error", "over", "repetitions",
@@ -39,8 +43,8 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
     """Accuracy, agreement and total variation of each label, and the ceiling that chains of the reference set.
 
     Shifted rows are the corruptions (other shifts where there are none) on which all runs that have any were compared
-    with the reference; their error is the mean of the errors of the sets, which have the same rows. Published numbers are those for CIFAR-10. Raises ValueError where
-    the runs have no reference in common, or several.
+    with the reference; their error is the mean of the errors of the sets, which have the same rows. Published numbers
+    are those for CIFAR-10. Raises ValueError where the runs have no reference in common, or several.
     """
     reference, runs = _of_reference(shown)
     rows = pd.concat([read_sets(shown, [*METRICS, *OF_CHAINS.values()]), _against(runs, reference)], ignore_index=True)
@@ -89,10 +93,11 @@ def _against(runs: Sequence[Shown], reference: str) -> pd.DataFrame:
                 f"{one.parts['against'][reference]}: no agreement with {reference} of run {one.run}; it is for "
                 "classifications"
             )
+        sets = [name.partition("/")[2] or TEST for name in found["dataset"]]
         parts.append(
             found.assign(
-                label=one.label, run=one.run, dataset=one.dataset, at="", place=f"{one.point.get('split.seed', '')}/{one.split}",
-                set=[name.partition("/")[2] or TEST for name in found["dataset"]], overlap=np.nan,
+                label=one.label, run=one.run, dataset=one.dataset, set=sets, at="",
+                place=f"{one.point.get('split.seed', '')}/{one.split}", overlap=np.nan,
             )
         )  # fmt: skip
     return pd.concat(parts, ignore_index=True)
@@ -147,12 +152,15 @@ def _with_published(numbers: pd.DataFrame, shown: Sequence[Shown]) -> pd.DataFra
     paper's SGD and deep ensembles have their own.
     """
     columns = {one.label: column_of(one) for one in shown}
-    names = [CEILING if group == CEILING else columns[label] for label, group in zip(numbers["label"], numbers["group"], strict=True)]  # fmt: skip
+    names = [
+        CEILING if group == CEILING else columns[label]
+        for label, group in zip(numbers["label"], numbers["group"], strict=True)
+    ]
     numbers = numbers.assign(column=names)
     own = set(numbers.loc[numbers["group"] == OTHER, "column"])
     marks = [
-        None if row.group == SAME and row.column in own else printed(row.column, row.rows, row.metric)
-        for row in numbers.itertuples()
+        None if group == SAME and column in own else printed(column, rows, metric)
+        for group, column, rows, metric in numbers[["group", "column", "rows", "metric"]].itertuples(index=False)
     ]
     return numbers.assign(
         published=[np.nan if mark is None else mark.value for mark in marks],

@@ -1,6 +1,7 @@
 """How near methods come to the reference posterior: agreement and total variation, and the ceiling of its chains."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,8 @@ TITLES = {"agreement": "agreement", "total_variation": "total variation"}
 ROWS = {TEST: "test rows", SHIFTED: "shifted rows"}
 PUBLISHED_OFFSET = -0.3
 """Published marks are above the method's line."""
+FENCE = 6.0
+"""Interquartile ranges beyond which a mark does not set the axis."""
 
 
 def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -98,19 +101,20 @@ def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float])
         if np.isfinite(error):
             ax.axvspan(value - error, value + error, color="#E3E3E3", lw=0, zorder=0)
     methods = part[part["group"] != CEILING]
-    values = np.concatenate([part["value"], methods["published"], of_chains["published"]])
-    limits = fenced_limits(values, np.nan_to_num(np.concatenate([part["error"], methods["published_sd"], of_chains["published_sd"]])), 6.0)  # fmt: skip
-    for row in methods.itertuples():
-        y = lines[str(row.group), str(row.label)]
+    values = np.concatenate([part["value"], part["published"]])
+    errors = np.nan_to_num(np.concatenate([part["error"], part["published_sd"]]))
+    limits = fenced_limits(values, errors, FENCE)
+    fields = ["group", "label", "method", "value", "error", "distrusted", "published", "published_sd"]
+    for group, label, method, value, error, distrusted, paper, sd in methods[fields].itertuples(index=False):
+        y = lines[group, label]
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
-        colour = style.METHODS[str(row.method)].colour
-        bar = row.error if np.isfinite(row.error) else None
+        colour = style.METHODS[method].colour
         ax.errorbar(
-            row.value, y, xerr=bar, color=colour, marker="o", ms=4.2, mfc="white" if row.distrusted else colour,
-            mew=1.0, elinewidth=0.9, zorder=4,
+            value, y, xerr=error if np.isfinite(error) else None, color=colour, marker="o", ms=4.2,
+            mfc="white" if distrusted else colour, mew=1.0, elinewidth=0.9, zorder=4,
         )  # fmt: skip
-        if np.isfinite(row.published):
-            mark_published(ax, row.published, y + PUBLISHED_OFFSET, x_sd=row.published_sd or None)
+        if np.isfinite(paper):
+            mark_published(ax, paper, y + PUBLISHED_OFFSET, x_sd=sd or None)
     for value, sd in of_chains[["published", "published_sd"]].dropna().itertuples(index=False):
         mark_published(ax, value, -0.62, x_sd=sd)
     ax.set_xlim(limits)
@@ -119,7 +123,7 @@ def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float])
 
 
 def _legend(table: pd.DataFrame) -> dict[str, Artist]:
-    mark = {"marker": "o", "ms": 4.2, "mew": 1.0, "lw": 0.9}
+    mark: dict[str, Any] = {"marker": "o", "ms": 4.2, "mew": 1.0, "lw": 0.9}
     entries: dict[str, Artist] = {"method ± 1 standard error": Line2D([], [], color=style.GREY, **mark)}
     if table["distrusted"].any():
         entries["its chains should not be trusted"] = Line2D([], [], color=style.GREY, mfc="white", **mark)

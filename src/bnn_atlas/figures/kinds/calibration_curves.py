@@ -31,8 +31,8 @@ def calibration_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     """Accuracy less confidence against confidence, in bins of equally many rows, a line per label.
 
     Above zero a method is right more often than it says (not certain enough), below it less often (too certain). Bars
-    are standard errors of the accuracy over the rows of a bin. The second panel, where runs have shifted sets in common,
-    averages these bin by bin. Numbers are those of `curve_numbers`.
+    are standard errors of the accuracy over the rows of a bin. The second panel, where runs have shifted sets in
+    common, averages these bin by bin. Numbers are those of `curve_numbers`.
     """
     numbers = curve_numbers(shown)
     trusts = trusted(shown)

@@ -59,7 +59,7 @@ def corruption_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     kept = means[[name == TEST or corruption_of(name) is not None for name in means["set"]]]
     places = [corruption_of(name) or ("", 0) for name in kept["set"]]
     kept = kept.assign(corruption=[kind for kind, _ in places], severity=[level for _, level in places])
-    of_label = kept[kept["severity"] > 0].groupby("label")["set"].agg(lambda names: frozenset(names)).to_dict()
+    of_label = kept[kept["severity"] > 0].groupby("label")["set"].agg(set).to_dict()
     labels = list(dict.fromkeys(means["label"]))
     for label in labels:
         if of_label.get(label) is None:
@@ -109,7 +109,7 @@ def _boxes(ax: Axes, part: pd.DataFrame, look: Look, offset: float, width: float
     severities = sorted(int(level) for level in part["severity"].unique() if level > 0)
     stats = [_statistics(part.loc[part["severity"] == level, "value"].to_numpy()) for level in severities]
     ax.bxp(
-        stats, [level + offset for level in severities], [width] * len(stats), showfliers=False, patch_artist=True,
+        stats, [level + offset for level in severities], widths=width, showfliers=False, patch_artist=True,
         manage_ticks=False, boxprops={"facecolor": look.fill, "edgecolor": look.colour, "lw": 0.7},
         medianprops={"color": style.BLACK, "lw": 1.0}, whiskerprops=line, capprops=line,
     )  # fmt: skip

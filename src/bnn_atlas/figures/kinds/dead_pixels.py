@@ -106,7 +106,14 @@ def _weights(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
             ax.plot(prior, y, color=style.BLACK, marker="|", ms=11, mew=1.0, ls="none", zorder=1)
         for metric, face in zip(WEIGHTS, (look.colour, "white"), strict=True):
             ax.plot(
-                own.loc[metric, "value"], y, color=look.colour, marker=look.marker, ms=4.2, mew=0.9, mfc=face, ls="none"
+                float(own["value"][metric]),
+                y,
+                color=look.colour,
+                marker=look.marker,
+                ms=4.2,
+                mew=0.9,
+                mfc=face,
+                ls="none",
             )
     ax.set_ylim(len(looks) - 0.5, -0.5)
     ax.set_xlim(left=min(0.0, -0.03 * float(part["value"].max())))

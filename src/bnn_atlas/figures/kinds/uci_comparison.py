@@ -1,6 +1,7 @@
 """Methods on regression data sets: RMSE and log-likelihood in the targets' own units."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,10 @@ from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
-METRICS = {"rmse_original_units": "RMSE\n(lower is better)", "lppd_original_units": "log-likelihood\n(higher is better)"}
+METRICS = {
+    "rmse_original_units": "RMSE\n(lower is better)",
+    "lppd_original_units": "log-likelihood\n(higher is better)",
+}
 MOST = 6
 """Data sets beside each other."""
 COLUMNS = [
@@ -65,9 +69,8 @@ def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     )  # fmt: skip
     counts = singles.groupby(["label", "dataset", "metric"])["distrusted"].sum()
     means = averaged(shown, rows)
-    means = means.assign(
-        kind="mean", distrusted=[counts[key] for key in zip(means["label"], means["dataset"], means["metric"], strict=True)]
-    )  # fmt: skip
+    keys = zip(means["label"], means["dataset"], means["metric"], strict=True)
+    means = means.assign(kind="mean", distrusted=[counts[key] for key in keys])
     return pd.concat([means, singles], ignore_index=True).reindex(columns=COLUMNS).astype({"split": "Int64"})
 
 
@@ -104,10 +107,11 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         if len(dots) > 1:
             inside = dots[(dots >= limits[0]) & (dots <= limits[1])]
             ax.plot(inside, np.full(len(inside), y + 0.27), "o", ms=1.8, mew=0, color=look.colour)
-        for row in means[means["label"] == label].itertuples():
+        fields = ["value", "error", "distrusted"]
+        for value, error, distrusted in means.loc[means["label"] == label, fields].itertuples(index=False):
             ax.errorbar(
-                row.value, y, xerr=row.error if np.isfinite(row.error) else None, color=look.colour,
-                marker=look.marker, ms=4, mfc="white" if row.distrusted else look.colour, mew=0.9, elinewidth=0.9,
+                value, y, xerr=error if np.isfinite(error) else None, color=look.colour, marker=look.marker, ms=4,
+                mfc="white" if distrusted else look.colour, mew=0.9, elinewidth=0.9,
             )  # fmt: skip
     ax.set_xlim(limits)
     ax.xaxis.set_major_locator(MaxNLocator(3))
@@ -115,7 +119,7 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 
 def _legend(numbers: pd.DataFrame) -> dict[str, Artist]:
-    look = {"color": style.GREY, "marker": "o"}
+    look: dict[str, Any] = {"color": style.GREY, "marker": "o"}
     means = numbers[numbers["kind"] == "mean"]
     several = means["repetitions"].max() > 1
     text = "mean over splits ± 1 standard error" if several else "value ± 1 standard error over test rows"
