@@ -127,7 +127,7 @@ def test_the_picture_has_a_panel_for_each_score_and_its_numbers(
         "total variation,\nshifted rows",
     ]  # fmt: skip
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert names == ["SGLD", "SGD", "MILE", "SGD-own"]
+    assert names == ["HMC single chains", "SGLD", "SGD", "MILE", "SGD-own"]
     notes = [text.get_text() for text in figure.axes[0].texts]
     assert notes == ["on the same posterior", "with a prior of its own"]
 

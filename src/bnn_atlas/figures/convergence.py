@@ -21,6 +21,8 @@ SIGN = "\N{DAGGER}"
 CHARACTER = 0.046
 """Inches that a character of the head takes."""
 HEAD_SIZE = 6
+MOST_REASONS = 2
+"""Reasons that are given for a sign; the run's diagnostics page has all."""
 
 
 def trusted(shown: Sequence[Shown]) -> dict[str, Trust]:
@@ -49,8 +51,12 @@ def is_distrusted(label: str, trusts: Mapping[str, Trust]) -> bool:
 
 def sign_text(trusts: Mapping[str, Trust]) -> str:
     """What the sign means, with the reasons; empty where no label has it."""
-    bad = [f"{' '.join(label.split())} ({each.text})" for label, each in trusts.items() if is_distrusted(label, trusts)]
-    return f"{SIGN} not to be trusted: {'; '.join(bad)}" if bad else ""
+    bad = [
+        f"{' '.join(label.split())} ({'; '.join(each.text.split('; ')[:MOST_REASONS])})"
+        for label, each in trusts.items()
+        if is_distrusted(label, trusts)
+    ]
+    return f"{SIGN} not to be trusted: {'; '.join(bad)}." if bad else ""
 
 
 def convergence_text(rows: pd.DataFrame) -> str:

@@ -9,8 +9,8 @@ from bnn_atlas.figures import style
 from bnn_atlas.figures.shown import Shown
 
 MARKERS = ("o", "s", "^", "v", "P", "X", "*", "<", ">", "h", "p", "8")
-PALER = 0.45
-"""Share of white that a second method of one colour has in its fill; a third has it twice over."""
+PALER = 0.4
+"""Share of white in the fill of a method; a second one of its colour has it twice over, and so on."""
 
 
 class Look(NamedTuple):
@@ -20,7 +20,7 @@ class Look(NamedTuple):
     dash: Any
     marker: str
     fill: str
-    """Its colour in areas, paler for methods of one family after the first."""
+    """Its colour in areas: paler, and the more so for methods of one family after the first."""
 
 
 def method_looks(shown: Sequence[Shown]) -> dict[str, Look]:
@@ -38,7 +38,7 @@ def method_looks(shown: Sequence[Shown]) -> dict[str, Look]:
     for label, line, marker in zip(labels, lines, MARKERS, strict=False):
         earlier = used.get(line.colour, 0)
         used[line.colour] = earlier + 1
-        looks[label] = Look(line.colour, line.dash, marker, paler(line.colour, 1 - (1 - PALER) ** earlier))
+        looks[label] = Look(line.colour, line.dash, marker, paler(line.colour, 1 - (1 - PALER) ** (earlier + 1)))
     return looks
 
 

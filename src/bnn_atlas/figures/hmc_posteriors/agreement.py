@@ -54,13 +54,13 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
     source = shown[names.index(reference)] if reference in names else None
     trusts = trusted(shown)
     found = []
+    if source is not None:
+        own = means[means["label"] == source.label]
+        found += [_number(own, source, CEILING, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
     for one in {one.label: one for one in runs}.values():
         group = SAME if source is None or _same(one, source) else OTHER
         own = means[means["label"] == one.label]
         found += [_number(own, one, group, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
-    if source is not None:
-        own = means[means["label"] == source.label]
-        found += [_number(own, source, CEILING, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
     numbers = pd.DataFrame([row for row in found if row is not None])
     numbers["distrusted"] = [is_distrusted(label, trusts) for label in numbers["label"]]
     return Agreements(_with_published(numbers, shown)[COLUMNS], _texts(runs, reference, source, sign_text(trusts)))

@@ -37,10 +37,10 @@ FENCE = 6.0
 def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Agreement and total variation of each method with the reference, a line per label.
 
-    Methods with the prior of the reference come first, then those with a prior of their own. The vertical line is the
-    ceiling, the mean over the reference's chains of each against the others, and the band its standard error. Bars are
-    one standard error; marks of methods whose chains should not be trusted are white. Open black marks are the paper's
-    numbers for CIFAR-10. Numbers are those of `agreement.agreements`.
+    Single chains of the reference come first, then methods with its prior, then those with a prior of their own. The
+    vertical line is the ceiling, the mean over the reference's chains of each against the others, and the band its
+    standard error. Bars are one standard error; marks of methods whose chains should not be trusted are white. Open
+    black marks are the paper's numbers for CIFAR-10. Numbers are those of `agreement.agreements`.
     """
     numbers, texts = agreements(shown)
     table = numbers[numbers["metric"].isin(COMPARED)]
@@ -65,10 +65,10 @@ def _figure(table: pd.DataFrame) -> Figure:
 
 
 def _lines(table: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """Group and label -> place from the top; a gap before each group."""
+    """Group and label -> place from the top, single chains of the reference first; a gap before each further group."""
     places: dict[tuple[str, str], float] = {}
     at = 0.0
-    for group in (SAME, OTHER):
+    for group in (CEILING, SAME, OTHER):
         labels = dict.fromkeys(table.loc[table["group"] == group, "label"])
         for label in labels:
             places[group, label] = at
@@ -80,11 +80,14 @@ def _lines(table: pd.DataFrame) -> dict[tuple[str, str], float]:
 def _names(ax: Axes, table: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:
     """Labels at the lines, and the names of the groups where there are two."""
     bad = set(table.loc[table["distrusted"], "label"])
-    names = [f"{' '.join(label.split())} {SIGN}" if label in bad else " ".join(label.split()) for _, label in lines]
+    names = [
+        " ".join([*label.split(), *(["single chains"] if group == CEILING else []), *([SIGN] if label in bad else [])])
+        for group, label in lines
+    ]
     ax.set_yticks(list(lines.values()), names)
-    ax.set_ylim(max(lines.values()) + 0.6, -0.8)
+    ax.set_ylim(max(lines.values()) + 0.6, min(lines.values()) - 0.8)
     ax.tick_params(axis="y", length=0)
-    if len({group for group, _ in lines}) > 1:
+    if {SAME, OTHER} <= {group for group, _ in lines}:
         for group, text in ((SAME, "on the same posterior"), (OTHER, "with a prior of its own")):
             first = min(place for (of, _), place in lines.items() if of == group)
             ax.annotate(
@@ -100,12 +103,11 @@ def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float])
         ax.axvline(value, color=style.BLACK, lw=0.9, ls=(0, (4, 1.5)), zorder=1)
         if np.isfinite(error):
             ax.axvspan(value - error, value + error, color="#E3E3E3", lw=0, zorder=0)
-    methods = part[part["group"] != CEILING]
     values = np.concatenate([part["value"], part["published"]])
     errors = np.nan_to_num(np.concatenate([part["error"], part["published_sd"]]))
     limits = fenced_limits(values, errors, FENCE)
     fields = ["group", "label", "method", "value", "error", "distrusted", "published", "published_sd"]
-    for group, label, method, value, error, distrusted, paper, sd in methods[fields].itertuples(index=False):
+    for group, label, method, value, error, distrusted, paper, sd in part[fields].itertuples(index=False):
         y = lines[group, label]
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
         colour = style.METHODS[method].colour
@@ -115,8 +117,6 @@ def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float])
         )  # fmt: skip
         if np.isfinite(paper):
             mark_published(ax, paper, y + PUBLISHED_OFFSET, x_sd=sd or None)
-    for value, sd in of_chains[["published", "published_sd"]].dropna().itertuples(index=False):
-        mark_published(ax, value, -0.62, x_sd=sd)
     ax.set_xlim(limits)
     ax.xaxis.set_major_locator(MaxNLocator(4))
     remark(ax, [off_scale_remark(values[np.isfinite(values)], limits)])
@@ -128,10 +128,10 @@ def _legend(table: pd.DataFrame) -> dict[str, Artist]:
     if table["distrusted"].any():
         entries["its chains should not be trusted"] = Line2D([], [], color=style.GREY, mfc="white", **mark)
     if (table["group"] == CEILING).any():
-        entries["ceiling: a chain of the reference against the others"] = Line2D(
+        entries["ceiling: each chain of the reference against the others"] = Line2D(
             [], [], color=style.BLACK, lw=0.9, ls=(0, (4, 1.5))
         )
         entries["± 1 standard error over chains"] = Patch(color="#E3E3E3", lw=0)
     if table["published"].notna().any():
-        entries["published for CIFAR-10 ± sd (the ceiling's at the top)"] = published_handle()
+        entries["published for CIFAR-10 ± sd"] = published_handle()
     return entries

@@ -66,5 +66,6 @@ def _notes(numbers: pd.DataFrame) -> list[str]:
     """What the numbers are."""
     notes = ["Value ± standard error over test rows, of single chains over chains; published ± standard deviation."]
     if (shifted := numbers[numbers["rows"] == SHIFTED])["sets"].any():
-        notes.append(f"Shifted: mean over {int(shifted['sets'].max())} shifted sets of the test rows.")
+        count = int(shifted["sets"].max())
+        notes.append(f"Shifted: mean over {count} shifted set{'s' if count > 1 else ''} of the test rows.")
     return notes

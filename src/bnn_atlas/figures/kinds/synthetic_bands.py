@@ -64,11 +64,10 @@ def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mappin
         _panel(ax, one, style.METHODS[run.method].colour)
         ax.set_title(one.name if one.name != run.label else signed(run.label, trusts), fontsize=7)
         ax.set_ylim(*limits)
-        if place + columns >= len(functions):
-            ax.set_xlabel("input")
-            ax.tick_params(labelbottom=True)
+        ax.tick_params(labelbottom=place + columns >= len(functions))
     for ax in axes[:, 0]:
         ax.set_ylabel("target")
+    figure.supxlabel("input", fontsize=7.5)
     for ax in axes.flat[len(functions) :]:
         ax.set_visible(False)
     style.legend_below(figure, _legend())

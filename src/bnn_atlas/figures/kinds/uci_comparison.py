@@ -87,8 +87,10 @@ def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str
         for ax, dataset in zip(line, datasets, strict=True):
             _panel(ax, numbers[(numbers["dataset"] == dataset) & (numbers["metric"] == metric)], looks)
         line[0].set_ylabel(METRICS[metric])
+    # An empty line keeps the names of data sets above the remarks of their panels.
+    room = any(ax.get_title(loc="right") for ax in axes[0])
     for ax, dataset in zip(axes[0], datasets, strict=True):
-        ax.set_title(titles[dataset] + "\n ")
+        ax.set_title(titles[dataset] + "\n " * room)
     axes[0, 0].set_yticks(range(len(looks)), [" ".join(label.split()) for label in looks])
     axes[0, 0].set_ylim(len(looks) - 0.4, -0.6)
     for ax in axes.flat:
