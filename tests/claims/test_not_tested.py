@@ -112,20 +112,42 @@ def test_without_the_starts_nothing_is_known_of_them(tmp_path: Path) -> None:
     assert judged(tmp_path, [row("rival", -0.367, metric="lppd")], rival).verdict == Verdict.REPRODUCED
 
 
-def test_agreement_with_an_unconverged_reference_is_not_tested(tmp_path: Path) -> None:
-    word = "unconverged reference: R-hat of function values up to 3.80, ESS down to 4"
+def test_agreement_with_an_unconverged_reference_is_not_run(tmp_path: Path) -> None:
+    word = "reference not converged: ESS of the log posterior 4 (at least 100)"
     claim = {"runs": ["chains"], "metric": "agreement", "at": "hmc", "paper_value": 0.94, "tolerance": 0.05}
-    for note, verdict in ((f"{word}; against hmc", Verdict.NOT_TESTED), ("against hmc", Verdict.REPRODUCED)):
+    for note, verdict in ((f"{word}; against hmc", Verdict.NOT_RUN), ("against hmc", Verdict.REPRODUCED)):
         rows = [row("chains", 0.94, metric="agreement", at="hmc", note=note)]
         found = judged(tmp_path, rows, claimed(claim, runs=STARTS))
         assert found.verdict == verdict
-        assert found.reason == (word if verdict == Verdict.NOT_TESTED else "")
+        assert found.reason == (word if verdict == Verdict.NOT_RUN else "")
+        assert found.own is not None
+        assert found.own.value == 0.94, "the number is kept, with that remark"
         write_page(tmp_path / "claims.html", [found], {}, collect({"scale": "laptop"}, root=tmp_path))
         write_claims(tmp_path / "claims.parquet", [found])
         page = (tmp_path / "claims.html").read_text(encoding="utf-8")
         (cells,) = (claim_cells(one, []) for _, one in read_claims("small", tmp_path / "claims.parquet").iterrows())
-        beside = "<strong>unconverged reference</strong>" in page, cells["here"].endswith("(unconverged reference)")
-        assert beside == ((True, True) if verdict == Verdict.NOT_TESTED else (False, False))
+        beside = "<strong>reference not converged</strong>" in page, cells["here"].endswith("(reference not converged)")
+        assert beside == ((True, True) if verdict == Verdict.NOT_RUN else (False, False))
+
+
+def test_claims_about_the_predictions_of_a_reference_need_it_to_have_converged(tmp_path: Path) -> None:
+    word = "reference not converged: R-hat above 1.1 at 12.0% of function values (at most 5%)"
+    runs = {"hmc": planned("hmc", chained=True, reference=True), "rival": planned("rival", chained=True)}
+    accurate = {"runs": ["hmc"], "metric": "accuracy", "paper_value": 0.9, "tolerance": 0.05}
+    better = GREATER | {"runs": ["rival"], "metric": "accuracy", "than": {"runs": ["hmc"]}}
+    rhat = {"runs": ["hmc"], "metric": "rhat_function_max", "paper_value": 1.5, "tolerance": 0.1}
+    for fit, verdict in ((0.0, Verdict.NOT_RUN), (1.0, Verdict.REPRODUCED)):
+        rows = [row("hmc", 0.9, metric="accuracy"), row("hmc", 1.5, metric="rhat_function_max")]
+        rows += [row("rival", 0.95, metric="accuracy"), row("rival", 0.0, metric="reference_fit", note=word)]
+        rows.append(row("hmc", fit, metric="reference_fit", note=f"{word}; scaled with all rows"))
+        for claim in (accurate, better):
+            found = judged(tmp_path, rows, claimed(claim, runs=runs))
+            assert (found.verdict, found.reason) == (verdict, word if fit == 0 else "")
+            assert bool(found.needed) == (fit == 0)
+        of_chains = judged(tmp_path, rows, claimed(rhat, runs=runs))
+        assert of_chains.verdict == Verdict.REPRODUCED, "how the chains went is no matter of convergence"
+        own = judged(tmp_path, rows, claimed(accurate | {"runs": ["rival"], "paper_value": 0.95}, runs=runs))
+        assert own.verdict == Verdict.REPRODUCED, "nobody is compared with this one"
 
 
 def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path: Path) -> None:

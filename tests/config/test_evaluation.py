@@ -11,6 +11,7 @@ from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.compatibility import origin_of
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.evaluation import EvaluationConfig
+from bnn_atlas.config.references import remark
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, Shift
 from bnn_atlas.config.studies import Study
@@ -323,3 +324,60 @@ def test_published_variants_are_asked_for_by_author(tmp_path: Path) -> None:
     assert load_study(study_file(tmp_path), "paper", SMALL).config.published == ()
     with pytest.raises(ConfigError, match=r"published\.0 = 'nobody': .*'izmailov', 'sommer' or 'uppal'"):
         load_study(study_file(tmp_path, published("nobody")), "paper", SMALL)
+
+
+SIZED = DATASETS | {
+    "hmc_cifar10": DatasetEntry.model_validate(PUBLISHED | {"of": "cifar10", "training_rows": 20}),
+    "other_cifar10": DatasetEntry.model_validate(PUBLISHED | {"of": "cifar10"}),
+}
+"""Published predictions of all 20 training rows, and of some number that was not published."""
+
+
+def compared(folder: Path, **changes: Any) -> Study:
+    two = RUN | {"split": changes["split"], "temperature": 0.5}
+    content = {"title": "t", "paper": "p", "runs": {"one": RUN | changes, "two": two}}
+    (folder / PATH).write_text(yaml.safe_dump(content), encoding="utf-8")
+    return load_study(folder / PATH, "paper", SIZED)
+
+
+def with_rows(**rows: Any) -> dict[str, Any]:
+    return {"split": RUN["split"] | rows, "evaluate": {"references": ["hmc_cifar10"]}}
+
+
+def test_published_predictions_of_another_number_of_training_rows_are_refused(tmp_path: Path) -> None:
+    for rows in ({"first": 15}, {"validation": 0.25, "validation_in_likelihood": False}):
+        with pytest.raises(ConfigError) as caught:
+            compared(tmp_path, **with_rows(**rows))
+        for part in ("'hmc_cifar10': it is of 20 training rows", "'one' is conditioned on 15", "set split.first to 20"):
+            assert part in str(caught.value)
+    for rows in ({}, {"first": 20}, {"validation": 0.25}):
+        assert compared(tmp_path, **with_rows(**rows)).runs["one"].config.evaluate.references == ("hmc_cifar10",)
+    unknown = with_rows(first=15) | {"evaluate": {"references": ["other_cifar10"]}}
+    assert compared(tmp_path, **unknown).runs["one"].config.evaluate.references == ("other_cifar10",)
+
+
+def test_beside_a_comparison_stand_rows_and_prior_or_what_the_posteriors_differ_in(tmp_path: Path) -> None:
+    changes = with_rows(first=15) | {
+        "prior": {"kind": "normal", "weight_decay": 5},
+        "evaluate": {"references": ["two"]},
+    }
+    study = compared(tmp_path, **changes)
+    assert remark(study.runs["one"], "other_cifar10", study, SIZED) == (
+        "other_cifar10: training rows not published, prior not published with it, here 15 rows, normal prior of "
+        "variance 0.2, T = 1"
+    )
+    assert remark(study.runs["one"], "hmc_cifar10", study, SIZED).startswith("hmc_cifar10: 20 training rows, ")
+    assert remark(study.runs["one"], "two", study, SIZED) == "another posterior than two: prior, temperature"
+    assert remark(study.runs["two"], "two", study, SIZED) == "same posterior as two"
+
+
+def test_only_predictions_have_training_rows() -> None:
+    with pytest.raises(ValidationError, match="training_rows: only predictions have it; give published_train"):
+        DatasetEntry.model_validate(IMAGES | {"training_rows": 20})
+
+
+def test_registered_predictions_say_their_training_rows_where_they_are_known() -> None:
+    registry = load_registry(REPOSITORY / "config" / "datasets.yaml")
+    known = {name: entry.training_rows for name, entry in registry.items() if entry.kind == "predictions"}
+    assert known == {"hmc_cifar10": registry["cifar10"].published_train, "hmc_imdb": None}
+    assert "training_rows" not in registry["hmc_cifar10"].recipe, "no file depends on it"

@@ -17,7 +17,6 @@ from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 
 Outputs = Callable[[str], FigureOutputs]
-PRIOR = 0.2**0.5
 SETS = ("fog1", "fog2", "rotated30")
 
 
@@ -25,19 +24,19 @@ def reference(folder: Path, diagnostics: Values = CONVERGED) -> Shown:
     own = {"accuracy": 0.95, "accuracy_chain_mean": (0.94, 0.002), "agreement_ceiling": (0.97, 0.003)}
     own |= {"total_variation_ceiling": (0.06, 0.002)}
     shifted = {name: {"agreement_ceiling": (0.9, 0.01), "total_variation_ceiling": (0.1, 0.01)} for name in SETS}
-    return written(folder, "ref", {**own, **diagnostics}, shifted, label="HMC", method="hmc", prior_sd=PRIOR, chains=3)
+    return written(folder, "ref", {**own, **diagnostics}, shifted, label="HMC", method="hmc", chains=3)
 
 
-def run(folder: Path, name: str, agreement: float, method: str = "sgld", note: str = "", **changes: Any) -> Shown:
+def run(
+    folder: Path, name: str, agreement: float, method: str = "sgld", note: str = "same posterior as ref", **changes: Any
+) -> Shown:
     against = {
         where: {"agreement": (agreement - i / 10, 0.01), "total_variation": (1 - agreement + i / 10, 0.02)}
         for i, where in enumerate(("test", *SETS))
     }
     sets = {where: {"accuracy": (0.8, 0.01)} for where in SETS}
     own = {"accuracy": (0.93, 0.01), **CONVERGED}
-    return written(
-        folder, name, own, sets, {"ref": against}, note, **{"method": method, "prior_sd": PRIOR, "chains": 5, **changes}
-    )
+    return written(folder, name, own, sets, {"ref": against}, note, **{"method": method, "chains": 5, **changes})
 
 
 def runs(folder: Path) -> list[Shown]:
@@ -45,7 +44,7 @@ def runs(folder: Path) -> list[Shown]:
         reference(folder),
         run(folder, "SGLD", 0.94),
         run(folder, "SGD", 0.90, "map", chains=1),
-        run(folder, "SGD-own", 0.88, "map", chains=1, prior_sd=0.1**0.5),
+        run(folder, "SGD-own", 0.88, "map", "another posterior than ref: prior; against ref", chains=1),
         run(folder, "MILE", 0.96, "mclmc"),
     ]
 
@@ -70,11 +69,12 @@ def test_values_are_those_of_the_tables_and_shifted_ones_means_over_corruptions(
     assert texts[0].startswith("Reference: HMC, 3 chains × 100 draws, R-hat of function values 1.02 at most")
 
 
-def test_runs_with_another_prior_are_a_group_of_their_own_and_carry_the_published_numbers(tmp_path: Path) -> None:
+def test_runs_on_another_posterior_are_a_group_of_their_own_and_carry_the_published_numbers(tmp_path: Path) -> None:
     numbers, _ = agreements(runs(tmp_path))
     groups = numbers.drop_duplicates("label").set_index("label")["group"].to_dict()
     assert groups == {
-        "HMC": "ceiling", "SGLD": "same prior", "SGD": "same prior", "SGD-own": "other prior", "MILE": "same prior",
+        "HMC": "ceiling", "SGLD": "same posterior", "SGD": "same posterior", "SGD-own": "another posterior",
+        "MILE": "same posterior",
     }  # fmt: skip
     published = {label: number(numbers, label, "agreement")["published"] for label in groups}
     assert published["SGD-own"] == 0.8548
@@ -88,7 +88,7 @@ def test_runs_with_another_prior_are_a_group_of_their_own_and_carry_the_publishe
 
 
 def test_a_reference_that_has_not_converged_is_said_to(tmp_path: Path) -> None:
-    word = "unconverged reference: R-hat of function values up to 1.80, ESS down to 6"
+    word = "reference not converged: R-hat of function values up to 1.80, ESS down to 6"
     shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note=f"{word}; against ref")]
     numbers, texts = agreements(shown)
     assert texts[0].endswith(f"; {word}.")
@@ -98,14 +98,14 @@ def test_a_reference_that_has_not_converged_is_said_to(tmp_path: Path) -> None:
 
 def test_published_predictions_have_no_ceiling(tmp_path: Path) -> None:
     numbers, texts = agreements([run(tmp_path, "SGLD", 0.94)])
-    assert set(numbers["group"]) == {"same prior"}
+    assert set(numbers["group"]) == {"same posterior"}
     assert texts[0] == "Reference: the predictions ref."
 
 
 def test_methods_without_shifted_sets_leave_the_others_theirs(tmp_path: Path) -> None:
     against = {"ref": {"test": {"agreement": 0.9, "total_variation": 0.1}}}
     own = {"accuracy": 0.9, **CONVERGED}
-    plain = written(tmp_path, "MILE", own, None, against, method="mclmc", prior_sd=PRIOR)
+    plain = written(tmp_path, "MILE", own, None, against, method="mclmc")
     numbers, _ = agreements([reference(tmp_path), run(tmp_path, "SGLD", 0.94), plain])
     assert set(numbers.loc[numbers["label"] == "MILE", "rows"]) == {"test"}
     assert set(numbers.loc[numbers["label"] == "SGLD", "rows"]) == {"test", "shifted"}
@@ -129,7 +129,7 @@ def test_the_picture_has_a_panel_for_each_score_and_its_numbers(
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names == ["HMC single chains", "SGLD", "SGD", "MILE", "SGD-own"]
     notes = [text.get_text() for text in figure.axes[0].texts]
-    assert notes == ["on the same posterior", "with a prior of its own"]
+    assert notes == ["on the same posterior", "on another posterior"]
 
 
 def test_runs_without_one_reference_are_refused(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_blocks_are_the_ceiling_both_priors_and_the_paper(tmp_path: Path) -> Non
         r"HMC, single chains & $0.940 \pm 0.002$ & $0.970 \pm 0.003$ & $0.060 \pm 0.002$ & -- & $0.900 \pm 0.010$",
         "On the same posterior",
         r"SGLD & $0.930 \pm 0.010$ & $0.940 \pm 0.010$ & $0.060 \pm 0.020$ & $0.800 \pm 0.010$ & $0.790 \pm 0.010$",
-        "With the prior that the method has in the paper",
+        "On the posterior with the prior that the method has in the paper",
         "SGD-own",
         "Published for CIFAR-10",
         r"HMC, single chains & $0.896 \pm 0.003$ & $0.940 \pm 0.003$",
@@ -40,8 +40,8 @@ def test_blocks_are_the_ceiling_both_priors_and_the_paper(tmp_path: Path) -> Non
 
 
 def test_chains_that_should_not_be_trusted_have_a_dagger(tmp_path: Path) -> None:
-    shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note="unconverged reference: R-hat 1.8")]
+    shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note="reference not converged: R-hat 1.8")]
     text = written(tmp_path, shown)
     assert r"HMC, single chains $\dagger$ &" in text
     assert r"SGLD &" in text
-    assert r"unconverged reference: R-hat 1.8. $\dagger$ not to be trusted: HMC (" in text
+    assert r"reference not converged: R-hat 1.8. $\dagger$ not to be trusted: HMC (" in text

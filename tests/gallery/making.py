@@ -47,7 +47,7 @@ SUMMARY = [
     ("mile", "", "agreement (hmc)", 0.875, np.nan),
     ("mile", "", "agreement_ceiling", 0.9, np.nan),
 ]
-WORD = "unconverged reference: R-hat of function values up to 3.80, ESS down to 4"
+WORD = "reference not converged: R-hat of function values up to 3.80, ESS down to 4"
 CAPTION = """**Few numbers.**
 
 On *W*\\ :sub:`1`, in

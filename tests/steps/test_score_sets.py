@@ -16,6 +16,8 @@ from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.ood import auroc
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.steps.score import score_against, score_set
 
 from .making import CLASSES, IDENTITY, TEST, TRAIN, make_images
@@ -122,6 +124,24 @@ def test_shifted_rows_are_compared_with_those_of_the_other_run(tmp_path: Path) -
     assert set(table["at"]) == {"other"}
     with pytest.raises(ValueError, match="zip"):
         score_against(*files, name="other", published=False, identity=IDENTITY, shifts=["blur1"], shifted=shifted[:1])
+
+
+@pytest.mark.parametrize("word", ["reference converged: acceptance 0.88", "reference not converged: ESS 4"])
+def test_the_convergence_of_a_reference_and_its_posterior_are_in_every_note(tmp_path: Path, word: str) -> None:
+    write_data(tmp_path, FIRST_ROWS["file"])
+    for seed, name in enumerate(("test", "other")):
+        random_summary(tmp_path / f"{name}.npz", seed)
+    rows = [Row(*IDENTITY.values(), 2, 4, "accuracy", 0.9), Row(*IDENTITY.values(), 2, 4, "reference_fit", 0.0)]
+    write_table(tmp_path / "judged.parquet", [rows[0], rows[1]._replace(note=f"{word}; 1 of 3 chains excluded")])
+    files = [tmp_path / name for name in ("prepared.npz", "split.npz", "test.npz", "other.npz", "out.parquet")]
+    kinds = {"name": "other", "published": False, "identity": IDENTITY, "remark": "same posterior as other"}
+    score_against(*files, **kinds, judged=tmp_path / "judged.parquet")
+    notes = pd.read_parquet(tmp_path / "out.parquet")["note"]
+    assert all(note.startswith(f"{word}; same posterior as other") for note in notes)
+    write_table(tmp_path / "judged.parquet", rows[:1])
+    score_against(*files, **kinds, judged=tmp_path / "judged.parquet")
+    notes = pd.read_parquet(tmp_path / "out.parquet")["note"]
+    assert all(note.startswith("same posterior as other") for note in notes), "nothing is said without chains"
 
 
 def test_marks_of_a_run_are_in_every_note(tmp_path: Path) -> None:

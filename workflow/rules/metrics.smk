@@ -101,6 +101,7 @@ rule score_against:
         test=f"{RUN}/predictive/test.npz",
         reference=INPUTS.reference_predictions,
         shifted=INPUTS.shifted_predictions,
+        judged=INPUTS.reference_table,
     output:
         f"{RUN}/metrics/against/{{reference}}.parquet",
     log:
@@ -117,6 +118,7 @@ rule score_against:
         **named("name", lambda w: w.reference),
         **named("published", INPUTS.is_published),
         **named("shifts", INPUTS.compared_shifts),
+        **named("remark", INPUTS.reference_remark),
         **named("identity", INPUTS.identity),
         **named("marks", INPUTS.marks),
     message:

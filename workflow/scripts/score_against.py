@@ -13,5 +13,6 @@ with logged(snakemake.log[0]):
         files.reference,
         snakemake.output[0],
         shifted=list(files.shifted),
+        judged=files.judged or None,
         **settings(snakemake.params),
     )

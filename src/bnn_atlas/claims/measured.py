@@ -14,6 +14,7 @@ from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.scores import density_over_chains
 from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS
 from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
+from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.trust import Trust, trusts
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.metrics.tables.pooled import overlaps
@@ -68,6 +69,15 @@ class Measured:
             said = [part for part in note.split("; ") if part.startswith(NOT_MIXED)]
             found[str(run), int(split)] = said[0] if said else f"{NOT_MIXED}: {note}"
         return found
+
+    @cached_property
+    def unfit_references(self) -> dict[tuple[str, int], str]:
+        """Run and split whose draws may not serve as a reference -> why, as the table says it."""
+        if self.table is None:
+            return {}
+        rows = self.table[(self.table["metric"] == FIT) & (self.table["value"] != 1)]
+        found = zip(rows["run"], rows["split"], rows["note"], strict=True)
+        return {(str(run), int(split)): note.split("; ")[0] for run, split, note in found}
 
     def log_densities(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
         """The values [n] of the test rows whose mean is a metric, of a number of chains; None where they are not known.

@@ -33,6 +33,8 @@ class RunPlan(Model):
     starts: str | None = None
     """Where the run is of Markov chains: the run of this scale that has their warm starts alone, if the study has
     one."""
+    reference: bool = False
+    """Whether predictions of a run of the study are compared with its own."""
 
 
 class FigurePlan(Model):
@@ -81,6 +83,7 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
     chosen = study.runs_of((*named, *shown))
     starts = {run.name: _starts(run, study) for run in chosen}
     chosen += study.runs_of(tuple({name for name in starts.values() if name} - {run.name for run in chosen}))
+    references = {name for run in study.runs.values() for name in run.config.evaluate.references}
     runs = {
         run.name: RunPlan(
             entry=run.entry,
@@ -92,6 +95,7 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
             other_data=_other_data(run, study),
             chained=run.config.method.kind_of_draws.are_chain,
             starts=starts.get(run.name),
+            reference=run.name in references,
         )
         for run in chosen
     }

@@ -2,8 +2,9 @@
 
 A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown and does not enter; how far
 the mean is inside or outside the limit is given beside it, so that a reader sees a close call. A value that is not
-finite never passes, and what was not measured is not run. What would come out the same without the chains, or leans on
-a reference that has not converged or a referee that has not mixed, is not tested. docs/verdicts.md has the order.
+finite never passes. What was not measured is not run, and neither is what leans on a reference that has not converged.
+What would come out the same without the chains, or leans on a referee that has not mixed, is not tested.
+docs/verdicts.md has the order.
 """
 
 import math
@@ -20,7 +21,7 @@ from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.rows import Answer, Problem, Repetition
 from bnn_atlas.config.claims import COMPARISONS, Claim, Side
-from bnn_atlas.config.metrics import OF_REFEREE, OF_ROWS
+from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
 CURVES = {"lppd": "lppd_cumulative_chains"}
@@ -48,7 +49,7 @@ class Judgement(NamedTuple):
     needed: str
     """What would answer a claim that is not tested or not run; else empty."""
     own: Estimate | None
-    """The claim's value; None where it is not run."""
+    """The claim's value; None where it was not measured."""
     other: Estimate | None
     """The value that a comparison compares with."""
     difference: Estimate | None
@@ -101,13 +102,13 @@ def judge_all(
 def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | None) -> Judgement:
     """Judge one claim of a study by what was measured: its metric table (None if there is none), and files beside it.
 
-    `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper, or
-    both sides of a comparison are the same row. `not tested` where a comparison leans on a reference that has not
-    converged, where a value leans on a referee that has not mixed, or where the warm starts of the chains alone give
-    the same verdict with values that the claim cannot tell from the chains' own. Else `reproduced` where the relation
-    holds and none of the runs is reduced, `reproduced at reduced scale` where one is, `not reproduced` where it does
-    not hold or a value is not finite. Chains that were run and excluded are not missing, unless they are more than
-    `answer.EXCLUDED_SHARE`.
+    `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper,
+    both sides of a comparison are the same row, or it leans on a reference that has not converged; the number is then
+    kept with that remark. `not tested` where a value leans on a referee that has not mixed, or where the warm starts of
+    the chains alone give the same verdict with values that the claim cannot tell from the chains' own. Else
+    `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
+    `not reproduced` where it does not hold or a value is not finite. Chains that were run and excluded are not missing,
+    unless they are more than `answer.EXCLUDED_SHARE`.
     """
     if not isinstance(measured, Measured):
         measured = Measured(measured)
@@ -132,10 +133,8 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
         compared = difference(own.rows, other.rows, study, measured)
         judged = judged._replace(other=estimate(other.rows, study, measured), difference=compared)
     every = (*own.rows, *(other.rows if other else ()))
-    if word := next(filter(None, (reference_word(row.note) for row in every)), ""):
-        return judged._replace(
-            verdict=Verdict.NOT_TESTED, reason=word, needed="a reference whose chains have converged"
-        )
+    if word := next(filter(None, (_unconverged(row, study, measured) for row in every)), ""):
+        return judged._replace(reason=word, needed="a reference whose chains have converged")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a referee whose chains have mixed")
@@ -151,6 +150,19 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     if not holds:
         return judged._replace(verdict=Verdict.FAILED, reason=f"outside by {abs(margin):.3g}")
     return judged._replace(verdict=Verdict.REDUCED if reductions else Verdict.REPRODUCED)
+
+
+def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> str:
+    """What is said of the reference on which a row leans, where it has not converged; empty for all other rows.
+
+    A row leans on the reference that its note names, and so does one of the reference itself, unless it says how the
+    chains of that went.
+    """
+    if word := reference_word(row.note):
+        return word
+    if row.metric in OF_CHAINS or row.run not in study.runs or not study.runs[row.run].reference:
+        return ""
+    return measured.unfit_references.get((row.run, row.split), "")
 
 
 def _as_from_the_starts(

@@ -1,4 +1,4 @@
-"""Whether the runs of a study fit the data sets of the registry, and each other."""
+"""Whether the runs of a study fit the data sets of the registry."""
 
 from collections.abc import Mapping
 
@@ -8,12 +8,11 @@ from bnn_atlas.config.shift import OF_COLOURS, PUBLISHED_SHIFTS
 from bnn_atlas.config.splits import (
     SCALINGS,
     TFDS_ORDERED,
-    SplitConfig,
     check_parts,
     published_rows,
     standard_split_count,
 )
-from bnn_atlas.config.studies import Run, Study
+from bnn_atlas.config.studies import Run
 
 LIKELIHOODS = {
     "regression": ("gaussian", "learned_noise", "heteroscedastic"),
@@ -153,32 +152,3 @@ def origin_of(name: str) -> str:
     ionosphere_mile.
     """
     return name.partition("_")[0]
-
-
-def check_references(study: Study, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse references that do not exist, or that are not for the test rows of the run that names them."""
-    alike: dict[tuple[str, SplitConfig], dict[str, Run]] = {}
-    for run in study.runs.values():
-        alike.setdefault((run.config.dataset, run.config.split), {})[run.name] = run
-    for run in study.runs.values():
-        if run.config.evaluate.references:
-            place = f"{where}: runs.{run.entry}.evaluate.references"
-            _check_references(run, alike[run.config.dataset, run.config.split], datasets, place)
-
-
-def _check_references(run: Run, same: Mapping[str, Run], datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """The same for one run; `same` are the runs with its data set and split."""
-    published = [n for n, e in datasets.items() if e.kind == "predictions" and e.of == run.config.dataset]
-    for name in run.config.evaluate.references:
-        if run.config.likelihood.kind != "categorical" and name not in same:
-            raise ConfigError(
-                f"{where} = '{name}': published predictions are for classification; a regression is compared with runs"
-            )
-        if name in published and run.config.split.kind != "published":
-            raise ConfigError(f"{where} = '{name}': published predictions need split.kind 'published'")
-        if name == run.name or (name not in published and (name in datasets or name not in same)):
-            others = [n for n in (*published, *same) if n != run.name]
-            raise ConfigError(
-                f"{where} = '{name}': no predictions for the same test rows"
-                f"{near_or_all(name, 'published ones and runs with the same data set and split are', others)}"
-            )

@@ -314,6 +314,9 @@ class DatasetEntry(Model):
     """Predictions and corruptions: the data set of whose published test rows they are."""
     order: Literal["file", "tfds"] | None = None
     """Predictions: the order in which the file has them (`bnn_atlas.data.orders`)."""
+    training_rows: Count | None = None
+    """Predictions: training rows that their posterior is conditioned on; a run with another number is not compared with
+    them. Null where that is not known: rows and prior of the run then stand beside every comparison."""
     licence: str
     note: str = ""
     dependent_rows: str | None = None
@@ -339,7 +342,7 @@ class DatasetEntry(Model):
     def recipe(self) -> dict[str, Any]:
         """What jobs need of the entry, in plain values: all but its descriptions."""
         recipe = self.model_copy(update={"title": None, "licence": "", "note": ""}).model_dump(
-            mode="json", exclude={"dependent_rows"}
+            mode="json", exclude={"dependent_rows", "training_rows"}
         )
         for file in recipe["files"]:
             for copy in (file, *file["alternatives"]):
@@ -384,6 +387,8 @@ class DatasetEntry(Model):
             raise ValueError("of: predictions and corruptions need the data set that they are for, other kinds do not")
         if (self.kind == "predictions") != (self.order is not None):
             raise ValueError("order: predictions need it, other kinds have none")
+        if self.training_rows is not None and self.kind != "predictions":
+            raise ValueError("training_rows: only predictions have it; give published_train for a data set")
         if self.kind == "predictions" and self.inputs != len(self.classes):
             raise ValueError(f"inputs: predictions for {len(self.classes)} classes need {len(self.classes)}")
         if self.published_train is not None and self.published_train > self.rows:

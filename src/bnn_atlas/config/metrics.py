@@ -185,6 +185,20 @@ CONVERGENCE += (
     Metric("rhat_log_posterior", "R-hat of the log posterior", "lower"),
     Metric("ess_bulk_log_posterior", "bulk effective sample size of the log posterior", "higher", "draws"),
     Metric("ess_tail_log_posterior", "tail effective sample size of the log posterior", "higher", "draws"),
+    Metric(
+        "log_likelihood",
+        "log-likelihood of all rows that the likelihood sees, over the second halves of the chains",
+        "",
+        NATS,
+    ),
+    Metric("prior_shell", "theta^2 over the prior variance, mean over parameters, draws and chains"),
+    Metric(
+        "prior_shell_shift",
+        "its mean over the second halves of the chains less that over the first",
+        "",
+        "standard errors",
+    ),
+    Metric("reference_fit", "whether the draws may serve as a reference (1) or not (0); docs/verdicts.md has the rule"),
 )
 MARGINALS = (
     Metric("marginal_sd", "standard deviation of all draws of all scalars of an array", at="array"),
@@ -253,6 +267,8 @@ GROUPS = {
 }
 OF_REFEREE = {metric.name for metric in REFEREE} - {f"referee_{of}" for of in ("rhat_max", "ess_min", "trend", "mixed")}
 """Metrics whose value leans on a referee; the others say whether it has mixed."""
+OF_CHAINS = {metric.name for metric in (*CONVERGENCE, *SAMPLER, *COST)}
+"""Metrics that say how chains went, whether or not they have converged."""
 OF_ROWS = {metric.name for metric in ROWS}
 """Metrics of a split alone: no chain enters them."""
 METRICS = {metric.name: metric for group in GROUPS.values() for metric in group}

@@ -8,12 +8,13 @@ from pydantic import AfterValidator, BeforeValidator
 
 from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
 from bnn_atlas.config.claims import ClaimsConfig, load_claims
-from bnn_atlas.config.compatibility import check_data, check_references, check_sets
+from bnn_atlas.config.compatibility import check_data, check_sets
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.expansion import expand, figure_at, takes_part
 from bnn_atlas.config.figure_checks import check_figure
 from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.reading import Lines, read_yaml
+from bnn_atlas.config.references import check_references
 from bnn_atlas.config.sources import inherit_from_sources
 from bnn_atlas.config.studies import Run, Scale, Study, StudyConfig
 

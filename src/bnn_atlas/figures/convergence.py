@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 from bnn_atlas.figures import style
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.checks import Status, Values, metric_rows
+from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
 from bnn_atlas.metrics.tables.files import read_table
 
-FIT = "reference_fit"
-"""Metric that is 1 where a run may serve as a reference."""
 SIGN = "\N{DAGGER}"
 """At the label of a method whose chains should not be trusted."""
 CHARACTER = 0.046
@@ -67,7 +66,7 @@ def convergence_text(rows: pd.DataFrame) -> str:
     values = metric_rows(rows)
     parts = [f"{int(rows['chains'].max())} chains × {int(rows['draws'].max()):,} draws"]
     if FIT in values:
-        return f"{parts[0]}; {values[FIT].note}"
+        return f"{parts[0]}; {values[FIT].note.split('; ')[0]}"
     if np.isfinite(largest := _value(values, "rhat_function_max")):
         median = _value(values, "rhat_function_median")
         parts.append(f"R-hat of function values {largest:.2f} at most, {median:.2f} in the median")

@@ -15,8 +15,9 @@ from bnn_atlas.data.splits import load_split
 from bnn_atlas.metrics.gathering.cost import read_cost
 from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.judgement import evaluate, sets
+from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.rows import as_rows
-from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.traces.pool import open_pool
 
@@ -93,26 +94,36 @@ def score_against(
     identity: Mapping[str, Any],
     shifts: Sequence[str] = (),
     shifted: Sequence[str | Path] = (),
+    judged: str | Path | None = None,
+    remark: str = "",
     marks: Sequence[str] = (),
 ) -> None:
     """Compare a run's predictions for its test rows with a reference: published ones, or another run's.
 
     `shifts` are the names of shifted test rows for which both have predictions, and `shifted` these predictions, first
-    all of the run, then all of the reference; they are compared too, under the data set `<data set>/<shift>`. Raises
-    DataError for published predictions that do not cover the test rows.
+    all of the run, then all of the reference; they are compared too, under the data set `<data set>/<shift>`. Every
+    note says whether the chains of the reference have converged, as its metric table `judged` has it, and `remark`,
+    what else has to be known of it. Raises DataError for published predictions that do not cover the test rows.
     """
     whose = RunIdentity(**identity)
+    said = [_convergence(judged) if judged else "", remark]
     compared = _published(reference, load_split(dataset, split)) if published else load(reference)
-    rows = sets.reference_rows(whose, name, load(test), compared)
+    rows = sets.reference_rows(whose, name, load(test), compared, said)
     for shift, own, theirs in zip(shifts, shifted[: len(shifts)], shifted[len(shifts) :], strict=True):
         of_set = whose._replace(dataset=f"{whose.dataset}/{shift}")
-        rows += sets.reference_rows(of_set, name, load(own), load(theirs))
+        rows += sets.reference_rows(of_set, name, load(own), load(theirs), said)
     write_table(destination, marked(rows, marks))
 
 
 def marked(rows: Sequence[Row], marks: Sequence[str]) -> list[Row]:
     """The rows with the marks of their run in their notes."""
     return [row._replace(note="; ".join(filter(None, (row.note, *marks)))) for row in rows]
+
+
+def _convergence(table: str | Path) -> str:
+    """What the metric table of a run says of it as a reference; empty of a run without Markov chains."""
+    rows = read_table(table)
+    return next((note.split("; ")[0] for note in rows.loc[rows["metric"] == FIT, "note"]), "")
 
 
 def _published(reference: str | Path, split: SplitData) -> np.ndarray:

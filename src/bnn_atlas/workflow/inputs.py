@@ -7,6 +7,7 @@ from typing import Any
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.evaluation import OUTSIDE, TEST
 from bnn_atlas.config.marks import marks
+from bnn_atlas.config.references import remark
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
 from bnn_atlas.config.shift import PUBLISHED_SHIFTS
@@ -132,6 +133,16 @@ class Inputs:
         if self.is_published(w):
             return self.paths.dataset(w.reference)
         return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "predictive/test.npz")
+
+    def reference_table(self, w: Wildcards) -> str | list[str]:
+        """Metric table of a reference that is a run, which says whether its chains have converged."""
+        if self.is_published(w):
+            return []
+        return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "metrics/metrics.parquet")
+
+    def reference_remark(self, w: Wildcards) -> str:
+        """What has to stand beside a comparison with a reference."""
+        return remark(self.run(w), w.reference, self.atlas.studies[w.study], self.atlas.datasets)
 
     def compared_shifts(self, w: Wildcards) -> list[str]:
         """Names of the shifted sets for which a run and its reference, another run, both have predictions."""

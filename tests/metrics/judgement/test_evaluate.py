@@ -309,7 +309,7 @@ def test_share_of_rhat_above_its_limits(memory_pool, predict_linear):
     theta[:, :, 0] += np.arange(4)[:, None]
     scored = score(memory_pool(theta), predict_linear, data, RUN)
     values = scored.parameters["rhat"]
-    for limit in (1.01, 1.05):
+    for limit in (1.01, 1.05, 1.1):
         assert only(scored, "rhat_weight_share_above", f"{limit}").value == pytest.approx((values > limit).mean())
     assert only(scored, "rhat_weight_share_above", "1.05").value == pytest.approx(1 / 3)
 

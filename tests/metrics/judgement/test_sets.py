@@ -91,22 +91,15 @@ def test_nothing_is_scored_without_a_chain():
         average(summary(6, divergent=3))
 
 
-def frozen(seed: int, spread: float) -> PredictiveSummary:
-    """Three chains of 400 draws of one function value, `spread` apart."""
-    draws = np.random.default_rng(seed).normal(size=(3, 400, 1)) + spread * np.arange(3)[:, None, None]
-    one = np.zeros(1, np.int64)
-    return summary(seed)._replace(function_draws=draws, function_rows=one, function_classes=one)
-
-
-def test_a_reference_that_has_not_converged_is_named_in_every_row():
-    mixed, stuck = frozen(1, 0.0), frozen(2, 50.0)
-    rows = sets.reference_rows(RUN, "hmc", summary(4), stuck)
+def test_what_is_said_of_a_reference_begins_every_note():
+    said = ["reference not converged: ESS of the log posterior 4 (at least 100)", "", "same posterior as hmc"]
+    rows = sets.reference_rows(RUN, "hmc", summary(4, divergent=1), summary(5), said)
     assert {row.metric for row in rows} == {"agreement", "total_variation", "elpd_diff"}
-    assert all(row.note.startswith("unconverged reference: R-hat of function values up to") for row in rows)
-    of_mixed = sets.reference_rows(RUN, "hmc", summary(4), mixed)
-    assert not any("unconverged" in row.note for row in of_mixed)
-    published = sets.reference_rows(RUN, "hmc", summary(4), np.full((30, 4), 0.25))
-    assert not any("unconverged" in row.note for row in published)
+    assert all(row.note.startswith(f"{said[0]}; {said[2]}") for row in rows)
+    assert all("1 of 3 chains excluded" in row.note for row in rows)
+    published = sets.reference_rows(RUN, "hmc", summary(4), np.full((30, 4), 0.25), ["40 training rows"])
+    assert [row.note for row in published] == ["40 training rows; against hmc"] * 2
+    assert not any("reference" in row.note for row in sets.reference_rows(RUN, "hmc", summary(4), summary(5)))
 
 
 def test_the_difference_of_two_runs_is_paired_by_row():

@@ -172,14 +172,10 @@ def test_trust_of_every_run_and_split_is_that_of_its_own_rows():
     assert judging.worst([]) == Trust(UNKNOWN, "nothing was measured")
 
 
-def test_a_reference_is_unconverged_by_its_r_hat_or_its_effective_draws():
-    nan = float("nan")
-    assert judging.unconverged(1.1, 100.0) == judging.unconverged(nan, nan) == ""
-    word = judging.unconverged(3.8, 3.6)
-    assert word == "unconverged reference: R-hat of function values up to 3.80, ESS down to 4"
-    assert judging.unconverged(nan, 50.0) == "unconverged reference: ESS down to 50"
+def test_the_word_of_a_reference_is_found_in_a_note():
+    word = f"{judging.UNCONVERGED}: ESS of the log posterior 4 (at least 100)"
     assert judging.reference_word(f"against hmc; {word}; scaled with all rows") == word
-    assert judging.reference_word("against hmc") == ""
+    assert judging.reference_word("against hmc; reference converged: acceptance 0.88") == ""
 
 
 def test_reasons_are_short_and_whole():

@@ -185,7 +185,7 @@ def test_the_worst_trust_of_the_repetitions_and_unconverged_references_are_said(
     for seed, rhat in ((1, 1.01), (2, 3.8)):
         of_seed = {"chains_excluded": 0.0, "rhat_function_max": rhat, "ess_bulk_function_min": 900.0}
         rows += [row(f"grid-scale0.1-seed{seed}", value, metric=metric) for metric, value in of_seed.items()]
-    word = "unconverged reference: R-hat of function values up to 3.80"
+    word = "reference not converged: R-hat of function values up to 3.80"
     rows += [row("grid-scale0.1-seed1", 0.9, metric="agreement", at="hmc", note=f"against hmc; {word}")]
     rows += [row("single", 0.5)]
     found = pooled(tmp_path, rows).set_index(["entry", "metric"])

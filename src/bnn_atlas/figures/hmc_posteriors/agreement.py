@@ -15,8 +15,9 @@ from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.files import read_table
 
 COMPARED = ("agreement", "total_variation")
-SAME, OTHER = "same prior", "other prior"
-"""Groups of rows: runs with the prior of the reference, and those with the prior that the paper gives a method."""
+SAME, OTHER = "same posterior", "another posterior"
+"""Groups of rows, and what the notes of a comparison begin a part with: runs on the posterior of the reference, and
+those on another, such as that with the prior that the paper gives a method."""
 OF_CHAINS = {
     "accuracy": "accuracy_chain_mean",
     "agreement": "agreement_ceiling",
@@ -58,7 +59,7 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
         own = means[means["label"] == source.label]
         found += [_number(own, source, CEILING, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
     for one in {one.label: one for one in runs}.values():
-        group = SAME if source is None or _same(one, source) else OTHER
+        group = _group(one, reference)
         own = means[means["label"] == one.label]
         found += [_number(own, one, group, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
     numbers = pd.DataFrame([row for row in found if row is not None])
@@ -138,18 +139,17 @@ def _number(
     }
 
 
-def _same(one: Shown, source: Shown) -> bool:
-    """Whether a run has the normal prior of the reference."""
-    if one.prior_sd is None or source.prior_sd is None:
-        return False
-    return bool(np.isclose(one.prior_sd, source.prior_sd, rtol=1e-4))
+def _group(one: Shown, reference: str) -> str:
+    """`another posterior` where the comparison says so; published predictions leave it open."""
+    notes = read_table(one.parts["against"][reference])["note"]
+    return OTHER if any(part.startswith(OTHER) for note in notes for part in note.split("; ")) else SAME
 
 
 def _with_published(numbers: pd.DataFrame, shown: Sequence[Shown]) -> pd.DataFrame:
     """The numbers with what the paper prints for CIFAR-10, once for each of its columns.
 
-    Where a method is there with the reference's prior and with another, that is the row with the other prior: the
-    paper's SGD and deep ensembles have their own.
+    Where a method is there on the posterior of the reference and on another, that is the row of the other: the paper's
+    SGD and deep ensembles have their own priors.
     """
     columns = {one.label: column_of(one) for one in shown}
     names = [

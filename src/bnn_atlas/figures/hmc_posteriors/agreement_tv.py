@@ -37,7 +37,7 @@ FENCE = 6.0
 def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Agreement and total variation of each method with the reference, a line per label.
 
-    Single chains of the reference come first, then methods with its prior, then those with a prior of their own. The
+    Single chains of the reference come first, then methods on its posterior, then those on another one. The
     vertical line is the ceiling, the mean over the reference's chains of each against the others, and the band its
     standard error. Bars are one standard error; marks of methods whose chains should not be trusted are white. Open
     black marks are the paper's numbers for CIFAR-10. Numbers are those of `agreement.agreements`.
@@ -88,7 +88,7 @@ def _names(ax: Axes, table: pd.DataFrame, lines: Mapping[tuple[str, str], float]
     ax.set_ylim(max(lines.values()) + 0.6, min(lines.values()) - 0.8)
     ax.tick_params(axis="y", length=0)
     if {SAME, OTHER} <= {group for group, _ in lines}:
-        for group, text in ((SAME, "on the same posterior"), (OTHER, "with a prior of its own")):
+        for group, text in ((SAME, "on the same posterior"), (OTHER, "on another posterior")):
             first = min(place for (of, _), place in lines.items() if of == group)
             ax.annotate(
                 text, (0, first - 0.72), xycoords=("axes fraction", "data"), xytext=(-4, 0),

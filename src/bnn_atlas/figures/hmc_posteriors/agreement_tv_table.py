@@ -19,7 +19,7 @@ HEADS = {"accuracy": "accuracy", "agreement": "agreement", "total_variation": "T
 BLOCKS = {
     CEILING: "Single chains of the reference: accuracy, and agreement and TV with the other chains",
     SAME: "On the same posterior",
-    OTHER: "With the prior that the method has in the paper",
+    OTHER: "On the posterior with the prior that the method has in the paper",
 }
 DIGITS = 3
 

@@ -17,8 +17,9 @@ RESOLUTION = 1e-6
 CHUNK = 128
 """Parameters per stored chunk; batches are multiples of it where memory allows."""
 
-RHAT_LIMITS = (1.01, 1.05)
-"""Values whose share above is reported; 1.01 is the limit of Vehtari et al. 2021."""
+RHAT_LIMITS = (1.01, 1.05, 1.1)
+"""Values whose share above is reported: the limits of Vehtari et al. 2021 (1.01) and of Gelman et al. 2013 (1.1), and
+one between them."""
 
 _PLAN = (
     ("rhat", "rhat_{}_max", np.max),

@@ -22,12 +22,15 @@ from bnn_atlas.metrics.gathering.convergence import (
 )
 from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_measurements
 from bnn_atlas.metrics.gathering.dead_inputs import dead_input_measurements
+from bnn_atlas.metrics.gathering.log_likelihood import log_likelihood_measurements
 from bnn_atlas.metrics.gathering.marginals import marginal_measurements
 from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
 from bnn_atlas.metrics.gathering.sampling import sampling_measurements
+from bnn_atlas.metrics.gathering.shell import shell_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
+from bnn_atlas.metrics.judgement.reference import reference_measurement
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
 from bnn_atlas.metrics.tables import files
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
@@ -123,9 +126,13 @@ def score(
         *dead_input_measurements(pool, kept, dead_inputs, max_bytes),
         *sampling_measurements(chains.chains, kept, pool.layout.size, draws, steps),
         *bfmi_measurements(chains.chains, kept, identity.method, pool.layout.size, temperature),
+        *log_likelihood_measurements(pool, kept, max_bytes),
+        *shell_measurements(pool, kept, prior_sd, max_bytes),
         *gradients,
         *exclusion_measurements(summary),
     ]
+    if method(identity.method).kind_of_draws.are_chain:
+        measurements.append(reference_measurement(measurements))
     return Scored(
         as_rows(identity, measurements, summary),
         as_rows(identity, time_measurements(rated, sampled, cost), summary),

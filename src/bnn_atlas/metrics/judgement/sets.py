@@ -1,10 +1,9 @@
 """Predictions of further sets of rows, and against other predictions, as rows of a metric table."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from bnn_atlas.metrics.gathering.convergence import diagnose_functions
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.classes import (
@@ -13,10 +12,8 @@ from bnn_atlas.metrics.judgement.classes import (
     classification_scores,
     detection_scores,
 )
-from bnn_atlas.metrics.judgement.evaluate import MAX_BYTES
 from bnn_atlas.metrics.judgement.kept_rows import wasserstein_to
 from bnn_atlas.metrics.judgement.rows import as_rows, average, joined
-from bnn_atlas.metrics.judgement.trust import unconverged
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
 
 COMPARED = ("agreement", "total_variation")
@@ -51,12 +48,17 @@ def outside_rows(
 
 
 def reference_rows(
-    identity: RunIdentity, name: str, summary: PredictiveSummary, reference: np.ndarray | PredictiveSummary
+    identity: RunIdentity,
+    name: str,
+    summary: PredictiveSummary,
+    reference: np.ndarray | PredictiveSummary,
+    said: Sequence[str] = (),
 ) -> list[Row]:
     """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD, W1.
 
     `reference` are published probabilities [n, k], or the predictions of another run; only these have densities for a
-    difference of the LPPD, and chains: where they have not converged, every note begins with `trust.UNCONVERGED`.
+    difference of the LPPD. `said` is what every note begins with: whether the chains of the reference have converged
+    (`judgement.reference`), and what its posterior is.
     A regression has the difference and, in place of agreement and total variation, the distance W1.
     """
     of_run = reference if isinstance(reference, PredictiveSummary) else None
@@ -69,26 +71,14 @@ def reference_rows(
     if classes:
         probabilities = average(reference) if isinstance(reference, PredictiveSummary) else reference
         found += agreement_scores(average(summary), probabilities, name)
-    if of_run is None:
-        return as_rows(identity, found, summary)
-    if not classes:
-        found.append(wasserstein_to(summary, of_run, name))
-    found.append(measure.elpd_difference(summary, of_run, name))
-    word = _convergence_of(of_run)
-    return as_rows(identity, [m._replace(note=joined([word, m.note])) for m in found], summary)
+    if of_run is not None:
+        found += [] if classes else [wasserstein_to(summary, of_run, name)]
+        found.append(measure.elpd_difference(summary, of_run, name))
+    return as_rows(identity, [m._replace(note=joined([*said, m.note])) for m in found], summary)
 
 
 def _undefined(metric: str, whose: str, reference: str) -> Measurement:
     return Measurement(metric, float("nan"), note=f"{measure.NO_CHAIN}{whose}", at=reference)
-
-
-def _convergence_of(reference: PredictiveSummary) -> str:
-    """What has to be said of the chains of a reference; empty where they have converged."""
-    frame = diagnose_functions(reference, MAX_BYTES)
-    values = [frame[column].to_numpy() for column in ("rhat", "ess_bulk", "ess_tail")]
-    rhat, *sizes = (column[~np.isnan(column)] for column in values)
-    ess = np.concatenate(sizes)
-    return unconverged(float(rhat.max()) if rhat.size else np.nan, float(ess.min()) if ess.size else np.nan)
 
 
 def _rows_of_set(

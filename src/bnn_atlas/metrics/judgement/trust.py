@@ -3,15 +3,12 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.metrics.judgement.checks import (
     BY_WEIGHT,
-    ESS,
-    RHAT,
     Check,
     Status,
     checks,
@@ -38,7 +35,7 @@ class Trust(NamedTuple):
 
 NO_CHAIN = "no chain: nothing to converge"
 """What is said of a method with one point per chain."""
-UNCONVERGED = "unconverged reference"
+UNCONVERGED = "reference not converged"
 """What stands beside every number that compares with a reference whose chains have not converged."""
 
 
@@ -74,20 +71,6 @@ def worst(found: Collection[Trust]) -> Trust:
 def reference_word(note: str) -> str:
     """The part of a row's note that says that its reference has not converged; empty where none does."""
     return next((part for part in note.split("; ") if part.startswith(UNCONVERGED)), "")
-
-
-def unconverged(rhat: float, ess: float) -> str:
-    """What has to be said of a reference with this largest R-hat and smallest ESS of function values; empty if nothing.
-
-    A reference of one draw per chain has neither, and is none that could converge.
-    """
-    if np.isnan(rhat) and np.isnan(ess):
-        return ""
-    if Status.DISTRUST not in (RHAT.status(rhat), ESS.status(ess)):
-        return ""
-    values = [f"R-hat of function values up to {rhat:.2f}"] if not np.isnan(rhat) else []
-    values += [f"ESS down to {ess:,.0f}"] if not np.isnan(ess) else []
-    return f"{UNCONVERGED}: {', '.join(values)}"
 
 
 def overall(made: list[Check]) -> Status:

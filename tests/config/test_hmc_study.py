@@ -1,0 +1,170 @@
+"""The HMC study: its runs beside the paper's settings, and its claims beside the paper's numbers."""
+
+import math
+from typing import Any
+
+import pytest
+
+from bnn_atlas.config.claims import ClaimsConfig, cannot_fail
+from bnn_atlas.config.references import POSTERIOR
+from bnn_atlas.config.settings import Atlas, load_atlas
+from tests.config.test_repository import CONFIG
+
+STUDY = "hmc_posteriors"
+SAME = (
+    "sgd", "ensemble", "sgld", "sghmc", "sghmc_clr", "sghmc_clr_prec", "mean_field", "mile", "adjusted", "hmc_other",
+)  # fmt: skip
+"""Runs on the reference's posterior."""
+TABLE = {
+    "sgd": (0.8344, 0.0114, 0.8548, 0.0100),
+    "ensemble": (0.8849, 0.0010, 0.9152, 0.0006),
+    "mean_field": (0.8645, 0.0027, 0.8875, 0.0024),
+    "sgld": (0.8932, 0.0023, 0.9154, 0.0015),
+    "sghmc": (0.8938, 0.0032, 0.9198, 0.0035),
+    "sghmc_clr": (0.8963, 0.0037, 0.9267, 0.0052),
+    "sghmc_clr_prec": (0.8746, 0.0021, 0.9096, 0.0024),
+}
+"""Section 9.1, CIFAR-10: accuracy and agreement with HMC, each with its standard deviation."""
+PUBLISHED_PAIRS = {
+    "ensemble_nearer_than_mean_field": ("ensemble", "mean_field"),
+    "sgld_nearer_than_sgd": ("sgld", "sgd"),
+    "mean_field_nearer_than_sgd": ("mean_field", "sgd"),
+    "cyclical_nearer_than_sgld": ("sghmc_clr", "sgld"),
+    "preconditioned_less_near": ("sghmc_clr", "sghmc_clr_prec"),
+}
+"""Claims whose limit is half of a published difference of agreements."""
+
+
+@pytest.fixture(scope="module")
+def scales() -> dict[str, Atlas]:
+    return {scale: load_atlas({"scale": scale, "studies": [STUDY]}, CONFIG) for scale in ("demo", "laptop", "paper")}
+
+
+@pytest.fixture(scope="module")
+def claims(scales: dict[str, Atlas]) -> ClaimsConfig:
+    return scales["paper"].claims[STUDY]
+
+
+def config_of(scales: dict[str, Atlas], name: str, scale: str = "paper") -> Any:
+    return scales[scale].studies[STUDY].runs[name].config
+
+
+def test_the_reference_has_the_papers_draws_chains_and_trajectories(scales: dict[str, Atlas]) -> None:
+    reference = scales["laptop"].studies[STUDY].runs["mnist1000_hmc"]
+    assert reference.reductions == (), "a laptop samples it as the paper would"
+    config = reference.config
+    assert (config.method.burn_in, config.method.steps, config.chains) == (50, 240, 3)
+    assert config.prior_sd == pytest.approx(math.sqrt(1 / 5))
+    assert config.method.trajectory_length == pytest.approx(math.pi / 2 * math.sqrt(1 / 5))
+    assert not config.method.burn_in_metropolis
+    assert (config.split.first, config.split.order, config.model.hidden) == (1000, "tfds", (50,))
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_methods_are_compared_on_one_posterior_or_say_that_they_are_not(scales: dict[str, Atlas], scale: str) -> None:
+    reference = config_of(scales, "mnist1000_hmc", scale)
+    for name in SAME:
+        config = config_of(scales, f"mnist1000_{name}", scale)
+        assert all(getattr(config, field) == getattr(reference, field) for field in (*POSTERIOR, "split")), name
+        assert config.evaluate.references == ("mnist1000_hmc",), name
+    for name in ("sgd", "ensemble"):
+        own, published = (config_of(scales, f"mnist1000_{name}{end}", scale) for end in ("", "_published"))
+        assert published.prior_sd == pytest.approx(math.sqrt(1 / 10))
+        assert published.model_copy(update={"prior": own.prior, "description": own.description}) == own
+
+
+def test_sweeps_vary_what_they_are_named_after(scales: dict[str, Atlas]) -> None:
+    runs = scales["paper"].studies[STUDY].runs
+    found = {
+        entry: [run.config for run in runs.values() if run.entry == f"mnist1000_{entry}"]
+        for entry in ("trajectory", "step_size", "temperature", "prior_variance", "prior_family")
+    }
+    quarter = math.pi / 2 * math.sqrt(1 / 5)
+    lengths = [config.method.trajectory_length / quarter for config in found["trajectory"]]
+    assert lengths == pytest.approx([0.25, 0.5, 1, 1.5])
+    assert [config.temperature for config in found["temperature"]] == [0.03, 0.1, 0.3, 1, 3, 10]
+    for config in (*found["temperature"], *found["prior_variance"]):
+        sd = config.prior_sd * math.sqrt(config.temperature)
+        assert config.method.trajectory_length == pytest.approx(math.pi / 2 * sd), (
+            "a quarter period of the tempered prior"
+        )
+    assert [config.prior.kind for config in found["prior_family"]] == ["normal", "logistic", "mixture"]
+    assert {config.start.run for config in found["step_size"]} == {"mnist1000_hmc"}
+
+
+def test_the_synthetic_regression_is_the_published_notebook(scales: dict[str, Atlas]) -> None:
+    hmc = config_of(scales, "synthetic_hmc", "laptop")
+    assert (hmc.method.burn_in, hmc.method.steps, hmc.method.jitter, hmc.chains) == (0, 100, 0, 1)
+    assert math.ceil(hmc.method.trajectory_length / hmc.method.step_size) == 15708
+    assert (hmc.prior_sd, hmc.likelihood.sigma, hmc.split.features, hmc.split.targets) == (
+        0.1, 0.02, "squares", "as_given",
+    )  # fmt: skip
+    rates = {name: config_of(scales, f"synthetic_{name}").method for name in ("sgld", "sghmc", "sghmc_clr")}
+    assert {name: method.step_size for name, method in rates.items()} == {
+        "sgld": 3e-8, "sghmc": 1e-8, "sghmc_clr": 3e-8,
+    }  # fmt: skip
+    for method in rates.values():
+        assert (method.epochs, method.ensemble_every, method.batch_size) == (100_000, 1000, None)
+    mean_field = config_of(scales, "synthetic_mean_field")
+    assert mean_field.method.sigma_init == pytest.approx(math.log1p(math.exp(-3)), rel=1e-5)
+    assert mean_field.start.run == "synthetic_sgd"
+
+
+def test_all_of_mnist_has_the_steps_of_the_follow_up(scales: dict[str, Atlas]) -> None:
+    for decay, step in ((3, 6.046e-5), (10, 3.312e-5), (30, 1.912e-5)):
+        config = config_of(scales, f"mnist_hmc-weight_decay{decay}")
+        assert config.method.step_size == pytest.approx(step, rel=2e-4)
+        assert math.ceil(config.method.trajectory_length / config.method.step_size) == 15000
+
+
+def test_no_run_is_compared_with_published_predictions_of_other_rows(scales: dict[str, Atlas]) -> None:
+    for atlas in scales.values():
+        for run in atlas.studies[STUDY].runs.values():
+            for name in run.config.evaluate.references:
+                known = atlas.datasets[name].training_rows if name in atlas.datasets else None
+                assert known in (None, run.config.split.first), run.name
+
+
+def test_claims_have_the_numbers_of_the_table(claims: ClaimsConfig) -> None:
+    found = {}
+    for claim in claims.claims.values():
+        if claim.section == "9.1, table" and claim.runs != ("cifar10_hmc",):
+            found[claim.runs[0].removeprefix("cifar10_"), claim.metric] = (claim.paper_value, claim.paper_sd)
+            assert claim.tolerance == pytest.approx(2 * (claim.paper_sd or 0)), claim.statement
+            assert f"{claim.paper_value:.4f}" in claim.statement
+            assert f"{claim.paper_sd:.4f}" in claim.statement
+    expected = {}
+    for method, (accuracy, sd, agreement, agreement_sd) in TABLE.items():
+        expected[method, "accuracy"] = (accuracy, sd)
+        expected[method, "agreement"] = (agreement, agreement_sd)
+    assert found == expected
+
+
+def test_limits_are_half_of_published_differences(claims: ClaimsConfig) -> None:
+    for name, (nearer, farther) in PUBLISHED_PAIRS.items():
+        claim = claims.claims[name]
+        assert claim.bound == pytest.approx((TABLE[nearer][2] - TABLE[farther][2]) / 2, abs=0.0006), name
+        assert claim.at == "mnist1000_hmc"
+        runs = {f"mnist1000_{nearer}", f"mnist1000_{farther}"}
+        assert claim.than is not None
+        assert {*claim.runs, *(claim.than.runs or ())} == runs, name
+
+
+def test_claims_say_where_their_limits_come_from_and_can_fail(claims: ClaimsConfig) -> None:
+    for name, claim in claims.claims.items():
+        assert claim.basis, name
+        assert cannot_fail(claim) == "", name
+        assert claim.source != "beyond" or claim.paper, f"{name}: not of the paper, so it needs a citation of its own"
+        assert "NOT FOUND" not in claim.statement
+        published = claim.relation == "equals"
+        assert published == (claim.paper_value is not None), name
+    sections = {claim.section.partition(".")[0].partition(",")[0] for claim in claims.claims.values()}
+    assert {"4", "5", "6", "7", "8", "9"} <= sections, "every section from 4 to 9 has claims"
+
+
+def test_findings_are_those_of_the_abstract_and_of_long_trajectories_and_uci(claims: ClaimsConfig) -> None:
+    assert len(claims.findings) == 10
+    quick = set(claims.steps["evaluate_hmc"].claims)
+    for finding in claims.findings:
+        assert all(claims.claims[name].source == "paper" or name == "dead_pixels_harm_more" for name in finding.claims)
+        assert (finding.cost == "1 h") == (finding.claims[0] in quick), finding.statement
