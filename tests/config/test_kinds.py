@@ -37,6 +37,7 @@ def test_kinds_are_modules_with_the_literal(tmp_path: Path) -> None:
         ({"kinds__cloud": "KIND = {}", "study__cloud": "KIND = {}"}, "figures.kinds.cloud is already a kind of figure"),
         ({"kinds__cloud": "KIND = make()"}, "read without running the code; write a literal dictionary"),
         ({"kinds__cloud": 'KIND = {"section": ["grid"]}'}, r"unknown key 'section' \(did you mean 'sections'\?\)"),
+        ({"kinds__cloud": 'KIND = {"files_if_any": ["table"]}'}, "every run has the file 'table'; name it in files"),
         ({"kinds__cloud": 'KIND = {"files": ["tabel"]}'}, r"no such file of a run \(did you mean 'table'\?\)"),
     ],
 )

@@ -130,6 +130,25 @@ def test_files_whose_number_depends_on_the_run(tmp_path: Path) -> None:
     assert list(shown.files) == ["table"]
 
 
+def test_files_that_a_run_need_not_have(tmp_path: Path) -> None:
+    def edit(study: dict[str, Any]) -> None:
+        study["runs"] |= {"same": IMAGES | {"evaluate": {}}, "images": IMAGES}
+        study["figures"]["few"] = {"draw": "agreement_tv", "runs": ["same", "images"]}
+
+    made = figure(atlas(tmp_path, edit), "small_few")
+    same, images = map(shown_run, made.described()["shown"])
+    assert same.parts == {"sets": {}, "against": {}}
+    assert list(images.parts["against"]) == ["same"]
+    assert len(made.inputs["table"]) == 2
+    assert made.inputs["against"] == ["results/paper/small/images/split0/metrics/against/same.parquet"]
+
+
+def test_out_of_distribution_sets_have_the_names_of_their_data_sets() -> None:
+    loaded = load_atlas({"studies": ["hmc_posteriors"], "scale": "laptop"}, REPOSITORY / "config")
+    (first, *_) = map(shown_run, figure(loaded, "hmc_posteriors_ood_auroc").described()["shown"])
+    assert first.set_titles == {"ood-fashion_mnist": "Fashion-MNIST", "ood-notmnist": "notMNIST"}
+
+
 def test_r_figures_name_their_code_and_are_left_out_without_r(tmp_path: Path) -> None:
     loaded = atlas(tmp_path, drawn(rescaling_curve={}, cumulative_lppd={"runs": ["one"]}))
     made = figure(loaded, "small_rescaling_curve")

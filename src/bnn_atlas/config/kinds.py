@@ -45,6 +45,15 @@ def _in_files(name: str) -> str:
 FileName = Annotated[str, AfterValidator(_in_files)]
 
 
+def _of_parts(name: str) -> str:
+    if "{" not in FILES[name]:
+        raise ValueError(f"every run has the file '{name}'; name it in files")
+    return name
+
+
+PartName = Annotated[FileName, AfterValidator(_of_parts)]
+
+
 class Kind(Model):
     """What a kind of figure needs."""
 
@@ -55,6 +64,8 @@ class Kind(Model):
     """Sections that an entry must give; the figure gets a file for each."""
     files: tuple[FileName, ...] = ()
     """Further files of each run and split, by their names in `FILES`."""
+    files_if_any: tuple[PartName, ...] = ()
+    """The same of those of further sets and references, which a run need not have."""
     runs: Literal["some", "one", "none"] = "some"
     """How many runs it shows; `none` is for formulas."""
     claims: bool = False

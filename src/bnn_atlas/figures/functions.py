@@ -55,12 +55,12 @@ class Functions(NamedTuple):
         return self.only(np.concatenate(chosen))
 
 
-def read_functions(shown: Sequence[Shown]) -> list[Functions]:
+def read_functions(shown: Sequence[Shown], fewest: int = 2) -> list[Functions]:
     """The functions of each run, without chains that have one that is not finite.
 
-    Raises ValueError for a classification, and where fewer than two draws are left.
+    Raises ValueError for a classification, and where fewer than `fewest` draws are left.
     """
-    return [_regression(run, name) for run, name in zip(shown, names(shown), strict=True)]
+    return [_regression(run, name, fewest) for run, name in zip(shown, names(shown), strict=True)]
 
 
 def names(shown: Sequence[Shown]) -> list[str]:
@@ -176,7 +176,7 @@ def rounded(values: np.ndarray, digits: int = 5) -> np.ndarray:
     return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
 
 
-def _regression(run: Shown, name: str) -> Functions:
+def _regression(run: Shown, name: str, fewest: int) -> Functions:
     path: Path = run.files["functions"]
     source = load_functions(path)
     if source.mean is None or source.scale is None:
@@ -184,10 +184,10 @@ def _regression(run: Shown, name: str) -> Functions:
     finite = (np.isfinite(source.mean) & np.isfinite(source.scale) & (source.scale > 0)).all(axis=(1, 2))
     chains, draws, rows = source.mean.shape
     mean, scale = (array[finite].reshape(-1, rows).astype(np.float64) for array in (source.mean, source.scale))
-    if len(mean) < 2:
+    if len(mean) < fewest:
         raise ValueError(
             f"{path}: {name} has {len(mean)} finite draws ({chains} chains of {draws}, {int((~finite).sum())} of them "
-            "not finite); at least 2 are needed"
+            f"not finite); at least {fewest} {'is' if fewest == 1 else 'are'} needed"
         )
     return Functions(
         name, mean, scale, np.repeat(source.chains[finite], draws), np.tile(source.draws, int(finite.sum())),

@@ -13,7 +13,7 @@ from bnn_atlas.provenance import Provenance
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "×": r"$\times$",
+    "\N{MINUS SIGN}": "$-$", "±": r"$\pm$", "×": r"$\times$", "\N{DAGGER}": r"$\dagger$",
 }  # fmt: skip
 """Character -> how LaTeX prints it."""
 

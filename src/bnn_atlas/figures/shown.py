@@ -49,6 +49,8 @@ class Shown(NamedTuple):
     """Section of the figure, or name in `config.kinds.FILES` -> file."""
     parts: dict[str, dict[str, Path]]
     """Name of which a run has several files, such as `sets` -> set or reference -> file."""
+    set_titles: dict[str, str]
+    """Name of an out-of-distribution set of the run -> the name of its data set in figures."""
     published: tuple[Published, ...] = ()
     """What the papers give for this run, where it is on the data of the papers' run."""
     settings: Mapping[str, Any] = MappingProxyType({})

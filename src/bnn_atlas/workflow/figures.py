@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bnn_atlas.config.base import ConfigError, Model
+from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.config.expansion import LONGEST_NAME, leaves
 from bnn_atlas.config.figures import FigureConfig
 from bnn_atlas.config.kinds import FILES, Kind, Section, kinds
@@ -173,6 +174,7 @@ class Figure:
                     "chains": run.config.chains,
                     "files": self._files(run, split),
                     "parts": self._parts(run, split),
+                    "set_titles": self._set_titles(run),
                     "published": published_of(self._atlas, run),
                 }
                 for name, run in runs
@@ -193,7 +195,7 @@ class Figure:
     def _names(self) -> dict[str, str]:
         """Name of each file that it reads -> path below a run and split."""
         names = {str(section): section_file(section, settings) for section, settings in self.sections.items()}
-        return names | {name: FILES[name] for name in (*self.kind.files, *self.config.files)}
+        return names | {name: FILES[name] for name in (*self.kind.files, *self.kind.files_if_any, *self.config.files)}
 
     def _files(self, run: Run, split: int) -> dict[str, str]:
         """Files of which a run and split has one."""
@@ -220,7 +222,13 @@ class Figure:
         return {"own_data": found} if found else {}
 
     def _title(self, run: Run) -> str:
-        return self._atlas.datasets[run.config.dataset].title or run.config.dataset.replace("_", " ")
+        return self._name_of(run.config.dataset)
+
+    def _set_titles(self, run: Run) -> dict[str, str]:
+        return {OUTSIDE + name: self._name_of(name) for name in run.config.evaluate.out_of_distribution}
+
+    def _name_of(self, dataset: str) -> str:
+        return self._atlas.datasets[dataset].title or dataset.replace("_", " ")
 
 
 class Figures:

@@ -120,3 +120,16 @@ def test_the_difference_of_two_runs_is_paired_by_row():
 def test_without_a_chain_of_the_reference_nothing_is_compared():
     rows = sets.reference_rows(RUN, "hmc", summary(4), summary(5, divergent=3))
     assert all(np.isnan(row.value) and row.note.startswith("no chain left to average of hmc") for row in rows)
+
+
+def test_shifted_rows_have_the_ceiling_of_the_chains_that_are_left():
+    found, labels = summary(1, divergent=1), np.random.default_rng(0).integers(0, 4, size=30)
+    rows = sets.shift_rows(RUN, "rotated30", found, labels)
+    first, second = found.probabilities[1:]
+    assert value(rows, "agreement_ceiling").value == compare(first, second).agreement
+    assert value(rows, "total_variation_ceiling").value == pytest.approx(compare(first, second).total_variation)
+    single = [(chain.argmax(axis=1) == labels).mean() for chain in (first, second)]
+    assert value(rows, "accuracy_chain_mean").value == pytest.approx(np.mean(single))
+    assert value(rows, "accuracy_chain_min").value == min(single)
+    alone = sets.shift_rows(RUN, "rotated30", summary(1, chains=1), labels)
+    assert "agreement_ceiling" not in {row.metric for row in alone}

@@ -70,6 +70,17 @@ def agreement_scores(p: np.ndarray, q: np.ndarray, reference: str = "") -> list[
     return _compared(agreement.compare(p, q), "", f"against {reference}" if reference else "", reference)
 
 
+def chain_scores(chains: np.ndarray, labels: np.ndarray) -> list[Measurement]:
+    """Accuracy of single chains and how far these agree with the others, from probabilities by chain [C, n, k]."""
+    single = np.array([hits(chain, labels).mean() for chain in chains])
+    return [
+        *(ceiling_scores(chains) if len(chains) > 1 else []),
+        Measurement("accuracy_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
+        Measurement("accuracy_chain_min", float(single.min())),
+        Measurement("accuracy_chain_max", float(single.max())),
+    ]
+
+
 def ceiling_scores(chains: np.ndarray) -> list[Measurement]:
     """The chain-to-chain ceiling of both, from probabilities by chain [C, n, k]."""
     note = f"each of {len(chains)} chains against the others"

@@ -9,9 +9,8 @@ import numpy as np
 
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import calibration, published, scores, stacking
-from bnn_atlas.metrics.formulas.classification import hits
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.judgement.classes import ECE_BINS, OVER_CHAINS, ceiling_scores, classification_scores
+from bnn_atlas.metrics.judgement.classes import ECE_BINS, OVER_CHAINS, chain_scores, classification_scores
 from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors
 from bnn_atlas.metrics.tables.measurement import Measurement
@@ -177,13 +176,9 @@ def _moments_izmailov(summary: PredictiveSummary, y: np.ndarray, y_scale: float)
 def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collection[str]) -> list[Measurement]:
     """Scores of the averaged probabilities, accuracy of single chains, and how far these agree with the others."""
     probabilities = _of(summary, "probabilities")
-    single = np.array([hits(chain, y).mean() for chain in probabilities])
     return [
         *classification_scores(probabilities.mean(axis=0), y, papers),
-        *(ceiling_scores(probabilities) if len(probabilities) > 1 else []),
-        Measurement("accuracy_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
-        Measurement("accuracy_chain_min", float(single.min())),
-        Measurement("accuracy_chain_max", float(single.max())),
+        *chain_scores(probabilities, y),
         *cumulative_scores(summary, y, ECE_BINS, ORDERINGS, ORDERING_SEED),
     ]
 

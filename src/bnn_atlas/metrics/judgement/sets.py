@@ -6,7 +6,12 @@ import numpy as np
 
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
-from bnn_atlas.metrics.judgement.classes import agreement_scores, classification_scores, detection_scores
+from bnn_atlas.metrics.judgement.classes import (
+    agreement_scores,
+    chain_scores,
+    classification_scores,
+    detection_scores,
+)
 from bnn_atlas.metrics.judgement.kept_rows import wasserstein_to
 from bnn_atlas.metrics.judgement.monte_carlo import COMPARED, comparison_errors
 from bnn_atlas.metrics.judgement.rows import as_rows, average, joined
@@ -19,7 +24,9 @@ def shift_rows(
     """Scores of shifted test rows; the data set of the rows is `<data set>/<name>`."""
 
     def measured() -> list[Measurement]:
-        return [*classification_scores(average(summary), labels, published), measure.nll(summary)]
+        by_chain = summary.probabilities[summary.kept]
+        scores = classification_scores(average(summary), labels, published)
+        return [*scores, *chain_scores(by_chain, labels), measure.nll(summary)]
 
     return _rows_of_set(identity, name, summary, measured)
 

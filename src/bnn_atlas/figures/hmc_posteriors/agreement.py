@@ -1,0 +1,180 @@
+"""Agreement and total variation of methods with a reference, on test rows and on shifted ones."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.figures.convergence import convergence_text, is_distrusted, sign_text, trusted
+from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED, column_of, printed
+from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.judgement.trust import reference_word
+from bnn_atlas.metrics.tables.files import read_table
+
+COMPARED = ("agreement", "total_variation")
+SAME, OTHER = "same posterior", "another posterior"
+"""Groups of rows, and what the notes of a comparison begin a part with: runs on the posterior of the reference, and
+those on another, such as that with the prior that the paper gives a method."""
+OF_CHAINS = {
+    "accuracy": "accuracy_chain_mean",
+    "agreement": "agreement_ceiling",
+    "total_variation": "total_variation_ceiling",
+}
+"""Metric -> what stands for it in the row of single chains of the reference."""
+COLUMNS = [
+    "label", "method", "group", "prior_sd", "rows", "sets", "metric", "value", "error", "over", "repetitions",
+    "distrusted", "published", "published_sd",
+]  # fmt: skip
+
+
+class Agreements(NamedTuple):
+    """What the figure and the table show."""
+
+    numbers: pd.DataFrame
+    """COLUMNS: a row per label, `rows` (`test` or `shifted`) and metric; the group `ceiling` is the reference's single
+    chains. A value for shifted rows is the mean over `sets` sets."""
+    texts: tuple[str, ...]
+    """What has to be said of the reference and of the runs, in words."""
+
+
+def agreements(shown: Sequence[Shown]) -> Agreements:
+    """Accuracy, agreement and total variation of each label, and the ceiling that chains of the reference set.
+
+    Shifted rows are the corruptions (other shifts where there are none) on which all runs that have any were compared
+    with the reference; their error is the mean of the errors of the sets, which have the same rows. Published numbers
+    are those for CIFAR-10. Raises ValueError where the runs have no reference in common, or several.
+    """
+    reference, runs = _of_reference(shown)
+    rows = pd.concat([read_sets(shown, [*METRICS, *OF_CHAINS.values()]), _against(runs, reference)], ignore_index=True)
+    sets = _common_sets(rows)
+    means = averaged(shown, rows[rows["set"].isin([TEST, *sets])])
+    names = [one.run for one in shown]
+    source = shown[names.index(reference)] if reference in names else None
+    trusts = trusted(shown)
+    found = []
+    if source is not None:
+        own = means[means["label"] == source.label]
+        found += [_number(own, source, CEILING, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
+    for one in {one.label: one for one in runs}.values():
+        group = _group(one, reference)
+        own = means[means["label"] == one.label]
+        found += [_number(own, one, group, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
+    numbers = pd.DataFrame([row for row in found if row is not None])
+    numbers["distrusted"] = [is_distrusted(label, trusts) for label in numbers["label"]]
+    return Agreements(_with_published(numbers, shown)[COLUMNS], _texts(runs, reference, source, sign_text(trusts)))
+
+
+def _of_reference(shown: Sequence[Shown]) -> tuple[str, list[Shown]]:
+    """Name of the one reference of all runs that have some, and these runs."""
+    runs = [one for one in shown if one.parts.get("against")]
+    if not runs:
+        raise ValueError("no run of the figure has a reference; give its runs evaluate.references")
+    common = [name for name in runs[0].parts["against"] if all(name in one.parts["against"] for one in runs)]
+    among = {one.run for one in shown}
+    chosen = [name for name in common if name in among] or common
+    if len(chosen) != 1:
+        raise ValueError(
+            f"the runs have {', '.join(chosen) if chosen else 'no reference'} in common, where the figure needs one "
+            "reference: name one in evaluate.references of each run, and the run itself in the figure's runs"
+        )
+    return chosen[0], [one for one in runs if one.run != chosen[0]]
+
+
+def _against(runs: Sequence[Shown], reference: str) -> pd.DataFrame:
+    """Rows of the tables against the reference, as `read_sets` has them."""
+    parts = []
+    for one in runs:
+        table = one.rows(read_table(one.parts["against"][reference]))
+        found = table[table["metric"].isin(COMPARED) & (table["at"] == reference)]
+        if found.empty:
+            raise ValueError(
+                f"{one.parts['against'][reference]}: no agreement with {reference} of run {one.run}; it is for "
+                "classifications"
+            )
+        sets = [name.partition("/")[2] or TEST for name in found["dataset"]]
+        parts.append(
+            found.assign(
+                label=one.label, run=one.run, dataset=one.dataset, set=sets, at="",
+                place=f"{one.point.get('split.seed', '')}/{one.split}", overlap=np.nan,
+            )
+        )  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def _common_sets(rows: pd.DataFrame) -> list[str]:
+    """Shifted sets for which every label that has any has an agreement: corruptions where there are some, else all."""
+    compared = rows[(rows["metric"] == "agreement") & (rows["set"] != TEST)]
+    of_set = compared.groupby("set", sort=False)["label"].agg(set)
+    common = [str(name) for name, have in of_set.items() if have == set(compared["label"])]
+    return [name for name in common if corruption_of(name)] or common
+
+
+def _kinds(sets: Sequence[str]) -> tuple[str, ...]:
+    return (TEST, SHIFTED) if sets else (TEST,)
+
+
+def _number(
+    own: pd.DataFrame, one: Shown, group: str, metric: str, which: str, sets: Sequence[str]
+) -> dict[str, Any] | None:
+    """A row of the numbers; None where it was not measured."""
+    name = OF_CHAINS[metric] if group == CEILING else metric
+    found = own[(own["metric"] == name) & own["set"].isin(sets if which == SHIFTED else [TEST])]
+    if found.empty:
+        return None
+    return {
+        "label": one.label,
+        "method": one.method,
+        "group": group,
+        "prior_sd": one.prior_sd,
+        "rows": which,
+        "sets": len(found),
+        "metric": metric,
+        "value": float(found["value"].mean()),
+        "error": float(found["error"].mean(skipna=False)),
+        "over": found["over"].iloc[0],
+        "repetitions": int(found["repetitions"].max()),
+    }
+
+
+def _group(one: Shown, reference: str) -> str:
+    """`another posterior` where the comparison says so; published predictions leave it open."""
+    notes = read_table(one.parts["against"][reference])["note"]
+    return OTHER if any(part.startswith(OTHER) for note in notes for part in note.split("; ")) else SAME
+
+
+def _with_published(numbers: pd.DataFrame, shown: Sequence[Shown]) -> pd.DataFrame:
+    """The numbers with what the paper prints for CIFAR-10, once for each of its columns.
+
+    Where a method is there on the posterior of the reference and on another, that is the row of the other: the paper's
+    SGD and deep ensembles have their own priors.
+    """
+    columns = {one.label: column_of(one) for one in shown}
+    names = [
+        CEILING if group == CEILING else columns[label]
+        for label, group in zip(numbers["label"], numbers["group"], strict=True)
+    ]
+    numbers = numbers.assign(column=names)
+    own = set(numbers.loc[numbers["group"] == OTHER, "column"])
+    marks = [
+        None if group == SAME and column in own else printed(column, rows, metric)
+        for group, column, rows, metric in numbers[["group", "column", "rows", "metric"]].itertuples(index=False)
+    ]
+    return numbers.assign(
+        published=[np.nan if mark is None else mark.value for mark in marks],
+        published_sd=[np.nan if mark is None else mark.sd for mark in marks],
+    )
+
+
+def _texts(runs: Sequence[Shown], reference: str, source: Shown | None, signs: str) -> tuple[str, ...]:
+    """The reference's chains in words, with the remark of the tables where they have not converged."""
+    notes = read_table(runs[0].parts["against"][reference])["note"]
+    word = next((found for found in map(reference_word, notes) if found), "")
+    if source is None:
+        text = f"Reference: the predictions {reference.replace('_', ' ')}"
+    else:
+        text = f"Reference: {source.label}, {convergence_text(source.rows(read_table(source.files['table'])))}"
+    said = "" if word in text else f"; {word}"
+    return (f"{text}{said}".rstrip(".") + ".", signs)

@@ -1,0 +1,137 @@
+"""How near methods come to the reference posterior: agreement and total variation, and the ceiling of its chains."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.convergence import SIGN, head
+from bnn_atlas.figures.hmc_posteriors.agreement import COMPARED, OTHER, SAME, agreements
+from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, SHIFTED
+from bnn_atlas.figures.published import mark_published, published_handle
+from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"], "files_if_any": ["sets", "against"]}
+
+TITLES = {"agreement": "agreement", "total_variation": "total variation"}
+ROWS = {TEST: "test rows", SHIFTED: "shifted rows"}
+PUBLISHED_OFFSET = -0.3
+"""Published marks are above the method's line."""
+FENCE = 6.0
+"""Interquartile ranges beyond which a mark does not set the axis."""
+
+
+def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Agreement and total variation of each method with the reference, a line per label.
+
+    Single chains of the reference come first, then methods on its posterior, then those on another one. The
+    vertical line is the ceiling, the mean over the reference's chains of each against the others, and the band its
+    standard error. Bars are one standard error; marks of methods whose chains should not be trusted are white. Open
+    black marks are the paper's numbers for CIFAR-10. Numbers are those of `agreement.agreements`.
+    """
+    numbers, texts = agreements(shown)
+    table = numbers[numbers["metric"].isin(COMPARED)]
+    with style.context():
+        figure = _figure(table)
+        head(figure, texts)
+        style.save(figure, table, outputs, provenance)
+
+
+def _figure(table: pd.DataFrame) -> Figure:
+    lines = _lines(table)
+    kinds = [which for which in ROWS if (table["rows"] == which).any()]
+    panels = [(metric, which) for metric in COMPARED for which in kinds]
+    figure = Figure(figsize=(style.TEXT_WIDTH, 1.3 + 0.19 * (max(lines.values()) + 1)))
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for ax, (metric, which) in zip(axes, panels, strict=True):
+        _panel(ax, table[(table["metric"] == metric) & (table["rows"] == which)], lines)
+        ax.set_xlabel(f"{TITLES[metric]},\n{ROWS[which]}")
+    _names(axes[0], table, lines)
+    style.legend_below(figure, _legend(table))
+    return figure
+
+
+def _lines(table: pd.DataFrame) -> dict[tuple[str, str], float]:
+    """Group and label -> place from the top, single chains of the reference first; a gap before each further group."""
+    places: dict[tuple[str, str], float] = {}
+    at = 0.0
+    for group in (CEILING, SAME, OTHER):
+        labels = dict.fromkeys(table.loc[table["group"] == group, "label"])
+        for label in labels:
+            places[group, label] = at
+            at += 1
+        at += 0.9 if labels else 0
+    return places
+
+
+def _names(ax: Axes, table: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:
+    """Labels at the lines, and the names of the groups where there are two."""
+    bad = set(table.loc[table["distrusted"], "label"])
+    names = [
+        " ".join([*label.split(), *(["single chains"] if group == CEILING else []), *([SIGN] if label in bad else [])])
+        for group, label in lines
+    ]
+    ax.set_yticks(list(lines.values()), names)
+    ax.set_ylim(max(lines.values()) + 0.6, min(lines.values()) - 0.8)
+    ax.tick_params(axis="y", length=0)
+    if {SAME, OTHER} <= {group for group, _ in lines}:
+        for group, text in ((SAME, "on the same posterior"), (OTHER, "on another posterior")):
+            first = min(place for (of, _), place in lines.items() if of == group)
+            ax.annotate(
+                text, (0, first - 0.72), xycoords=("axes fraction", "data"), xytext=(-4, 0),
+                textcoords="offset points", ha="right", va="center", fontsize=6, color=style.GREY,
+            )  # fmt: skip
+
+
+def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:
+    """One metric on one kind of rows."""
+    of_chains = part[part["group"] == CEILING]
+    for value, error in of_chains[["value", "error"]].itertuples(index=False):
+        ax.axvline(value, color=style.BLACK, lw=0.9, ls=(0, (4, 1.5)), zorder=1)
+        if np.isfinite(error):
+            ax.axvspan(value - error, value + error, color="#E3E3E3", lw=0, zorder=0)
+    values = np.concatenate([part["value"], part["published"]])
+    errors = np.nan_to_num(np.concatenate([part["error"], part["published_sd"]]))
+    limits = fenced_limits(values, errors, FENCE)
+    fields = ["group", "label", "method", "value", "error", "distrusted", "published", "published_sd"]
+    for group, label, method, value, error, distrusted, paper, sd in part[fields].itertuples(index=False):
+        y = lines[group, label]
+        ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
+        colour = style.METHODS[method].colour
+        ax.errorbar(
+            value, y, xerr=error if np.isfinite(error) else None, color=colour, marker="o", ms=4.2,
+            mfc="white" if distrusted else colour, mew=1.0, elinewidth=0.9, zorder=4,
+        )  # fmt: skip
+        if np.isfinite(paper):
+            mark_published(ax, paper, y + PUBLISHED_OFFSET, x_sd=sd or None)
+    ax.set_xlim(limits)
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    remark(ax, [off_scale_remark(values[np.isfinite(values)], limits)])
+
+
+def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+    mark: dict[str, Any] = {"marker": "o", "ms": 4.2, "mew": 1.0, "lw": 0.9}
+    entries: dict[str, Artist] = {"method ± 1 standard error": Line2D([], [], color=style.GREY, **mark)}
+    if table["distrusted"].any():
+        entries["its chains should not be trusted"] = Line2D([], [], color=style.GREY, mfc="white", **mark)
+    if (table["group"] == CEILING).any():
+        entries["ceiling: each chain of the reference against the others"] = Line2D(
+            [], [], color=style.BLACK, lw=0.9, ls=(0, (4, 1.5))
+        )
+        entries["± 1 standard error over chains"] = Patch(color="#E3E3E3", lw=0)
+    if table["published"].notna().any():
+        entries["published for CIFAR-10 ± sd"] = published_handle()
+    return entries

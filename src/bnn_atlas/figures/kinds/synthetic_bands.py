@@ -1,0 +1,115 @@
+"""Predictive bands of methods on data of one input, a panel each."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures.functions import Functions, draw_points, line, read_functions, target_limits, training_points
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.judgement.trust import Trust
+from bnn_atlas.provenance import Provenance
+
+KIND = {"sections": ["functions"], "files": ["table"]}
+
+MOST = 12
+"""Panels of a figure."""
+COLUMNS_OF_PANELS = 4
+SHARES = {0.95: 0.22, 0.5: 0.45}
+"""Share of the draws that a band holds -> how opaque it is."""
+ROOM = 0.6
+"""How far beyond the targets the axis reaches, as a share of their range."""
+
+
+def synthetic_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Mean of the functions of all draws along the only input, and bands that hold 50 and 95 % of them at each input.
+
+    File: `functions` along a line of inputs. Noise of the observations is not in the bands; a method of one point per
+    chain with a single chain has no band. All panels have the same axes. Raises ValueError for a classification, a
+    data set of several inputs, and more panels than fit.
+    """
+    if len(shown) > MOST:
+        raise ValueError(f"{len(shown)} runs: at most {MOST} panels fit; name fewer")
+    functions = read_functions(shown, fewest=1)
+    trusts = trusted(shown)
+    data = pd.concat([_table(one, run) for one, run in zip(functions, shown, strict=True)], ignore_index=True)
+    with style.context():
+        figure = _page(functions, shown, trusts)
+        head(figure, [sign_text(trusts)])
+        style.save(figure, data, outputs, provenance)
+
+
+def band(functions: Functions, share: float) -> np.ndarray:
+    """Lower and upper edge [2, n] of the central band with a share of the draws at each input."""
+    return np.quantile(functions.mean, [(1 - share) / 2, (1 + share) / 2], axis=0)
+
+
+def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mapping[str, Trust]) -> Figure:
+    columns = min(COLUMNS_OF_PANELS, len(functions))
+    rows = math.ceil(len(functions) / columns)
+    width = style.COLUMN_WIDTH if columns < 3 else style.TEXT_WIDTH
+    figure = Figure(figsize=(width, 1.5 * rows + 0.7))
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    limits = target_limits(functions, [band(one, max(SHARES)) for one in functions], ROOM)
+    for place, (ax, one, run) in enumerate(zip(axes.flat, functions, shown, strict=False)):
+        _panel(ax, one, style.METHODS[run.method].colour)
+        ax.set_title(one.name if one.name != run.label else signed(run.label, trusts), fontsize=7)
+        ax.set_ylim(*limits)
+        ax.tick_params(labelbottom=place + columns >= len(functions))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("target")
+    figure.supxlabel("input", fontsize=7.5)
+    for ax in axes.flat[len(functions) :]:
+        ax.set_visible(False)
+    style.legend_below(figure, _legend())
+    return figure
+
+
+def _panel(ax: Axes, functions: Functions, colour: str) -> None:
+    x = line(functions)
+    if len(functions.mean) > 1:
+        for share, opacity in SHARES.items():
+            ax.fill_between(x, *band(functions, share), color=colour, alpha=opacity, lw=0)
+    ax.plot(x, functions.mean.mean(axis=0), color=colour, lw=1.1)
+    draw_points(ax, functions)
+    ax.set_xlim(x[0], x[-1])
+    draws = len(functions.mean)
+    texts = [f"{draws:,} draw{'s' if draws > 1 else ''}", functions.remark]
+    ax.text(
+        0.03, 0.03, "\n".join(text for text in texts if text), transform=ax.transAxes, fontsize=5.5, color=style.GREY
+    )
+
+
+def _table(functions: Functions, run: Shown) -> pd.DataFrame:
+    """Plotted numbers: label, method, draws, series, x, value, high.
+
+    Series are `mean`, `50 %` and `95 %` (bands, their lower edge in `value`) and `training row`.
+    """
+    x = line(functions)
+    points, targets = training_points(functions)
+    parts = [pd.DataFrame({"series": "mean", "x": x, "value": functions.mean.mean(axis=0)})]
+    for share in SHARES if len(functions.mean) > 1 else ():
+        low, high = band(functions, share)
+        parts.append(pd.DataFrame({"series": f"{share:.0%}".replace("%", " %"), "x": x, "value": low, "high": high}))
+    parts.append(pd.DataFrame({"series": "training row", "x": points, "value": targets}))
+    table = pd.concat(parts, ignore_index=True).assign(
+        label=functions.name, method=run.method, draws=len(functions.mean)
+    )
+    return table.reindex(columns=["label", "method", "draws", "series", "x", "value", "high"])
+
+
+def _legend() -> dict[str, Artist]:
+    return {
+        "mean": Line2D([], [], color=style.GREY, lw=1.1),
+        **{f"{share:.0%} of the draws": Patch(color=style.GREY, alpha=alpha, lw=0) for share, alpha in SHARES.items()},
+        "training rows": Line2D([], [], color=style.BLACK, marker="o", ms=2.5, ls=""),
+    }

@@ -1,0 +1,133 @@
+"""Methods on regression data sets: RMSE and log-likelihood in the targets' own units."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.set_scores import averaged, read_sets
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import trust
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"]}
+
+METRICS = {
+    "rmse_original_units": "RMSE\n(lower is better)",
+    "lppd_original_units": "log-likelihood\n(higher is better)",
+}
+MOST = 6
+"""Data sets beside each other."""
+COLUMNS = [
+    "kind", "dataset", "metric", "label", "method", "run", "split", "value", "error", "over", "sd", "repetitions",
+    "distrusted",
+]  # fmt: skip
+
+
+def uci_comparison(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """RMSE and log-likelihood per test row in original units, a column per data set and a line per method (a label).
+
+    Large marks are means over splits and seeds, with their standard error: over splits it allows for the rows that
+    these share (Nadeau and Bengio 2003), and of a single split it is over test rows where the table has it. Small dots
+    are the splits. A mark is white where a split has chains that should not be trusted. Numbers are those of
+    `comparison_numbers`.
+    """
+    numbers = comparison_numbers(shown)
+    titles = {one.dataset: one.dataset_title for one in shown}
+    with style.context():
+        style.save(_figure(numbers, titles, method_looks(shown)), numbers, outputs, provenance)
+
+
+def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
+    """COLUMNS: rows of the kind `mean`, of each label, data set and metric, and `run`, of each run and split.
+
+    `distrusted` counts the runs and splits whose chains should not be trusted. Raises ValueError where a run has no
+    such metrics (they are those of regressions), for runs of a label that differ in more than seeds, and for more data
+    sets than fit.
+    """
+    datasets = dict.fromkeys(one.dataset for one in shown)
+    if len(datasets) > MOST:
+        raise ValueError(f"{len(datasets)} data sets: at most {MOST} fit beside each other; name other runs")
+    rows = read_sets(shown, list(METRICS))
+    bad = {(one.run, one.split): _is_distrusted(one) for one in shown}
+    singles = rows.assign(
+        kind="run", error=rows["standard_error"], repetitions=1,
+        distrusted=[int(bad[key]) for key in zip(rows["run"], rows["split"], strict=True)],
+    )  # fmt: skip
+    counts = singles.groupby(["label", "dataset", "metric"])["distrusted"].sum()
+    means = averaged(shown, rows)
+    keys = zip(means["label"], means["dataset"], means["metric"], strict=True)
+    means = means.assign(kind="mean", distrusted=[counts[key] for key in keys])
+    return pd.concat([means, singles], ignore_index=True).reindex(columns=COLUMNS).astype({"split": "Int64"})
+
+
+def _is_distrusted(one: Shown) -> bool:
+    return trust(one.rows(read_table(one.files["table"]))).status is Status.DISTRUST
+
+
+def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str, Look]) -> Figure:
+    datasets = list(dict.fromkeys(numbers["dataset"]))
+    width = style.COLUMN_WIDTH if len(datasets) < 3 else style.TEXT_WIDTH
+    figure = Figure(figsize=(width, 1.25 + 2 * 0.19 * (len(looks) + 1)))
+    axes = figure.subplots(len(METRICS), len(datasets), squeeze=False, sharey=True)
+    for metric, line in zip(METRICS, axes, strict=True):
+        for ax, dataset in zip(line, datasets, strict=True):
+            _panel(ax, numbers[(numbers["dataset"] == dataset) & (numbers["metric"] == metric)], looks)
+        line[0].set_ylabel(METRICS[metric])
+    # An empty line keeps the names of data sets above the remarks of their panels.
+    room = any(ax.get_title(loc="right") for ax in axes[0])
+    for ax, dataset in zip(axes[0], datasets, strict=True):
+        ax.set_title(titles[dataset] + "\n " * room)
+    axes[0, 0].set_yticks(range(len(looks)), [" ".join(label.split()) for label in looks])
+    axes[0, 0].set_ylim(len(looks) - 0.4, -0.6)
+    for ax in axes.flat:
+        ax.tick_params(axis="y", length=0)
+    style.legend_below(figure, _legend(numbers))
+    return figure
+
+
+def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """One metric on one data set."""
+    means, singles = part[part["kind"] == "mean"], part[part["kind"] == "run"]
+    limits = fenced_limits(means["value"].to_numpy(), means["error"].to_numpy(dtype=float))
+    for y, (label, look) in enumerate(looks.items()):
+        ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
+        dots = singles.loc[singles["label"] == label, "value"].to_numpy()
+        if len(dots) > 1:
+            inside = dots[(dots >= limits[0]) & (dots <= limits[1])]
+            ax.plot(inside, np.full(len(inside), y + 0.27), "o", ms=1.8, mew=0, color=look.colour)
+        fields = ["value", "error", "distrusted"]
+        for value, error, distrusted in means.loc[means["label"] == label, fields].itertuples(index=False):
+            ax.errorbar(
+                value, y, xerr=error if np.isfinite(error) else None, color=look.colour, marker=look.marker, ms=4,
+                mfc="white" if distrusted else look.colour, mew=0.9, elinewidth=0.9,
+            )  # fmt: skip
+    ax.set_xlim(limits)
+    ax.xaxis.set_major_locator(MaxNLocator(3))
+    remark(ax, [off_scale_remark(part.loc[part["kind"] == "mean", "value"].to_numpy(), limits)])
+
+
+def _legend(numbers: pd.DataFrame) -> dict[str, Artist]:
+    look: dict[str, Any] = {"color": style.GREY, "marker": "o"}
+    means = numbers[numbers["kind"] == "mean"]
+    several = means["repetitions"].max() > 1
+    text = "mean over splits ± 1 standard error" if several else "value ± 1 standard error over test rows"
+    entries: dict[str, Artist] = {text: Line2D([], [], **look, ms=4, lw=0.9)}
+    if several:
+        entries["single splits"] = Line2D([], [], **look, ms=1.8, mew=0, ls="none")
+    if means["distrusted"].any():
+        entries["chains of some split should not be trusted"] = Line2D([], [], **look, ms=4, mfc="white", ls="none")
+    return entries

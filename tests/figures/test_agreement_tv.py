@@ -1,0 +1,142 @@
+"""Agreement and total variation beside the ceiling: groups by prior, shifted means, published numbers, the picture."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.hmc_posteriors.agreement import agreements
+from bnn_atlas.figures.hmc_posteriors.agreement_tv import _figure, agreement_tv
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
+
+Outputs = Callable[[str], FigureOutputs]
+SETS = ("fog1", "fog2", "rotated30")
+
+
+def reference(folder: Path, diagnostics: Values = CONVERGED) -> Shown:
+    own = {"accuracy": 0.95, "accuracy_chain_mean": (0.94, 0.002), "agreement_ceiling": (0.97, 0.003)}
+    own |= {"total_variation_ceiling": (0.06, 0.002)}
+    shifted = {name: {"agreement_ceiling": (0.9, 0.01), "total_variation_ceiling": (0.1, 0.01)} for name in SETS}
+    return written(folder, "ref", {**own, **diagnostics}, shifted, label="HMC", method="hmc", chains=3)
+
+
+def run(
+    folder: Path, name: str, agreement: float, method: str = "sgld", note: str = "same posterior as ref", **changes: Any
+) -> Shown:
+    against = {
+        where: {"agreement": (agreement - i / 10, 0.01), "total_variation": (1 - agreement + i / 10, 0.02)}
+        for i, where in enumerate(("test", *SETS))
+    }
+    sets = {where: {"accuracy": (0.8, 0.01)} for where in SETS}
+    own = {"accuracy": (0.93, 0.01), **CONVERGED}
+    return written(folder, name, own, sets, {"ref": against}, note, **{"method": method, "chains": 5, **changes})
+
+
+def runs(folder: Path) -> list[Shown]:
+    return [
+        reference(folder),
+        run(folder, "SGLD", 0.94),
+        run(folder, "SGD", 0.90, "map", chains=1),
+        run(folder, "SGD-own", 0.88, "map", "another posterior than ref: prior; against ref", chains=1),
+        run(folder, "MILE", 0.96, "mclmc"),
+    ]
+
+
+def number(numbers: pd.DataFrame, label: str, metric: str, rows: str = "test") -> pd.Series:
+    found = numbers[(numbers["label"] == label) & (numbers["metric"] == metric) & (numbers["rows"] == rows)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_values_are_those_of_the_tables_and_shifted_ones_means_over_corruptions(tmp_path: Path) -> None:
+    numbers, texts = agreements(runs(tmp_path))
+    sgld = number(numbers, "SGLD", "agreement")
+    assert (sgld["value"], sgld["error"], sgld["sets"]) == (0.94, 0.01, 1)
+    shifted = number(numbers, "SGLD", "agreement", "shifted")
+    # fog1 and fog2; rotations are no corruptions.
+    assert (shifted["value"], shifted["sets"]) == (pytest.approx(0.94 - 0.15), 2)
+    assert shifted["error"] == pytest.approx(0.01)
+    ceiling = number(numbers, "HMC", "agreement")
+    assert (ceiling["group"], ceiling["value"], ceiling["error"]) == ("ceiling", 0.97, 0.003)
+    assert number(numbers, "HMC", "accuracy")["value"] == 0.94
+    assert texts[0].startswith("Reference: HMC, 3 chains × 100 draws, R-hat of function values 1.02 at most")
+
+
+def test_runs_on_another_posterior_are_a_group_of_their_own_and_carry_the_published_numbers(tmp_path: Path) -> None:
+    numbers, _ = agreements(runs(tmp_path))
+    groups = numbers.drop_duplicates("label").set_index("label")["group"].to_dict()
+    assert groups == {
+        "HMC": "ceiling", "SGLD": "same posterior", "SGD": "same posterior", "SGD-own": "another posterior",
+        "MILE": "same posterior",
+    }  # fmt: skip
+    published = {label: number(numbers, label, "agreement")["published"] for label in groups}
+    assert published["SGD-own"] == 0.8548
+    assert np.isnan(published["SGD"])
+    assert published["SGLD"] == 0.9154
+    assert published["HMC"] == 0.9401
+    assert np.isnan(published["MILE"])
+    assert number(numbers, "SGLD", "total_variation", "shifted")["published"] == 0.214
+    without = agreements([one for one in runs(tmp_path) if one.run != "SGD-own"]).numbers
+    assert number(without, "SGD", "agreement")["published"] == 0.8548
+
+
+def test_a_reference_that_has_not_converged_is_said_to(tmp_path: Path) -> None:
+    word = "reference not converged: R-hat of function values up to 1.80, ESS down to 6"
+    shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note=f"{word}; against ref")]
+    numbers, texts = agreements(shown)
+    assert texts[0].endswith(f"; {word}.")
+    assert texts[1].startswith("† not to be trusted: HMC (")
+    assert number(numbers, "HMC", "agreement")["distrusted"]
+
+
+def test_published_predictions_have_no_ceiling(tmp_path: Path) -> None:
+    numbers, texts = agreements([run(tmp_path, "SGLD", 0.94)])
+    assert set(numbers["group"]) == {"same posterior"}
+    assert texts[0] == "Reference: the predictions ref."
+
+
+def test_methods_without_shifted_sets_leave_the_others_theirs(tmp_path: Path) -> None:
+    against = {"ref": {"test": {"agreement": 0.9, "total_variation": 0.1}}}
+    own = {"accuracy": 0.9, **CONVERGED}
+    plain = written(tmp_path, "MILE", own, None, against, method="mclmc")
+    numbers, _ = agreements([reference(tmp_path), run(tmp_path, "SGLD", 0.94), plain])
+    assert set(numbers.loc[numbers["label"] == "MILE", "rows"]) == {"test"}
+    assert set(numbers.loc[numbers["label"] == "SGLD", "rows"]) == {"test", "shifted"}
+
+
+def test_the_picture_has_a_panel_for_each_score_and_its_numbers(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    shown = runs(tmp_path)
+    for folder in ("a", "b"):
+        agreement_tv(shown, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert read_provenance(outputs("a").pdf) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    assert set(table["metric"]) == {"agreement", "total_variation"}
+    figure = _figure(table)
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "agreement,\ntest rows", "agreement,\nshifted rows", "total variation,\ntest rows",
+        "total variation,\nshifted rows",
+    ]  # fmt: skip
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert names == ["HMC single chains", "SGLD", "SGD", "MILE", "SGD-own"]
+    notes = [text.get_text() for text in figure.axes[0].texts]
+    assert notes == ["on the same posterior", "on another posterior"]
+
+
+def test_runs_without_one_reference_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run of the figure has a reference"):
+        agreements([reference(tmp_path)])
+    other = written(
+        tmp_path, "x", {"accuracy": 0.9}, None, {"other": {"test": {"agreement": 0.9, "total_variation": 0.1}}}
+    )
+    with pytest.raises(ValueError, match="the runs have no reference in common"):
+        agreements([run(tmp_path, "SGLD", 0.9), other])

@@ -1,0 +1,99 @@
+"""Methods on regression data sets: means over splits, errors, white marks and limits."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.kinds.uci_comparison import _figure, comparison_numbers, uci_comparison
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.method_looks import method_looks
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def split(
+    folder: Path, label: str, dataset: str, number: int, rmse: float, density: float, diagnostics: Values = CONVERGED,
+    **changes: Any,
+) -> Shown:  # fmt: skip
+    values = {
+        "rmse_original_units": rmse, "lppd_original_units": (density, 0.05), "rows_test": 50, "rows_train": 450,
+        **diagnostics,
+    }  # fmt: skip
+    fields = {"task": "regression", "dataset": dataset, "dataset_title": dataset, "label": label, "split": number}
+    return written(folder, f"{label}-{dataset}", values, **{**fields, "entry": label, **changes})
+
+
+def runs(folder: Path) -> list[Shown]:
+    return [
+        split(folder, label, dataset, number, 3 + number + shift, -2.5 - shift, method=method)
+        for shift, (label, method) in enumerate((("HMC", "hmc"), ("SGLD", "sgld")))
+        for dataset in ("boston", "yacht")
+        for number in range(3)
+    ]
+
+
+def test_means_are_over_splits_with_the_error_of_nadeau_and_bengio(tmp_path: Path) -> None:
+    numbers = comparison_numbers(runs(tmp_path))
+    assert (numbers["kind"] == "run").sum() == 2 * 12
+    found = numbers[(numbers["kind"] == "mean") & (numbers["label"] == "SGLD") & (numbers["dataset"] == "yacht")]
+    rmse = found.set_index("metric").loc["rmse_original_units"]
+    assert (rmse["value"], rmse["over"], rmse["repetitions"]) == (5.0, "splits", 3)
+    assert rmse["error"] == pytest.approx(np.sqrt(1 / 3 + 50 / 450))
+
+
+def test_a_single_split_has_the_error_over_rows_where_there_is_one(tmp_path: Path) -> None:
+    numbers = comparison_numbers([split(tmp_path, "HMC", "boston", 0, 3.0, -2.4)])
+    means = numbers[numbers["kind"] == "mean"].set_index("metric")
+    assert means.loc["lppd_original_units", ["error", "over"]].tolist() == [0.05, "rows"]
+    assert np.isnan(means.loc["rmse_original_units", "error"])
+    assert means.loc["rmse_original_units", "over"] == ""
+
+
+def test_marks_are_white_where_a_split_should_not_be_trusted(tmp_path: Path) -> None:
+    shown = [
+        split(tmp_path, "HMC", "boston", 0, 3.0, -2.4, method="hmc"),
+        split(tmp_path, "HMC", "boston", 1, 3.2, -2.4, UNCONVERGED, method="hmc"),
+        split(tmp_path, "SGLD", "boston", 0, 3.1, -2.4),
+    ]
+    numbers = comparison_numbers(shown)
+    means = numbers[(numbers["kind"] == "mean") & (numbers["metric"] == "rmse_original_units")].set_index("label")
+    assert means["distrusted"].to_dict() == {"HMC": 1, "SGLD": 0}
+    ax = _figure(numbers, {"boston": "Boston"}, method_looks(shown)).axes[0]
+    faces = [line.get_markerfacecolor() for line in ax.lines if line.get_markersize() == 4]
+    assert faces[0] == "white"
+    assert faces[1] != "white"
+
+
+def test_the_picture_has_a_column_for_each_data_set(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    shown = runs(tmp_path)
+    for folder in ("a", "b"):
+        uci_comparison(shown, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert read_provenance(outputs("a").pdf) == provenance
+    numbers = pd.read_csv(outputs("a").csv)
+    figure = _figure(numbers, {"boston": "Boston", "yacht": "Yacht"}, method_looks(shown))
+    assert [ax.get_title().strip() for ax in figure.axes] == ["Boston", "Yacht", "", ""]
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["HMC", "SGLD"]
+
+
+def test_a_far_mean_is_counted_and_does_not_set_the_axis(tmp_path: Path) -> None:
+    shown = [split(tmp_path, f"m{i}", "boston", 0, 3 + 0.1 * i, -2.5) for i in range(5)]
+    shown.append(split(tmp_path, "bad", "boston", 0, 900.0, -2.5))
+    ax = _figure(comparison_numbers(shown), {"boston": "Boston"}, method_looks(shown)).axes[0]
+    assert ax.get_xlim()[1] < 4
+    assert ax.get_title(loc="right") == "1 off scale, to 900"
+
+
+def test_classifications_and_too_many_data_sets_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no rmse_original_units and no lppd_original_units of run a"):
+        comparison_numbers([written(tmp_path, "a", {"accuracy": 0.9})])
+    with pytest.raises(ValueError, match="7 data sets: at most 6 fit"):
+        comparison_numbers([split(tmp_path, "HMC", f"d{i}", 0, 3.0, -2.4) for i in range(7)])
