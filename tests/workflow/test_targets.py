@@ -37,6 +37,8 @@ def targets(tmp_path: Path) -> Targets:
         ("results/paper/small/ones/split0/pool/pool.json", ["no run 'ones'", "did you mean 'one'?"]),
         ("results/paper/smal/one/split0/pool/pool.json", ["no study 'smal'", "did you mean 'small'?"]),
         ("results/paper/figures/small/my_lpd.png", ["no figure 'my_lpd'", "did you mean 'my_lppd'?"]),
+        ("results/paper/export/small/ones-split0.zip", ["no run 'ones'", "did you mean 'one'?"]),
+        ("results/paper/export/smal/one-split0.zip", ["no study 'smal'", "did you mean 'small'?"]),
         ("results/demo/tables/small.parquet", ["a file of scale demo", "--config scale=demo"]),
         ("hmc_posteriors", ["the study 'hmc_posteriors' is not loaded", "config/config.yaml"]),
     ],
