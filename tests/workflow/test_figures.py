@@ -10,7 +10,7 @@ import yaml
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.settings import Atlas, load_atlas
-from bnn_atlas.figures.shown import shown_run
+from bnn_atlas.figures.shown import shown_runs
 from bnn_atlas.sources import PACKAGE, _exists
 from bnn_atlas.workflow.figures import COMPUTING, JUDGING, Figure, Figures, digest, rule_names
 from bnn_atlas.workflow.paths import Paths
@@ -72,9 +72,11 @@ def test_runs_of_another_study(tmp_path: Path) -> None:
     assert made.inputs["table"] == [
         f"results/paper/{study}/one/split0/metrics/metrics.parquet" for study in ("small", "other")
     ]
-    own, theirs = map(shown_run, made.described()["shown"])
+    own, theirs = shown_runs(made.described())
     assert (own.study, own.run, own.label) == ("small", "one", "one")
     assert (theirs.study, theirs.run, theirs.label) == ("other", "other/one", "Theirs")
+    assert own.settings["temperature"] == 1.0
+    assert own.settings["method"]["kind"] == own.method
     assert made.described()["reductions"] == {"one": [], "other/one": []}
 
 
@@ -125,7 +127,7 @@ def test_files_whose_number_depends_on_the_run(tmp_path: Path) -> None:
     made = figure(atlas(tmp_path, edit), "small_few")
     path = "results/paper/small/images/split0/metrics/against/same.parquet"
     assert made.inputs["against"] == [path]
-    (shown,) = map(shown_run, made.described()["shown"])
+    (shown,) = shown_runs(made.described())
     assert shown.parts == {"against": {"same": Path(path)}}
     assert list(shown.files) == ["table"]
 

@@ -86,11 +86,16 @@ def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:
     table = any(str(file).endswith(".tex") for file in outputs)
     settings = {key: value for key, value in described.items() if key not in ("module", "caption", "shown", "claims")}
     function(
-        [shown_run({**one, "settings": described["of_runs"][one["run"]]}) for one in described["shown"]],
+        shown_runs(described),
         TableOutputs.of(outputs) if table else FigureOutputs.of(outputs),
         collect(settings, root="."),
         **({"claims": Path(described["claims"])} if "claims" in described else {}),
     )
+
+
+def shown_runs(described: Mapping[str, Any]) -> list[Shown]:
+    """The runs of a figure and their splits, each with the settings of its run."""
+    return [shown_run({**one, "settings": described["of_runs"][one["run"]]}) for one in described["shown"]]
 
 
 def shown_run(described: Mapping[str, Any]) -> Shown:

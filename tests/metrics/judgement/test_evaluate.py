@@ -278,7 +278,7 @@ def test_files_have_their_columns_and_the_same_bytes_each_time(memory_pool, pred
     parameters = pq.read_table(first["parameters"])
     assert parameters.column_names == [
         "name", "layer", "role", "rhat", "rhat_chainwise_max", "rhat_chainwise_median", "ess_bulk", "ess_tail",
-        "within", "between",
+        "within", "between", "rhat_gelman_rubin",
     ]  # fmt: skip
     assert parameters["name"].to_pylist() == [f"layer0.weight[{i}]" for i in range(3)]
     functions = pq.read_table(first["functions"]).to_pandas()
