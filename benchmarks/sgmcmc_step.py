@@ -80,16 +80,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9, help="rounds (default 9)")
     parser.add_argument("--works", nargs="+", choices=[work.name for work in WORKS], help="default: all")
-    parser.add_argument(
-        "--output", type=Path, default=RESULT, help="default: results/sgmcmc_step.csv; nothing with --works"
-    )
+    parser.add_argument("--output", type=Path, help="default: results/sgmcmc_step.csv; nothing with --works")
     options = parser.parse_args()
     rows = [
         row for work in WORKS if work.name in (options.works or work.name) for row in measure(work, options.repeats)
     ]
-    if options.output and not options.works:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        with options.output.open("w", newline="", encoding="utf-8") as handle:
+    output = options.output or (None if options.works else RESULT)
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("w", newline="", encoding="utf-8") as handle:
             writer = csv.DictWriter(handle, rows[0], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)

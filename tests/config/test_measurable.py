@@ -8,18 +8,25 @@ import yaml
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims import load_claims
-from bnn_atlas.config.measurable import DETECTION, TASKS
+from bnn_atlas.config.measurable import DETECTION, LPPD_SOMMER, TASKS
 from bnn_atlas.config.settings import load_study
+from bnn_atlas.metrics.judgement.measure import SOMMER
 from tests.config.folders import CLAIM, DATASETS, RUN, study_file
 from tests.config.test_evaluation import load
 
+ENSEMBLE = RUN | {"method": {"kind": "deep_ensemble"}}
+REGRESSIONS = {
+    "regression": RUN,
+    "ensemble": ENSEMBLE,
+    "noise per row": ENSEMBLE | {"likelihood": {"kind": "heteroscedastic"}},
+}
 OOD = {"evaluate": {"out_of_distribution": ["photos"], "shifts": ["rotated30"], "references": ["one"]}}
 
 
 def read(folder: Path, kind: str, published: list[str], changes: dict[str, Any]) -> None:
     """Read one claim about the run `two`: a regression, or a classification with further sets and a reference."""
-    if kind == "regression":
-        study = load_study(study_file(folder, lambda s: s["runs"].update(two=RUN)), "paper", DATASETS)
+    if kind in REGRESSIONS:
+        study = load_study(study_file(folder, lambda s: s["runs"].update(two=REGRESSIONS[kind])), "paper", DATASETS)
     else:
         study = load(folder, one={}, two=OOD)
     study = study._replace(config=study.config.model_copy(update={"published": tuple(published)}))
@@ -59,6 +66,22 @@ def test_a_metric_that_can_never_be_measured_is_refused(
     assert why in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("regression", "it is measured of deep_ensemble, laplace, mean_field, and the method of run 'two' is mclmc"),
+        ("noise per row", "it is measured where all rows have one noise level, and run 'two' learns one for each row"),
+    ],
+)
+def test_the_published_lppd_needs_a_method_and_a_noise_that_it_gets_wrong(tmp_path: Path, kind: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        read(tmp_path, kind, ["sommer"], {"metric": "lppd_sommer"})
+
+
+def test_its_methods_are_those_that_are_measured() -> None:
+    assert set(LPPD_SOMMER) == set(SOMMER)
+
+
 def test_the_other_side_is_checked_too(tmp_path: Path) -> None:
     changes = {"relation": "less_than", "than": {"metric": "brier"}}
     with pytest.raises(ConfigError, match=r"claims\.error\.than\.metric = 'brier': it is measured of a classification"):
@@ -70,7 +93,7 @@ def test_the_other_side_is_checked_too(tmp_path: Path) -> None:
     [
         ("regression", {"metric": "lppd"}),
         ("regression", {"metric": "rmse_linear"}),
-        ("regression", {"metric": "lppd_sommer"}),
+        ("ensemble", {"metric": "lppd_sommer"}),
         ("classification", {"metric": "accuracy", "dataset": "cifar10/rotated30"}),
         ("classification", {"metric": "ece_uppal"}),
         ("classification", {"metric": "agreement", "at": "one"}),

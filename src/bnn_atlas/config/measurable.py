@@ -15,6 +15,8 @@ TASKS = {
 TASKS.pop("elpd_diff")
 COMPARED = ("agreement", "total_variation", "elpd_diff")
 """Metrics of a run and a reference, which the column `at` names."""
+LPPD_SOMMER = ("deep_ensemble", "laplace", "mean_field")
+"""Methods whose LPPD the published scorer of Sommer et al. 2025 gets wrong where all rows have one noise level."""
 DETECTION = {
     metric.name
     for metric in (*SETS, *PUBLISHED)
@@ -36,6 +38,11 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
         return (
             f"it is measured in studies with `published: [{author}]` only; add it to config/studies/{study.name}.yaml"
         )
+    method = run.config.method.kind
+    if metric == "lppd_sommer" and method not in LPPD_SOMMER:
+        return f"it is measured of {', '.join(LPPD_SOMMER)}, and the method of run '{run.name}' is {method}"
+    if metric == "lppd_sommer" and run.config.likelihood.kind == "heteroscedastic":
+        return f"it is measured where all rows have one noise level, and run '{run.name}' learns one for each row"
     references = run.config.evaluate.references
     if metric in COMPARED and at not in references:
         has = f"has {', '.join(references)}" if references else "has none"
