@@ -1,1 +1,1 @@
-"""Figures of Izmailov et al. 2021 that no other study has."""
+"""Kinds of figures that only the study of full-batch HMC has, one to a file of the kind's name."""
