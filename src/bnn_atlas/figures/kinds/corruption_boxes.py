@@ -28,6 +28,8 @@ KIND = {"files": ["table", "sets"]}
 
 METRICS = {"accuracy": ("accuracy", 1), "nll": ("log-likelihood\nper row", -1), "ece": ("ECE", 1)}
 """Metric -> text at its axis, and the sign with which it is drawn."""
+FENCES, NO_FENCE = {"nll": 6.0}, 1e6
+"""Interquartile ranges beyond which a value does not set the axis: of the log-likelihood, which has no bound."""
 WIDTH = 0.8
 """Room of the boxes of a severity, where severities are 1 apart."""
 COLUMNS = ["label", "method", "corruption", "severity", "metric", "value", "error", "over", "repetitions"]
@@ -82,7 +84,7 @@ def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[st
         for place, (label, look) in enumerate(looks.items()):
             offset = WIDTH * ((place + 0.5) / len(looks) - 0.5)
             _boxes(ax, part[part["label"] == label], look, offset, 0.8 * WIDTH / len(looks))
-        limits = fenced_limits(part["value"].to_numpy(), fence=4.0)
+        limits = fenced_limits(part["value"].to_numpy(), fence=FENCES.get(metric, NO_FENCE))
         ax.set_ylim(limits)
         remark(ax, [off_scale_remark(part["value"].to_numpy(), limits)])
         ax.set_ylabel(METRICS[metric][0])

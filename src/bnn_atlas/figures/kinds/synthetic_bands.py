@@ -67,7 +67,8 @@ def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mappin
         ax.tick_params(labelbottom=place + columns >= len(functions))
     for ax in axes[:, 0]:
         ax.set_ylabel("target")
-    figure.supxlabel("input", fontsize=7.5)
+    for ax in axes[-1]:
+        ax.set_xlabel("input")
     for ax in axes.flat[len(functions) :]:
         ax.set_visible(False)
     style.legend_below(figure, _legend())

@@ -13,14 +13,12 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.convergence import is_distrusted, trusted
 from bnn_atlas.figures.method_looks import Look, method_looks
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.checks import Status
-from bnn_atlas.metrics.judgement.trust import trust
-from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
@@ -31,6 +29,8 @@ METRICS = {
 }
 MOST = 6
 """Data sets beside each other."""
+FENCE = 4.0
+"""Interquartile ranges beyond which a value does not set the axis."""
 COLUMNS = [
     "kind", "dataset", "metric", "label", "method", "run", "split", "value", "error", "over", "sd", "repetitions",
     "distrusted",
@@ -62,7 +62,7 @@ def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     if len(datasets) > MOST:
         raise ValueError(f"{len(datasets)} data sets: at most {MOST} fit beside each other; name other runs")
     rows = read_sets(shown, list(METRICS))
-    bad = {(one.run, one.split): _is_distrusted(one) for one in shown}
+    bad = {(one.run, one.split): is_distrusted(one.label, trusted([one])) for one in shown}
     singles = rows.assign(
         kind="run", error=rows["standard_error"], repetitions=1,
         distrusted=[int(bad[key]) for key in zip(rows["run"], rows["split"], strict=True)],
@@ -72,10 +72,6 @@ def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     keys = zip(means["label"], means["dataset"], means["metric"], strict=True)
     means = means.assign(kind="mean", distrusted=[counts[key] for key in keys])
     return pd.concat([means, singles], ignore_index=True).reindex(columns=COLUMNS).astype({"split": "Int64"})
-
-
-def _is_distrusted(one: Shown) -> bool:
-    return trust(one.rows(read_table(one.files["table"]))).status is Status.DISTRUST
 
 
 def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str, Look]) -> Figure:
@@ -101,14 +97,16 @@ def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str
 
 def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """One metric on one data set."""
-    means, singles = part[part["kind"] == "mean"], part[part["kind"] == "run"]
-    limits = fenced_limits(means["value"].to_numpy(), means["error"].to_numpy(dtype=float))
+    means = part[part["kind"] == "mean"]
+    several = means.loc[means["repetitions"] > 1, "label"]
+    singles = part[(part["kind"] == "run") & part["label"].isin(several)]
+    values = np.concatenate([means["value"], singles["value"]])
+    limits = fenced_limits(values, np.concatenate([means["error"], np.zeros(len(singles))]), FENCE)
     for y, (label, look) in enumerate(looks.items()):
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
         dots = singles.loc[singles["label"] == label, "value"].to_numpy()
-        if len(dots) > 1:
-            inside = dots[(dots >= limits[0]) & (dots <= limits[1])]
-            ax.plot(inside, np.full(len(inside), y + 0.27), "o", ms=1.8, mew=0, color=look.colour)
+        inside = dots[(dots >= limits[0]) & (dots <= limits[1])]
+        ax.plot(inside, np.full(len(inside), y + 0.27), "o", ms=1.8, mew=0, color=look.colour)
         fields = ["value", "error", "distrusted"]
         for value, error, distrusted in means.loc[means["label"] == label, fields].itertuples(index=False):
             ax.errorbar(
@@ -117,7 +115,7 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
             )  # fmt: skip
     ax.set_xlim(limits)
     ax.xaxis.set_major_locator(MaxNLocator(3))
-    remark(ax, [off_scale_remark(part.loc[part["kind"] == "mean", "value"].to_numpy(), limits)])
+    remark(ax, [off_scale_remark(values, limits)])
 
 
 def _legend(numbers: pd.DataFrame) -> dict[str, Artist]:
