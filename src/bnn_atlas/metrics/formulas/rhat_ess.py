@@ -58,12 +58,6 @@ def ess_mean(draws: np.ndarray) -> np.ndarray:
     return _apply(_ess, draws, min_chains=1, min_draws=4)
 
 
-def error_of_mean(draws: np.ndarray) -> float:
-    """Standard error of the mean over all draws [C, S] of one quantity, sd / sqrt(ESS); NaN where there is no ESS."""
-    effective = float(ess_mean(draws[:, :, None])[0])
-    return float(np.std(draws, ddof=1)) / effective**0.5 if effective > 0 else float("nan")
-
-
 def ess_bulk(draws: np.ndarray) -> np.ndarray:
     """Effective sample size of the rank-normalised draws of all half chains."""
     return _apply(lambda x: _ess(_z_scale(_split(x, 2))), draws, min_chains=1, min_draws=SHORTEST_ESS)

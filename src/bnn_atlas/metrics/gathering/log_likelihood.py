@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.rhat_ess import error_of_mean
+from bnn_atlas.metrics.formulas.chain_mean import error_of_chain_mean
 from bnn_atlas.metrics.gathering.by_chains import by_chains
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.traces.draws import Draws
@@ -20,7 +20,7 @@ def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -
         return []
     values = np.concatenate([part for _, part in by_chains(pool, (LOG_LIKELIHOOD,), max_bytes)])[kept]
     late = values[:, values.shape[1] // 2 :]
-    error = error_of_mean(late)
+    error = error_of_chain_mean(late)
     note = f"second halves of the chains, {late.shape[1]:,} draws each"
     return [
         Measurement("log_likelihood", float(late.mean()), note=note, monte_carlo_error=error if error > 0 else None)

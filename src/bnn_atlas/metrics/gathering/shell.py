@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.rhat_ess import error_of_mean
+from bnn_atlas.metrics.formulas.chain_mean import error_of_chain_mean
 from bnn_atlas.metrics.gathering.by_chains import by_chains
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.traces.draws import Draws
@@ -39,11 +39,11 @@ def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, ma
     log_prior = np.concatenate([part for _, part in by_chains(pool, (LOG_PRIOR,), max_bytes)])[kept]
     radius = -2 * log_prior / pool.layout.size - math.log(2 * math.pi * prior_sd**2)
     note = f"{pool.layout.size:,} parameters; draws from the prior have 1"
-    error = error_of_mean(radius)
+    error = error_of_chain_mean(radius)
     rows = [Measurement("prior_shell", float(radius.mean()), note=note, monte_carlo_error=error if error > 0 else None)]
     if half := radius.shape[1] // 2:
         first, second = radius[:, :half], radius[:, radius.shape[1] - half :]
-        error = math.hypot(error_of_mean(first), error_of_mean(second))
+        error = math.hypot(error_of_chain_mean(first), error_of_chain_mean(second))
         if error > 0:
             shift = float(second.mean() - first.mean()) / error
             note = "second halves of the chains less the first, in standard errors"
