@@ -138,7 +138,7 @@ def test_files_that_a_run_need_not_have(tmp_path: Path) -> None:
         study["figures"]["few"] = {"draw": "agreement_tv", "runs": ["same", "images"]}
 
     made = figure(atlas(tmp_path, edit), "small_few")
-    same, images = map(shown_run, made.described()["shown"])
+    same, images = shown_runs(made.described())
     assert same.parts == {"sets": {}, "against": {}}
     assert list(images.parts["against"]) == ["same"]
     assert len(made.inputs["table"]) == 2
@@ -147,7 +147,7 @@ def test_files_that_a_run_need_not_have(tmp_path: Path) -> None:
 
 def test_out_of_distribution_sets_have_the_names_of_their_data_sets() -> None:
     loaded = load_atlas({"studies": ["hmc_posteriors"], "scale": "laptop"}, REPOSITORY / "config")
-    (first, *_) = map(shown_run, figure(loaded, "hmc_posteriors_ood_auroc").described()["shown"])
+    (first, *_) = shown_runs(figure(loaded, "hmc_posteriors_ood_auroc").described())
     assert first.set_titles == {"ood-fashion_mnist": "Fashion-MNIST", "ood-notmnist": "notMNIST"}
 
 
