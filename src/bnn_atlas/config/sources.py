@@ -110,27 +110,34 @@ def _chain(run: Run, sources: Sources) -> list[Run]:
     return chain[1:]
 
 
+def check_same(run: Run, other: Run, fields: tuple[str, ...], where: str, conclusion: str) -> None:
+    """Refuse another run of which one of these fields differs, or that has fewer splits.
+
+    Of the split, the number of repetitions may differ. `conclusion` ends the message on a field. Raises ConfigError.
+    """
+    for field in fields:
+        own, theirs = getattr(run.config, field), getattr(other.config, field)
+        if field == "split":
+            own, theirs = (split.model_copy(update={"count": 1}) for split in (own, theirs))
+        if own != theirs:
+            raise ConfigError(
+                f"{where}: its {field} differs from that of '{run.name}' ({_text(theirs)}; {_text(own)}), {conclusion}"
+            )
+    if other.config.split.count < run.config.split.count:
+        raise ConfigError(
+            f"{where}: it has {other.config.split.count} splits and '{run.name}' has {run.config.split.count}"
+        )
+
+
 def _check_problem(run: Run, source: Run, where: str) -> None:
     """Refuse a source whose draws are positions of another network, or of other rows, or that has no such position."""
-    for field in PROBLEM:
-        value, source_value = getattr(run.config, field), getattr(source.config, field)
-        if field == "split":
-            value, source_value = (one.model_copy(update={"count": 1}) for one in (value, source_value))
-        if value != source_value:
-            raise ConfigError(
-                f"{where} = '{source.name}': its {field} differs from that of '{run.name}' ({_text(source_value)}; "
-                f"{_text(value)}), so its draws are not positions of the same problem"
-            )
+    conclusion = "so its draws are not positions of the same problem"
+    check_same(run, source, PROBLEM, f"{where} = '{source.name}'", conclusion)
     if run.config.start and run.config.start.draw == "mean" and source.config.method.centre is None:
         fitted = " and ".join(f"'{kind}'" for kind, record in METHODS.items() if record.centre)
         raise ConfigError(
             f"{where.removesuffix('.run')}.draw = 'mean': '{source.name}' is of method.kind "
             f"'{source.config.method.kind}', and only {fitted} fit a mean; use 'last' or 'best'"
-        )
-    if source.config.split.count < run.config.split.count:
-        raise ConfigError(
-            f"{where} = '{source.name}': it has {source.config.split.count} splits and '{run.name}' has "
-            f"{run.config.split.count}"
         )
 
 

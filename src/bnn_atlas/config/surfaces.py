@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.figures import PlaneConfig, PointConfig, SurfaceConfig
+from bnn_atlas.config.sources import check_same
 from bnn_atlas.config.studies import Run, Study, shown_runs
 
 SAME = ("dataset", "split", "model", "likelihood", "prior", "temperature")
@@ -44,24 +45,9 @@ def _source(studies: Mapping[str, Study], run: Run, point: PointConfig, plane: P
     if len(found) > 1:
         names = ", ".join(each.name for each in found[:12])
         raise ConfigError(f"{where}.run = '{point.run}': {len(found)} runs of this entry; name one of {names}")
-    _check_posterior(run, found[0], f"{where}.run = '{point.run}'")
+    conclusion = "so that its draws are points of another posterior: leave it out"
+    check_same(run, found[0], SAME, f"{where}.run = '{point.run}'", conclusion)
     return found[0]
-
-
-def _check_posterior(run: Run, other: Run, where: str) -> None:
-    for field in SAME:
-        own, theirs = getattr(run.config, field), getattr(other.config, field)
-        if field == "split":
-            own, theirs = (split.model_copy(update={"count": 1}) for split in (own, theirs))
-        if own != theirs:
-            raise ConfigError(
-                f"{where}: its {field} differs from that of '{run.name}' ({_text(theirs)}; {_text(own)}), so that its "
-                "draws are points of another posterior: leave it out"
-            )
-    if other.config.split.count < run.config.split.count:
-        raise ConfigError(
-            f"{where}: it has {other.config.split.count} splits and '{run.name}' has {run.config.split.count}"
-        )
 
 
 def _check_draw(run: Run, point: PointConfig, where: str) -> None:
@@ -75,8 +61,3 @@ def _check_draw(run: Run, point: PointConfig, where: str) -> None:
         raise ConfigError(
             f"{where}.draw = {point.draw}: run '{run.name}' keeps {draws:,} draws of each chain, with numbers from 0"
         )
-
-
-def _text(value: object) -> str:
-    dump = getattr(value, "model_dump", None)
-    return str(dump(mode="json")) if dump else str(value)

@@ -212,7 +212,7 @@ def _plain_ticks(ax: Axes, low: float, high: float) -> None:
 
 
 def _plain(value: float) -> str:
-    """`1e-6` and `0.125`, without zeros before an exponent."""
+    """The number in short, such as `0.125`, or `1e-6` instead of `1e-06`."""
     return re.sub(r"e([-+])0*", r"e\1", f"{value:g}").replace("e+", "e")
 
 

@@ -40,8 +40,8 @@ def sweep_table(
     """A row per label, value of the field and metric: the columns of `COLUMNS`.
 
     `error` is one standard error: over seeds or splits where several runs share a label and a value, else the Monte
-    Carlo error, else that of the table; `error_over` says which. `converged` is whether R-hat is up to the limit at so
-    many function values as a reference needs (`judgement.reference`), and the chains of the reference have converged;
+    Carlo error, else that of the table; `error_over` says which. `converged` is whether R-hat is up to the limit at the
+    share of function values that a reference needs (`judgement.reference`), and the reference has converged;
     `rhat_share_above` is the share above it and `trust` what all checks say of the chains. It is true for a method
     without chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
     `reference`, metrics are those against it, and `reference` what is said of its convergence. A metric that a run
