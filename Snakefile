@@ -12,7 +12,7 @@ from bnn_atlas.workflow.targets import Targets
 
 STARTED = time.monotonic()
 min_version("9.0")
-hooks.install(workflow, sys.argv, kept=("warmstart", "sample", "predict"))
+hooks.install(workflow, sys.argv, kept=("warmstart", "sample", "predict", "predict_sets"))
 
 
 report: "workflow/report/workflow.rst"

@@ -42,6 +42,7 @@ def test_what_plays_no_part_in_training_changes_no_address(changes: dict[str, An
         {"kernel": "xla"},
         {"warmstart": {"max_epochs": 6}},
         {"warmstart": None},
+        {"warmstart": None, "initial": {"distribution": "normal", "scale": 0.1}},
         {"seed": 1},
         {"chains": 8},
     ],
@@ -49,6 +50,12 @@ def test_what_plays_no_part_in_training_changes_no_address(changes: dict[str, An
 )
 def test_what_training_depends_on_changes_the_address(changes: dict[str, Any]) -> None:
     assert start_key(**changes) != start_key()
+
+
+def test_networks_that_are_drawn_otherwise_have_another_address() -> None:
+    drawn = [{"distribution": "normal", "scale": scale} for scale in (0.1, 0.2)]
+    keys = {start_key(warmstart=None, initial=initial) for initial in (None, *drawn)}
+    assert len(keys) == 3
 
 
 def test_splits_and_blocks_have_addresses_of_their_own() -> None:

@@ -36,10 +36,11 @@ def written(
     stem = folder / f"{run}-{one.split}"
     table = Path(f"{stem}.parquet")
     write_table(table, _rows(one, own, one.dataset))
-    parts: dict[str, dict[str, Path]] = {"sets": {}, "against": {}}
-    for name, values in (sets or {}).items():
-        parts["sets"][name] = Path(f"{stem}-{name}.parquet")
-        write_table(parts["sets"][name], _rows(one, values, f"{one.dataset}/{name}"))
+    files, parts = {"table": table}, {"against": dict[str, Path]()}
+    if sets:
+        files["sets"] = Path(f"{stem}-sets.parquet")
+        of_sets = [_rows(one, values, f"{one.dataset}/{name}") for name, values in sets.items()]
+        write_table(files["sets"], [row for rows in of_sets for row in rows])
     for reference, by_set in (against or {}).items():
         parts["against"][reference] = Path(f"{stem}-against-{reference}.parquet")
         rows = []
@@ -47,7 +48,7 @@ def written(
             dataset = one.dataset if name == "test" else f"{one.dataset}/{name}"
             rows += _rows(one, {f"{metric}@{reference}": value for metric, value in values.items()}, dataset, note)
         write_table(parts["against"][reference], rows)
-    return one._replace(files={"table": table}, parts=parts)
+    return one._replace(files=files, parts=parts)
 
 
 def _rows(one: Shown, values: Values, dataset: str, note: str = "") -> Sequence[Row]:

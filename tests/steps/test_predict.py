@@ -11,7 +11,7 @@ import pytest
 from bnn_atlas.config.shift import parse_shift
 from bnn_atlas.data import evaluation
 from bnn_atlas.data.cifar10c import read_cifar10c
-from bnn_atlas.data.dataset import load, save
+from bnn_atlas.data.dataset import Dataset, load, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
@@ -21,10 +21,13 @@ from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.judgement.sets import reference_rows, shift_rows
+from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.placement import Placement
-from bnn_atlas.steps.predict import predict
+from bnn_atlas.steps import predict as steps
+from bnn_atlas.steps.predict import predict, predict_sets
 
-from .making import LAYOUT, POSTERIOR, SHAPE, SIDE, TEST, TRAIN, Run, cifar10c_tar, make_images, make_run
+from .making import IDENTITY, LAYOUT, POSTERIOR, SHAPE, SIDE, TEST, TRAIN, Run, cifar10c_tar, make_images, make_run
 
 CLOSE: dict[str, float] = {"rtol": 0, "atol": 2e-6}
 
@@ -44,9 +47,16 @@ def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bnn_atlas.data.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
 
 
-def predicted(run: Run, folder: Path, **settings: Any) -> PredictiveSummary:
-    predict(run.dataset, run.split, run.pool, folder / "set.npz", posterior=POSTERIOR, **settings)
-    return summaries.load(folder / "set.npz")
+def predicted(run: Run, folder: Path) -> PredictiveSummary:
+    """Of the test rows."""
+    predict(run.dataset, run.split, run.pool, folder / "test.npz", posterior=POSTERIOR)
+    return summaries.load(folder / "test.npz")
+
+
+def predicted_sets(run: Run, folder: Path, *sets: str, **settings: Any) -> list[PredictiveSummary]:
+    """Of further sets; `others` are the files of those that are elsewhere."""
+    predict_sets(run.dataset, run.split, run.pool, folder / "sets", posterior=POSTERIOR, sets=sets, **settings)
+    return [summaries.load(folder / "sets" / f"{name}.npz") for name in sets]
 
 
 def test_the_biases_come_before_the_weights() -> None:
@@ -70,23 +80,28 @@ def test_test_rows_in_an_order_of_their_own(tmp_path: Path) -> None:
     np.testing.assert_allclose(summary.probabilities, run.probabilities(run.images.x[run.rows]), **CLOSE)
 
 
-@pytest.mark.parametrize("shift", ["rotated30", "gaussian_noise3"])
-def test_shifted_rows(run: Run, tmp_path: Path, shift: str) -> None:
-    summary = predicted(run, tmp_path, shift=shift)
+def test_shifted_rows(run: Run, tmp_path: Path) -> None:
     clean = run.images.x[run.rows]
-    expected = run.probabilities(apply_shift(parse_shift(shift), clean, evaluation.SEED))
-    assert np.abs(expected - run.probabilities(clean)).max() > 0.05
-    np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
-    assert summary.log_density_by_chain is not None, "shifted rows keep their labels"
+    names = ("rotated30", "gaussian_noise3")
+    for name, summary in zip(names, predicted_sets(run, tmp_path, *names), strict=True):
+        expected = run.probabilities(apply_shift(parse_shift(name), clean, evaluation.SEED))
+        assert np.abs(expected - run.probabilities(clean)).max() > 0.05
+        np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
+        assert summary.log_density_by_chain is not None, "shifted rows keep their labels"
+
+
+def outside(run: Run, folder: Path, other: Dataset, **settings: Any) -> PredictiveSummary:
+    save(folder / "other.npz", other)
+    files = {"elsewhere": ["ood-other"], "others": [folder / "other.npz"]}
+    (summary,) = predicted_sets(run, folder, "ood-other", **files, **settings)
+    return summary
 
 
 def test_outside_rows_are_scaled_with_the_statistics_of_the_run(run: Run, tmp_path: Path) -> None:
     dark = make_images(5, 0, 40)
-    save(tmp_path / "dark.npz", dark)
-    summary = predicted(run, tmp_path, other=tmp_path / "dark.npz")
-    outside = dark.x[TRAIN:]
-    expected = run.probabilities(outside)
-    own = run._replace(mean=outside.mean(axis=(0, 1, 2)), scale=outside.std(axis=(0, 1, 2))).probabilities(outside)
+    summary, rows = outside(run, tmp_path, dark), dark.x[TRAIN:]
+    expected = run.probabilities(rows)
+    own = run._replace(mean=rows.mean(axis=(0, 1, 2)), scale=rows.std(axis=(0, 1, 2))).probabilities(rows)
     assert np.abs(expected - own).max() > 0.05
     np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
     assert summary.log_density_by_chain is None, "there is no right answer"
@@ -94,25 +109,65 @@ def test_outside_rows_are_scaled_with_the_statistics_of_the_run(run: Run, tmp_pa
 
 def test_outside_rows_are_limited(run: Run, tmp_path: Path) -> None:
     other = make_images(5)
-    save(tmp_path / "other.npz", other)
-    summary = predicted(run, tmp_path, other=tmp_path / "other.npz", limit=2)
+    summary = outside(run, tmp_path, other, limit=2)
     np.testing.assert_allclose(summary.probabilities, run.probabilities(other.x[TRAIN : TRAIN + 2]), **CLOSE)
 
 
 def test_an_outside_set_without_test_rows_has_all_its_rows_predicted(run: Run, tmp_path: Path) -> None:
     other = make_images(5, published_train=TRAIN + TEST)
-    save(tmp_path / "other.npz", other)
-    summary = predicted(run, tmp_path, other=tmp_path / "other.npz")
+    summary = outside(run, tmp_path, other)
     np.testing.assert_allclose(summary.probabilities, run.probabilities(other.x), **CLOSE)
 
 
 def test_rows_are_predicted_again_only_for_something_else(run: Run, tmp_path: Path) -> None:
     predicted(run, tmp_path)
-    first = (tmp_path / "set.npz").stat().st_ino
+    first = (tmp_path / "test.npz").stat().st_ino
     predicted(run, tmp_path)
-    assert (tmp_path / "set.npz").stat().st_ino == first
-    predicted(run, tmp_path, shift="rotated30")
-    assert (tmp_path / "set.npz").stat().st_ino != first
+    assert (tmp_path / "test.npz").stat().st_ino == first
+    other = make_run(tmp_path, TRAIN + np.array([4, 0, 5]))
+    predict(other.dataset, other.split, run.pool, tmp_path / "test.npz", posterior=POSTERIOR)
+    assert (tmp_path / "test.npz").stat().st_ino != first
+
+
+def test_an_interrupted_job_goes_on_with_the_sets_that_are_missing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it finds stays as it is, and a set that is no longer asked for goes."""
+    names, made, usual = ["rotated15", "rotated30", "blur1"], [], steps.summarise
+
+    def interrupted(*arguments: Any, **named: Any) -> PredictiveSummary:
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        made.append(arguments)
+        return usual(*arguments, **named)
+
+    monkeypatch.setattr(steps, "summarise", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        predicted_sets(run, tmp_path, *names)
+    (first,) = (tmp_path / "sets").glob("*.npz")
+    assert first.name == "rotated15.npz", "nothing is half written"
+    before = first.stat().st_ino
+    monkeypatch.setattr(steps, "summarise", usual)
+    predicted_sets(run, tmp_path, *names)
+    assert first.stat().st_ino == before
+    predicted_sets(run, tmp_path, *names[:2])
+    assert {path.stem for path in (tmp_path / "sets").glob("*.npz")} == {*names[:2]}
+
+
+def test_what_is_kept_of_a_set_gives_the_scores_of_the_whole(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several chains keep no draws apart, one chain does, and no score or error differs by that."""
+    labels = run.images.y[run.rows]
+    reference = np.random.default_rng(0).dirichlet(np.ones(3), TEST)
+    (brief,) = predicted_sets(run, tmp_path, "rotated30")
+    monkeypatch.setattr(steps, "_of_set", steps._summary)
+    (whole,) = predicted_sets(run, tmp_path / "whole", "rotated30")
+    assert brief.log_density_by_draw is None
+    assert whole.log_density_by_draw is not None
+    identity = RunIdentity(**IDENTITY)
+    assert shift_rows(identity, "rotated30", brief, labels) == shift_rows(identity, "rotated30", whole, labels)
+    assert reference_rows(identity, "r", brief, reference) == reference_rows(identity, "r", whole, reference)
 
 
 @pytest.mark.usefixtures("_small_cifar10c")
@@ -120,7 +175,8 @@ def test_rows_are_predicted_again_only_for_something_else(run: Run, tmp_path: Pa
 def test_published_corruptions(tmp_path: Path, places: list[int]) -> None:
     run = make_run(tmp_path, TRAIN + np.array(places))
     images = cifar10c_tar(tmp_path / "c.tar", run.images.y[TRAIN:])
-    summary = predicted(run, tmp_path, shift="cifar10c_fog2", other=tmp_path / "c.tar")
+    files = {"elsewhere": ["cifar10c_fog2"], "others": [tmp_path / "c.tar"]}
+    (summary,) = predicted_sets(run, tmp_path, "cifar10c_fog2", **files)
     np.testing.assert_allclose(summary.probabilities, run.probabilities(images[1, places]), **CLOSE)
     assert summary.log_density_by_chain is not None
 

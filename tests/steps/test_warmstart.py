@@ -64,3 +64,16 @@ def test_networks_are_trained_again_only_from_something_else(run: Run, tmp_path:
     assert path.stat().st_ino == first
     started(run, path, [0, 1], max_epochs=4)
     assert path.stat().st_ino != first
+
+
+def test_networks_are_drawn_as_the_run_says(run: Run, tmp_path: Path) -> None:
+    """In a file of the same form, and again for another scale."""
+    settings = {"posterior": NETWORK, "training": None, "members": [3, 5], "seed": SEED}
+    path, found = tmp_path / "start.npz", []
+    for scale in (0.1, 0.2):
+        warm_start(run.dataset, run.split, path, initial={"distribution": "normal", "scale": scale}, **settings)
+        with np.load(path, allow_pickle=False) as arrays:
+            assert arrays["members"].tolist() == [3, 5]
+            found.append(arrays["parameters"])
+    assert found[0].std() == pytest.approx(0.1, rel=0.1)
+    np.testing.assert_allclose(found[1], 2 * found[0], rtol=1e-6)

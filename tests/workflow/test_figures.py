@@ -139,16 +139,20 @@ def test_files_that_a_run_need_not_have(tmp_path: Path) -> None:
 
     made = figure(atlas(tmp_path, edit), "small_few")
     same, images = shown_runs(made.described())
-    assert same.parts == {"sets": {}, "against": {}}
+    assert same.parts == {"against": {}}
+    assert "sets" not in same.files
     assert list(images.parts["against"]) == ["same"]
     assert len(made.inputs["table"]) == 2
     assert made.inputs["against"] == ["results/paper/small/images/split0/metrics/against/same.parquet"]
 
 
-def test_out_of_distribution_sets_have_the_names_of_their_data_sets() -> None:
+def test_further_sets_have_one_table_and_the_names_of_their_data_sets() -> None:
     loaded = load_atlas({"studies": ["hmc_posteriors"], "scale": "laptop"}, REPOSITORY / "config")
     (first, *_) = shown_runs(figure(loaded, "hmc_posteriors_ood_auroc").described())
     assert first.set_titles == {"ood-fashion_mnist": "Fashion-MNIST", "ood-notmnist": "notMNIST"}
+    assert first.files["sets"] == Path("results/paper/hmc_posteriors/mnist1000_hmc/split0/metrics/sets.parquet")
+    drawn = shown_runs(figure(loaded, "hmc_posteriors_agreement_tv").described())
+    assert {one.run for one in drawn if "sets" not in one.files} == {"mnist1000_mile", "mnist1000_adjusted"}
 
 
 def test_r_figures_name_their_code_and_are_left_out_without_r(tmp_path: Path) -> None:

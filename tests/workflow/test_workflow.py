@@ -73,11 +73,11 @@ def measured(folder: Path, run: str, dataset: str) -> pd.Series:
 def test_a_classification_is_scored_on_a_shift_and_against_another_run(finished):
     study = finished / RESULTS / "sampling_perspective"
     folders = {run: study / run / "split0" / "predictive" for run in ("images", "ensemble")}
-    assert {path.name for path in folders["images"].glob("*.npz")} == {"test.npz", "rotated30.npz"}
-    assert {path.name for path in folders["ensemble"].glob("*.npz")} == {"test.npz"}
+    assert [path.name for path in (folders["images"] / "sets").glob("*.npz")] == ["rotated30.npz"]
+    assert not (folders["ensemble"] / "sets").exists()
     (split,) = (finished / RESULTS / "splits").glob("digits_images-*/split0.npz")
     labels = load_split(finished / RESULTS / "data/digits_images/prepared.npz", split).y_test
-    ours, turned = (average(load(folders["images"] / f"{name}.npz")) for name in ("test", "rotated30"))
+    ours, turned = (average(load(folders["images"] / f"{name}.npz")) for name in ("test", "sets/rotated30"))
     theirs = average(load(folders["ensemble"] / "test.npz"))
     test = measured(finished, "images", "digits_images")
     assert test["agreement"] == (ours.argmax(axis=1) == theirs.argmax(axis=1)).mean()
@@ -94,17 +94,23 @@ def test_a_classification_is_scored_on_a_shift_and_against_another_run(finished)
     assert np.abs(ours - turned).max() > 0.1
 
 
-def test_adding_a_set_predicts_and_scores_that_set_only(workspace):
-    """Neither the metrics of the test rows nor their predictions are made again."""
+def test_adding_a_set_predicts_that_set_only(workspace):
+    """In one job, which leaves alone what it finds; neither the test rows nor their scores are touched."""
     edit(workspace / STUDY, "shifts: [rotated30]", "shifts: [rotated30, blur2]")
-    assert planned(workspace) == {"predict": 1, "score_set": 1, "table": 1, "summary": 1}
-    name = "sampling_perspective/images/split0/metrics/sets/blur2.parquet"
-    run = snakemake(workspace, "--", str(RESULTS / name))
+    assert planned(workspace) == {"predict_sets": 1, "score_sets": 1, "table": 1, "summary": 1}
+    folder = RESULTS / "sampling_perspective/images/split0"
+    before = (workspace / folder / "predictive/sets/rotated30.npz").stat()
+    run = snakemake(workspace, "--", str(folder / "metrics/sets.parquet"))
     assert run.returncode == 0, run.stdout
-    assert set(pd.read_parquet(workspace / RESULTS / name).dataset) == {"digits_images/blur2"}
+    sets = workspace / folder / "predictive/sets"
+    assert {path.name for path in sets.glob("*.npz")} == {"rotated30.npz", "blur2.npz"}
+    after = (sets / "rotated30.npz").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    found = pd.read_parquet(workspace / folder / "metrics/sets.parquet")
+    assert set(found.dataset) == {"digits_images/rotated30", "digits_images/blur2"}
 
 
-def test_a_set_that_is_taken_out_leaves_the_table(workspace):
+def test_sets_that_are_taken_out_leave_the_table(workspace):
     edit(workspace / STUDY, "shifts: [rotated30], ", "")
     assert planned(workspace) == {"table": 1, "summary": 1}
 

@@ -63,19 +63,19 @@ rule e_values:
         "../scripts/e_values.py"
 
 
-rule score_set:
-    """Score the predictions for a shifted or an out-of-distribution set."""
+rule score_sets:
+    """Score the predictions of all shifted and out-of-distribution sets of a run."""
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        predictions=f"{RUN}/predictive/{{set}}.npz",
+        predictions=f"{RUN}/predictive/sets",
         test=f"{RUN}/predictive/test.npz",
     output:
-        f"{RUN}/metrics/sets/{{set}}.parquet",
+        f"{RUN}/metrics/sets.parquet",
     log:
-        PATHS.log("score_set/{study}/{run}/split{split}/{set}"),
+        PATHS.log("score_sets/{study}/{run}/split{split}"),
     benchmark:
-        PATHS.benchmark("score_set/{study}/{run}/split{split}/{set}")
+        PATHS.benchmark("score_sets/{study}/{run}/split{split}")
     conda:
         "../../envs/python.yaml"
     threads: 1
@@ -83,14 +83,14 @@ rule score_set:
         mem_mb=4000,
         runtime=20,
     params:
-        **named("name", lambda w: w.set),
+        **named("sets", INPUTS.sets),
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
         **named("identity", INPUTS.identity),
         **named("marks", INPUTS.marks),
     message:
-        "Scoring {wildcards.run} on {wildcards.set} (split {wildcards.split})"
+        "Scoring {wildcards.run} on its further sets (split {wildcards.split})"
     script:
-        "../scripts/score_set.py"
+        "../scripts/score_sets.py"
 
 
 rule score_against:

@@ -2,18 +2,17 @@
 
 
 rule predict:
-    """Predict the rows of a set with every draw of a pool."""
+    """Predict the test rows with every draw of a pool."""
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
         pool=rules.pool.output[0],
-        other=INPUTS.other_data,
     output:
-        f"{RUN}/predictive/{{set}}.npz",
+        f"{RUN}/predictive/test.npz",
     log:
-        PATHS.log("predict/{study}/{run}/split{split}/{set}"),
+        PATHS.log("predict/{study}/{run}/split{split}/test"),
     benchmark:
-        PATHS.benchmark("predict/{study}/{run}/split{split}/{set}")
+        PATHS.benchmark("predict/{study}/{run}/split{split}/test")
     conda:
         JAX_ENVIRONMENT
     threads: RESOURCES.prediction_threads
@@ -24,12 +23,42 @@ rule predict:
     params:
         **run_settings(INPUTS, "posterior"),
         **code_hash(code_of_predictions),
-        **named("shift", INPUTS.shift),
-        **named("limit", lambda w: INPUTS.run(w).config.split.first_test),
     message:
-        "Predicting the set {wildcards.set} with {wildcards.run} (split {wildcards.split})"
+        "Predicting the test rows with {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/predict.py"
+
+
+rule predict_sets:
+    """Predict the rows of all further sets of a run with every draw of a pool, one set after another."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        pool=rules.pool.output[0],
+        others=INPUTS.other_data,
+    output:
+        directory(f"{RUN}/predictive/sets"),
+    log:
+        PATHS.log("predict_sets/{study}/{run}/split{split}"),
+    benchmark:
+        PATHS.benchmark("predict_sets/{study}/{run}/split{split}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=RESOURCES.prediction_memory,
+        runtime=240,
+        gpu=RESOURCES.gpus,
+    params:
+        **run_settings(INPUTS, "posterior"),
+        **code_hash(code_of_predictions),
+        **named("sets", INPUTS.sets),
+        **named("elsewhere", INPUTS.sets_elsewhere),
+        **named("limit", lambda w: INPUTS.run(w).config.split.first_test),
+    message:
+        "Predicting the further sets of {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/predict_sets.py"
 
 
 rule functions:

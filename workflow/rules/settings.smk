@@ -3,17 +3,16 @@ import re
 from pathlib import Path
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.config.expansion import NAME
 from bnn_atlas.config.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
-from bnn_atlas.inference.code import code_of_predictions, code_of_starts
+from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.workflow.claims import claim_targets
 from bnn_atlas.workflow.figures import Figures, rule_names, versions
 from bnn_atlas.workflow.inputs import Inputs
 from bnn_atlas.workflow.ladder import steps, wanted_scale
-from bnn_atlas.workflow.params import EXPORTED, code_hash, code_hash_of_run, named, run_settings
+from bnn_atlas.workflow.params import EXPORTED, code_hash, code_hash_of_run, code_hash_of_start, named, run_settings
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.resources import JobResources
 
@@ -58,7 +57,6 @@ wildcard_constraints:
     block=r"\d+",
     key=r"[0-9a-f]{12}",
     section=r"[0-9a-f]{8}",
-    set="|".join({TEST, *(name for run in INPUTS.runs for name in run.config.evaluate.sets)}),
     reference="|".join(sorted({re.escape(n) for run in INPUTS.runs for n in run.config.evaluate.references})) or "none",
 
 

@@ -1,4 +1,4 @@
-"""Predict the rows of a set with every draw of a pool."""
+"""Predict the test rows with every draw of a pool."""
 
 from bnn_atlas.logs import logged
 
@@ -12,11 +12,4 @@ with logged(snakemake.log[0]):
 
     from bnn_atlas.steps.predict import predict
 
-    predict(
-        snakemake.input.dataset,
-        snakemake.input.split,
-        snakemake.input.pool,
-        snakemake.output[0],
-        other=snakemake.input.get("other") or None,
-        **given,
-    )
+    predict(*snakemake.input, snakemake.output[0], **given)

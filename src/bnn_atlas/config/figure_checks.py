@@ -6,7 +6,7 @@ from typing import get_args
 from bnn_atlas.config.base import ConfigError, near_or_all
 from bnn_atlas.config.datasets import DatasetEntry
 from bnn_atlas.config.figures import FigureConfig
-from bnn_atlas.config.kinds import FILES, Kind, Section, kinds
+from bnn_atlas.config.kinds import FILES, OF_SETS, Kind, Section, kinds
 from bnn_atlas.config.studies import Run, Study, shown_runs
 from bnn_atlas.config.surfaces import check_points
 
@@ -91,7 +91,7 @@ def _check_files(run: Run, name: str, files: tuple[str, ...], where: str) -> Non
     """Refuse runs that do not have the files that a figure reads."""
     evaluate = run.config.evaluate
     for file in files:
-        if "{set}" in FILES[file] and not evaluate.sets:
+        if file in OF_SETS and not evaluate.sets:
             raise ConfigError(
                 f"{where}.runs: '{name}' has no further sets, and this figure reads their {file}; give the run "
                 "evaluate.shifts or evaluate.out_of_distribution, or leave it out"

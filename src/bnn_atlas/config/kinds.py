@@ -24,14 +24,16 @@ FILES = {
     "curves": "metrics/curves.parquet",
     "e_values": "metrics/e_values.parquet",
     "predictive": "predictive/test.npz",
-    "sets": "metrics/sets/{set}.parquet",
-    "predictive_sets": "predictive/{set}.npz",
+    "sets": "metrics/sets.parquet",
+    "predictive_sets": "predictive/sets",
     "referee": "metrics/referee.parquet",
     "referee_chains": "metrics/referee_chains.parquet",
     "against": "metrics/against/{reference}.parquet",
 }
-"""Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{set}` or
-`{reference}` there is one file for each further set or reference of the run."""
+"""Name under which a figure asks for files of its runs -> path below a run and split. With `{reference}` in it there
+is one file for each reference of the run; `predictive_sets` is a folder with `<set>.npz` for each further set."""
+OF_SETS = ("sets", "predictive_sets")
+"""Those that a run without further sets does not have."""
 
 Section = Literal["subset", "grid", "functions", "surface"]
 
@@ -45,13 +47,13 @@ def _in_files(name: str) -> str:
 FileName = Annotated[str, AfterValidator(_in_files)]
 
 
-def _of_parts(name: str) -> str:
-    if "{" not in FILES[name]:
+def _need_not_be(name: str) -> str:
+    if "{" not in FILES[name] and name not in OF_SETS:
         raise ValueError(f"every run has the file '{name}'; name it in files")
     return name
 
 
-PartName = Annotated[FileName, AfterValidator(_of_parts)]
+OptionalName = Annotated[FileName, AfterValidator(_need_not_be)]
 
 
 class Kind(Model):
@@ -64,7 +66,7 @@ class Kind(Model):
     """Sections that an entry must give; the figure gets a file for each."""
     files: tuple[FileName, ...] = ()
     """Further files of each run and split, by their names in `FILES`."""
-    files_if_any: tuple[PartName, ...] = ()
+    files_if_any: tuple[OptionalName, ...] = ()
     """The same of those of further sets and references, which a run need not have."""
     runs: Literal["some", "one", "none"] = "some"
     """How many runs it shows; `none` is for formulas."""

@@ -23,6 +23,7 @@ def with_referee(run: Run) -> list[Run]:
         "evaluate": EvaluationConfig(),
         "seed": int(fingerprint([REFEREE, run.config.seed])[:7], 16),
         "warmstart": None,
+        "initial": None,
         "start": StartConfig(run=run.name),
         "method": run.config.referee,
         "stopping": None,

@@ -25,16 +25,12 @@ MOST_REASONS = 2
 
 
 def trusted(shown: Sequence[Shown]) -> dict[str, Trust]:
-    """Label -> the worst that the checks say of its runs and splits (`judgement.trust`).
-
-    Chains that may serve as a reference, none of them excluded, need a look at most: the checks hold the worst function
-    value against their limits, and the rule for references 95 % of them.
-    """
+    """Label -> the worst that the checks say of its runs and splits (`judgement.trust`)."""
     tables: dict[Path, pd.DataFrame] = {}
     found: dict[str, list[Trust]] = {}
     for one in shown:
         table = tables.setdefault(one.files["table"], read_table(one.files["table"]))
-        found.setdefault(one.label, []).append(_trust(one.rows(table)))
+        found.setdefault(one.label, []).append(trust(one.rows(table)))
     return {label: worst(each) for label, each in found.items()}
 
 
@@ -84,12 +80,6 @@ def head(figure: Figure, texts: Sequence[str]) -> None:
     lines = [line for text in texts if text for line in textwrap.wrap(text, width)]
     if lines:
         figure.suptitle("\n".join(lines), x=0.005, ha="left", fontsize=HEAD_SIZE, color=style.GREY)
-
-
-def _trust(rows: pd.DataFrame) -> Trust:
-    found, values = trust(rows), metric_rows(rows)
-    fit = _value(values, FIT) == 1 and _value(values, "chains_excluded") == 0
-    return found._replace(status=Status.LOOK) if fit and found.status is Status.DISTRUST else found
 
 
 def _value(values: Values, metric: str) -> float:

@@ -23,14 +23,14 @@ def read_sets(shown: Sequence[Shown], metrics: Collection[str]) -> pd.DataFrame:
     """These metrics of each run and split, on its test rows and on every further set that has them: COLUMNS.
 
     `set` is `test` for the test rows, `place` says which repetition a run and split is, and `overlap` is the number of
-    test rows over that of training rows (NaN where the table has neither). Reads `files["table"]`, and `parts["sets"]`
+    test rows over that of training rows (NaN where the table has neither). Reads `files["table"]`, and `files["sets"]`
     where a run has some. Raises ValueError where a run has none of the metrics.
     """
     tables: dict[Path, pd.DataFrame] = {}
     parts = []
     for one in shown:
         own = one.rows(tables.setdefault(one.files["table"], read_table(one.files["table"])))
-        of_sets = [read_table(file) for file in one.parts.get("sets", {}).values()]
+        of_sets = [read_table(one.files["sets"])] if "sets" in one.files else []
         rows = pd.concat([own, *(one.rows(table) for table in of_sets)], ignore_index=True)
         found = rows[rows["metric"].isin(list(metrics))]
         if found.empty:

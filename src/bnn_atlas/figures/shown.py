@@ -48,7 +48,7 @@ class Shown(NamedTuple):
     files: dict[str, Path]
     """Section of the figure, or name in `config.kinds.FILES` -> file."""
     parts: dict[str, dict[str, Path]]
-    """Name of which a run has several files, such as `sets` -> set or reference -> file."""
+    """Name of which a run has several files, such as `against` -> reference -> file."""
     set_titles: dict[str, str]
     """Name of an out-of-distribution set of the run -> the name of its data set in figures."""
     published: tuple[Published, ...] = ()

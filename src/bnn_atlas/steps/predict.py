@@ -1,11 +1,16 @@
-"""Predictive distributions of a pool at the rows of one set."""
+"""Predictive distributions of a pool at the test rows and at the rows of further sets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
+
+from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.data.evaluation import Rows, corrupted_rows, outside_rows, shifted_rows
+from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.predictor import Predictor
@@ -18,37 +23,82 @@ from bnn_atlas.traces.store import Trace
 
 
 def predict(
+    dataset: str | Path, split: str | Path, pool: str | Path, destination: str | Path, *, posterior: Mapping[str, Any]
+) -> None:
+    """Predict the test rows of a split with every draw of a pooled trace and write the summary (.npz).
+
+    A file that was made of the same draws, rows, settings and code is left alone.
+    """
+    problem, draws = load_without_rows(dataset, split, posterior), open_pool(pool)
+    rows = Rows(problem.split.x_test, problem.split.y_test)
+    summary = partial(_summary, problem, draws, _predictor(problem), rows)
+    _write(Path(destination), summary, _settings(problem, draws, posterior), rows)
+
+
+def predict_sets(
     dataset: str | Path,
     split: str | Path,
     pool: str | Path,
     destination: str | Path,
     *,
     posterior: Mapping[str, Any],
-    shift: str | None = None,
-    other: str | Path | None = None,
+    sets: Sequence[str],
+    elsewhere: Sequence[str] = (),
+    others: Sequence[str | Path] = (),
     limit: int | None = None,
 ) -> None:
-    """Predict rows with every draw of a pooled trace and write the summary (.npz).
+    """Predict further sets of rows with every draw of a pooled trace: `<set>.npz` of each in the folder `destination`.
 
-    The rows are the test rows of the split; with `shift` their shifted images, computed or, with `other`, taken from
-    CIFAR-10-C; with `other` alone the first `limit` rows of that prepared data set. A file that was made of the same
-    draws, rows, settings and code is left alone.
+    One set after another is computed and written, so that memory does not grow with their number, and a call that was
+    interrupted goes on with the first that is missing. A file that was made of the same draws, rows, settings and code
+    is left alone, and that of a set that is not among `sets` is removed.
+
+    Args:
+        dataset: the prepared data of the run (.npz).
+        split: its split (.npz).
+        pool: its draws.
+        destination: a folder, created where it does not exist.
+        posterior: settings of the run's posterior.
+        sets: names of the sets: shifts of the test images, and `ood-<data set>` for the rows of other data.
+        elsewhere: those of them whose rows come from a file of their own.
+        others: that file for each: another prepared data set, or the published CIFAR-10-C.
+        limit: rows that are taken of another data set, its first; None takes all.
     """
-    problem = load_without_rows(dataset, split, posterior)
-    if shift is not None:
-        rows = corrupted_rows(problem.split, shift, other) if other else shifted_rows(problem.split, shift)
-    elif other is not None:
-        rows = outside_rows(problem.split, other, limit)
-    else:
-        rows = Rows(problem.split.x_test, problem.split.y_test)
-    draws = open_pool(pool)
-    split_rows = problem.split
-    facts = {"shape": split_rows.shape, "classes": len(split_rows.classes), "vocabulary": split_rows.vocabulary}
-    settings = {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in draws.blocks]}
+    problem, draws, folder = load_without_rows(dataset, split, posterior), open_pool(pool), Path(destination)
+    predictor, settings = _predictor(problem), _settings(problem, draws, posterior)
+    files = dict(zip(elsewhere, others, strict=True))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in sets:
+        rows = _rows_of(name, problem.split, files.get(name), limit)
+        summary = partial(_of_set, problem, draws, predictor, rows)
+        _write(folder / f"{name}.npz", summary, settings, rows)
+    for file in folder.glob("[!.]*.npz"):
+        if file.stem not in sets:
+            file.unlink()
+
+
+def _rows_of(name: str, split: SplitData, file: str | Path | None, limit: int | None) -> Rows:
+    """Rows of a set by its name; `file` is where they come from if not from the split."""
+    if file is None:
+        return shifted_rows(split, name)
+    return outside_rows(split, file, limit) if name.startswith(OUTSIDE) else corrupted_rows(split, name, file)
+
+
+def _write(
+    destination: Path, summary: Callable[[], PredictiveSummary], settings: Mapping[str, Any], rows: Rows
+) -> None:
+    """Write the summary of these rows, unless the file was made of the same."""
     inputs = [array for array in rows if array is not None]
     with making(destination, fingerprint_of(settings, inputs, code_of_predictions())) as needed:
         if needed:
-            save(destination, _summary(problem, draws, rows))
+            save(destination, summary())
+
+
+def _settings(problem: Problem, draws: Pool, posterior: Mapping[str, Any]) -> dict[str, Any]:
+    """What predictions depend on besides rows and code."""
+    rows = problem.split
+    facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
+    return {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in draws.blocks]}
 
 
 def _origin(block: Trace) -> dict[str, Any]:
@@ -57,6 +107,29 @@ def _origin(block: Trace) -> dict[str, Any]:
     return {"chains": block.chain_ids.tolist(), "draws": block.draws, "fingerprint": origin}
 
 
-def _summary(problem: Problem, draws: Pool, rows: Rows) -> PredictiveSummary:
-    predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
+def _predictor(problem: Problem) -> Predictor:
+    return Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
+
+
+def _summary(problem: Problem, draws: Pool, predictor: Predictor, rows: Rows) -> PredictiveSummary:
     return summarise(draws, predictor, *rows, classes=len(problem.split.classes))
+
+
+def _of_set(problem: Problem, draws: Pool, predictor: Predictor, rows: Rows) -> PredictiveSummary:
+    """The summary of class probabilities as far as scores of further sets read it, without what is kept by draw.
+
+    Of several chains that is a tenth of it: their Monte Carlo errors are over chains, so that averages over batches of
+    draws are for one chain only.
+    """
+    whole = _summary(problem, draws, predictor, rows)
+    if whole.task == "regression" or len(whole.kept) < 2:
+        return whole
+    nothing = np.empty(0, dtype=np.int64)
+    return whole._replace(
+        function_draws=np.empty((*whole.function_draws.shape[:2], 0)),
+        function_rows=nothing,
+        function_classes=nothing,
+        log_density_by_draw=None,
+        probabilities_by_batch=whole.probabilities[:, None],
+        batch_stops=np.array([whole.draws]),
+    )

@@ -14,7 +14,8 @@ from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splits import load_split
 from bnn_atlas.metrics.gathering.cost import read_cost
 from bnn_atlas.metrics.gathering.summary import load
-from bnn_atlas.metrics.judgement import evaluate, sets
+from bnn_atlas.metrics.judgement import evaluate
+from bnn_atlas.metrics.judgement import sets as scored_sets
 from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.rows import as_rows
 from bnn_atlas.metrics.tables.files import read_table, write_table
@@ -61,24 +62,32 @@ def score(
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
 
 
-def score_set(
+def score_sets(
     dataset: str | Path,
     split: str | Path,
     predictions: str | Path,
     test: str | Path,
     destination: str | Path,
     *,
-    name: str,
+    sets: Sequence[str],
     identity: Mapping[str, Any],
     published: Collection[str],
     marks: Sequence[str] = (),
 ) -> None:
-    """Score the predictions for a shifted or an out-of-distribution set beside those for the test rows."""
-    summary, identified = load(predictions), RunIdentity(**identity)
-    if name.startswith(OUTSIDE):
-        rows = sets.outside_rows(identified, name, summary, load(test), published)
-    else:
-        rows = sets.shift_rows(identified, name, summary, load_split(dataset, split).y_test, published)
+    """Score a run's predictions for shifted and out-of-distribution sets, and write one table of all.
+
+    `predictions` is the folder with `<set>.npz` of each of the `sets`, of which one at a time is in memory; `test` are
+    the predictions of the test rows, with which those of other data are compared.
+    """
+    rows: list[Row] = []
+    whose = RunIdentity(**identity)
+    inside, labels = load(test), load_split(dataset, split).y_test
+    for name in sets:
+        summary = load(Path(predictions) / f"{name}.npz")
+        if name.startswith(OUTSIDE):
+            rows += scored_sets.outside_rows(whose, name, summary, inside, published)
+        else:
+            rows += scored_sets.shift_rows(whose, name, summary, labels, published)
     write_table(destination, marked(rows, marks))
 
 
@@ -100,18 +109,19 @@ def score_against(
 ) -> None:
     """Compare a run's predictions for its test rows with a reference: published ones, or another run's.
 
-    `shifts` are the names of shifted test rows for which both have predictions, and `shifted` these predictions, first
-    all of the run, then all of the reference; they are compared too, under the data set `<data set>/<shift>`. Every
+    `shifts` are the names of shifted test rows for which both have predictions, and `shifted` the folders with
+    `<shift>.npz` of the run and of the reference; they are compared too, under the data set `<data set>/<shift>`. Every
     note says whether the chains of the reference have converged, as its metric table `judged` has it, and `remark`,
     what else has to be known of it. Raises DataError for published predictions that do not cover the test rows.
     """
     whose = RunIdentity(**identity)
     said = [_convergence(judged) if judged else "", remark]
     compared = _published(reference, load_split(dataset, split)) if published else load(reference)
-    rows = sets.reference_rows(whose, name, load(test), compared, said)
-    for shift, own, theirs in zip(shifts, shifted[: len(shifts)], shifted[len(shifts) :], strict=True):
+    rows = scored_sets.reference_rows(whose, name, load(test), compared, said)
+    for shift in shifts:
+        own, theirs = (load(Path(folder) / f"{shift}.npz") for folder in shifted)
         of_set = whose._replace(dataset=f"{whose.dataset}/{shift}")
-        rows += sets.reference_rows(of_set, name, load(own), load(theirs), said)
+        rows += scored_sets.reference_rows(of_set, name, own, theirs, said)
     write_table(destination, marked(rows, marks))
 
 

@@ -12,7 +12,7 @@ from bnn_atlas.config.base import ConfigError, Model
 from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.config.expansion import LONGEST_NAME, leaves
 from bnn_atlas.config.figures import FigureConfig
-from bnn_atlas.config.kinds import FILES, Kind, Section, kinds
+from bnn_atlas.config.kinds import FILES, OF_SETS, Kind, Section, kinds
 from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.marks import marks
 from bnn_atlas.config.settings import Atlas
@@ -198,17 +198,18 @@ class Figure:
         return names | {name: FILES[name] for name in (*self.kind.files, *self.kind.files_if_any, *self.config.files)}
 
     def _files(self, run: Run, split: int) -> dict[str, str]:
-        """Files of which a run and split has one."""
-        return {name: self._paths.of(run, split, file) for name, file in self._names.items() if "{" not in file}
+        """Files of which a run and split has one; those of further sets only where it has some."""
+        return {
+            name: self._paths.of(run, split, file)
+            for name, file in self._names.items()
+            if "{" not in file and (name not in OF_SETS or run.config.evaluate.sets)
+        }
 
     def _parts(self, run: Run, split: int) -> dict[str, dict[str, str]]:
-        """Files of which it has one for each further set or reference."""
-        evaluate = run.config.evaluate
+        """Files of which it has one for each reference."""
+        references = run.config.evaluate.references
         return {
-            name: {
-                part: self._paths.of(run, split, file.format(set=part, reference=part))
-                for part in (evaluate.sets if "{set}" in file else evaluate.references)
-            }
+            name: {reference: self._paths.of(run, split, file.format(reference=reference)) for reference in references}
             for name, file in self._names.items()
             if "{" in file
         }

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.config.marks import marks
 from bnn_atlas.config.references import remark
@@ -118,18 +118,17 @@ class Inputs:
         others = other_runs(self.atlas.studies, self.run(w), SurfaceConfig.model_validate(surface))
         return {name: self.paths.of(run, int(w.split), "pool/pool.json") for name, run in others.items()}
 
-    def other_data(self, w: Wildcards) -> str | list[str]:
-        """Where a set comes from, if not from the run's data: another prepared data set, or published corruptions."""
-        if w.set.startswith(OUTSIDE):
-            return self.paths.dataset(w.set.removeprefix(OUTSIDE))
-        if w.set.startswith(PUBLISHED_SHIFTS):
-            (file,) = self.atlas.datasets[PUBLISHED_SHIFTS].files
-            return f"{self.paths.results}/data/{PUBLISHED_SHIFTS}/raw/{file.name}"
-        return []
+    def sets(self, w: Wildcards) -> list[str]:
+        """Names of the sets besides its test rows for which a run predicts."""
+        return list(self.run(w).config.evaluate.sets)
 
-    def shift(self, w: Wildcards) -> str | None:
-        """Name of the shift that makes a set of the test rows; None for the test rows and for other data."""
-        return None if w.set == TEST or w.set.startswith(OUTSIDE) else str(w.set)
+    def sets_elsewhere(self, w: Wildcards) -> list[str]:
+        """Those of them that are not made of the run's own data."""
+        return [name for name in self.sets(w) if name.startswith((OUTSIDE, PUBLISHED_SHIFTS))]
+
+    def other_data(self, w: Wildcards) -> list[str]:
+        """Where each of these comes from: another prepared data set, or published corruptions."""
+        return [self._elsewhere(name) for name in self.sets_elsewhere(w)]
 
     def is_published(self, w: Wildcards) -> bool:
         """Whether a reference is one of the registry, not a run."""
@@ -159,10 +158,11 @@ class Inputs:
         return [shift.name for shift in self.run(w).config.evaluate.shifts if shift in theirs]
 
     def shifted_predictions(self, w: Wildcards) -> list[str]:
-        """Predictions of a run for these sets, then those of its reference."""
-        names = self.compared_shifts(w)
-        runs = (self.run(w), self.atlas.studies[w.study].runs[w.reference]) if names else ()
-        return [self.paths.of(run, int(w.split), f"predictive/{name}.npz") for run in runs for name in names]
+        """Folders with the predictions of a run and of its reference for these sets."""
+        if not self.compared_shifts(w):
+            return []
+        runs = (self.run(w), self.atlas.studies[w.study].runs[w.reference])
+        return [self.paths.of(run, int(w.split), "predictive/sets") for run in runs]
 
     def of_referee(self, *files: str) -> Callable[[Wildcards], list[str]]:
         """Files of a run's referee, by their paths below a run and split."""
@@ -186,7 +186,7 @@ class Inputs:
         """The same of one run, all splits of one kind of table after another."""
         sets, references = run.config.evaluate.sets, run.config.evaluate.references
         referee = ("referee",) if run.referee else ()
-        names = ("metrics", *referee, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references))
+        names = ("metrics", *referee, *(("sets",) if sets else ()), *(f"against/{n}" for n in references))
         return [file for name in names for file in self.paths.per_split([run], f"metrics/{name}.parquet")]
 
     @cached_property
@@ -256,6 +256,12 @@ class Inputs:
                 names.append(f"split/{shared_split(run.config).name(split)}")
                 names += [f"warmstart/{shared_start(run.config, split, block).name}" for block in blocks]
         return list(dict.fromkeys(names))
+
+    def _elsewhere(self, name: str) -> str:
+        if name.startswith(OUTSIDE):
+            return self.paths.dataset(name.removeprefix(OUTSIDE))
+        (file,) = self.atlas.datasets[PUBLISHED_SHIFTS].files
+        return f"{self.paths.results}/data/{PUBLISHED_SHIFTS}/raw/{file.name}"
 
     def _start(self, run: Run, split: int, block: int) -> str:
         if run.config.start is not None:

@@ -153,6 +153,29 @@ def test_little_information_in_the_energy_is_a_reason_to_look(bfmi, status):
     assert "missing information" not in {check.name for check in checks(rows_of(GOOD, "mclmc"))}
 
 
+def test_a_run_that_may_serve_as_a_reference_needs_a_look_at_most_by_what_the_rule_judges():
+    """Its worst function value is beyond the limit; noise, divergences and excluded chains count as for any run."""
+    wide = GOOD | {"rhat_function_max": 1.2, "ess_tail_function_min": 60.0, "ess_tail_log_posterior": 90.0}
+    fit = wide | {"reference_fit": 1.0}
+    assert (
+        judging.trust(rows_of(wide)).status is judging.trust(rows_of(wide | {"reference_fit": 0.0})).status is DISTRUST
+    )
+    judged = judging.trust(rows_of(fit))
+    assert judged.status is LOOK
+    assert (
+        judged.text
+        == "R-hat of function values at most 1.20; ESS of function values at least 60; log posterior: ESS 90"
+    )
+    assert sentence(checks(rows_of(fit))).startswith(
+        "Look closer before you trust this run: convergence, effective draws"
+    )
+    for other in ({"rhat_noise_max": 1.8}, {"divergences": 9.0, "divergence_share": 0.02}, {"chains_excluded": 1.0}):
+        assert judging.trust(rows_of(fit | other)).status is DISTRUST, other
+    assert found(fit)["convergence"].text.endswith(
+        "above 1.1; look closer, since the run passes the rule for references)"
+    )
+
+
 def test_trust_of_every_run_and_split_is_that_of_its_own_rows():
     bad = GOOD | {"rhat_function_max": 7.0}
     table = pd.concat([

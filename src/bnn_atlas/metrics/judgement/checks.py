@@ -91,7 +91,12 @@ UNBOUNDED = ("unadjusted_hmc",)
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """Everything that the metric table of one run and split allows to check, in order of weight."""
+    """Everything that the metric table of one run and split allows to check, in order of weight.
+
+    Of a run that passes the rule for references (`judgement.reference`), none of its chains excluded, function values
+    and the log posterior need a look at most: the limits are held against the worst of all function values, and the
+    rule asks for 95 % of them and for the bulk of the log posterior.
+    """
     rows = metric_rows(table)
     kind = table["method"].iloc[0]
     kind_of_draws = method(kind).kind_of_draws
@@ -99,7 +104,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     convergence: list[Check | None] = [independent_check()]
     if kind_of_draws is not KindOfDraws.INDEPENDENT:
         others = [_also(rows, name, of) for name, of in ALSO_CONVERGED.items()]
-        convergence = [_rhat(rows), _ess(rows), *others]
+        convergence = [_as_reference(check, rows) for check in (_rhat(rows), _ess(rows), *others)]
     bias = None
     if kind_of_draws is KindOfDraws.STOCHASTIC_GRADIENT_CHAIN:
         bias = _bias("the step size and by mini-batches")
@@ -160,6 +165,21 @@ ALSO_CONVERGED = {
     "noise": ("rhat_noise_max", "ess_bulk_noise_min", "ess_tail_noise_min"),
 }
 """What has to converge besides function values -> its largest R-hat and smallest effective sample sizes."""
+
+
+JUDGED_AS_REFERENCE = ("convergence", "effective draws", "log posterior")
+"""Checks of what the rule for references judges, too."""
+
+
+def _as_reference(check: Check | None, rows: Values) -> Check | None:
+    """The check, a reason to look where it says not to trust a run that passes the rule for references."""
+    fit = _value(rows, "reference_fit") == 1 and rows["chains_excluded"].value == 0
+    if check is None or check.status is not Status.DISTRUST or check.name not in JUDGED_AS_REFERENCE or not fit:
+        return check
+    judged = re.sub(
+        r" \((.*?)\)", r" (\1; look closer, since the run passes the rule for references)", check.text, count=1
+    )
+    return check._replace(status=Status.LOOK, text=judged)
 
 
 def _also(rows: Values, name: str, metrics: tuple[str, ...]) -> Check | None:
