@@ -5,6 +5,7 @@ from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import MAPConfig
+from bnn_atlas.config.methods.path import MeanAdamConfig, PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
     CyclicalSchedule,
@@ -33,4 +34,5 @@ SMALL = {
     "mean field": MeanFieldConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "laplace": LaplaceConfig(map_steps=0, steps=5),
     "map": MAPConfig(epochs=4, batch_size=10),
+    "path": PathConfig(epochs=4, batch_size=10, optimiser=MeanAdamConfig()),
 }

@@ -20,7 +20,7 @@ rule warmstart:
         runtime=120,
         gpu=RESOURCES.start_gpus,
     params:
-        **code_hash(code_of_starts),
+        **code_hash_of_start(INPUTS),
         settings=lambda w: INPUTS.shared_starts[w.key].settings,
     message:
         "Training warm starts {wildcards.key} on {wildcards.dataset}"

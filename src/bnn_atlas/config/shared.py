@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
+from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.posterior import LikelihoodConfig, ModelConfig, PosteriorConfig
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.studies import RunConfig
@@ -50,6 +51,8 @@ class SharedStart(NamedTuple):
     training: WarmStartConfig | None
     members: range
     seed: int
+    initial: InitialConfig | None = None
+    """How networks that are not trained are drawn; None for the layers' own initialisers."""
 
     @property
     def key(self) -> str:
@@ -69,6 +72,7 @@ class SharedStart(NamedTuple):
             "training": self.training.model_dump(mode="json") if self.training else None,
             "members": list(self.members),
             "seed": self.seed,
+            **({"initial": self.initial.model_dump(mode="json")} if self.initial else {}),
         }
 
     @property
@@ -101,6 +105,7 @@ def shared_start(run: RunConfig, split: int, block: int) -> SharedStart:
         run.warmstart,
         run.chain_ids(block),
         run.seed_of(split),
+        run.initial,
     )
 
 
@@ -118,4 +123,6 @@ def _start_key(start: SharedStart) -> str:
     posterior = start.posterior.model_dump(mode="json", exclude=left_out)
     training = start.training.model_dump(mode="json") if start.training else None
     members = [start.members.start, start.members.stop]
-    return fingerprint([start.split.key, start.number, posterior, training, members, start.seed])[:KEY_LENGTH]
+    initial = [start.initial.model_dump(mode="json")] if start.initial else []
+    parts = [start.split.key, start.number, posterior, training, members, start.seed, *initial]
+    return fingerprint(parts)[:KEY_LENGTH]

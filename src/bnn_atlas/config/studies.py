@@ -1,7 +1,7 @@
 """Settings of a study: its runs and figures, as in its file and at one scale."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -9,6 +9,7 @@ from bnn_atlas.config.base import Model
 from bnn_atlas.config.evaluation import EvaluationConfig, PublishedBy
 from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
 from bnn_atlas.config.figures import FigureConfig, FigureEntry
+from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
@@ -37,6 +38,8 @@ class RunConfig(PosteriorConfig):
     """Seed of initialisation, training and chains; further splits get their own, derived from it."""
     warmstart: WarmStartConfig | None = None
     """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
+    initial: Annotated[InitialConfig | None, Field(exclude_if=lambda value: value is None)] = None
+    """How these networks are drawn where they are not optimised; null takes the layers' own initialisers."""
     start: StartConfig | None = None
     """Chains start from positions of another run; only without a warm start."""
     method: MethodConfig
@@ -65,6 +68,18 @@ class RunConfig(PosteriorConfig):
                 f"warmstart.permuted ({self.warmstart.permuted}) needs hidden units to permute: it is for model.kind "
                 f"'mlp' with at least one hidden layer, not '{self.model.label}'; leave it out or set it to null"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _starts_untrained(self) -> Self:
+        if self.initial is None:
+            return self
+        if self.warmstart or self.start:
+            raise ValueError(
+                "initial says how networks are drawn from which chains start without training: set warmstart: null and "
+                "leave start out, or leave initial out"
+            )
+        self.initial.check(self.model, self.chains)
         return self
 
     @model_validator(mode="after")

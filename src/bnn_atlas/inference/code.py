@@ -22,6 +22,11 @@ def code_of_starts() -> str:
     return _digest("bnn_atlas.warmstart.ensemble", "bnn_atlas.warmstart.permuted")
 
 
+def code_of_untrained() -> str:
+    """SHA-256 of the code that draws the networks from which chains start without training."""
+    return _digest("bnn_atlas.warmstart.initial")
+
+
 def code_of_predictions() -> str:
     """SHA-256 of the code that predicts rows with draws."""
     return _digest("bnn_atlas.inference.predictor", "bnn_atlas.metrics.gathering.predictive")

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
+from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.warmstart import WarmStartConfig
 from bnn_atlas.files import save_arrays
-from bnn_atlas.inference.code import code_of_starts
+from bnn_atlas.inference.code import code_of_starts, code_of_untrained
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.kept import making
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
+from bnn_atlas.warmstart.initial import initial_networks
 from bnn_atlas.warmstart.permuted import permuted_copies
 
 
@@ -27,10 +29,12 @@ def warm_start(
     training: Mapping[str, Any] | None,
     members: Sequence[int],
     seed: int,
+    initial: Mapping[str, Any] | None = None,
 ) -> None:
     """Train the ensemble members with the given numbers and write their parameters and losses (.npz).
 
-    Without `training` the networks stay as the initialisers made them, and there are no losses. With
+    Without `training` the networks stay as the initialisers made them, or as `initial` (an `InitialConfig` in plain
+    values) says (`bnn_atlas.warmstart.initial`), and there are no losses. With
     `training.permuted` that member alone is trained, and chain k of `members` gets its k-th permuted copy
     (`bnn_atlas.warmstart.permuted`); losses are then the one member's for every chain. A file that was made of the same
     settings, rows and code is left alone.
@@ -45,38 +49,49 @@ def warm_start(
         "seed": seed,
         "rows": facts,
         "kernel": kernel_name(problem.posterior.kernel),
+        **({"initial": initial} if initial else {}),
     }
     trained_on = [rows.x_train, rows.y_train, rows.x_validation, rows.y_validation]
-    with making(destination, fingerprint_of(settings, trained_on, code_of_starts())) as needed:
+    code = code_of_untrained() if initial else code_of_starts()
+    with making(destination, fingerprint_of(settings, trained_on, code)) as needed:
         if needed:
-            save_arrays(destination, _networks(problem, training, members, seed))
+            save_arrays(destination, _networks(problem, training, members, seed, initial))
 
 
 def _networks(
-    problem: Problem, training: Mapping[str, Any] | None, members: Sequence[int], seed: int
+    problem: Problem,
+    training: Mapping[str, Any] | None,
+    members: Sequence[int],
+    seed: int,
+    initial: Mapping[str, Any] | None,
 ) -> dict[str, np.ndarray]:
     """What the file holds: members, their parameters and, where they were trained, losses."""
     if training is None:
-        parameters = initialise(problem.posterior, np.asarray(members), seed, problem.data.prior.loc.dtype)
+        numbers, dtype = np.asarray(members), problem.data.prior.loc.dtype
+        if initial:
+            config = InitialConfig.model_validate(initial)
+            parameters = initial_networks(problem.posterior, problem.config.model, config, numbers, seed, dtype)
+        else:
+            parameters = initialise(problem.posterior, numbers, seed, dtype)
         return {"members": np.asarray(members), "parameters": np.asarray(parameters)}
-    config = WarmStartConfig.model_validate(training)
+    trained_as = WarmStartConfig.model_validate(training)
     rows, dtype = problem.split, problem.data.prior.loc.dtype
     inputs, targets = problem.data.x.dtype, problem.data.y.dtype
     trained = train_ensemble(
         problem.posterior,
-        config,
+        trained_as,
         Rows(
             jnp.asarray(np.asarray(rows.x_train, inputs)),
             jnp.asarray(np.asarray(rows.y_train, targets)),
             jnp.asarray(np.asarray(rows.x_validation, inputs)),
             jnp.asarray(np.asarray(rows.y_validation, targets)),
         ),
-        np.asarray(members if config.permuted is None else [config.permuted]),
+        np.asarray(members if trained_as.permuted is None else [trained_as.permuted]),
         seed,
         dtype,
     )
     arrays: dict[str, Any] = {name: np.asarray(array) for name, array in trained._asdict().items()}
-    if config.permuted is not None:
+    if trained_as.permuted is not None:
         copies = permuted_copies(problem.posterior.layout, arrays["parameters"][0], np.asarray(members), seed)
         repeated = {name: np.repeat(array, len(members), axis=0) for name, array in arrays.items()}
         arrays = repeated | {"parameters": copies}

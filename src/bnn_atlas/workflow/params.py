@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.inference.code import code_of_draws
+from bnn_atlas.inference.code import code_of_draws, code_of_starts, code_of_untrained
 from bnn_atlas.workflow.inputs import Inputs, Wildcards
 
 Param = Callable[[Wildcards], dict[str, Any]]
@@ -43,6 +43,12 @@ def code_hash_of_run(inputs: Inputs) -> dict[str, Param]:
         return known[key][:12]
 
     return named(CODE, digest)
+
+
+def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
+    """Param with a hash of the code that the networks depend on from which a block of chains starts."""
+    trained, untrained = cache(code_of_starts), cache(code_of_untrained)
+    return named(CODE, lambda w: (untrained() if inputs.shared_starts[w.key].initial else trained())[:12])
 
 
 def code_hash(digest: Callable[[], str]) -> dict[str, Param]:

@@ -11,6 +11,7 @@ from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig
+from bnn_atlas.config.methods.path import PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
     PSGLDConfig,
@@ -38,6 +39,7 @@ MethodConfig = Annotated[
     | MeanFieldConfig
     | LaplaceConfig
     | MAPConfig
+    | PathConfig
     | DeepEnsembleConfig,
     Field(discriminator="kind"),
     ByKind,
