@@ -22,7 +22,10 @@ rule metrics:
         mem_mb=4000,
         runtime=120,
     params:
-        **named("batch_rows", lambda w: getattr(INPUTS.run(w).config.method, "batch_size", None)),
+        batch_rows=lambda w: {
+            "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
+            **INPUTS.scored_draws(w),
+        },
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
         **named("prior_sd", lambda w: INPUTS.run(w).config.prior_sd),
         **named("temperature", lambda w: INPUTS.run(w).config.temperature),

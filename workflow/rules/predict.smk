@@ -25,7 +25,7 @@ rule predict:
         **run_settings(INPUTS, "posterior"),
         **code_hash(code_of_predictions),
         **named("shift", INPUTS.shift),
-        **named("limit", lambda w: INPUTS.run(w).config.split.first_test),
+        limit=lambda w: {"limit": INPUTS.run(w).config.split.first_test, **INPUTS.scored_draws(w)},
     message:
         "Predicting the set {wildcards.set} with {wildcards.run} (split {wildcards.split})"
     script:

@@ -102,6 +102,10 @@ def _check_files(run: Run, name: str, files: tuple[str, ...], where: str) -> Non
             )
     if {"referee", "referee_chains"} & {*files} and not run.referee:
         raise ConfigError(f"{where}.runs: '{name}' has no referee; give the run the section referee, or leave it out")
+    if {"barriers", "lines", "matches", "norms"} & {*files} and run.config.evaluate.barriers is None:
+        raise ConfigError(
+            f"{where}.runs: '{name}' compares no chains; give the run the section evaluate.barriers, or leave it out"
+        )
     if "e_values" in files and (why := run.config.no_e_values()):
         raise ConfigError(f"{where}.runs: '{name}': {why}, or leave the run out")
 

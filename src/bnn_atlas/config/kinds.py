@@ -29,6 +29,10 @@ FILES = {
     "referee": "metrics/referee.parquet",
     "referee_chains": "metrics/referee_chains.parquet",
     "against": "metrics/against/{reference}.parquet",
+    "barriers": "metrics/barriers.parquet",
+    "lines": "metrics/lines.parquet",
+    "matches": "metrics/matches.parquet",
+    "norms": "metrics/norms.parquet",
 }
 """Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{set}` or
 `{reference}` there is one file for each further set or reference of the run."""

@@ -167,6 +167,50 @@ REFEREE = (
     Metric("referee_trend", "rise of the referee's log-likelihood over its draws, mean over chains", "", NATS),
     Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, it bounds nothing"),
 )
+STATE = "rows and state of the second network"
+DEFINITIONS = {
+    "sup": "largest excess over the chord",
+    "midpoint": "at the middle less the mean of the ends",
+    "max": "largest on the line less the mean of the ends",
+}
+"""Definition of a barrier, as part of a metric's name -> text."""
+PAIRS = (
+    *(
+        Metric(
+            f"barrier_{score}_{definition}",
+            f"{of} on the line between two networks: {text}, mean over pairs",
+            "lower",
+            unit,
+            STATE,
+        )
+        for score, of, unit in (("loss", "negative log-likelihood per row", NATS), ("error", "error", ""))
+        for definition, text in DEFINITIONS.items()
+    ),
+    Metric(
+        "barrier_loss_far",
+        "`barrier_loss_midpoint` of pairs whose transpositions are at least 400/512 of the units, mean over pairs",
+        "lower",
+        NATS,
+        STATE,
+    ),
+    Metric(
+        "transpositions",
+        "transpositions (NoT) of the permutation that aligns the second network of a pair with the first, mean",
+        at="state of the second network",
+    ),
+    Metric("transpositions_ceiling", "mean NoT of uniformly random permutations, n - (1 + 1/2 + ... + 1/n)"),
+    Metric("transpositions_change_max", "NoT of a pair of last draws less that of its start, largest absolute value"),
+    Metric(
+        "pair_squared_distance",
+        "squared distance of the two networks of a pair, mean over pairs",
+        at="state of the second network",
+    ),
+    Metric(
+        "correlation_transpositions_barrier",
+        "correlation over pairs of NoT and `barrier_loss_midpoint` on training rows, as trained",
+        at="pearson or spearman",
+    ),
+)
 CONVERGENCE = tuple(
     metric
     for space, of in SPACES.items()
@@ -273,6 +317,7 @@ GROUPS = {
     "Other sets and references": SETS,
     "A run beside its referee, the same chains continued with a Metropolis test": REFEREE,
     "Published variants, for studies that ask for them": PUBLISHED,
+    "Pairs of networks, for runs with `evaluate.barriers`": PAIRS,
     "Rows": ROWS,
     "Convergence": CONVERGENCE,
     "Marginals of the weights": MARGINALS,

@@ -83,6 +83,12 @@ class RunConfig(PosteriorConfig):
         return self
 
     @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        if self.evaluate.barriers:
+            self.evaluate.barriers.check(self.chains, bool(getattr(self.model, "hidden", True)))
+        return self
+
+    @model_validator(mode="after")
     def _has_rows_for_the_prior(self) -> Self:
         if self.prior.kind == "empirical_covariance" and self.model.kind == "cnn_lstm":
             raise ValueError(

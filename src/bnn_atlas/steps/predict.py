@@ -13,8 +13,10 @@ from bnn_atlas.inference.problem import Problem, load_without_rows
 from bnn_atlas.kept import making
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
-from bnn_atlas.traces.pool import Pool, open_pool
+from bnn_atlas.traces.draws import Draws
+from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.store import Trace
+from bnn_atlas.traces.subset import last_draws
 
 
 def predict(
@@ -27,8 +29,9 @@ def predict(
     shift: str | None = None,
     other: str | Path | None = None,
     limit: int | None = None,
+    last: bool = False,
 ) -> None:
-    """Predict rows with every draw of a pooled trace and write the summary (.npz).
+    """Predict rows with every draw of a pooled trace, or with the `last` of each chain, and write the summary (.npz).
 
     The rows are the test rows of the split; with `shift` their shifted images, computed or, with `other`, taken from
     CIFAR-10-C; with `other` alone the first `limit` rows of that prepared data set. A file that was made of the same
@@ -45,10 +48,11 @@ def predict(
     split_rows = problem.split
     facts = {"shape": split_rows.shape, "classes": len(split_rows.classes), "vocabulary": split_rows.vocabulary}
     settings = {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in draws.blocks]}
+    settings |= {"last": True} if last else {}
     inputs = [array for array in rows if array is not None]
     with making(destination, fingerprint_of(settings, inputs, code_of_predictions())) as needed:
         if needed:
-            save(destination, _summary(problem, draws, rows))
+            save(destination, _summary(problem, last_draws(draws) if last else draws, rows))
 
 
 def _origin(block: Trace) -> dict[str, Any]:
@@ -57,6 +61,6 @@ def _origin(block: Trace) -> dict[str, Any]:
     return {"chains": block.chain_ids.tolist(), "draws": block.draws, "fingerprint": origin}
 
 
-def _summary(problem: Problem, draws: Pool, rows: Rows) -> PredictiveSummary:
+def _summary(problem: Problem, draws: Draws, rows: Rows) -> PredictiveSummary:
     predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
     return summarise(draws, predictor, *rows, classes=len(problem.split.classes))

@@ -20,6 +20,7 @@ from bnn_atlas.metrics.judgement.rows import as_rows
 from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.traces.pool import open_pool
+from bnn_atlas.traces.subset import last_draws
 
 
 def score(
@@ -36,17 +37,19 @@ def score(
     prior_sd: float | None = None,
     temperature: float = 1.0,
     marks: Sequence[str] = (),
+    last: bool = False,
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the metrics rule.
 
     `timings` are the files in which the blocks say what they took; `batch_rows` is the size of a mini-batch, None for
     full-data gradients; `published` are the authors whose variants of metrics are measured too; `prior_sd` is that of
     the prior of all parameters, None where they share none; `temperature` is that of the posterior; `marks` are said
-    in the note of every row.
+    in the note of every row; with `last` the last draws of the chains alone are scored.
     """
+    draws = open_pool(pool)
     summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
     scored = evaluate.score(
-        open_pool(pool),
+        last_draws(draws) if last else draws,
         summary,
         data,
         whose,

@@ -8,6 +8,7 @@ from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.evaluation import OUTSIDE, TEST
 from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.config.marks import marks
+from bnn_atlas.config.methods.path import PathConfig
 from bnn_atlas.config.references import remark
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
@@ -186,7 +187,8 @@ class Inputs:
         """The same of one run, all splits of one kind of table after another."""
         sets, references = run.config.evaluate.sets, run.config.evaluate.references
         referee = ("referee",) if run.referee else ()
-        names = ("metrics", *referee, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references))
+        pairs = ("barriers",) if run.config.evaluate.barriers else ()
+        names = ("metrics", *referee, *pairs, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references))
         return [file for name in names for file in self.paths.per_split([run], f"metrics/{name}.parquet")]
 
     @cached_property
@@ -197,6 +199,24 @@ class Inputs:
             for name, runs in by_name(study.runs).items():
                 found.setdefault(name, []).extend(file for run in runs for file in self.tables_of(run))
         return found
+
+    def scored_draws(self, w: Wildcards) -> dict[str, Any]:
+        """Which draws of a run are predicted and scored, where they are not all."""
+        return {"last": True} if isinstance(self.run(w).config.method, PathConfig) else {}
+
+    def barrier_settings(self, w: Wildcards) -> dict[str, Any]:
+        """What is compared between the chains of a run."""
+        settings = self.run(w).config.evaluate.barriers
+        if settings is None:
+            raise ConfigError(
+                f"config/studies/{w.study}.yaml: runs.{w.run}: it compares no chains; give it evaluate.barriers"
+            )
+        return settings.model_dump(mode="json")
+
+    def initial(self, w: Wildcards) -> dict[str, Any] | None:
+        """How the untrained networks of a run are drawn."""
+        settings = self.run(w).config.initial
+        return settings.model_dump(mode="json") if settings else None
 
     def identity(self, w: Wildcards) -> dict[str, Any]:
         """First columns of a run's rows in the tables."""
