@@ -22,10 +22,10 @@ class BarrierConfig(Model):
     last; null takes all."""
     points: Annotated[int, Field(ge=3, le=1001)] = 11
     """Points of a line, from one network to the other; an odd number, so that its middle is one of them."""
-    criterion: Literal["weights", "cosine", "activations", "centred", "correlation"] = "activations"
-    """What matches units: `weights` by the inner product of all that a unit has; `cosine` of the first layer's rows
-    alone, as published; `activations` by their inner product over rows, `centred` by their covariance, `correlation`
-    by their correlation."""
+    criterion: Literal["weights", "cosine", "uncentred", "centred", "correlation"] = "uncentred"
+    """What matches units: `weights` by the inner product of all that a unit has; `cosine` of the incoming weights of
+    the only hidden layer; `uncentred` by the inner product of activations over rows, as published, `centred` by their
+    covariance, `correlation` by their correlation."""
     matching_rows: Count | None = 5000
     """Training rows, the first ones, whose activations are compared; null takes all."""
     training_rows: Count | None = None
@@ -48,7 +48,7 @@ class BarrierConfig(Model):
             )
         if not hidden:
             raise ValueError(
-                "evaluate.barriers aligns hidden units, and the model has none: give model.hidden, or leave barriers out"
+                "evaluate.barriers aligns hidden units, and the model has none: give model.hidden, or leave them out"
             )
 
     def pairs_of(self, chains: int) -> list[tuple[int, int]]:

@@ -46,6 +46,6 @@ class InitialConfig(Model):
             )
         if (most := max(self.transpositions)) >= (units := min(model.hidden)):
             raise ValueError(
-                f"initial.transpositions = {most}: a permutation of the {units} units of the narrowest hidden layer has "
+                f"initial.transpositions = {most}: a permutation of the {units} units of the narrowest layer has "
                 f"0 to {units - 1} transpositions"
             )

@@ -30,7 +30,7 @@ class PathState(NamedTuple):
 
 
 def build_path(config: PathConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Minimise -(1 / n) sum_i log p(y_i | x_i, theta) by mini-batches; draw e is the network after epoch e, draw 0 the start.
+    """Minimise -(1 / n) sum_i log p(y_i | x_i, theta) by mini-batches; draw 0 is the start, draw e follows epoch e.
 
     The densities of a draw are those of the posterior, on all rows. Statistics: `skipped_updates` so far; `divergent`,
     1 if the log-likelihood of a draw is not finite.

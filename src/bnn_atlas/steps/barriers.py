@@ -17,10 +17,12 @@ from bnn_atlas.metrics.judgement.pairs import pair_measurements
 from bnn_atlas.metrics.judgement.rows import listed
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import RunIdentity
+from bnn_atlas.posterior.likelihoods import outputs_needed
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.steps.score import marked
 from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
-from bnn_atlas.symmetry.matching import Matcher
+from bnn_atlas.symmetry.features import Features, activation_features, cosine_features, weight_features
+from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions
 from bnn_atlas.traces.draws import Draws, evenly
 from bnn_atlas.traces.pool import open_pool
@@ -91,9 +93,7 @@ class _Pairs:
     ) -> None:
         self._draws, self._config, self._initial, self._seed = draws, config, initial, seed
         self._symmetry = symmetry_of(problem.config.model, problem.posterior.layout)
-        self._match = Matcher(
-            self._symmetry, problem, config.criterion, rows=config.matching_rows
-        )
+        self._features = _features(problem, self._symmetry, config)
         self._predict = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
         rows, count = problem.split, config.training_rows
         self._rows = [_Rows("train", rows.x_fit[:count], rows.y_fit[:count])]
@@ -111,14 +111,17 @@ class _Pairs:
             for position in positions:
                 both = self._draws.read(list(pair), [int(position)])[:, 0].astype(np.float32)
                 if not np.isfinite(both).all():
-                    raise PairError(f"{self._draws.path}: draw {position} of chain {chains[0]} or {chains[1]} is not finite")
+                    raise PairError(
+                        f"{self._draws.path}: draw {position} of chain {chains[0]} or {chains[1]} is not finite"
+                    )
                 yield self._pair((*chains, int(self._draws.draw_ids[position])), *both)
 
     def _pair(
         self, key: tuple[int, int, int], first: np.ndarray, second: np.ndarray
     ) -> dict[str, list[tuple[Any, ...]]]:
         """The same for one pair at one draw."""
-        units = self._match(first, second)
+        wanted = self._features.of(first[None])[0]
+        units = self._match(wanted, second)
         states = {"as_trained": second, "aligned": apply(self._symmetry, second, units)}
         planted, count = self._planted(key)
         if planted is not None:
@@ -133,14 +136,18 @@ class _Pairs:
                 found["lines"] += [
                     (*key, state, rows.name, *map(float, values)) for values in zip(points, *scores, strict=True)
                 ]
-            matched = units if state == "as_trained" else self._match(first, theta)
+            matched = units if state == "as_trained" else self._match(wanted, theta)
             found["matches"].append(self._matched(key, state, 1.0, count, matched, first, theta))
             if self._config.surface and state != "planted":
                 found["matches"] += [
-                    self._matched(key, state, float(x), count, self._match(first, w), first, w)
+                    self._matched(key, state, float(x), count, self._match(wanted, w), first, w)
                     for x, w in zip(points[1:-1], between[1:-1], strict=True)
                 ]
         return found
+
+    def _match(self, wanted: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Permutations [units] that bring a network near the one with the features `wanted`."""
+        return match(self._features.symmetry, wanted, self._features.of(theta[None])).units[0]
 
     def _planted(self, key: tuple[int, int, int]) -> tuple[np.ndarray | None, int | None]:
         """The permutation with which the second chain started as a copy of the first, and its transpositions."""
@@ -164,6 +171,19 @@ class _Pairs:
         distance = float(((theta.astype(np.float64) - first) ** 2).sum())
         most, count = sum(ceiling(group.size) for group in groups), transpositions_of(self._symmetry, units)
         return (*key, state, point, planted, count, most, self._symmetry.units, distance)
+
+
+def _features(problem: Problem, symmetry: Symmetry, config: BarrierConfig) -> Features:
+    """What units are matched by."""
+    if config.criterion == "weights":
+        return weight_features(symmetry)
+    if config.criterion == "cosine":
+        return cosine_features(symmetry)
+    rows, model = problem.split, problem.config.model
+    outputs = outputs_needed(problem.config.likelihood, len(rows.classes))
+    x = rows.x_fit[: config.matching_rows]
+    sizes = {"outputs": outputs, "vocabulary": rows.vocabulary}
+    return activation_features(model, symmetry, rows.shape, x, config.criterion, **sizes)
 
 
 def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:

@@ -51,7 +51,8 @@ def copy_permutation(symmetry: Symmetry, config: InitialConfig, seed: int, numbe
 
     Each group's is uniformly one of those that `with_transpositions` draws, from the seed and the number alone.
     """
-    assert config.transpositions is not None and number % 2
+    assert config.transpositions is not None
+    assert number % 2
     words = np.asarray(jax.random.key_data(role_key(seed, Role.PERMUTE, number))).ravel()
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(words.tolist())))
     count = config.transpositions[number // 2]
@@ -59,7 +60,7 @@ def copy_permutation(symmetry: Symmetry, config: InitialConfig, seed: int, numbe
 
 
 def _kaiming_uniform(layout: Layout, theta: np.ndarray, seed: int, number: int) -> np.ndarray:
-    """theta [P] with weights and biases of all layers drawn anew, W_ij and b_i ~ U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
+    """Theta [P] with new weights and biases of all layers, W_ij and b_i ~ U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
 
     PyTorch's default (He et al. 2015, eq. 10, with the slope sqrt(5) of a leaky relu). The fan-in of a bias is that of
     its layer's weight; gains and thresholds keep their start.

@@ -33,7 +33,7 @@ def barrier_against_not(shown: Sequence[Shown], outputs: FigureOutputs, provenan
 
 
 def barriers_by_pair(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Columns label, run, split, first, second, state, transpositions, units, sup, midpoint, max: training loss at the end."""
+    """Columns label, run, split, first, second, state, transpositions, units, sup, midpoint, max; training loss."""
     found = read_barriers(shown)
     last = found["draw"] == found.groupby("run")["draw"].transform("max")
     found = found[last & (found["score"] == "loss") & (found["rows"] == "train")]

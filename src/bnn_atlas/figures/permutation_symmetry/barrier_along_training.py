@@ -45,7 +45,11 @@ def along_training(shown: Sequence[Shown]) -> pd.DataFrame:
 def _figure(numbers: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.2))
     axes = figure.subplots(1, 3)
-    titles = {"loss": "barrier of the loss in nats", "error": "barrier of the error", "line": "loss after training in nats"}
+    titles = {
+        "loss": "barrier of the loss in nats",
+        "error": "barrier of the error",
+        "line": "loss after training in nats",
+    }
     for ax, (panel, title) in zip(axes, titles.items(), strict=True):
         for (state, rows), part in numbers[numbers["panel"] == panel].groupby(["state", "rows"], sort=False):
             band(ax, part, "x", LOOKS[state]["color"], DASHES[rows])
@@ -56,6 +60,9 @@ def _figure(numbers: pd.DataFrame) -> Figure:
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     entries: dict[str, Artist] = {TEXTS[state]: Line2D([], [], color=LOOKS[state]["color"]) for state in STATES}
     present = [rows for rows in DASHES if rows in set(numbers["rows"])]
-    entries |= {f"{rows}ing rows" if rows == "train" else "test rows": Line2D([], [], color=style.GREY, ls=DASHES[rows]) for rows in present}
+    entries |= {
+        f"{rows}ing rows" if rows == "train" else "test rows": Line2D([], [], color=style.GREY, ls=DASHES[rows])
+        for rows in present
+    }
     style.legend_below(figure, entries)
     return figure

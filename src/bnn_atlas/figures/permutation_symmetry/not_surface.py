@@ -19,7 +19,7 @@ STATES = ("as_trained", "aligned")
 
 
 def not_surface(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
-    """NoT between the first network of a pair and each point of the line to the second, over epochs, mean over pairs."""
+    """NoT between the first network of a pair and each point of the line to the second, over epochs."""
     numbers = surface(shown)
     with style.context():
         style.save(_figure(numbers), numbers, outputs, provenance)

@@ -54,7 +54,9 @@ def read_barriers(shown: Sequence[Shown]) -> pd.DataFrame:
 def over_pairs(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
     """Mean, sd (n - 1; NaN of one) and number of the pairs, runs and splits of each group; not finite stays so."""
     groups = frame.groupby(list(by), sort=False)[value]
-    found = groups.agg(mean=lambda v: v.to_numpy().mean(), sd=lambda v: v.to_numpy().std(ddof=1) if len(v) > 1 else np.nan)
+    found = groups.agg(
+        mean=lambda v: v.to_numpy().mean(), sd=lambda v: v.to_numpy().std(ddof=1) if len(v) > 1 else np.nan
+    )
     return found.assign(pairs=groups.size()).reset_index()
 
 

@@ -29,9 +29,7 @@ def barriers(points: np.ndarray, values: np.ndarray) -> Barriers:
         return Barriers(np.nan, np.nan, np.nan)
     mean = (score[0] + score[-1]) / 2
     chord = (1 - x) * score[0] + x * score[-1]
-    return Barriers(
-        float((score - chord).max()), float(score[middle[0]] - mean), float(score.max() - mean)
-    )
+    return Barriers(float((score - chord).max()), float(score[middle[0]] - mean), float(score.max() - mean))
 
 
 def line(points: int) -> np.ndarray:

@@ -56,9 +56,7 @@ def listed(identity: RunIdentity, measurements: Iterable[Measurement], chains: i
         if m.metric not in METRICS:
             raise ValueError(f"'{m.metric}' is not in the list of metrics; add it to src/bnn_atlas/config/metrics.py")
         number = chains if m.chains is None else m.chains
-        rows.append(
-            Row(*identity, number, m.draws or draws, m.metric, m.value, m.standard_error, m.note, m.at, m.over)
-        )
+        rows.append(Row(*identity, number, m.draws or draws, m.metric, m.value, m.standard_error, m.note, m.at, m.over))
     return rows
 
 
