@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,16 @@ class Place:
         return found.reshape(*units.shape[:-1], -1)
 
 
+class Value(NamedTuple):
+    """Where the forward pass has the units of a group: the activation of what this layer or block gives.
+
+    The units are its first axis and rows its last one, but in an embedding [length, rows, units].
+    """
+
+    layer: str
+    activation: str = "identity"
+
+
 @dataclass(frozen=True)
 class Group:
     """Units that can be exchanged without a change of the function.
@@ -69,6 +79,7 @@ class Group:
     size: int
     places: tuple[Place, ...]
     freedoms: tuple[Freedom, ...] = ()
+    values: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,17 +123,17 @@ def symmetry_of(config: ModelConfig, layout: Layout) -> Symmetry:
     match config:
         case MLPConfig():
             names = [f"layer{index}" for index in range(len(config.hidden) + 1)]
-            groups = builder.sequence(names, _freedoms(config.activation))
+            groups = builder.sequence(names, config.activation)
         case LeNetConfig():
-            groups = builder.sequence(["conv0", "conv1", "conv2", "dense", "output"], ("scale",))
+            groups = builder.sequence(["conv0", "conv1", "conv2", "dense", "output"], "relu")
         case LeNet5Config():
-            groups = builder.sequence(["conv0", "conv1", "dense0", "dense1", "output"], _freedoms(config.activation))
+            groups = builder.sequence(["conv0", "conv1", "dense0", "dense1", "output"], config.activation)
         case LeNettiConfig():
-            groups = builder.sequence(["conv", "dense0", "dense1", "dense2", "output"], _freedoms(config.activation))
+            groups = builder.sequence(["conv", "dense0", "dense1", "dense2", "output"], config.activation)
         case ResNetFRNConfig():
-            groups = _resnet(builder)
+            groups = _resnet(builder, config.activation)
         case WideResNetFRNConfig():
-            groups = _wide_resnet(builder)
+            groups = _wide_resnet(builder, config.activation)
         case CNNLSTMConfig():
             groups = _cnn_lstm(builder, config)
     return _checked(Symmetry(layout, tuple(groups)))
@@ -135,7 +146,7 @@ def dense_symmetry(layout: Layout) -> Symmetry:
     if others:
         raise SymmetryError(f"hidden units are permuted in fully connected networks only; this one has {others[0]}")
     count = max(layer for _, layer in layered) + 1
-    return Symmetry(layout, tuple(_Builder(layout).sequence([f"layer{index}" for index in range(count)], ())))
+    return Symmetry(layout, tuple(_Builder(layout).sequence([f"layer{index}" for index in range(count)])))
 
 
 def _checked(symmetry: Symmetry) -> Symmetry:
@@ -174,12 +185,14 @@ class _Builder:
         shapes = [(layer, self.layers[layer]["weight"]) for layer in layers]
         return [Place(f"{layer}.weight", 1, False, inner=shape[1] // size) for layer, shape in shapes]
 
-    def sequence(self, layers: Sequence[str], freedoms: tuple[Freedom, ...]) -> list[Group]:
+    def sequence(self, layers: Sequence[str], activation: str = "") -> list[Group]:
         """A group for the outputs of each layer but the last, which the next layer takes."""
-        return [
-            Group(layer, (n := self.width(layer)), (*self.outputs(layer), *self.inputs(n, after)), freedoms)
-            for layer, after in pairwise(layers)
-        ]
+        groups = []
+        for layer, after in pairwise(layers):
+            size = self.width(layer)
+            places = (*self.outputs(layer), *self.inputs(size, after))
+            groups.append(Group(layer, size, places, _freedoms(activation), (Value(layer, activation),)))
+        return groups
 
     @property
     def blocks(self) -> list[str]:
@@ -187,44 +200,57 @@ class _Builder:
         return [layer.removesuffix(".conv0") for layer in self.layers if layer.endswith(".conv0")]
 
 
-def _resnet(builder: _Builder) -> list[Group]:
+@dataclass
+class _Stream:
+    """Units that the layers of a residual stream share."""
+
+    size: int
+    places: list[Place]
+    values: list[Value]
+
+
+def _resnet(builder: _Builder, activation: str) -> list[Group]:
     """One group inside of each block, and one for each stream, whose units all its blocks share."""
-    inside, streams = [], [builder.outputs("stem_conv", "stem_norm")]
-    sizes = [builder.width("stem_conv")]
+    start = builder.outputs("stem_conv", "stem_norm")
+    inside, streams = [], [_Stream(builder.width("stem_conv"), start, [Value("stem_norm", activation)])]
     for block in builder.blocks:
         size = builder.width(f"{block}.conv0")
         places = [*builder.outputs(f"{block}.conv0", f"{block}.norm0"), *builder.inputs(size, f"{block}.conv1")]
-        inside.append(Group(block, size, tuple(places)))
-        streams[-1] += builder.inputs(sizes[-1], f"{block}.conv0")
+        inside.append(Group(block, size, tuple(places), values=(Value(f"{block}.norm0", activation),)))
+        streams[-1].places += builder.inputs(streams[-1].size, f"{block}.conv0")
         if f"{block}.shortcut_conv" in builder.layers:
-            streams[-1] += builder.inputs(sizes[-1], f"{block}.shortcut_conv")
-            streams.append(builder.outputs(f"{block}.shortcut_conv", f"{block}.shortcut_norm"))
-            sizes.append(builder.width(f"{block}.shortcut_conv"))
-        streams[-1] += builder.outputs(f"{block}.conv1", f"{block}.norm1")
-    streams[-1] += builder.inputs(sizes[-1], "output")
-    return [*_streams(streams, sizes), *inside]
+            streams[-1].places += builder.inputs(streams[-1].size, f"{block}.shortcut_conv")
+            start = builder.outputs(f"{block}.shortcut_conv", f"{block}.shortcut_norm")
+            streams.append(_Stream(builder.width(f"{block}.shortcut_conv"), start, []))
+        streams[-1].places += builder.outputs(f"{block}.conv1", f"{block}.norm1")
+        streams[-1].values.append(Value(block))
+    streams[-1].places += builder.inputs(streams[-1].size, "output")
+    return [*_stream_groups(streams), *inside]
 
 
-def _wide_resnet(builder: _Builder) -> list[Group]:
+def _wide_resnet(builder: _Builder, activation: str) -> list[Group]:
     """The same where norms come before convolutions, so that each belongs to the units that it takes."""
-    inside, streams, sizes = [], [builder.outputs("stem_conv")], [builder.width("stem_conv")]
+    start = builder.outputs("stem_conv")
+    inside, streams = [], [_Stream(builder.width("stem_conv"), start, [Value("stem_conv")])]
     for block in builder.blocks:
         size = builder.width(f"{block}.conv0")
         places = [*builder.outputs(f"{block}.conv0", f"{block}.norm1"), *builder.inputs(size, f"{block}.conv1")]
-        inside.append(Group(block, size, tuple(places)))
-        streams[-1] += [*builder.outputs(f"{block}.norm0"), *builder.inputs(sizes[-1], f"{block}.conv0")]
+        inside.append(Group(block, size, tuple(places), values=(Value(f"{block}.norm1", activation),)))
+        streams[-1].places += [*builder.outputs(f"{block}.norm0"), *builder.inputs(streams[-1].size, f"{block}.conv0")]
         if f"{block}.shortcut" in builder.layers:
-            streams[-1] += builder.inputs(sizes[-1], f"{block}.shortcut")
-            streams.append(builder.outputs(f"{block}.shortcut"))
-            sizes.append(builder.width(f"{block}.shortcut"))
-        streams[-1] += builder.outputs(f"{block}.conv1")
-    streams[-1] += [*builder.outputs("norm"), *builder.inputs(sizes[-1], "output")]
-    return [*_streams(streams, sizes), *inside]
+            streams[-1].places += builder.inputs(streams[-1].size, f"{block}.shortcut")
+            streams.append(_Stream(builder.width(f"{block}.shortcut"), builder.outputs(f"{block}.shortcut"), []))
+        streams[-1].places += builder.outputs(f"{block}.conv1")
+        streams[-1].values.append(Value(block))
+    streams[-1].places += [*builder.outputs("norm"), *builder.inputs(streams[-1].size, "output")]
+    return [*_stream_groups(streams), *inside]
 
 
-def _streams(places: list[list[Place]], sizes: list[int]) -> list[Group]:
-    both = zip(places, sizes, strict=True)
-    return [Group(f"stream{number}", size, tuple(found)) for number, (found, size) in enumerate(both)]
+def _stream_groups(streams: list[_Stream]) -> list[Group]:
+    return [
+        Group(f"stream{number}", stream.size, tuple(stream.places), values=tuple(stream.values))
+        for number, stream in enumerate(streams)
+    ]
 
 
 def _cnn_lstm(builder: _Builder, config: CNNLSTMConfig) -> list[Group]:
@@ -238,7 +264,7 @@ def _cnn_lstm(builder: _Builder, config: CNNLSTMConfig) -> list[Group]:
         *builder.inputs(config.cells, "output"),
     )
     return [
-        Group("embedding", config.embedding, embedding, ("scale", "sign")),
-        Group("conv", config.filters, filters, _freedoms(config.activation)),
-        Group("lstm", config.cells, cells),
+        Group("embedding", config.embedding, embedding, ("scale", "sign"), (Value("embedding"),)),
+        Group("conv", config.filters, filters, _freedoms(config.activation), (Value("conv", config.activation),)),
+        Group("lstm", config.cells, cells, values=(Value("lstm"),)),
     ]
