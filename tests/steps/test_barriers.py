@@ -61,11 +61,11 @@ def pool(folder: Path, draws: np.ndarray, layout: Layout) -> Path:
     return folder / "pool.json"
 
 
-def compared(run: Run, folder: Path, draws: np.ndarray, layout: Layout, **settings: Any) -> Compared:
+def compared(run: Run, folder: Path, networks: np.ndarray, layout: Layout, **settings: Any) -> Compared:
     config = BarrierConfig.model_validate({"points": 5, "draws": None, **settings})
     files = {name: folder / f"{name}.parquet" for name in ("table", "lines", "matches", "norms")}
     barriers(
-        run.dataset, run.split, pool(folder, draws, layout), **files, posterior=NETWORK,
+        run.dataset, run.split, pool(folder, networks, layout), **files, posterior=NETWORK,
         settings=config.model_dump(mode="json"), initial=INITIAL.model_dump(mode="json"), seed=SEED,
         identity=IDENTITY, marks=["a mark"],
     )  # fmt: skip

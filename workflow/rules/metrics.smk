@@ -9,6 +9,7 @@ rule metrics:
         pool=rules.pool.output[0],
         predictions=f"{RUN}/predictive/test.npz",
         timings=INPUTS.timings,
+        source=INPUTS.source_table,
     output:
         **{name: f"{RUN}/metrics/{file}.parquet" for name, file in METRIC_FILES.items()},
     log:
@@ -25,6 +26,7 @@ rule metrics:
         batch_rows=lambda w: {
             "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
             **INPUTS.scored_draws(w),
+            **INPUTS.judged_source(w),
         },
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
         **named("prior_sd", lambda w: INPUTS.run(w).config.prior_sd),

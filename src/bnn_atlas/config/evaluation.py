@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from bnn_atlas.config.barriers import BarrierConfig
 from bnn_atlas.config.base import Model
 from bnn_atlas.config.fields import DatasetName
+from bnn_atlas.config.pruning import PruningConfig
 from bnn_atlas.config.shift import ShiftSetting
 
 PublishedBy = Literal["izmailov", "sommer", "uppal"]
@@ -29,6 +30,8 @@ class EvaluationConfig(Model):
     `elpd_diff`, the difference of their LPPD, paired by row."""
     barriers: Annotated[BarrierConfig | None, Field(exclude_if=lambda value: value is None)] = None
     """What is measured between networks of two chains; null for nothing."""
+    pruning: Annotated[PruningConfig | None, Field(exclude_if=lambda value: value is None)] = None
+    """Networks of aligned runs that are pruned; null for none."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

@@ -106,6 +106,10 @@ def _check_files(run: Run, name: str, files: tuple[str, ...], where: str) -> Non
         raise ConfigError(
             f"{where}.runs: '{name}' compares no chains; give the run the section evaluate.barriers, or leave it out"
         )
+    if "pruning_curves" in files and run.config.evaluate.pruning is None:
+        raise ConfigError(
+            f"{where}.runs: '{name}' prunes no networks; give the run the section evaluate.pruning, or leave it out"
+        )
     if "e_values" in files and (why := run.config.no_e_values()):
         raise ConfigError(f"{where}.runs: '{name}': {why}, or leave the run out")
 

@@ -33,6 +33,7 @@ FILES = {
     "lines": "metrics/lines.parquet",
     "matches": "metrics/matches.parquet",
     "norms": "metrics/norms.parquet",
+    "pruning_curves": "metrics/pruning_curves.parquet",
 }
 """Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{set}` or
 `{reference}` there is one file for each further set or reference of the run."""

@@ -211,6 +211,15 @@ PAIRS = (
         at="pearson or spearman",
     ),
 )
+PRUNED = (
+    Metric(
+        "accuracy_pruned",
+        "accuracy of a network of which some parameters are 0, for runs with `evaluate.pruning`",
+        "higher",
+        "",
+        "`<network> <of> by <rank>, <kept> % kept`",
+    ),
+)
 CONVERGENCE = tuple(
     metric
     for space, of in SPACES.items()
@@ -256,6 +265,7 @@ CONVERGENCE += (
         "",
         "standard errors",
     ),
+    Metric("source_trusted", "whether the run whose moments the draws have can be trusted (1) or not (0), compact only"),
     Metric("reference_fit", "whether the draws may serve as a reference (1) or not (0); docs/verdicts.md has the rule"),
 )
 MARGINALS = (
@@ -318,6 +328,7 @@ GROUPS = {
     "A run beside its referee, the same chains continued with a Metropolis test": REFEREE,
     "Published variants, for studies that ask for them": PUBLISHED,
     "Pairs of networks, for runs with `evaluate.barriers`": PAIRS,
+    "Pruned networks": PRUNED,
     "Rows": ROWS,
     "Convergence": CONVERGENCE,
     "Marginals of the weights": MARGINALS,

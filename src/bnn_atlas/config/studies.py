@@ -11,6 +11,7 @@ from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
 from bnn_atlas.config.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
 from bnn_atlas.config.posterior import PosteriorConfig
@@ -80,6 +81,19 @@ class RunConfig(PosteriorConfig):
                 "leave start out, or leave initial out"
             )
         self.initial.check(self.model, self.chains)
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> Self:
+        if not isinstance(self.method, CompactConfig):
+            return self
+        if self.start is None or self.start.draw != "last":
+            raise ValueError(
+                "method.kind 'compact' is a Gaussian of the draws of another run: name that run in start.run, and leave "
+                "start.draw out"
+            )
+        if self.method.form == "mean" and self.chains != 1:
+            raise ValueError(f"method.form 'mean' is one network: set chains to 1, not {self.chains}")
         return self
 
     @model_validator(mode="after")

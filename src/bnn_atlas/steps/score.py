@@ -17,6 +17,7 @@ from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.judgement import evaluate, sets
 from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.rows import as_rows
+from bnn_atlas.metrics.judgement.trust import source_measurement
 from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.traces.pool import open_pool
@@ -38,6 +39,7 @@ def score(
     temperature: float = 1.0,
     marks: Sequence[str] = (),
     last: bool = False,
+    source: str | Path | None = None,
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the metrics rule.
 
@@ -45,6 +47,7 @@ def score(
     full-data gradients; `published` are the authors whose variants of metrics are measured too; `prior_sd` is that of
     the prior of all parameters, None where they share none; `temperature` is that of the posterior; `marks` are said
     in the note of every row; with `last` the last draws of the chains alone are scored.
+    `source` is the metric table of the run whose moments these draws have, if they have those of one.
     """
     draws = open_pool(pool)
     summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
@@ -60,7 +63,8 @@ def score(
         temperature=temperature,
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
     )
-    rows = [*scored.rows, *as_rows(whose, evaluate.split_measurements(data), summary)]
+    further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
+    rows = [*scored.rows, *as_rows(whose, further, summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
 
 

@@ -8,6 +8,7 @@ from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.evaluation import OUTSIDE, TEST
 from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.config.marks import marks
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.path import PathConfig
 from bnn_atlas.config.references import remark
 from bnn_atlas.config.settings import Atlas
@@ -187,7 +188,8 @@ class Inputs:
         """The same of one run, all splits of one kind of table after another."""
         sets, references = run.config.evaluate.sets, run.config.evaluate.references
         referee = ("referee",) if run.referee else ()
-        pairs = ("barriers",) if run.config.evaluate.barriers else ()
+        own = run.config.evaluate
+        pairs = [name for name in ("barriers", "pruning") if getattr(own, name) is not None]
         names = ("metrics", *referee, *pairs, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references))
         return [file for name in names for file in self.paths.per_split([run], f"metrics/{name}.parquet")]
 
@@ -203,6 +205,28 @@ class Inputs:
     def scored_draws(self, w: Wildcards) -> dict[str, Any]:
         """Which draws of a run are predicted and scored, where they are not all."""
         return {"last": True} if isinstance(self.run(w).config.method, PathConfig) else {}
+
+    def source_table(self, w: Wildcards) -> str | list[str]:
+        """Metric table of the run whose draws a compact representation has the moments of."""
+        if not isinstance(self.run(w).config.method, CompactConfig):
+            return []
+        return self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")
+
+    def judged_source(self, w: Wildcards) -> dict[str, Any]:
+        """The same as a setting of the job that scores a run."""
+        table = self.source_table(w)
+        return {"source": table} if table else {}
+
+    def gaussian(self, w: Wildcards) -> dict[str, Any]:
+        """What the job that draws from a compact representation is told."""
+        run = self.run(w).config
+        assert isinstance(run.method, CompactConfig), f"{w.run} is no compact representation"
+        return {
+            "form": run.method.form,
+            "rank": run.method.rank,
+            "members": list(run.chain_ids(int(w.block))),
+            "seed": run.seed_of(int(w.split)),
+        }
 
     def barrier_settings(self, w: Wildcards) -> dict[str, Any]:
         """What is compared between the chains of a run."""
@@ -278,6 +302,8 @@ class Inputs:
         return list(dict.fromkeys(names))
 
     def _start(self, run: Run, split: int, block: int) -> str:
+        if isinstance(run.config.method, CompactConfig):
+            return self.paths.of(run, split, f"start/compact{block}.npz")
         if run.config.start is not None:
             return self.paths.of(run, split, f"start/block{block}.npz")
         return self.paths.start(shared_start(run.config, split, block))

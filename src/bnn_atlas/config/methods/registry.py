@@ -6,6 +6,7 @@ from pydantic import Field
 
 from bnn_atlas.config.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
@@ -40,6 +41,7 @@ MethodConfig = Annotated[
     | LaplaceConfig
     | MAPConfig
     | PathConfig
+    | CompactConfig
     | DeepEnsembleConfig,
     Field(discriminator="kind"),
     ByKind,

@@ -50,6 +50,6 @@ def _figure(numbers: pd.DataFrame, as_published: bool) -> Figure:
         entries["published"] = published_handle()
     ax.set_xlabel("NoT of the start")
     ax.set_ylabel("squared distance")
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(bottom=-0.04 * ax.get_ylim()[1])
     style.legend_below(figure, entries)
     return figure

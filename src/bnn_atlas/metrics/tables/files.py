@@ -152,6 +152,17 @@ NORM_SCHEMA = pa.schema(
     ]
 )
 """Euclidean norm of each array of each network."""
+PRUNING_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("network", "of", "rank")),
+        pa.field("repeat", pa.int64(), nullable=False),
+        pa.field("dead_inputs", pa.string(), nullable=False),
+        pa.field("kept", pa.float64(), nullable=False),
+        pa.field("parameters", pa.int64(), nullable=False),
+        *(pa.field(name, pa.float64(), nullable=False) for name in ("accuracy", "standard_error", "loss")),
+    ]
+)
+"""One row per pruned network: whose, what of it, by which order, the percentage kept and parameters that are not 0."""
 ROW_GROUP = 65_536
 
 
