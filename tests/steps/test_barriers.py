@@ -69,7 +69,9 @@ def compared(run: Run, folder: Path, networks: np.ndarray, layout: Layout, **set
         settings=config.model_dump(mode="json"), initial=INITIAL.model_dump(mode="json"), seed=SEED,
         identity=IDENTITY, marks=["a mark"],
     )  # fmt: skip
-    frames = [read_frame(files[n], s) for n, s in (("lines", LINE_SCHEMA), ("matches", MATCH_SCHEMA), ("norms", NORM_SCHEMA))]
+    frames = [
+        read_frame(files[n], s) for n, s in (("lines", LINE_SCHEMA), ("matches", MATCH_SCHEMA), ("norms", NORM_SCHEMA))
+    ]
     return Compared(read_table(files["table"]), *frames)
 
 
@@ -97,9 +99,7 @@ def test_copies_have_no_barrier_once_aligned_and_their_planted_transpositions(
     assert set(found.rows["note"].str.contains("a mark")) == {True}
 
 
-def test_losses_and_errors_on_a_line_are_those_of_double_precision(
-    run: Run, layout: Layout, tmp_path: Path
-) -> None:
+def test_losses_and_errors_on_a_line_are_those_of_double_precision(run: Run, layout: Layout, tmp_path: Path) -> None:
     draws = np.random.default_rng(0).normal(size=(2, 1, layout.size)).astype(np.float32)
     found = compared(run, tmp_path, draws, layout, training_rows=5, draws=1)
     rows = np.setdiff1d(np.arange(len(run.images.x)), run.rows)[:5]

@@ -265,7 +265,9 @@ CONVERGENCE += (
         "",
         "standard errors",
     ),
-    Metric("source_trusted", "whether the run whose moments the draws have can be trusted (1) or not (0), compact only"),
+    Metric(
+        "source_trusted", "whether the run whose moments the draws have can be trusted (1) or not (0), compact only"
+    ),
     Metric("reference_fit", "whether the draws may serve as a reference (1) or not (0); docs/verdicts.md has the rule"),
 )
 MARGINALS = (

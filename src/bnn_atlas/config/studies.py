@@ -89,7 +89,7 @@ class RunConfig(PosteriorConfig):
             return self
         if self.start is None or self.start.draw != "last":
             raise ValueError(
-                "method.kind 'compact' is a Gaussian of the draws of another run: name that run in start.run, and leave "
+                "method.kind 'compact' is a Gaussian of the draws of another run: name it in start.run, and leave "
                 "start.draw out"
             )
         if self.method.form == "mean" and self.chains != 1:

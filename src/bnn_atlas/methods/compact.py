@@ -20,9 +20,7 @@ def build_compact(config: CompactConfig, posterior: Posterior, data: PosteriorDa
     def init(key: Array, position: Array, target: Target) -> Draw:
         return draw_at(position, target)
 
-    def stay(
-        key: Array, index: Array, state: Draw, target: Target, settings: Any
-    ) -> tuple[Draw, dict[str, Array]]:
+    def stay(key: Array, index: Array, state: Draw, target: Target, settings: Any) -> tuple[Draw, dict[str, Array]]:
         return state, {"divergent": ~jnp.isfinite(state.density.log_likelihood)}
 
     return Method(

@@ -20,8 +20,8 @@ from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.posterior.likelihoods import outputs_needed
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.steps.score import marked
-from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
 from bnn_atlas.symmetry.features import Features, activation_features, cosine_features, weight_features
+from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
 from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions
 from bnn_atlas.traces.draws import Draws, evenly

@@ -48,7 +48,7 @@ def compact_starts(
         diagonal: mean + sd z,   low_rank: mean + B'z,   mean: mean,   z ~ N(0, I)
 
     A draw depends on the seed and its number alone. With a `frame` (the file of an alignment) the moments are those of
-    the aligned draws, and B has at most the frame's rank. Draws that are not finite are left out and counted in the log.
+    the aligned draws, and B has at most the rank of the frame. Draws that are not finite are left out and counted.
 
     Raises:
         DataError: fewer than two finite draws, or a frame of another network.
@@ -86,8 +86,8 @@ def _of_frame(path: str | Path, draws: Draws, rank: int) -> Gaussian:
     frame = load_frame(path)
     if len(frame.mean) != draws.size or frame.finite.shape != draws.shape[:2]:
         raise DataError(
-            f"{path}: an alignment of {frame.finite.shape} draws of {len(frame.mean):,} parameters, but {draws.path} has "
-            f"{draws.shape[:2]} of {draws.size:,}; align it again"
+            f"{path}: an alignment of {frame.finite.shape} draws of {len(frame.mean):,} parameters, but {draws.path} "
+            f"has {draws.shape[:2]} of {draws.size:,}; align it again"
         )
     return Gaussian(frame.mean, frame.moment("aligned", "sd"), frame.factor[:rank], int(frame.finite.sum()))
 

@@ -169,7 +169,7 @@ class _Accuracy:
 
 
 def _live(problem: Problem) -> np.ndarray | None:
-    """Which parameters [P] are not weights of dead inputs; None where there are none, or no input has its own weights."""
+    """Which parameters [P] are not weights of dead inputs; None where there are none, or no input has its own."""
     layout: Layout = problem.posterior.layout
     first = min((p for p in layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
     dead = dead_inputs(problem.split).ravel()

@@ -27,7 +27,7 @@ def by_sd(sd: np.ndarray) -> np.ndarray:
 
 
 def by_signal_to_noise(theta: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """The smallest |theta| / sd goes first (Graves 2011; Blundell et al. 2015); a parameter without spread goes last."""
+    """The smallest |theta| / sd goes first (Graves 2011; Blundell et al. 2015); what has no spread goes last."""
     return -np.divide(np.abs(theta), sd, out=np.full(theta.shape, np.finfo(np.float64).max), where=sd > 0)
 
 
@@ -42,5 +42,5 @@ def by_chance(generator: np.random.Generator, size: int) -> np.ndarray:
 
 
 def by_prior_sd(generator: np.random.Generator, size: int, draws: int) -> np.ndarray:
-    """The order of the sds of independent draws from one normal prior, which say nothing: s^2 (n - 1) ~ chi^2_(n - 1)."""
+    """The order of the sds s of draws from one normal prior, which say nothing: s^2 (n - 1) ~ chi^2_(n - 1)."""
     return np.sqrt(generator.chisquare(draws - 1, size))

@@ -15,7 +15,9 @@ def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
     """
     found = []
     shown = curves[curves["kept"].isin(HEADLINE)]
-    for (network, of, rank, dead, kept), part in shown.groupby(["network", "of", "rank", "dead_inputs", "kept"], sort=False):
+    for (network, of, rank, dead, kept), part in shown.groupby(
+        ["network", "of", "rank", "dead_inputs", "kept"], sort=False
+    ):
         at = f"{network} {of} by {rank}, {kept:g} % kept" + (", dead inputs removed" if dead == "removed" else "")
         note = f"mean of {len(part)} orders" if len(part) > 1 else ""
         value, error = float(part["accuracy"].mean()), float(part["standard_error"].mean())
