@@ -1,5 +1,6 @@
 """Short settings of every kind of step that there is, through all phases."""
 
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
@@ -35,4 +36,5 @@ SMALL = {
     "laplace": LaplaceConfig(map_steps=0, steps=5),
     "map": MAPConfig(epochs=4, batch_size=10),
     "path": PathConfig(epochs=4, batch_size=10, optimiser=MeanAdamConfig()),
+    "compact": CompactConfig(),
 }

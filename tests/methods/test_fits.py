@@ -34,6 +34,7 @@ LEARNED = {
     "laplace": {"location": (SIZE,), "indices": (SIZE,), "root": (SIZE, SIZE)},
     "map": {},
     "path": {},
+    "compact": {},
 }
 
 

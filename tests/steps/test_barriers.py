@@ -80,7 +80,7 @@ def value(found: Compared, metric: str, at: str = "") -> float:
     return float(one)
 
 
-@pytest.mark.parametrize("criterion", ["weights", "uncentred", "correlation"])
+@pytest.mark.parametrize("criterion", ["weights", "activations", "correlation"])
 def test_copies_have_no_barrier_once_aligned_and_their_planted_transpositions(
     run: Run, layout: Layout, starts: np.ndarray, tmp_path: Path, criterion: str
 ) -> None:

@@ -1,4 +1,4 @@
-# What is between networks of two chains: lines, permutations and distances.
+# What is between networks of two chains, and how networks predict of which a part is left out.
 
 
 rule barriers:
@@ -34,3 +34,36 @@ rule barriers:
         "Comparing the chains of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/barriers.py"
+
+
+rule pruning:
+    """Predict with networks of aligned runs of which some parameters are set to 0."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        frames=INPUTS.pruned("frame"),
+        pools=INPUTS.pruned("pool"),
+    output:
+        table=f"{RUN}/metrics/pruning.parquet",
+        curves=f"{RUN}/metrics/pruning_curves.parquet",
+    log:
+        PATHS.log("pruning/{study}/{run}/split{split}"),
+    benchmark:
+        PATHS.benchmark("pruning/{study}/{run}/split{split}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=RESOURCES.prediction_memory,
+        runtime=240,
+        gpu=RESOURCES.gpus,
+    params:
+        **run_settings(INPUTS, "posterior"),
+        **named("settings", INPUTS.pruning_settings),
+        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+        **named("identity", INPUTS.identity),
+        **named("marks", INPUTS.marks),
+    message:
+        "Pruning networks for {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/pruning.py"

@@ -22,9 +22,9 @@ class BarrierConfig(Model):
     last; null takes all."""
     points: Annotated[int, Field(ge=3, le=1001)] = 11
     """Points of a line, from one network to the other; an odd number, so that its middle is one of them."""
-    criterion: Literal["weights", "cosine", "uncentred", "centred", "correlation"] = "uncentred"
+    criterion: Literal["weights", "cosine", "activations", "centred", "correlation"] = "activations"
     """What matches units: `weights` by the inner product of all that a unit has; `cosine` of the incoming weights of
-    the only hidden layer; `uncentred` by the inner product of activations over rows, as published, `centred` by their
+    the only hidden layer; `activations` by the inner product of activations over rows, as published, `centred` by their
     covariance, `correlation` by their correlation."""
     matching_rows: Count | None = 5000
     """Training rows, the first ones, whose activations are compared; null takes all."""

@@ -183,7 +183,8 @@ def _features(problem: Problem, symmetry: Symmetry, config: BarrierConfig) -> Fe
     outputs = outputs_needed(problem.config.likelihood, len(rows.classes))
     x = rows.x_fit[: config.matching_rows]
     sizes = {"outputs": outputs, "vocabulary": rows.vocabulary}
-    return activation_features(model, symmetry, rows.shape, x, config.criterion, **sizes)
+    statistic = "uncentred" if config.criterion == "activations" else config.criterion
+    return activation_features(model, symmetry, rows.shape, x, statistic, **sizes)
 
 
 def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:

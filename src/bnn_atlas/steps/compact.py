@@ -84,10 +84,10 @@ def moments(draws: Draws, rank: int | None = None) -> Gaussian:
 def _of_frame(path: str | Path, draws: Draws, rank: int) -> Gaussian:
     """The moments of aligned draws."""
     frame = load_frame(path)
-    if len(frame.mean) != draws.size or frame.finite.shape != draws.shape[:2]:
+    if len(frame.mean) != draws.size:
         raise DataError(
-            f"{path}: an alignment of {frame.finite.shape} draws of {len(frame.mean):,} parameters, but {draws.path} "
-            f"has {draws.shape[:2]} of {draws.size:,}; align it again"
+            f"{path}: an alignment of draws of {len(frame.mean):,} parameters, but those of {draws.path} have "
+            f"{draws.size:,}; align it again"
         )
     return Gaussian(frame.mean, frame.moment("aligned", "sd"), frame.factor[:rank], int(frame.finite.sum()))
 

@@ -113,7 +113,16 @@ def _source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmetry) 
     if not len(usable):
         raise DataError(f"{pool}: none of its draws is finite")
     chain, number = (int(place) for place in usable[-1])
-    raw = draws.read([chain], [number])[0, 0]
+    places = [
+        np.flatnonzero(ids == wanted)
+        for ids, wanted in (
+            (draws.chain_ids, found.chain_ids[chain]),
+            (draws.draw_ids, found.draw_ids[number]),
+        )
+    ]
+    if not all(len(place) for place in places):
+        raise DataError(f"{frame}: its draws are not those of {pool}; align them again")
+    raw = draws.read(*places)[0, 0]
     draw = transform(symmetry, raw, found.units[chain, number], found.signs[chain, number])
     count = int(found.finite.sum())
     fitted = _fitted(found)

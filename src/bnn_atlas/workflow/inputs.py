@@ -10,6 +10,7 @@ from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.config.marks import marks
 from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.path import PathConfig
+from bnn_atlas.config.network_checks import pruned_runs
 from bnn_atlas.config.references import remark
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
@@ -216,6 +217,36 @@ class Inputs:
         """The same as a setting of the job that scores a run."""
         table = self.source_table(w)
         return {"source": table} if table else {}
+
+    def source_frame(self, w: Wildcards) -> str | list[str]:
+        """Alignment of the draws that a compact representation has the moments of."""
+        method = self.run(w).config.method
+        assert isinstance(method, CompactConfig), f"{w.run} is no compact representation"
+        if method.alignment is None:
+            return []
+        return self.paths.of(self._source(w), int(w.split), f"alignment/{method.alignment}/frame.npz")
+
+    def pruned(self, file: str) -> Callable[[Wildcards], list[str]]:
+        """A file of each network that a run prunes: `frame` of its alignment, or `pool` of its draws."""
+
+        def found(w: Wildcards) -> list[str]:
+            study, run = self.atlas.studies[w.study], self.run(w)
+            files = []
+            for name, one in pruned_runs(study, run).items():
+                path = f"alignment/{name}/frame.npz" if file == "frame" else "pool/pool.json"
+                files.append(self.paths.of(one, int(w.split), path))
+            return files
+
+        return found
+
+    def pruning_settings(self, w: Wildcards) -> dict[str, Any]:
+        """Which networks a run prunes, and how."""
+        settings = self.run(w).config.evaluate.pruning
+        if settings is None:
+            raise ConfigError(
+                f"config/studies/{w.study}.yaml: runs.{w.run}: it prunes no networks; give it evaluate.pruning"
+            )
+        return settings.model_dump(mode="json")
 
     def gaussian(self, w: Wildcards) -> dict[str, Any]:
         """What the job that draws from a compact representation is told."""
