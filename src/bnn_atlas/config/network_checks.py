@@ -66,8 +66,8 @@ def _check_pruning(study: Study, run: Run, where: str) -> None:
     for name in others:
         if study.alignments[name].reference != first:
             raise ConfigError(
-                f"{where} = '{name}': its reference is '{study.alignments[name].reference}'; networks are pruned in one "
-                f"frame, that of the first: set its reference to '{first}'"
+                f"{where} = '{name}': its reference is '{study.alignments[name].reference}'; networks are pruned in "
+                f"one frame, that of the first: set its reference to '{first}'"
             )
     for name, one in runs.items():
         check_same(

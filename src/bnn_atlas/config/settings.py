@@ -13,6 +13,7 @@ from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.expansion import expand, figure_at, takes_part
 from bnn_atlas.config.figure_checks import check_figure
 from bnn_atlas.config.located import with_lines
+from bnn_atlas.config.network_checks import check_networks
 from bnn_atlas.config.reading import Lines, read_yaml
 from bnn_atlas.config.references import check_references
 from bnn_atlas.config.sources import inherit_from_sources
@@ -101,6 +102,7 @@ def load_studies(paths: Sequence[Path], datasets: Mapping[str, DatasetEntry]) ->
         scales = {scale: {study[scale].name: study[scale] for study in loaded} for scale in loaded[0]}
         for scale, studies in scales.items():
             inherit_from_sources(studies)
+            check_networks(studies)
             for path, study in zip(paths, studies.values(), strict=True):
                 for figure in study.figures:
                     check_figure(studies, study.name, figure, datasets, f"{_where(path, scale)}: figures.{figure}")

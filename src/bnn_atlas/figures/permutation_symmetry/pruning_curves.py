@@ -109,7 +109,7 @@ def _figure(numbers: pd.DataFrame) -> Figure:
 def _panel(ax: Axes, part: pd.DataFrame, colours: dict[str, str]) -> None:
     for (of, rank), line in part.groupby(["of", "rank"], sort=False):
         width = 0.9 if of == "draw" else 1.3
-        ax.plot(line["kept"], line["accuracy"], color=colours[rank], ls=DASHES[of], lw=width)
+        ax.plot(line["kept"], line["accuracy"], color=colours[str(rank)], ls=DASHES[str(of)], lw=width)
         for kept, value in line.loc[line["published"].notna(), ["kept", "published"]].itertuples(index=False):
             mark_published(ax, kept, value)
 

@@ -55,7 +55,7 @@ def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measur
 
 def _barriers(found: pd.DataFrame, draw: int) -> Iterator[Measurement]:
     for (score, rows, state), part in found.groupby(["score", "rows", "state"], sort=False):
-        at = f"{rows}, {STATES[state]}"
+        at = f"{rows}, {STATES[str(state)]}"
         for definition in Barriers._fields:
             yield _over_pairs(f"barrier_{score}_{definition}", part[definition], at, f"draws {draw}")
         far = part["transpositions"] >= FAR * part["units"]
@@ -65,8 +65,8 @@ def _barriers(found: pd.DataFrame, draw: int) -> Iterator[Measurement]:
 
 def _distances(ends: pd.DataFrame) -> Iterator[Measurement]:
     for state, part in ends.groupby("state", sort=False):
-        yield _over_pairs("transpositions", part["transpositions"], STATES[state])
-        yield _over_pairs("pair_squared_distance", part["squared_distance"], STATES[state])
+        yield _over_pairs("transpositions", part["transpositions"], STATES[str(state)])
+        yield _over_pairs("pair_squared_distance", part["squared_distance"], STATES[str(state)])
 
 
 def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
