@@ -48,7 +48,7 @@ def test_one_wide_layer_is_scipys_assignment_in_one_sweep() -> None:
     symmetry = mlp(512, inputs=20)
     reference, draw = normal(symmetry, 2, dtype=np.float32)
     (similarity,) = similarities(symmetry, symmetry.groups[0], reference, draw[None])
-    rows, columns = linear_sum_assignment(similarity, maximize=True)
+    _, columns = linear_sum_assignment(similarity, maximize=True)
     found = match(symmetry, reference, draw[None])
     np.testing.assert_array_equal(found.units[0], columns)
     assert found.sweeps == 1

@@ -34,9 +34,12 @@ FILES = {
     "matches": "metrics/matches.parquet",
     "norms": "metrics/norms.parquet",
     "pruning_curves": "metrics/pruning_curves.parquet",
+    "aligned": "alignment/{alignment}/metrics.parquet",
+    "aligned_draws": "alignment/{alignment}/draws.npz",
+    "frames": "alignment/{alignment}/frame.npz",
 }
-"""Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{set}` or
-`{reference}` there is one file for each further set or reference of the run."""
+"""Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{set}`,
+`{reference}` or `{alignment}` there is one file for each further set, reference or alignment of the run."""
 
 Section = Literal["subset", "grid", "functions", "surface"]
 

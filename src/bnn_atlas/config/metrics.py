@@ -280,6 +280,20 @@ MARGINALS = (
     Metric("weight_sd_live_inputs", "the same of the other inputs, where there are inputs that never vary"),
     Metric("prior_distance", "Kolmogorov distance of these draws to the prior N(0, sd^2)", "", "", "array"),
 )
+VARIANT, OF_ALIGNMENT = "alignment/variant", "alignment"
+ALIGNMENT = (
+    Metric("aligned_rhat_median", "R-hat of the permuted parameters, median", "lower", "", VARIANT),
+    Metric("aligned_rhat_q95", "its 95 % quantile", "lower", "", VARIANT),
+    Metric("aligned_variance", "variance over all draws of the permuted parameters, mean", at=VARIANT),
+    Metric("aligned_variance_within", "variance within a chain, mean over chains and parameters", at=VARIANT),
+    Metric("transpositions_within", "NoT of draws of one chain matched to each other, mean", "", "", OF_ALIGNMENT),
+    Metric("transpositions_across", "NoT of draws of different chains, mean", "", "", OF_ALIGNMENT),
+    Metric("transpositions_ceiling", "mean NoT of random permutations, sum over groups", "", "", OF_ALIGNMENT),
+    Metric("transpositions_to_frame", "NoT of the draws' permutations to the frame, mean", "", "", OF_ALIGNMENT),
+    Metric("cycle_consistency", "share of units with P_ab P_bc = P_ac in triples of draws", "higher", "", OF_ALIGNMENT),
+    Metric("alignment_fixed", "whether the last pass of a barycentre moved no unit (1) or did (0)", at=OF_ALIGNMENT),
+    Metric("draws_not_finite", "draws that are left out of an alignment", "lower", "draws", OF_ALIGNMENT),
+)
 SAMPLER = (
     Metric("chains_excluded", "chains that are left out: not finite, or never moved", "lower"),
     Metric("acceptance_mean", "acceptance probability, mean over chains"),
@@ -334,6 +348,7 @@ GROUPS = {
     "Rows": ROWS,
     "Convergence": CONVERGENCE,
     "Marginals of the weights": MARGINALS,
+    "Alignments: `variant` is `sampled`, `aligned`, `scrambled` or `chain_wise`": ALIGNMENT,
     "Sampler": SAMPLER,
     "Cost and efficiency": COST,
 }

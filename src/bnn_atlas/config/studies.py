@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from bnn_atlas.config.alignments import AlignmentConfig, AlignmentEntry
 from bnn_atlas.config.base import Model
 from bnn_atlas.config.evaluation import EvaluationConfig, PublishedBy
 from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
@@ -253,6 +254,8 @@ class StudyConfig(Model):
     export: tuple[str, ...] = ()
     """Runs, or grids (all their runs), of which the target `export` makes archives for others to use."""
     runs: dict[str, RunEntry]
+    alignments: dict[str, AlignmentEntry] = Field(default_factory=dict)
+    """Name -> common frame of the draws of a run."""
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
 
 
@@ -285,6 +288,8 @@ class Study(NamedTuple):
     figures: dict[str, FigureConfig]
     runs_at: dict[Scale, dict[str, Run]]
     """All runs of every scale by name."""
+    alignments: dict[str, AlignmentConfig]
+    """All alignments that are made at this scale."""
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
         """Runs with these names, or from the entries with these names, in order of the names, each once."""

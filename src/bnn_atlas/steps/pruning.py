@@ -133,8 +133,8 @@ def _source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmetry) 
 
 
 def _fitted(frame: Frame) -> tuple[np.ndarray, np.ndarray] | None:
-    """Mean and sd that an approximation of one chain has fitted."""
-    if frame.fit_mean is None or frame.fit_sd is None or len(frame.fit_mean) != 1:
+    """Mean and sd that an approximation has fitted, those of its first chain."""
+    if frame.fit_mean is None or frame.fit_sd is None:
         return None
     return frame.fit_mean[0], frame.fit_sd[0]
 

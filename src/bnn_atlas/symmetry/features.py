@@ -65,8 +65,8 @@ def activation_features(
     """Activations of all units for the rows x, as they are, less their means, or also divided by their sds.
 
     The inner product of two units' activations is that of git-re-basin's activation matching (as they are: also that
-    of Xiao et al. 2023); divided by the number of rows it is a covariance where they are centred, a correlation where they
-    are also scaled. A unit whose activation never varies then has features of 0.
+    of Xiao et al. 2023). Divided by the number of rows it is a covariance where they are centred, and a correlation
+    where they are also scaled. A unit whose activation never varies then has features of 0.
 
     Args:
         config: the model.
@@ -86,8 +86,8 @@ def activation_features(
     ours = _by_groups(symmetry, samples)
     if (size := 4 * ours.layout.size) > LARGEST_BYTES:
         raise SymmetryError(
-            f"activations of {len(x):,} rows take {size / 2**20:,.0f} MiB a draw, more than {LARGEST_BYTES / 2**20:.0f}: "
-            "lower the number of rows"
+            f"activations of {len(x):,} rows take {size / 2**20:,.0f} MiB a draw, more than "
+            f"{LARGEST_BYTES / 2**20:.0f}: lower the number of rows"
         )
 
     def of(draws: np.ndarray) -> np.ndarray:
@@ -124,8 +124,8 @@ def _alive(symmetry: Symmetry, dead_inputs: np.ndarray) -> np.ndarray:
     dead = dead_inputs.ravel()
     if len(first.shape) != 2 or first.shape[1] != len(dead):
         raise SymmetryError(
-            f"dead inputs can be masked where the first layer takes the {len(dead)} inputs one by one, and {first.name} "
-            f"has the shape {list(first.shape)}: keep them"
+            f"dead inputs can be masked where the first layer takes the {len(dead)} inputs one by one, and "
+            f"{first.name} has the shape {list(first.shape)}: keep them"
         )
     keep = np.ones(symmetry.layout.size)
     start = symmetry.layout.offset(first.name)

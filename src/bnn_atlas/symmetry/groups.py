@@ -54,7 +54,7 @@ class Place:
         count = units.shape[-1]
         blocks = np.arange(self.blocks)[:, None, None] * count
         found = self.start + (blocks + units[..., None, :, None]) * self.inner + np.arange(self.inner)
-        return found.reshape(*units.shape[:-1], -1)
+        return found.reshape(*units.shape[:-1], self.blocks * count * self.inner)
 
 
 class Value(NamedTuple):

@@ -36,7 +36,7 @@ def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarra
             unmoved = place.indices(np.arange(order.shape[-1]))
             index[:, unmoved] = place.indices(order)
         array[...] = _take(array, index, axis + 1)
-    return out.reshape(*lead, -1)
+    return out.reshape(*lead, theta.shape[-1])
 
 
 def _take(array: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+from bnn_atlas.config.alignment_checks import alignments_of
 from bnn_atlas.config.base import ConfigError, Model
 from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.config.expansion import LONGEST_NAME, leaves
@@ -202,12 +203,15 @@ class Figure:
         return {name: self._paths.of(run, split, file) for name, file in self._names.items() if "{" not in file}
 
     def _parts(self, run: Run, split: int) -> dict[str, dict[str, str]]:
-        """Files of which it has one for each further set or reference."""
+        """Files of which it has one for each further set, reference or alignment."""
+        aligned = alignments_of(self._atlas.studies[run.study], run)
+        shown = [name for name in aligned if name in (self.config.alignments or aligned)]
         evaluate = run.config.evaluate
+        names = {"{set}": evaluate.sets, "{reference}": evaluate.references, "{alignment}": shown}
         return {
             name: {
-                part: self._paths.of(run, split, file.format(set=part, reference=part))
-                for part in (evaluate.sets if "{set}" in file else evaluate.references)
+                part: self._paths.of(run, split, file.format(set=part, reference=part, alignment=part))
+                for part in next(parts for place, parts in names.items() if place in file)
             }
             for name, file in self._names.items()
             if "{" in file

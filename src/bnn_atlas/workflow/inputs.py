@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from bnn_atlas.config.alignment_checks import alignments_of, reference_run
+from bnn_atlas.config.alignments import AlignmentConfig
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.evaluation import OUTSIDE, TEST
 from bnn_atlas.config.figures import SurfaceConfig
@@ -181,6 +183,29 @@ class Inputs:
 
         return found
 
+    def alignment(self, w: Wildcards) -> AlignmentConfig:
+        """The alignment that the wildcards name; ConfigError where the run has none of this name."""
+        study = self.atlas.studies[w.study]
+        found = alignments_of(study, study.runs[w.run]) if w.run in study.runs else {}
+        if w.alignment not in found:
+            raise ConfigError(f"config/studies/{w.study}.yaml: alignments: none of '{w.run}' is called '{w.alignment}'")
+        return found[w.alignment]
+
+    def aligned_by(self, w: Wildcards) -> dict[str, Any]:
+        """The settings of an alignment in plain values; of which run it is follows from the path."""
+        return self.alignment(w).model_dump(mode="json")
+
+    def of_alignment(self, w: Wildcards) -> dict[str, Any]:
+        """Further files of an alignment: the frame of another one, and fits whose means stand for their chains."""
+        alignment, run, split = self.alignment(w), self.run(w), int(w.split)
+        files: dict[str, Any] = {}
+        if other := reference_run(self.atlas.studies[w.study], alignment, run):
+            files["reference"] = self.paths.of(other, split, f"alignment/{alignment.reference}/frame.npz")
+        if run.config.method.centre is not None and alignment.unit == "chain":
+            blocks = range(run.config.blocks)
+            files["fits"] = [self.paths.of(run, split, f"block{block}/fit.npz") for block in blocks]
+        return files
+
     def tables(self, w: Wildcards) -> list[str]:
         """Tables of all runs of a study: on the test rows, on further sets, and against references."""
         return [file for run in self.atlas.studies[w.study].runs.values() for file in self.tables_of(run)]
@@ -192,7 +217,9 @@ class Inputs:
         own = run.config.evaluate
         pairs = [name for name in ("barriers", "pruning") if getattr(own, name) is not None]
         names = ("metrics", *referee, *pairs, *(f"sets/{n}" for n in sets), *(f"against/{n}" for n in references))
-        return [file for name in names for file in self.paths.per_split([run], f"metrics/{name}.parquet")]
+        aligned = [f"alignment/{name}" for name in alignments_of(self.atlas.studies[run.study], run)]
+        files = [*(f"metrics/{name}.parquet" for name in names), *(f"{name}/metrics.parquet" for name in aligned)]
+        return [file for name in files for file in self.paths.per_split([run], name)]
 
     @cached_property
     def run_targets(self) -> dict[str, list[str]]:
