@@ -95,7 +95,7 @@ def test_copies_have_no_barrier_once_aligned_and_their_planted_transpositions(
         for name in ("sup", "midpoint", "max"):
             assert value(found, f"barrier_loss_{name}", f"train, {state}") == pytest.approx(0, abs=1e-6)
             assert value(found, f"barrier_error_{name}", f"test, {state}") == 0
-    assert value(found, "transpositions_change_max") == 0
+    assert value(found, "pair_transpositions_change_max") == 0
     assert set(found.rows["note"].str.contains("a mark")) == {True}
 
 
@@ -125,7 +125,7 @@ def test_a_network_with_itself_and_points_of_a_surface(
 ) -> None:
     same = np.repeat(starts[:1, None], 2, axis=0)
     found = compared(run, tmp_path, same, layout, criterion="weights", surface=True, pairs="first")
-    assert value(found, "transpositions", "as trained") == 0
+    assert value(found, "pair_transpositions", "as trained") == 0
     assert value(found, "barrier_loss_sup", "train, as trained") == pytest.approx(0, abs=1e-6)
     assert sorted(set(found.matches["point"])) == [0.25, 0.5, 0.75, 1.0]
     assert (found.matches["transpositions"].where(found.matches["state"] != "planted", 0) == 0).all()

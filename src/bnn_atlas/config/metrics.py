@@ -194,12 +194,14 @@ PAIRS = (
         STATE,
     ),
     Metric(
-        "transpositions",
+        "pair_transpositions",
         "transpositions (NoT) of the permutation that aligns the second network of a pair with the first, mean",
         at="state of the second network",
     ),
-    Metric("transpositions_ceiling", "mean NoT of uniformly random permutations, n - (1 + 1/2 + ... + 1/n)"),
-    Metric("transpositions_change_max", "NoT of a pair of last draws less that of its start, largest absolute value"),
+    Metric("pair_transpositions_ceiling", "mean NoT of uniformly random permutations, n - (1 + 1/2 + ... + 1/n)"),
+    Metric(
+        "pair_transpositions_change_max", "NoT of a pair of last draws less that of its start, largest absolute value"
+    ),
     Metric(
         "pair_squared_distance",
         "squared distance of the two networks of a pair, mean over pairs",

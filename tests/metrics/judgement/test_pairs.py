@@ -45,9 +45,9 @@ def test_means_over_pairs_of_the_last_draws_with_their_errors() -> None:
     assert found["barrier_error_sup", "test, as trained"].value == pytest.approx(np.mean(HEIGHTS) / 10)
     assert found["barrier_loss_sup", "train, aligned"].value == pytest.approx(0)
     assert found["barrier_loss_far", "train, as trained"].value == pytest.approx(0.95), "pairs with 78.1 and more"
-    assert found["transpositions", "as trained"].value == pytest.approx(np.mean(np.add(PLANTED, CHANGES)))
-    assert found["transpositions_change_max", ""].value == 2
-    assert found["transpositions_ceiling", ""].value == CEILING
+    assert found["pair_transpositions", "as trained"].value == pytest.approx(np.mean(np.add(PLANTED, CHANGES)))
+    assert found["pair_transpositions_change_max", ""].value == 2
+    assert found["pair_transpositions_ceiling", ""].value == CEILING
     assert found["pair_squared_distance", "as trained"].value == pytest.approx(3 * np.mean(np.add(PLANTED, CHANGES)))
 
 
@@ -72,7 +72,7 @@ def test_a_barrier_that_is_not_finite_is_said_and_enters_no_mean_silently() -> N
 def test_every_name_is_in_the_list_and_every_listed_name_is_measured() -> None:
     rows = listed(RunIdentity("s", "r", "demo", 0, "d", "m", "path"), pair_measurements(*tables()), 10, 1)
     measured = {row.metric for row in rows}
-    assert measured == {name for name in METRICS if name.startswith(("barrier_", "transpositions", "pair_"))} | {
+    assert measured == {name for name in METRICS if name.startswith(("barrier_", "pair_"))} | {
         "correlation_transpositions_barrier"
     }
     assert {(row.chains, row.draws) for row in rows} == {(10, 1)}

@@ -47,7 +47,7 @@ def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measur
     return [
         *_barriers(found, last),
         *_distances(ends),
-        Measurement("transpositions_ceiling", float(ends["ceiling"].iloc[0])),
+        Measurement("pair_transpositions_ceiling", float(ends["ceiling"].iloc[0])),
         *_changes(matches),
         *_correlations(found),
     ]
@@ -65,7 +65,7 @@ def _barriers(found: pd.DataFrame, draw: int) -> Iterator[Measurement]:
 
 def _distances(ends: pd.DataFrame) -> Iterator[Measurement]:
     for state, part in ends.groupby("state", sort=False):
-        yield _over_pairs("transpositions", part["transpositions"], STATES[str(state)])
+        yield _over_pairs("pair_transpositions", part["transpositions"], STATES[str(state)])
         yield _over_pairs("pair_squared_distance", part["squared_distance"], STATES[str(state)])
 
 
@@ -75,7 +75,7 @@ def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
     last = trained[trained["draw"] == trained["draw"].max()].dropna(subset="planted")
     if len(last):
         change = (last["transpositions"] - last["planted"]).abs()
-        yield Measurement("transpositions_change_max", float(change.max()), note=f"of {len(last)} pairs")
+        yield Measurement("pair_transpositions_change_max", float(change.max()), note=f"of {len(last)} pairs")
 
 
 def _correlations(found: pd.DataFrame) -> Iterator[Measurement]:
