@@ -23,16 +23,16 @@ rule metrics:
         mem_mb=4000,
         runtime=120,
     params:
-        batch_rows=lambda w: {
-            "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
-            **INPUTS.scored_draws(w),
-            **INPUTS.judged_source(w),
-        },
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
         **named("prior_sd", lambda w: INPUTS.run(w).config.prior_sd),
         **named("temperature", lambda w: INPUTS.run(w).config.temperature),
         **named("identity", INPUTS.identity),
         **named("marks", INPUTS.marks),
+        batch_rows=lambda w: {
+            "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
+            **INPUTS.scored_draws(w),
+            **INPUTS.judged_source(w),
+        },
     message:
         "Scoring {wildcards.run} (split {wildcards.split})"
     script:
