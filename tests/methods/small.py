@@ -1,10 +1,12 @@
 """Short settings of every kind of step that there is, through all phases."""
 
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import MAPConfig
+from bnn_atlas.config.methods.path import MeanAdamConfig, PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
     CyclicalSchedule,
@@ -33,4 +35,6 @@ SMALL = {
     "mean field": MeanFieldConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "laplace": LaplaceConfig(map_steps=0, steps=5),
     "map": MAPConfig(epochs=4, batch_size=10),
+    "path": PathConfig(epochs=4, batch_size=10, optimiser=MeanAdamConfig()),
+    "compact": CompactConfig(),
 }

@@ -33,6 +33,8 @@ LEARNED = {
     "mean field": {"mean": (SIZE,), "sd": (SIZE,)},
     "laplace": {"location": (SIZE,), "indices": (SIZE,), "root": (SIZE, SIZE)},
     "map": {},
+    "path": {},
+    "compact": {},
 }
 
 

@@ -13,7 +13,8 @@ from bnn_atlas.config.posterior import CategoricalLikelihood, LearnedNoiseLikeli
 from bnn_atlas.config.priors import EpsStandardNormalPrior, GlorotPrior, PriorConfig, StandardNormalPrior
 from bnn_atlas.models.build import build_network
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data
-from bnn_atlas.warmstart.permuted import hidden_permutation, permuted_copies
+from bnn_atlas.symmetry.groups import SymmetryError
+from bnn_atlas.warmstart.permuted import hidden_units, permuted_copies
 
 ROWS, FEATURES, HIDDEN = 9, 3, (7, 5, 6)
 CHAINS = np.arange(4)
@@ -78,6 +79,11 @@ def test_permutations_are_uniform_and_those_of_two_layers_unrelated() -> None:
     assert len(set(orders)) == 36, "every pair of orders comes up"
 
 
+def test_the_bits_of_published_runs_stay() -> None:
+    layout = build_network(MLPConfig(hidden=(7, 5)), (1,), 1).layout
+    assert hidden_units(layout, 11, 2).tolist() == [5, 2, 3, 4, 0, 6, 1, 2, 0, 1, 3, 4]
+
+
 def test_a_copy_depends_on_the_seed_and_the_number_of_its_chain_alone() -> None:
     posterior, _, theta = problem(StandardNormalPrior())
     copies = permuted_copies(posterior.layout, theta, CHAINS, 3)
@@ -105,7 +111,7 @@ def test_pixels_stay_where_they_are() -> None:
     network = build_network(MLPConfig(hidden=(5,)), (2, 3, 1), 4)
     theta = np.random.default_rng(1).normal(size=network.layout.size).astype(np.float32)
     images = network.arrange(jnp.asarray(np.random.default_rng(2).normal(size=(3, 2, 3, 1)), jnp.float32))
-    copy = theta[hidden_permutation(network.layout, 0, 0)]
+    (copy,) = permuted_copies(network.layout, theta, CHAINS[:1], 0)
     assert not np.array_equal(copy, theta)
     np.testing.assert_allclose(network.apply(copy, images), network.apply(theta, images), rtol=1e-6, atol=1e-6)
 
@@ -114,5 +120,5 @@ def test_other_networks_are_refused() -> None:
     layout = build_posterior(
         LeNettiConfig(), CategoricalLikelihood(), StandardNormalPrior(), temperature=1.0, shape=(8, 8, 1), classes=3
     )[0].layout
-    with pytest.raises(ValueError, match=r"fully connected networks only; this one has .*weight"):
-        hidden_permutation(layout, 0, 0)
+    with pytest.raises(SymmetryError, match=r"fully connected networks only; this one has .*weight"):
+        permuted_copies(layout, np.zeros(layout.size), CHAINS, 0)

@@ -9,6 +9,7 @@ rule metrics:
         pool=rules.pool.output[0],
         predictions=f"{RUN}/predictive/test.npz",
         timings=INPUTS.timings,
+        source=INPUTS.source_table,
     output:
         **{name: f"{RUN}/metrics/{file}.parquet" for name, file in METRIC_FILES.items()},
     log:
@@ -22,12 +23,16 @@ rule metrics:
         mem_mb=4000,
         runtime=120,
     params:
-        **named("batch_rows", lambda w: getattr(INPUTS.run(w).config.method, "batch_size", None)),
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
         **named("prior_sd", lambda w: INPUTS.run(w).config.prior_sd),
         **named("temperature", lambda w: INPUTS.run(w).config.temperature),
         **named("identity", INPUTS.identity),
         **named("marks", INPUTS.marks),
+        batch_rows=lambda w: {
+            "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
+            **INPUTS.scored_draws(w),
+            **INPUTS.judged_source(w),
+        },
     message:
         "Scoring {wildcards.run} (split {wildcards.split})"
     script:

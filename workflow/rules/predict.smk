@@ -23,6 +23,7 @@ rule predict:
     params:
         **run_settings(INPUTS, "posterior"),
         **code_hash(code_of_predictions),
+        counted=INPUTS.scored_draws,
     message:
         "Predicting the test rows with {wildcards.run} (split {wildcards.split})"
     script:
@@ -54,7 +55,7 @@ rule predict_sets:
         **code_hash(code_of_predictions),
         **named("sets", INPUTS.sets),
         **named("elsewhere", INPUTS.sets_elsewhere),
-        **named("limit", lambda w: INPUTS.run(w).config.split.first_test),
+        limit=lambda w: {"limit": INPUTS.run(w).config.split.first_test, **INPUTS.scored_draws(w)},
     message:
         "Predicting the further sets of {wildcards.run} (split {wildcards.split})"
     script:

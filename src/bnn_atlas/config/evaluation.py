@@ -1,11 +1,13 @@
 """The sets for which a run predicts, and what its predictions are compared with."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
+from bnn_atlas.config.barriers import BarrierConfig
 from bnn_atlas.config.base import Model
 from bnn_atlas.config.fields import DatasetName
+from bnn_atlas.config.pruning import PruningConfig
 from bnn_atlas.config.shift import ShiftSetting
 
 PublishedBy = Literal["izmailov", "sommer", "uppal"]
@@ -26,6 +28,10 @@ class EvaluationConfig(Model):
     """Predictions for the same test rows: published ones, by their name in config/datasets.yaml, or those of another
     run of the study, by its name. Classes are compared by agreement and total variation, and two runs also by
     `elpd_diff`, the difference of their LPPD, paired by row."""
+    barriers: Annotated[BarrierConfig | None, Field(exclude_if=lambda value: value is None)] = None
+    """What is measured between networks of two chains; null for nothing."""
+    pruning: Annotated[PruningConfig | None, Field(exclude_if=lambda value: value is None)] = None
+    """Networks of aligned runs that are pruned; null for none."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

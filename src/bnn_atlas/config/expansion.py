@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bnn_atlas.config.alignments import AlignmentConfig
 from bnn_atlas.config.base import ConfigError, validated
 from bnn_atlas.config.figures import FigureConfig
 from bnn_atlas.config.grids import points
@@ -30,6 +31,14 @@ def figure_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> Fig
         return None
     paper = {"draw": name} | {key: value for key, value in data.items() if key != "scales"}
     return validated(FigureConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: figures.{name}")
+
+
+def alignment_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> AlignmentConfig | None:
+    """An alignment at one scale; None where it is not made."""
+    if not takes_part(data, scale):
+        return None
+    paper = {key: value for key, value in data.items() if key != "scales"}
+    return validated(AlignmentConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: alignments.{name}")
 
 
 def expand(

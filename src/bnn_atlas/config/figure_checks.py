@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import get_args
 
+from bnn_atlas.config.alignment_checks import alignments_of
 from bnn_atlas.config.base import ConfigError, near_or_all
 from bnn_atlas.config.datasets import DatasetEntry
 from bnn_atlas.config.figures import FigureConfig
@@ -32,8 +33,21 @@ def check_figure(
             raise ConfigError(
                 f"{where}.labels.{name} = '{text}': not among the figure's runs; those are {', '.join(config.runs)}"
             )
+    of_alignments = [file for file in (*kind.files, *kind.files_if_any, *config.files) if "{alignment}" in FILES[file]]
+    if config.alignments and not of_alignments:
+        raise ConfigError(f"{where}.alignments: a figure of the kind '{kind.name}' shows no alignments; leave it out")
+    there = list(dict.fromkeys(name for run in runs.values() for name in alignments_of(studies[run.study], run)))
+    for name in config.alignments:
+        if name not in there:
+            near = near_or_all(name, "there are", there)
+            raise ConfigError(f"{where}.alignments: '{name}': no alignment of the figure's runs{near}")
     for name, run in runs.items():
         _check_files(run, name, (*kind.files, *config.files), where)
+        shown = [each for each in alignments_of(studies[run.study], run) if each in (config.alignments or there)]
+        if not shown and any("{alignment}" in FILES[file] for file in (*kind.files, *config.files)):
+            raise ConfigError(
+                f"{where}.runs: '{name}' has no alignment that it shows; add one to the study's alignments"
+            )
         if config.functions is not None and config.functions.inputs == "line":
             _check_line(run, datasets, where)
         if config.surface is not None:
@@ -102,6 +116,14 @@ def _check_files(run: Run, name: str, files: tuple[str, ...], where: str) -> Non
             )
     if {"referee", "referee_chains"} & {*files} and not run.referee:
         raise ConfigError(f"{where}.runs: '{name}' has no referee; give the run the section referee, or leave it out")
+    if {"barriers", "lines", "matches", "norms"} & {*files} and run.config.evaluate.barriers is None:
+        raise ConfigError(
+            f"{where}.runs: '{name}' compares no chains; give the run the section evaluate.barriers, or leave it out"
+        )
+    if "pruning_curves" in files and run.config.evaluate.pruning is None:
+        raise ConfigError(
+            f"{where}.runs: '{name}' prunes no networks; give the run the section evaluate.pruning, or leave it out"
+        )
     if "e_values" in files and (why := run.config.no_e_values()):
         raise ConfigError(f"{where}.runs: '{name}': {why}, or leave the run out")
 

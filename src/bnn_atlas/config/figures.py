@@ -142,6 +142,8 @@ class FigureConfig(Model):
     underscores."""
     caption: str | None = None
     """What the caption says after its first sentence, about this figure's own runs."""
+    alignments: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
+    """Alignments that it shows, of kinds that show alignments; left out, all those of its runs."""
     files: tuple[FileName, ...] = ()
     """Files of each run that the figure reads besides those that its kind needs."""
     subset: SubsetConfig | None = None

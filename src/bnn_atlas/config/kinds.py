@@ -29,9 +29,18 @@ FILES = {
     "referee": "metrics/referee.parquet",
     "referee_chains": "metrics/referee_chains.parquet",
     "against": "metrics/against/{reference}.parquet",
+    "barriers": "metrics/barriers.parquet",
+    "lines": "metrics/lines.parquet",
+    "matches": "metrics/matches.parquet",
+    "norms": "metrics/norms.parquet",
+    "pruning_curves": "metrics/pruning_curves.parquet",
+    "aligned": "alignment/{alignment}/metrics.parquet",
+    "aligned_draws": "alignment/{alignment}/draws.npz",
+    "frames": "alignment/{alignment}/frame.npz",
 }
-"""Name under which a figure asks for files of its runs -> path below a run and split. With `{reference}` in it there
-is one file for each reference of the run; `predictive_sets` is a folder with `<set>.npz` for each further set."""
+"""Name under which a figure asks for files of its runs -> path below a run and split. Where it holds `{reference}` or
+`{alignment}` there is one file for each reference or alignment of the run; `predictive_sets` is a folder with
+`<set>.npz` for each further set."""
 OF_SETS = ("sets", "predictive_sets")
 """Those that a run without further sets does not have."""
 

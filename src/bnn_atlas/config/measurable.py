@@ -2,8 +2,9 @@
 
 from typing import get_args
 
+from bnn_atlas.config.alignment_checks import alignments_of
 from bnn_atlas.config.evaluation import OUTSIDE, PublishedBy
-from bnn_atlas.config.metrics import CLASSIFICATION, PUBLISHED, REGRESSION, SETS
+from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, PAIRS, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.studies import Run, Study
 
 TASKS = {
@@ -17,12 +18,15 @@ COMPARED = ("agreement", "total_variation", "elpd_diff")
 """Metrics of a run and a reference, which the column `at` names."""
 LPPD_SOMMER = ("deep_ensemble", "laplace", "mean_field")
 """Methods whose LPPD the published scorer of Sommer et al. 2025 gets wrong where all rows have one noise level."""
+OF_PAIRS = {metric.name for metric in PAIRS}
 DETECTION = {
     metric.name
     for metric in (*SETS, *PUBLISHED)
     if metric.name.startswith(("auroc_", "fpr95_")) or "_ood" in metric.name
 }
 """Metrics of an out-of-distribution set beside the test rows."""
+ALIGNED = {metric.name for metric in ALIGNMENT}
+"""Metrics of an alignment, which the column `at` names before a slash."""
 
 
 def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: Study) -> str:
@@ -43,6 +47,11 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
         return f"it is measured of {', '.join(LPPD_SOMMER)}, and the method of run '{run.name}' is {method}"
     if metric == "lppd_sommer" and run.config.likelihood.kind == "heteroscedastic":
         return f"it is measured where all rows have one noise level, and run '{run.name}' learns one for each row"
+    if metric in OF_PAIRS and run.config.evaluate.barriers is None:
+        return f"it is measured of runs with evaluate.barriers, which run '{run.name}' has not"
+    aligned = alignments_of(study, run)
+    if metric in ALIGNED and at.partition("/")[0] not in aligned:
+        return f"it is measured of an alignment; run '{run.name}' has {', '.join(aligned) or 'none'}, not '{at}'"
     references = run.config.evaluate.references
     if metric in COMPARED and at not in references:
         has = f"has {', '.join(references)}" if references else "has none"

@@ -167,6 +167,61 @@ REFEREE = (
     Metric("referee_trend", "rise of the referee's log-likelihood over its draws, mean over chains", "", NATS),
     Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, it bounds nothing"),
 )
+STATE = "rows and state of the second network"
+DEFINITIONS = {
+    "sup": "largest excess over the chord",
+    "midpoint": "at the middle less the mean of the ends",
+    "max": "largest on the line less the mean of the ends",
+}
+"""Definition of a barrier, as part of a metric's name -> text."""
+PAIRS = (
+    *(
+        Metric(
+            f"barrier_{score}_{definition}",
+            f"{of} on the line between two networks: {text}, mean over pairs",
+            "lower",
+            unit,
+            STATE,
+        )
+        for score, of, unit in (("loss", "negative log-likelihood per row", NATS), ("error", "error", ""))
+        for definition, text in DEFINITIONS.items()
+    ),
+    Metric(
+        "barrier_loss_far",
+        "`barrier_loss_midpoint` of pairs whose transpositions are at least 400/512 of the units, mean over pairs",
+        "lower",
+        NATS,
+        STATE,
+    ),
+    Metric(
+        "pair_transpositions",
+        "transpositions (NoT) of the permutation that aligns the second network of a pair with the first, mean",
+        at="state of the second network",
+    ),
+    Metric("pair_transpositions_ceiling", "mean NoT of uniformly random permutations, n - (1 + 1/2 + ... + 1/n)"),
+    Metric(
+        "pair_transpositions_change_max", "NoT of a pair of last draws less that of its start, largest absolute value"
+    ),
+    Metric(
+        "pair_squared_distance",
+        "squared distance of the two networks of a pair, mean over pairs",
+        at="state of the second network",
+    ),
+    Metric(
+        "correlation_transpositions_barrier",
+        "correlation over pairs of NoT and `barrier_loss_midpoint` on training rows, as trained",
+        at="pearson or spearman",
+    ),
+)
+PRUNED = (
+    Metric(
+        "accuracy_pruned",
+        "accuracy of a network of which some parameters are 0, for runs with `evaluate.pruning`",
+        "higher",
+        "",
+        "`<network> <of> by <rank>, <kept> % kept`",
+    ),
+)
 CONVERGENCE = tuple(
     metric
     for space, of in SPACES.items()
@@ -212,6 +267,9 @@ CONVERGENCE += (
         "",
         "standard errors",
     ),
+    Metric(
+        "source_trusted", "whether the run whose moments the draws have can be trusted (1) or not (0), compact only"
+    ),
     Metric("reference_fit", "whether the draws may serve as a reference (1) or not (0); docs/verdicts.md has the rule"),
 )
 MARGINALS = (
@@ -223,6 +281,20 @@ MARGINALS = (
     Metric("weight_sd_dead_inputs", "root mean square of the first layer's weights of inputs that never vary"),
     Metric("weight_sd_live_inputs", "the same of the other inputs, where there are inputs that never vary"),
     Metric("prior_distance", "Kolmogorov distance of these draws to the prior N(0, sd^2)", "", "", "array"),
+)
+VARIANT, OF_ALIGNMENT = "alignment/variant", "alignment"
+ALIGNMENT = (
+    Metric("aligned_rhat_median", "R-hat of the permuted parameters, median", "lower", "", VARIANT),
+    Metric("aligned_rhat_q95", "its 95 % quantile", "lower", "", VARIANT),
+    Metric("aligned_variance", "variance over all draws of the permuted parameters, mean", at=VARIANT),
+    Metric("aligned_variance_within", "variance within a chain, mean over chains and parameters", at=VARIANT),
+    Metric("transpositions_within", "NoT of draws of one chain matched to each other, mean", "", "", OF_ALIGNMENT),
+    Metric("transpositions_across", "NoT of draws of different chains, mean", "", "", OF_ALIGNMENT),
+    Metric("transpositions_ceiling", "mean NoT of random permutations, sum over groups", "", "", OF_ALIGNMENT),
+    Metric("transpositions_to_frame", "NoT of the draws' permutations to the frame, mean", "", "", OF_ALIGNMENT),
+    Metric("cycle_consistency", "share of units with P_ab P_bc = P_ac in triples of draws", "higher", "", OF_ALIGNMENT),
+    Metric("alignment_fixed", "whether the last pass of a barycentre moved no unit (1) or did (0)", at=OF_ALIGNMENT),
+    Metric("draws_not_finite", "draws that are left out of an alignment", "lower", "draws", OF_ALIGNMENT),
 )
 SAMPLER = (
     Metric("chains_excluded", "chains that are left out: not finite, or never moved", "lower"),
@@ -273,9 +345,12 @@ GROUPS = {
     "Other sets and references": SETS,
     "A run beside its referee, the same chains continued with a Metropolis test": REFEREE,
     "Published variants, for studies that ask for them": PUBLISHED,
+    "Pairs of networks, for runs with `evaluate.barriers`": PAIRS,
+    "Pruned networks": PRUNED,
     "Rows": ROWS,
     "Convergence": CONVERGENCE,
     "Marginals of the weights": MARGINALS,
+    "Alignments: `variant` is `sampled`, `aligned`, `scrambled` or `chain_wise`": ALIGNMENT,
     "Sampler": SAMPLER,
     "Cost and efficiency": COST,
 }

@@ -37,6 +37,7 @@ PARTS = (
             "Likelihoods": ("*Likelihood",),
             "Priors": ("*Prior",),
             "Warm starts, starts and stopping": ("WarmStartConfig", "StartConfig", "StoppingConfig"),
+            "Alignments": ("AlignmentEntry",),
             "Figures": (
                 "FigureEntry", "SubsetConfig", "GridConfig", "FunctionsConfig", "SurfaceConfig", "PlaneConfig",
                 "PointConfig",

@@ -6,13 +6,15 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, BeforeValidator
 
+from bnn_atlas.config.alignment_checks import check_alignments
 from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
 from bnn_atlas.config.claims import ClaimsConfig, load_claims
 from bnn_atlas.config.compatibility import check_data, check_sets
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
-from bnn_atlas.config.expansion import expand, figure_at, takes_part
+from bnn_atlas.config.expansion import alignment_at, expand, figure_at, takes_part
 from bnn_atlas.config.figure_checks import check_figure
 from bnn_atlas.config.located import with_lines
+from bnn_atlas.config.network_checks import check_networks
 from bnn_atlas.config.reading import Lines, read_yaml
 from bnn_atlas.config.references import check_references
 from bnn_atlas.config.sources import inherit_from_sources
@@ -101,6 +103,7 @@ def load_studies(paths: Sequence[Path], datasets: Mapping[str, DatasetEntry]) ->
         scales = {scale: {study[scale].name: study[scale] for study in loaded} for scale in loaded[0]}
         for scale, studies in scales.items():
             inherit_from_sources(studies)
+            check_networks(studies)
             for path, study in zip(paths, studies.values(), strict=True):
                 for figure in study.figures:
                     check_figure(studies, study.name, figure, datasets, f"{_where(path, scale)}: figures.{figure}")
@@ -141,8 +144,11 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
                 runs[run.name] = run
         figures = {name: figure_at(name, data["figures"][name], each, where) for name in config.figures}
         made = {name: figure for name, figure in figures.items() if figure}
-        studies[each] = Study(path.stem, config, runs, made, runs_at)
+        aligned = {name: alignment_at(name, data["alignments"][name], each, where) for name in config.alignments}
+        frames = {name: alignment for name, alignment in aligned.items() if alignment}
+        studies[each] = Study(path.stem, config, runs, made, runs_at, frames)
         check_references(studies[each], datasets, where)
+        check_alignments(studies[each], where, config.alignments)
     known = {name for runs in runs_at.values() for name in by_name(runs)}
     for name in config.export:
         if name not in known:

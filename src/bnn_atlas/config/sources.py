@@ -5,11 +5,14 @@ from typing import Any
 
 from bnn_atlas.config.base import ConfigError, did_you_mean, near_or_all
 from bnn_atlas.config.grids import frozen
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.studies import Run, Study, by_name
 
 PROBLEM = ("dataset", "split", "model", "likelihood", "float64")
 """Fields of a run that decide which positions and rows there are."""
+POSTERIOR = ("prior", "temperature")
+"""Further fields that decide which posterior a run is about."""
 
 
 def inherit_from_sources(studies: Mapping[str, Study]) -> None:
@@ -133,12 +136,25 @@ def _check_problem(run: Run, source: Run, where: str) -> None:
     """Refuse a source whose draws are positions of another network, or of other rows, or that has no such position."""
     conclusion = "so its draws are not positions of the same problem"
     check_same(run, source, PROBLEM, f"{where} = '{source.name}'", conclusion)
+    if isinstance(run.config.method, CompactConfig):
+        _check_compact(run, source, f"{where} = '{source.name}'")
     if run.config.start and run.config.start.draw == "mean" and source.config.method.centre is None:
         fitted = " and ".join(f"'{kind}'" for kind, record in METHODS.items() if record.centre)
         raise ConfigError(
             f"{where.removesuffix('.run')}.draw = 'mean': '{source.name}' is of method.kind "
             f"'{source.config.method.kind}', and only {fitted} fit a mean; use 'last' or 'best'"
         )
+
+
+def _check_compact(run: Run, source: Run, where: str) -> None:
+    """Refuse a Gaussian of draws that are themselves of a Gaussian, of too few draws, or of another posterior."""
+    assert isinstance(run.config.method, CompactConfig)
+    if isinstance(source.config.method, CompactConfig):
+        raise ConfigError(f"{where}: it is compact itself; name the run whose draws it represents")
+    check_same(run, source, POSTERIOR, where, "so it is no representation of this posterior")
+    draws = source.config.chains * int(getattr(source.config.method, "draws", 1))
+    if draws < 2 and run.config.method.form != "mean":
+        raise ConfigError(f"{where}: it has {draws} draw, and a spread needs at least two")
 
 
 def _text(value: object) -> str:

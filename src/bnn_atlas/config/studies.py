@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
+from bnn_atlas.config.alignments import AlignmentConfig, AlignmentEntry
 from bnn_atlas.config.base import Model
 from bnn_atlas.config.evaluation import EvaluationConfig, PublishedBy
 from bnn_atlas.config.fields import MOST_JOBS, Chains, Seed
 from bnn_atlas.config.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
 from bnn_atlas.config.posterior import PosteriorConfig
@@ -79,6 +81,26 @@ class RunConfig(PosteriorConfig):
                 "initial says how networks are drawn from which chains start without training: set warmstart: null and "
                 "leave start out, or leave initial out"
             )
+        self.initial.check(self.model, self.chains)
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> Self:
+        if not isinstance(self.method, CompactConfig):
+            return self
+        if self.start is None or self.start.draw != "last":
+            raise ValueError(
+                "method.kind 'compact' is a Gaussian of the draws of another run: name it in start.run, and leave "
+                "start.draw out"
+            )
+        if self.method.form == "mean" and self.chains != 1:
+            raise ValueError(f"method.form 'mean' is one network: set chains to 1, not {self.chains}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        if self.evaluate.barriers:
+            self.evaluate.barriers.check(self.chains, bool(getattr(self.model, "hidden", True)))
         return self
 
     @model_validator(mode="after")
@@ -232,6 +254,8 @@ class StudyConfig(Model):
     export: tuple[str, ...] = ()
     """Runs, or grids (all their runs), of which the target `export` makes archives for others to use."""
     runs: dict[str, RunEntry]
+    alignments: dict[str, AlignmentEntry] = Field(default_factory=dict)
+    """Name -> common frame of the draws of a run."""
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
 
 
@@ -264,6 +288,8 @@ class Study(NamedTuple):
     figures: dict[str, FigureConfig]
     runs_at: dict[Scale, dict[str, Run]]
     """All runs of every scale by name."""
+    alignments: dict[str, AlignmentConfig]
+    """All alignments that are made at this scale."""
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
         """Runs with these names, or from the entries with these names, in order of the names, each once."""

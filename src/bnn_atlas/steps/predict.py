@@ -18,21 +18,30 @@ from bnn_atlas.inference.problem import Problem, load_without_rows
 from bnn_atlas.kept import making
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
+from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import Pool, open_pool
 from bnn_atlas.traces.store import Trace
+from bnn_atlas.traces.subset import last_draws
 
 
 def predict(
-    dataset: str | Path, split: str | Path, pool: str | Path, destination: str | Path, *, posterior: Mapping[str, Any]
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    destination: str | Path,
+    *,
+    posterior: Mapping[str, Any],
+    last: bool = False,
 ) -> None:
-    """Predict the test rows of a split with every draw of a pooled trace and write the summary (.npz).
+    """Predict the test rows of a split with a pooled trace and write the summary (.npz).
 
-    A file that was made of the same draws, rows, settings and code is left alone.
+    Every draw counts or, with `last`, the last one of each chain. A file that was made of the same draws, rows,
+    settings and code is left alone.
     """
-    problem, draws = load_without_rows(dataset, split, posterior), open_pool(pool)
+    problem, trace = load_without_rows(dataset, split, posterior), open_pool(pool)
+    draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
     rows = Rows(problem.split.x_test, problem.split.y_test)
-    summary = partial(_summary, problem, draws, _predictor(problem), rows)
-    _write(Path(destination), summary, _settings(problem, draws, posterior), rows)
+    _write(Path(destination), partial(_summary, problem, draws, _predictor(problem), rows), settings, rows)
 
 
 def predict_sets(
@@ -46,8 +55,9 @@ def predict_sets(
     elsewhere: Sequence[str] = (),
     others: Sequence[str | Path] = (),
     limit: int | None = None,
+    last: bool = False,
 ) -> None:
-    """Predict further sets of rows with every draw of a pooled trace: `<set>.npz` of each in the folder `destination`.
+    """Predict further sets of rows with a pooled trace: `<set>.npz` of each in the folder `destination`.
 
     One set after another is computed and written, so that memory does not grow with their number, and a call that was
     interrupted goes on with the first that is missing. A file that was made of the same draws, rows, settings and code
@@ -63,9 +73,11 @@ def predict_sets(
         elsewhere: those of them whose rows come from a file of their own.
         others: that file for each: another prepared data set, or the published CIFAR-10-C.
         limit: rows that are taken of another data set, its first; None takes all.
+        last: the last draw of each chain counts alone, not every draw.
     """
-    problem, draws, folder = load_without_rows(dataset, split, posterior), open_pool(pool), Path(destination)
-    predictor, settings = _predictor(problem), _settings(problem, draws, posterior)
+    problem, trace, folder = load_without_rows(dataset, split, posterior), open_pool(pool), Path(destination)
+    draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
+    predictor = _predictor(problem)
     files = dict(zip(elsewhere, others, strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     for name in sets:
@@ -94,11 +106,16 @@ def _write(
             save(destination, summary())
 
 
-def _settings(problem: Problem, draws: Pool, posterior: Mapping[str, Any]) -> dict[str, Any]:
+def _counted(trace: Pool, last: bool) -> Draws:
+    return last_draws(trace) if last else trace
+
+
+def _settings(problem: Problem, trace: Pool, posterior: Mapping[str, Any], last: bool) -> dict[str, Any]:
     """What predictions depend on besides rows and code."""
     rows = problem.split
     facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
-    return {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in draws.blocks]}
+    settings = {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in trace.blocks]}
+    return settings | ({"last": True} if last else {})
 
 
 def _origin(block: Trace) -> dict[str, Any]:
@@ -111,11 +128,11 @@ def _predictor(problem: Problem) -> Predictor:
     return Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
 
 
-def _summary(problem: Problem, draws: Pool, predictor: Predictor, rows: Rows) -> PredictiveSummary:
+def _summary(problem: Problem, draws: Draws, predictor: Predictor, rows: Rows) -> PredictiveSummary:
     return summarise(draws, predictor, *rows, classes=len(problem.split.classes))
 
 
-def _of_set(problem: Problem, draws: Pool, predictor: Predictor, rows: Rows) -> PredictiveSummary:
+def _of_set(problem: Problem, draws: Draws, predictor: Predictor, rows: Rows) -> PredictiveSummary:
     """The summary of class probabilities as far as scores of further sets read it, without what is kept by draw.
 
     Of several chains that is a tenth of it: their Monte Carlo errors are over chains, so that averages over batches of

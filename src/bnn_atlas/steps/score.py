@@ -18,9 +18,11 @@ from bnn_atlas.metrics.judgement import evaluate
 from bnn_atlas.metrics.judgement import sets as scored_sets
 from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.rows import as_rows
+from bnn_atlas.metrics.judgement.trust import source_measurement
 from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.traces.pool import open_pool
+from bnn_atlas.traces.subset import last_draws
 
 
 def score(
@@ -37,17 +39,21 @@ def score(
     prior_sd: float | None = None,
     temperature: float = 1.0,
     marks: Sequence[str] = (),
+    last: bool = False,
+    source: str | Path | None = None,
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the metrics rule.
 
     `timings` are the files in which the blocks say what they took; `batch_rows` is the size of a mini-batch, None for
     full-data gradients; `published` are the authors whose variants of metrics are measured too; `prior_sd` is that of
     the prior of all parameters, None where they share none; `temperature` is that of the posterior; `marks` are said
-    in the note of every row.
+    in the note of every row; with `last` the last draws of the chains alone are scored.
+    `source` is the metric table of the run whose moments these draws have, if they have those of one.
     """
+    draws = open_pool(pool)
     summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
     scored = evaluate.score(
-        open_pool(pool),
+        last_draws(draws) if last else draws,
         summary,
         data,
         whose,
@@ -58,7 +64,8 @@ def score(
         temperature=temperature,
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
     )
-    rows = [*scored.rows, *as_rows(whose, evaluate.split_measurements(data), summary)]
+    further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
+    rows = [*scored.rows, *as_rows(whose, further, summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
 
 

@@ -70,7 +70,7 @@ def _networks(
         numbers, dtype = np.asarray(members), problem.data.prior.loc.dtype
         if initial:
             config = InitialConfig.model_validate(initial)
-            parameters = initial_networks(problem.posterior, config, numbers, seed, dtype)
+            parameters = initial_networks(problem.posterior, problem.config.model, config, numbers, seed, dtype)
         else:
             parameters = initialise(problem.posterior, numbers, seed, dtype)
         return {"members": np.asarray(members), "parameters": np.asarray(parameters)}

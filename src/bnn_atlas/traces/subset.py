@@ -75,6 +75,11 @@ def choose(
     return Selection(pool, _chains(pool, chains), _draws(pool, draws, thinning), columns)
 
 
+def last_draws(pool: Draws) -> Selection:
+    """The last draw of every chain."""
+    return Selection(pool, np.arange(pool.chains), np.array([pool.draws - 1]), np.arange(pool.size))
+
+
 def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
     """Write a tidy Parquet file (atomic) with a row per value, a bounded number of rows at a time.
 

@@ -1,30 +1,94 @@
-"""Untrained networks from which chains start."""
+"""Untrained networks, and copies of them whose hidden units are permuted by a given number of transpositions."""
 
 import jax
 import numpy as np
+from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.initial import InitialConfig
+from bnn_atlas.config.posterior import ModelConfig
 from bnn_atlas.keys import Role, role_key
+from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Posterior
+from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
+from bnn_atlas.symmetry.permutation import apply, with_transpositions
 from bnn_atlas.warmstart.ensemble import initialise
 
 
 def initial_networks(
-    posterior: Posterior, config: InitialConfig, members: np.ndarray, seed: int, dtype: jnp.dtype = jnp.float32
+    posterior: Posterior,
+    model: ModelConfig,
+    config: InitialConfig,
+    members: np.ndarray,
+    seed: int,
+    dtype: jnp.dtype = jnp.float32,
 ) -> np.ndarray:
     """Parameters [member, P] of the untrained networks with the given numbers; what the likelihood adds is 0.
 
     A network's bits depend on the seed, its number and the settings alone. With `distribution: normal` every parameter
-    is an independent draw from N(0, scale^2), as in the synthetic regression of Izmailov et al. (2021).
+    is an independent draw from N(0, scale^2), as in the synthetic regression of Izmailov et al. (2021). With
+    `transpositions`, network 2i + 1 is the same function as network 2i.
+
+    Raises:
+        SymmetryError: more transpositions than a group of units has, or a network without hidden units.
     """
     numbers = np.asarray(members)
+    drawn = numbers if config.transpositions is None else numbers - numbers % 2
+    theta = _drawn(posterior, config, drawn, seed, dtype)
+    if config.transpositions is None:
+        return theta
+    symmetry = symmetry_of(model, posterior.layout)
+    copies = [i for i, number in enumerate(numbers) if number % 2]
+    for i in copies:
+        theta[i] = apply(symmetry, theta[i], copy_permutation(symmetry, config, seed, int(numbers[i])))
+    return theta
+
+
+def _drawn(
+    posterior: Posterior, config: InitialConfig, numbers: np.ndarray, seed: int, dtype: jnp.dtype
+) -> np.ndarray:
+    """Networks [member, P] of the distribution alone."""
     if config.scale is not None:
         return np.stack([_normal(posterior, config.scale, seed, int(number), dtype) for number in numbers])
-    return initialise(posterior, numbers, seed, dtype)
+    theta = initialise(posterior, numbers, seed, dtype)
+    if config.distribution == "kaiming_uniform":
+        theta = np.stack([_kaiming_uniform(posterior.layout, theta[i], seed, int(n)) for i, n in enumerate(numbers)])
+    return theta
+
+
+def copy_permutation(symmetry: Symmetry, config: InitialConfig, seed: int, number: int) -> np.ndarray:
+    """Permutations [units] of all groups that make network `number`, an odd one, from the network before it.
+
+    Each group's is uniformly one of those that `with_transpositions` draws, from the seed and the number alone.
+    """
+    assert config.transpositions is not None
+    assert number % 2
+    words = np.asarray(jax.random.key_data(role_key(seed, Role.PERMUTE, number))).ravel()
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(words.tolist())))
+    count = config.transpositions[number // 2]
+    return symmetry.join([with_transpositions(generator, group.size, count) for group in symmetry.groups])
 
 
 def _normal(posterior: Posterior, scale: float, seed: int, number: int, dtype: jnp.dtype) -> np.ndarray:
     size = posterior.network.layout.size
     drawn = scale * jax.random.normal(role_key(seed, Role.INITIALISE, number), (size,), dtype)
     return np.concatenate([np.asarray(drawn), np.zeros(posterior.layout.size - size, drawn.dtype)])
+
+
+def _kaiming_uniform(layout: Layout, theta: np.ndarray, seed: int, number: int) -> np.ndarray:
+    """Theta [P] with new weights and biases of all layers, W_ij and b_i ~ U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
+
+    PyTorch's default (He et al. 2015, eq. 10, with the slope sqrt(5) of a leaky relu). The fan-in of a bias is that of
+    its layer's weight; gains and thresholds keep their start.
+    """
+    keys = jax.random.split(jax.random.fold_in(role_key(seed, Role.INITIALISE, number), 1), len(layout.parameters))
+    fans = {p.layer: p.fan_in for p in layout.parameters if p.role == "weight"}
+    drawn = dict(layout.unflatten(theta.copy()))
+    for key, p in zip(keys, layout.parameters, strict=True):
+        if p.role in ("weight", "bias") and p.layer in fans:
+            drawn[p.name] = np.asarray(_uniform(key, p.shape, 1 / np.sqrt(fans[p.layer])), theta.dtype)
+    return np.concatenate([np.ravel(drawn[p.name]) for p in layout.parameters])
+
+
+def _uniform(key: Array, shape: tuple[int, ...], bound: float) -> Array:
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)

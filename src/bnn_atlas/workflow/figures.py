@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+from bnn_atlas.config.alignment_checks import alignments_of
 from bnn_atlas.config.base import ConfigError, Model
 from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.config.expansion import LONGEST_NAME, leaves
@@ -206,10 +207,15 @@ class Figure:
         }
 
     def _parts(self, run: Run, split: int) -> dict[str, dict[str, str]]:
-        """Files of which it has one for each reference."""
-        references = run.config.evaluate.references
+        """Files of which it has one for each reference or alignment."""
+        aligned = alignments_of(self._atlas.studies[run.study], run)
+        shown = [name for name in aligned if name in (self.config.alignments or aligned)]
+        names = {"{reference}": run.config.evaluate.references, "{alignment}": shown}
         return {
-            name: {reference: self._paths.of(run, split, file.format(reference=reference)) for reference in references}
+            name: {
+                part: self._paths.of(run, split, file.format(reference=part, alignment=part))
+                for part in next(parts for place, parts in names.items() if place in file)
+            }
             for name, file in self._names.items()
             if "{" in file
         }

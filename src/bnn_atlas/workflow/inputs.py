@@ -4,10 +4,15 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from bnn_atlas.config.alignment_checks import alignments_of, reference_run
+from bnn_atlas.config.alignments import AlignmentConfig
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.evaluation import OUTSIDE
 from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.config.marks import marks
+from bnn_atlas.config.methods.compact import CompactConfig
+from bnn_atlas.config.methods.path import PathConfig
+from bnn_atlas.config.network_checks import pruned_runs
 from bnn_atlas.config.references import remark
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
@@ -178,6 +183,29 @@ class Inputs:
 
         return found
 
+    def alignment(self, w: Wildcards) -> AlignmentConfig:
+        """The alignment that the wildcards name; ConfigError where the run has none of this name."""
+        study = self.atlas.studies[w.study]
+        found = alignments_of(study, study.runs[w.run]) if w.run in study.runs else {}
+        if w.alignment not in found:
+            raise ConfigError(f"config/studies/{w.study}.yaml: alignments: none of '{w.run}' is called '{w.alignment}'")
+        return found[w.alignment]
+
+    def aligned_by(self, w: Wildcards) -> dict[str, Any]:
+        """The settings of an alignment in plain values; of which run it is follows from the path."""
+        return self.alignment(w).model_dump(mode="json")
+
+    def of_alignment(self, w: Wildcards) -> dict[str, Any]:
+        """Further files of an alignment: the frame of another one, and fits whose means stand for their chains."""
+        alignment, run, split = self.alignment(w), self.run(w), int(w.split)
+        files: dict[str, Any] = {}
+        if other := reference_run(self.atlas.studies[w.study], alignment, run):
+            files["reference"] = self.paths.of(other, split, f"alignment/{alignment.reference}/frame.npz")
+        if run.config.method.centre is not None and alignment.unit == "chain":
+            blocks = range(run.config.blocks)
+            files["fits"] = [self.paths.of(run, split, f"block{block}/fit.npz") for block in blocks]
+        return files
+
     def tables(self, w: Wildcards) -> list[str]:
         """Tables of all runs of a study: on the test rows, on further sets, and against references."""
         return [file for run in self.atlas.studies[w.study].runs.values() for file in self.tables_of(run)]
@@ -186,8 +214,13 @@ class Inputs:
         """The same of one run, all splits of one kind of table after another."""
         sets, references = run.config.evaluate.sets, run.config.evaluate.references
         referee = ("referee",) if run.referee else ()
-        names = ("metrics", *referee, *(("sets",) if sets else ()), *(f"against/{n}" for n in references))
-        return [file for name in names for file in self.paths.per_split([run], f"metrics/{name}.parquet")]
+        own = run.config.evaluate
+        pairs = [name for name in ("barriers", "pruning") if getattr(own, name) is not None]
+        further = ["sets"] if sets else []
+        names = ("metrics", *referee, *pairs, *further, *(f"against/{n}" for n in references))
+        aligned = [f"alignment/{name}" for name in alignments_of(self.atlas.studies[run.study], run)]
+        files = [*(f"metrics/{name}.parquet" for name in names), *(f"{name}/metrics.parquet" for name in aligned)]
+        return [file for name in files for file in self.paths.per_split([run], name)]
 
     @cached_property
     def run_targets(self) -> dict[str, list[str]]:
@@ -197,6 +230,76 @@ class Inputs:
             for name, runs in by_name(study.runs).items():
                 found.setdefault(name, []).extend(file for run in runs for file in self.tables_of(run))
         return found
+
+    def scored_draws(self, w: Wildcards) -> dict[str, Any]:
+        """Which draws of a run are predicted and scored, where they are not all."""
+        return {"last": True} if isinstance(self.run(w).config.method, PathConfig) else {}
+
+    def source_table(self, w: Wildcards) -> str | list[str]:
+        """Metric table of the run whose draws a compact representation has the moments of."""
+        if not isinstance(self.run(w).config.method, CompactConfig):
+            return []
+        return self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")
+
+    def judged_source(self, w: Wildcards) -> dict[str, Any]:
+        """The same as a setting of the job that scores a run."""
+        table = self.source_table(w)
+        return {"source": table} if table else {}
+
+    def source_frame(self, w: Wildcards) -> str | list[str]:
+        """Alignment of the draws that a compact representation has the moments of."""
+        method = self.run(w).config.method
+        assert isinstance(method, CompactConfig), f"{w.run} is no compact representation"
+        if method.alignment is None:
+            return []
+        return self.paths.of(self._source(w), int(w.split), f"alignment/{method.alignment}/frame.npz")
+
+    def pruned(self, file: str) -> Callable[[Wildcards], list[str]]:
+        """A file of each network that a run prunes: `frame` of its alignment, or `pool` of its draws."""
+
+        def found(w: Wildcards) -> list[str]:
+            study, run = self.atlas.studies[w.study], self.run(w)
+            files = []
+            for name, one in pruned_runs(study, run).items():
+                path = f"alignment/{name}/frame.npz" if file == "frame" else "pool/pool.json"
+                files.append(self.paths.of(one, int(w.split), path))
+            return files
+
+        return found
+
+    def pruning_settings(self, w: Wildcards) -> dict[str, Any]:
+        """Which networks a run prunes, and how."""
+        settings = self.run(w).config.evaluate.pruning
+        if settings is None:
+            raise ConfigError(
+                f"config/studies/{w.study}.yaml: runs.{w.run}: it prunes no networks; give it evaluate.pruning"
+            )
+        return settings.model_dump(mode="json")
+
+    def gaussian(self, w: Wildcards) -> dict[str, Any]:
+        """What the job that draws from a compact representation is told."""
+        run = self.run(w).config
+        assert isinstance(run.method, CompactConfig), f"{w.run} is no compact representation"
+        return {
+            "form": run.method.form,
+            "rank": run.method.rank,
+            "members": list(run.chain_ids(int(w.block))),
+            "seed": run.seed_of(int(w.split)),
+        }
+
+    def barrier_settings(self, w: Wildcards) -> dict[str, Any]:
+        """What is compared between the chains of a run."""
+        settings = self.run(w).config.evaluate.barriers
+        if settings is None:
+            raise ConfigError(
+                f"config/studies/{w.study}.yaml: runs.{w.run}: it compares no chains; give it evaluate.barriers"
+            )
+        return settings.model_dump(mode="json")
+
+    def initial(self, w: Wildcards) -> dict[str, Any] | None:
+        """How the untrained networks of a run are drawn."""
+        settings = self.run(w).config.initial
+        return settings.model_dump(mode="json") if settings else None
 
     def identity(self, w: Wildcards) -> dict[str, Any]:
         """First columns of a run's rows in the tables."""
@@ -264,6 +367,8 @@ class Inputs:
         return f"{self.paths.results}/data/{PUBLISHED_SHIFTS}/raw/{file.name}"
 
     def _start(self, run: Run, split: int, block: int) -> str:
+        if isinstance(run.config.method, CompactConfig):
+            return self.paths.of(run, split, f"start/compact{block}.npz")
         if run.config.start is not None:
             return self.paths.of(run, split, f"start/block{block}.npz")
         return self.paths.start(shared_start(run.config, split, block))

@@ -6,11 +6,13 @@ from pydantic import Field
 
 from bnn_atlas.config.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig
+from bnn_atlas.config.methods.path import PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
     PSGLDConfig,
@@ -38,6 +40,8 @@ MethodConfig = Annotated[
     | MeanFieldConfig
     | LaplaceConfig
     | MAPConfig
+    | PathConfig
+    | CompactConfig
     | DeepEnsembleConfig,
     Field(discriminator="kind"),
     ByKind,

@@ -46,6 +46,20 @@ def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary:
     return rows
 
 
+def listed(identity: RunIdentity, measurements: Iterable[Measurement], chains: int, draws: int) -> list[Row]:
+    """Table rows of measurements of networks themselves, from no predictions that could exclude a chain.
+
+    Raises ValueError for a name that is not in the list of metrics.
+    """
+    rows = []
+    for m in measurements:
+        if m.metric not in METRICS:
+            raise ValueError(f"'{m.metric}' is not in the list of metrics; add it to src/bnn_atlas/config/metrics.py")
+        number = chains if m.chains is None else m.chains
+        rows.append(Row(*identity, number, m.draws or draws, m.metric, m.value, m.standard_error, m.note, m.at, m.over))
+    return rows
+
+
 def joined(notes: Sequence[str]) -> str:
     """Notes in one, without the empty ones."""
     return "; ".join(note for note in notes if note)

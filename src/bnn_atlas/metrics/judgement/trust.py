@@ -16,6 +16,7 @@ from bnn_atlas.metrics.judgement.checks import (
     independent_check,
     metric_rows,
 )
+from bnn_atlas.metrics.tables.measurement import Measurement
 
 
 class Trust(NamedTuple):
@@ -35,6 +36,8 @@ class Trust(NamedTuple):
 
 NO_CHAIN = "no chain: nothing to converge"
 """What is said of a method with one point per chain."""
+SOURCE = "source_trusted"
+"""Metric of draws that have the moments of another run's: 0 where that run should not be trusted, else 1."""
 UNCONVERGED = "reference not converged"
 """What stands beside every number that compares with a reference whose chains have not converged."""
 
@@ -68,6 +71,12 @@ def worst(found: Collection[Trust]) -> Trust:
     return Trust(Status.UNKNOWN, "nothing was measured")
 
 
+def source_measurement(table: pd.DataFrame) -> Measurement:
+    """Whether the run of these rows may serve as the source of draws with its moments; its trust is in the note."""
+    found = trust(table)
+    return Measurement(SOURCE, float(found.status is not Status.DISTRUST), note=f"source: {found.words}")
+
+
 def reference_word(note: str) -> str:
     """The part of a row's note that says that its reference has not converged; empty where none does."""
     return next((part for part in note.split("; ") if part.startswith(UNCONVERGED)), "")
@@ -96,10 +105,16 @@ def sentence(made: list[Check]) -> str:
 
 
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
-    """An optimum has nothing to converge; how good an approximation is cannot be seen from its draws."""
+    """An optimum has nothing to converge; how good an approximation is cannot be seen from its draws.
+
+    Draws with the moments of another run's are no better than that run.
+    """
     excluded = excluded_check(metric_rows(table))
     if excluded.status is not Status.FINE:
         return Trust(excluded.status, excluded.short)
     if method(table["method"].iloc[0]).kind_of_draws is KindOfDraws.POINT:
         return Trust(Status.FINE, NO_CHAIN)
+    for value, note in table.loc[table["metric"] == SOURCE, ["value", "note"]].itertuples(index=False):
+        if value == 0:
+            return Trust(Status.DISTRUST, note.split("; ")[0])
     return Trust(Status.UNKNOWN, independent_check().short)

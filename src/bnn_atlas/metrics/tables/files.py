@@ -116,6 +116,53 @@ E_VALUE_SCHEMA = pa.schema(
 )
 """`draw` counts from 1; `log_e` is against the chain's warm start, `log_e_ensemble` against all warm starts together.
 The metadata give alpha."""
+_PAIR = [pa.field(name, pa.int64(), nullable=False) for name in ("first", "second", "draw")]
+LINE_SCHEMA = pa.schema(
+    [
+        *_PAIR,
+        pa.field("state", pa.string(), nullable=False),
+        pa.field("rows", pa.string(), nullable=False),
+        *(pa.field(name, pa.float64(), nullable=False) for name in ("point", "loss", "error")),
+    ]
+)
+"""One row per point of a line between the networks of two chains at one draw: mean negative log-likelihood and share
+of wrong classes (or root mean square error) on `train` or `test` rows. The second network is `as_trained`, has its
+`planted` permutation undone, or is `aligned` with the first."""
+MATCH_SCHEMA = pa.schema(
+    [
+        *_PAIR,
+        pa.field("state", pa.string(), nullable=False),
+        pa.field("point", pa.float64(), nullable=False),
+        pa.field("planted", pa.int64()),
+        pa.field("transpositions", pa.int64(), nullable=False),
+        pa.field("ceiling", pa.float64(), nullable=False),
+        pa.field("units", pa.int64(), nullable=False),
+        pa.field("squared_distance", pa.float64(), nullable=False),
+    ]
+)
+"""One row per network that is matched to the first of its pair, at a `point` of the line (1 is the second network):
+transpositions of the permutation, their mean for uniformly random ones, the units that can be permuted, and the squared
+distance. `planted` are the transpositions by which the second started as a copy of the first."""
+NORM_SCHEMA = pa.schema(
+    [
+        pa.field("chain", pa.int64(), nullable=False),
+        pa.field("draw", pa.int64(), nullable=False),
+        pa.field("array", pa.string(), nullable=False),
+        pa.field("norm", pa.float64(), nullable=False),
+    ]
+)
+"""Euclidean norm of each array of each network."""
+PRUNING_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("network", "of", "rank")),
+        pa.field("repeat", pa.int64(), nullable=False),
+        pa.field("dead_inputs", pa.string(), nullable=False),
+        pa.field("kept", pa.float64(), nullable=False),
+        pa.field("parameters", pa.int64(), nullable=False),
+        *(pa.field(name, pa.float64(), nullable=False) for name in ("accuracy", "standard_error", "loss")),
+    ]
+)
+"""One row per pruned network: whose, what of it, by which order, the percentage kept and parameters that are not 0."""
 ROW_GROUP = 65_536
 
 
@@ -187,6 +234,16 @@ def write_frame(path: str | Path, frame: "pandas.DataFrame", schema: pa.Schema) 
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
     with atomic(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", row_group_size=ROW_GROUP)
+
+
+def read_frame(path: str | Path, schema: pa.Schema) -> "pandas.DataFrame":
+    """Read what `write_frame` wrote; TableError if it is missing or has other columns."""
+    if not Path(path).is_file():
+        raise TableError(f"{path}: no such table; run the rule that makes it")
+    table = pq.read_table(path)
+    if table.column_names != schema.names:
+        raise TableError(f"{path}: its columns are {table.column_names}, not {schema.names}; make it again")
+    return table.to_pandas()
 
 
 def write_e_values(path: str | Path, log_e: Iterable[tuple[int, np.ndarray, np.ndarray]], alpha: float) -> None:

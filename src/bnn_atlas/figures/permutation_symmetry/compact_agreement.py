@@ -1,0 +1,97 @@
+"""How near compact representations come to the draws that they represent, as a table beside the published numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.metrics.judgement.trust import reference_word
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table"], "files_if_any": ["against"], "output": "table"}
+
+METRICS = {"accuracy": "accuracy", "agreement": "agreement", "total_variation": "TV"}
+PUBLISHED: dict[str, tuple[float, float, float]] = {
+    "HMC": (0.9843, np.nan, np.nan),
+    "HMC, q_d": (0.1111, 0.1212, 0.8641),
+    "HMC, q_r": (0.8234, 0.8249, 0.6570),
+    "ensemble": (0.9866, 0.9931, 0.0229),
+    "ensemble, q_d": (0.5225, 0.5239, 0.7210),
+    "ensemble, q_r": (0.9772, 0.9868, 0.0495),
+    "VI": (0.9811, 0.9885, 0.0235),
+    "HMC, mean of q_d": (0.2806, np.nan, np.nan),
+    "HMC, mean of q_r": (0.9225, np.nan, np.nan),
+    "ensemble, mean of q_d": (0.8640, np.nan, np.nan),
+    "ensemble, mean of q_r": (0.9797, np.nan, np.nan),
+    "VI, mean": (0.9804, np.nan, np.nan),
+}
+"""Label -> accuracy, agreement with HMC and total variation to it, table 1 of Xiao et al. 2023 (MNIST, 60,000 rows)."""
+DIGITS = 3
+
+
+def compact_agreement(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
+    """Accuracy, agreement and total variation by label, and what the paper prints for a label of that name.
+
+    Cells are a value and its standard error, over test rows or, of several runs with one label, over these.
+    """
+    numbers, texts = compact_numbers(shown)
+    header = ["", *METRICS.values(), *(f"published {name}" for name in METRICS.values())]
+    rows = []
+    for label, part in numbers.groupby("label", sort=False):
+        by_metric = part.set_index("metric")
+        ours = [_cell(*by_metric.loc[metric, ["value", "error"]]) for metric in METRICS]
+        theirs = [_cell(by_metric.loc[metric, "published"], np.nan) for metric in METRICS]
+        rows.append([escape(str(label)), *ours, *theirs])
+    notes = ["Value ± standard error over test rows or runs.", *texts]
+    write_latex(
+        header,
+        [("Draws, Gaussians with their moments, and networks at the means", rows)],
+        notes,
+        numbers,
+        outputs,
+        provenance,
+    )
+
+
+def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
+    """Columns label, metric, value, error, published; and what has to be said of the reference."""
+    check_repetitions(shown, [one.label for one in shown])
+    found, texts = [], []
+    for one in shown:
+        rows = [one.rows(read_table(one.files["table"]))]
+        rows += [one.rows(read_table(file)) for file in one.parts.get("against", {}).values()]
+        table = pd.concat(rows, ignore_index=True)
+        own = table[(table["dataset"] == one.dataset) & table["metric"].isin(METRICS)]
+        texts += [reference_word(note) for note in own["note"]]
+        for metric in METRICS:
+            values = own.loc[own["metric"] == metric, ["value", "standard_error"]]
+            if len(values) > 1:
+                raise ValueError(f"run {one.run}: {len(values)} values of {metric}; give it one reference")
+            value, error = values.iloc[0].astype(float) if len(values) else (np.nan, np.nan)
+            found.append((one.label, metric, value, error))
+    frame = pd.DataFrame(found, columns=["label", "metric", "value", "error"])
+    means = [_mean(label, metric, part) for (label, metric), part in frame.groupby(["label", "metric"], sort=False)]
+    numbers = pd.DataFrame(means, columns=["label", "metric", "value", "error"])
+    places = {metric: place for place, metric in enumerate(METRICS)}
+    nothing = (np.nan,) * len(METRICS)
+    numbers["published"] = [
+        PUBLISHED.get(label, nothing)[places[metric]]
+        for label, metric in zip(numbers["label"], numbers["metric"], strict=True)
+    ]
+    return numbers, list(dict.fromkeys(filter(None, texts)))
+
+
+def _mean(label: str, metric: str, part: pd.DataFrame) -> tuple[str, str, float, float]:
+    values = part["value"].to_numpy(float)
+    if len(values) == 1:
+        return label, metric, float(values[0]), float(part["error"].iloc[0])
+    return label, metric, float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _cell(value: float, error: float) -> str:
+    if np.isnan(value):
+        return "--"
+    return f"${value:.{DIGITS}f}$" if np.isnan(error) else rf"${value:.{DIGITS}f} \pm {error:.{DIGITS}f}$"

@@ -1,0 +1,55 @@
+"""Squared distances between the networks of a pair against the transpositions with which they started."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.permutation_symmetry.not_stability import STATES, planted_and_found
+from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS
+from bnn_atlas.figures.published import mark_published, published_handle
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["matches"]}
+
+PUBLISHED = {73: (95.0, 183.0), 219: (255.0, 494.0), 365: (340.0, 651.0), 511: (348.8, 666.0)}
+"""NoT of the start -> squared distance before and after training, read out of figure 2 (left) of Xiao et al. 2023."""
+PUBLISHED_UNITS = 512
+
+
+def distance_against_not(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Squared distance of a pair before training, after it, and after it with the start's permutation undone.
+
+    Open black marks are the paper's, where the runs have its 512 units.
+    """
+    numbers = planted_and_found(shown)
+    numbers = numbers[numbers["state"].isin(STATES)].reset_index(drop=True)
+    with style.context():
+        widths = {sum(one.hidden) for one in shown}
+        style.save(_figure(numbers, widths == {PUBLISHED_UNITS}), numbers, outputs, provenance)
+
+
+def _figure(numbers: pd.DataFrame, as_published: bool) -> Figure:
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
+    ax = figure.subplots()
+    entries: dict[str, Artist] = {}
+    for state in STATES:
+        part = numbers[numbers["state"] == state]
+        look = {**LOOKS[state], "ls": "none", "ms": 3.5, "mew": 0.9, "mfc": "none"}
+        ax.plot(part["planted"], part["squared_distance"], **look)
+        entries[TEXTS.get(state, "before training")] = Line2D([], [], **look)
+    if as_published:
+        for transpositions, distances in PUBLISHED.items():
+            for distance in distances:
+                mark_published(ax, transpositions, distance)
+        entries["published"] = published_handle()
+    ax.set_xlabel("NoT of the start")
+    ax.set_ylabel("squared distance")
+    ax.set_ylim(bottom=-0.04 * ax.get_ylim()[1])
+    style.legend_below(figure, entries)
+    return figure

@@ -1,0 +1,53 @@
+"""Norms of the arrays of networks along their training."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.permutation_symmetry.pairs import band, over_pairs, read_pairs
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["norms"]}
+
+MOST = 8
+"""Arrays that fit beside each other."""
+
+
+def norms_along_training(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Euclidean norm of each array after each epoch, a panel per array and a line per label, mean over networks."""
+    numbers = norms(shown)
+    with style.context():
+        style.save(_figure(numbers), numbers, outputs, provenance)
+
+
+def norms(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Columns label, array, draw, mean, sd, pairs (here networks); ValueError for more arrays than fit."""
+    found = over_pairs(read_pairs(shown, "norms"), ["label", "array", "draw"], "norm")
+    if (arrays := found["array"].nunique()) > MOST:
+        raise ValueError(f"{arrays} arrays: at most {MOST} fit beside each other; show a smaller network")
+    return found.rename(columns={"pairs": "networks"})
+
+
+def _figure(numbers: pd.DataFrame) -> Figure:
+    arrays, labels = list(dict.fromkeys(numbers["array"])), list(dict.fromkeys(numbers["label"]))
+    columns = min(4, len(arrays))
+    rows = -(-len(arrays) // columns)
+    figure = Figure(figsize=(style.TEXT_WIDTH, 0.5 + 1.5 * rows))
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, array in zip(panels, arrays, strict=False):
+        for label, colour in zip(labels, style.chain_colours(len(labels)), strict=True):
+            part = numbers[(numbers["array"] == array) & (numbers["label"] == label)]
+            band(ax, part, "draw", colour, label=label)
+        ax.set_title(array)
+        ax.set_xlabel("epoch")
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    for ax in panels[len(arrays) :]:
+        ax.set_visible(False)
+    panels[0].set_ylabel("norm")
+    style.legend_below(figure, dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True)))
+    return figure

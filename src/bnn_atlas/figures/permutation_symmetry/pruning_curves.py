@@ -1,0 +1,125 @@
+"""Accuracy of networks of which ever more parameters are set to 0, by the order in which they go."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.published import mark_published, published_handle
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["pruning_curves"], "runs": "one"}
+
+KEPT = (100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1)
+PUBLISHED: dict[tuple[str, str, str], tuple[float, ...]] = {
+    ("HMC", "mean", "sd of HMC"): (
+        92.25, 73.45, 65.21, 65.10, 63.72, 70.98, 68.28, 63.67, 53.43, 33.26, 16.97, 7.94,
+    ),
+    ("HMC", "mean as sampled", "its own sd"): (
+        28.07, 12.09, 12.39, 12.52, 12.18, 13.12, 13.02, 12.97, 12.90, 12.91, 12.17, 10.97,
+    ),
+    ("HMC", "draw", "sd of HMC"): (
+        96.62, 62.65, 52.52, 50.68, 42.58, 32.71, 30.45, 19.76, 16.64, 14.74, 12.16, 5.64,
+    ),
+    ("ensemble", "mean", "sd of ensemble"): (
+        97.98, 54.50, 27.36, 10.26, 9.74, 10.75, 10.13, 9.80, 9.80, 9.80, 9.80, 9.80,
+    ),
+    ("ensemble", "mean as sampled", "its own sd"): (
+        86.40, 9.78, 9.74, 9.74, 9.74, 9.74, 9.74, 10.58, 9.80, 9.80, 9.80, 9.80,
+    ),
+    ("ensemble", "draw", "sd of ensemble"): (
+        98.42, 29.32, 14.63, 9.74, 9.74, 9.74, 9.74, 9.80, 9.80, 9.80, 9.80, 9.80,
+    ),
+    ("ensemble", "mean", "sd of HMC"): (
+        97.98, 95.72, 94.50, 92.89, 91.42, 90.50, 86.65, 83.56, 79.84, 62.64, 40.54, 19.72,
+    ),
+    ("VI", "mean", "sd of VI"): (
+        98.04, 98.06, 98.07, 98.07, 98.07, 98.07, 98.07, 98.09, 98.05, 97.51, 70.08, 14.96,
+    ),
+}  # fmt: skip
+"""Network, what of it, order -> accuracy in % at `KEPT`, the curves of figure 3 (right) of Xiao et al. 2023."""
+DASHES: dict[str, Any] = {"mean": "-", "draw": (0, (4, 1.5)), "mean as sampled": (0, (1, 1))}
+CONTROLS = {"random": "#9A9A9A", "sd of prior draws": style.BLACK, "magnitude": style.GREEN}
+TITLES = {"kept": "all parameters", "removed": "weights of inputs that never vary are 0 from the start"}
+
+
+def pruning_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Accuracy against the share of parameters kept, a column per network and a row with and without dead inputs.
+
+    Lines of repeated orders are means. Open black marks are the published curves.
+    """
+    numbers = curves(shown)
+    with style.context():
+        style.save(_figure(numbers), numbers, outputs, provenance)
+
+
+def curves(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Columns dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders, published (%)."""
+    (one,) = shown
+    frame = read_frame(one.files["pruning_curves"], PRUNING_SCHEMA)
+    keys = ["dead_inputs", "network", "of", "rank", "kept"]
+    groups = frame.groupby(keys, sort=False)
+    found = groups[["accuracy", "standard_error"]].mean().mul(100).assign(orders=groups.size()).reset_index()
+    at = {
+        (*key, float(kept)): value
+        for key, values in PUBLISHED.items()
+        for kept, value in zip(KEPT, values, strict=True)
+    }
+    rows = zip(found["network"], found["of"], found["rank"], found["kept"], strict=True)
+    found["published"] = [at.get(row) for row in rows]
+    found.loc[found["dead_inputs"] != "kept", "published"] = None
+    return found.astype({"published": float})
+
+
+def _figure(numbers: pd.DataFrame) -> Figure:
+    networks, kinds = (list(dict.fromkeys(numbers[name])) for name in ("network", "dead_inputs"))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 0.9 + 1.9 * len(kinds)))
+    axes = figure.subplots(len(kinds), len(networks), squeeze=False, sharex=True, sharey=True)
+    colours = {
+        **{
+            f"sd of {name}": colour
+            for name, colour in zip(networks, (style.BLUE, style.VERMILION, style.PURPLE, style.ORANGE), strict=False)
+        },
+        "signal to noise": style.SKY,
+        **CONTROLS,
+    }
+    for row, dead in zip(axes, kinds, strict=True):
+        for ax, network in zip(row, networks, strict=True):
+            part = numbers[(numbers["network"] == network) & (numbers["dead_inputs"] == dead)]
+            _panel(ax, part, {**colours, "its own sd": colours[f"sd of {network}"]})
+        row[0].set_ylabel("accuracy in %")
+        row[0].set_title(TITLES[dead], fontsize=6.5, color=style.GREY)
+    for ax, network in zip(axes[0], networks, strict=True):
+        ax.set_title(network, loc="right")
+    for ax in axes[-1]:
+        ax.set_xlabel("parameters kept in %")
+    axes[0, 0].set_xlim(102, 0)
+    style.legend_below(figure, _legend(numbers, colours))
+    return figure
+
+
+def _panel(ax: Axes, part: pd.DataFrame, colours: dict[str, str]) -> None:
+    for (of, rank), line in part.groupby(["of", "rank"], sort=False):
+        width = 0.9 if of == "draw" else 1.3
+        ax.plot(line["kept"], line["accuracy"], color=colours[str(rank)], ls=DASHES[str(of)], lw=width)
+        for kept, value in line.loc[line["published"].notna(), ["kept", "published"]].itertuples(index=False):
+            mark_published(ax, kept, value)
+
+
+def _legend(numbers: pd.DataFrame, colours: dict[str, str]) -> dict[str, Artist]:
+    present, of = set(numbers["rank"]), set(numbers["of"])
+    entries: dict[str, Artist] = {
+        f"by {name}": Line2D([], [], color=c) for name, c in colours.items() if name in present
+    }
+    entries |= {name: Line2D([], [], color=style.GREY, ls=dash) for name, dash in DASHES.items() if name in of}
+    if numbers["published"].notna().any():
+        entries["published"] = published_handle()
+    return entries

@@ -1,0 +1,64 @@
+"""Matching the networks of a run: the criterion that its settings ask for, on the rows of its split."""
+
+from typing import Literal
+
+import numpy as np
+
+from bnn_atlas.data.dead_pixels import dead_inputs
+from bnn_atlas.inference.problem import Problem
+from bnn_atlas.symmetry.features import Features, activation_features, cosine_features, weight_features
+from bnn_atlas.symmetry.groups import Symmetry
+from bnn_atlas.symmetry.matching import match
+from bnn_atlas.traces.draws import evenly
+
+Criterion = Literal["weights", "cosine", "activations", "centred", "correlation"]
+
+
+def features_of(
+    symmetry: Symmetry, problem: Problem, criterion: Criterion, *, rows: int | None = None, masked: bool = False
+) -> Features:
+    """What draws of a run's posterior are matched by.
+
+    Args:
+        symmetry: of the run's network.
+        problem: its posterior and split; activations are those of rows that the posterior is conditioned on.
+        criterion: `weights` (all that belongs to a unit), `cosine` (of the first layer, as published), or activations:
+            as they are, `centred`, or their `correlation`.
+        rows: at most this many rows, evenly spaced; None takes all.
+        masked: whether weights of inputs that never vary in these rows are left out.
+
+    Raises:
+        SymmetryError: the criterion is not for this network.
+    """
+    split = problem.split
+    dead = dead_inputs(split) if masked else None
+    if criterion == "weights":
+        return weight_features(symmetry, dead)
+    if criterion == "cosine":
+        return cosine_features(symmetry, dead)
+    x = split.x_fit[evenly(len(split.x_fit), rows or len(split.x_fit))]
+    outputs = next(p.fan_out for p in reversed(symmetry.layout.parameters) if p.role == "weight")
+    sizes = {"outputs": outputs, "vocabulary": split.vocabulary}
+    inputs = np.asarray(x, problem.data.x.dtype)
+    return activation_features(problem.config.model, symmetry, split.shape, inputs, criterion, **sizes)
+
+
+class Matcher:
+    """Finds the permutations [units] that bring one network near another."""
+
+    def __init__(
+        self,
+        symmetry: Symmetry,
+        problem: Problem,
+        criterion: Criterion,
+        *,
+        rows: int | None = None,
+        masked: bool = False,
+    ) -> None:
+        """Arguments and errors are those of `features_of`."""
+        self._features = features_of(symmetry, problem, criterion, rows=rows, masked=masked)
+
+    def __call__(self, reference: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Permutations of all groups that bring parameters theta [P] near the reference [P]."""
+        ours, theirs = self._features.of(np.stack([reference, theta]))
+        return match(self._features.symmetry, ours, theirs[None]).units[0]

@@ -1,0 +1,90 @@
+"""What an alignment says of the draws, beside its controls."""
+
+import numpy as np
+
+from bnn_atlas.config.metrics import METRICS
+from bnn_atlas.metrics.formulas.rhat_ess import rhat
+from bnn_atlas.metrics.formulas.scores import error_of_mean
+from bnn_atlas.metrics.tables.aligned_draws import AlignedDraws
+from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
+from bnn_atlas.symmetry.frame import VARIANTS
+from bnn_atlas.symmetry.permutation import ceiling, transpositions
+
+FEWEST_DRAWS = 4
+"""Draws of a chain that R-hat needs."""
+
+
+def alignment_rows(identity: RunIdentity, name: str, found: AlignedDraws) -> list[Row]:
+    """Rows of the metric table of the alignment `name`, whose column `at` has `name`, or `name/variant`."""
+    whole = found.finite.all(axis=1)
+    lost = int(found.finite.size - found.finite.sum())
+    missing = f"{lost:,} of {found.finite.size:,} draws are not finite and left out" if lost else ""
+    measured = [
+        *_convergence(name, found, whole),
+        *_variances(name, found),
+        *_transpositions(name, found),
+        Measurement("draws_not_finite", float(lost), at=name),
+        Measurement("alignment_fixed", float(found.fixed), at=name),
+    ]
+    rows = []
+    for m in measured:
+        assert m.metric in METRICS, m.metric
+        note = "; ".join(text for text in (m.note, missing) if text)
+        chains = int(found.finite.any(axis=1).sum()) if m.chains is None else m.chains
+        of_value = (m.metric, m.value, m.standard_error, note, m.at, m.over, m.monte_carlo_error)
+        rows.append(Row(*identity, chains, found.finite.shape[1], *of_value))
+    return rows
+
+
+def rhats(found: AlignedDraws, variant: str) -> np.ndarray:
+    """R-hat [q] of the kept parameters of a variant, over chains without draws that are not finite; NaN for constants.
+
+    Empty where there are fewer than two such chains, or too few draws.
+    """
+    whole = found.finite.all(axis=1)
+    if whole.sum() < 2 or found.finite.shape[1] < FEWEST_DRAWS:
+        return np.zeros(0)
+    return np.asarray(rhat(found.values[variant][whole].astype(np.float64)))
+
+
+def _convergence(name: str, found: AlignedDraws, whole: np.ndarray) -> list[Measurement]:
+    rows = []
+    for variant in VARIANTS:
+        values = rhats(found, variant)
+        defined = values[~np.isnan(values)]
+        note = f"{len(defined):,} permuted parameters, evenly spread"
+        for metric, level in (("aligned_rhat_median", 0.5), ("aligned_rhat_q95", 0.95)):
+            if len(defined):
+                value = float(np.quantile(defined, level))
+                rows.append(Measurement(metric, value, note=note, at=f"{name}/{variant}", chains=int(whole.sum())))
+    return rows
+
+
+def _variances(name: str, found: AlignedDraws) -> list[Measurement]:
+    rows = []
+    for variant, (pooled, within) in zip(VARIANTS, found.variances.tolist(), strict=True):
+        for metric, value in (("aligned_variance", pooled), ("aligned_variance_within", within)):
+            if np.isfinite(value):
+                rows.append(Measurement(metric, value, note="mean over permuted parameters", at=f"{name}/{variant}"))
+    return rows
+
+
+def _transpositions(name: str, found: AlignedDraws) -> list[Measurement]:
+    """NoT of pairs within and across chains, and to the frame, beside the ceiling; summed over groups of units."""
+    rows = [Measurement("transpositions_ceiling", sum(ceiling(int(size)) for size in found.sizes), at=name)]
+    within = found.pair_chains[:, 0] == found.pair_chains[:, 1]
+    total = found.transpositions.sum(axis=1).astype(np.float64)
+    for metric, values in (("transpositions_within", total[within]), ("transpositions_across", total[~within])):
+        if len(values):
+            note = f"{len(values)} random pairs of draws"
+            error = float(error_of_mean(values)) if len(values) > 1 else None
+            rows.append(Measurement(metric, float(values.mean()), error, note, at=name, over="pairs"))
+    parts = np.split(found.units[found.finite], np.cumsum(found.sizes)[:-1], axis=1)
+    to_frame = sum(transpositions(part) for part in parts)
+    rows.append(Measurement("transpositions_to_frame", float(np.mean(to_frame)), at=name))
+    if len(found.consistency):
+        shares = found.consistency @ (found.sizes / found.sizes.sum())
+        error = float(error_of_mean(shares)) if len(shares) > 1 else None
+        note = f"{len(shares)} random triples; permutations to the frame have 1"
+        rows.append(Measurement("cycle_consistency", float(shares.mean()), error, note, at=name, over="triples"))
+    return rows

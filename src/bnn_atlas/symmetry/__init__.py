@@ -1,0 +1,1 @@
+"""Symmetries of networks as data: permutations, signs and scales of hidden units, and the matching of networks."""

@@ -1,0 +1,301 @@
+"""All draws of a run in one frame, in passes over the trace whose memory does not grow with the draws.
+
+0. The mean features of each chain. Their barycentre is the chain-wise alignment.
+1. Each draw is matched to the reference, from its chain's permutation on. The passes to a barycentre begin with one to
+   the first draw; from its mean or from the chain-wise one, whichever is longer, each pass matches to the mean of the
+   pass before, until one moves no unit. So a barycentre is never worse than the chain-wise one.
+2. Moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and some of their parameters.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from bnn_atlas.symmetry.barycentre import PASSES, barycentre, centre_of
+from bnn_atlas.symmetry.features import Features
+from bnn_atlas.symmetry.frame import Frame
+from bnn_atlas.symmetry.freedoms import balanced, require, transform
+from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
+from bnn_atlas.symmetry.matching import Matched, match
+from bnn_atlas.symmetry.permutation import uniform_units
+from bnn_atlas.symmetry.resuming import Checkpoint
+from bnn_atlas.symmetry.variants import Variants
+from bnn_atlas.traces.draws import Draws
+
+READ_BYTES = 32 << 20
+"""Bytes of draws that are read at once, and of features that are matched at once."""
+CHAIN_BYTES = 512 << 20
+"""Bytes that the features of all chains' means may take."""
+MEANS, MATCHING, MOMENTS = 0, 1, 2
+"""Stages, as numbered above."""
+
+
+class Plan(NamedTuple):
+    """What an alignment does (`config.alignments` says what each means)."""
+
+    reference: Literal["first", "mean", "barycentre"] | np.ndarray
+    """An array is the mean [P] of another frame."""
+    unit: Literal["draw", "chain"] = "draw"
+    signed: bool = False
+    balance: bool = False
+    rank: int = 20
+    seed: int = 0
+
+    @property
+    def to_barycentre(self) -> bool:
+        """Whether the reference follows from the aligned draws themselves."""
+        return isinstance(self.reference, str) and self.reference == "barycentre"
+
+
+class Fit(NamedTuple):
+    """Mean and standard deviations [c, P] that each chain of an approximation has fitted."""
+
+    mean: np.ndarray
+    sd: np.ndarray | None
+
+
+class Aligned(NamedTuple):
+    """A frame, and the parameters that were kept of every draw."""
+
+    frame: Frame
+    columns: np.ndarray
+    """Their positions [q] among all parameters."""
+    values: dict[str, np.ndarray]
+    """Variant -> values [c, s, q] in float32; NaN for draws that are not finite."""
+
+
+class Aligner:
+    """Aligns the draws of a trace; the work done so far is in the checkpoint, at which another process goes on."""
+
+    def __init__(
+        self,
+        draws: Draws,
+        symmetry: Symmetry,
+        features: Features,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        fit: Fit | None = None,
+    ) -> None:
+        """With a `fit` its mean stands for the chain.
+
+        Raises SymmetryError where scales or signs are asked for that the network does not have, and for chains whose
+        features memory should not hold.
+        """
+        self._draws, self._symmetry, self._features = draws, symmetry, features
+        self._plan, self._checkpoint, self._fit = plan, checkpoint, fit
+        self._lots = list(_lots(draws))
+        for wanted, freedom in ((plan.signed, "sign"), (plan.balance, "scale")):
+            if wanted:
+                require(symmetry, freedom)
+        size = 8 * draws.chains * features.symmetry.layout.size
+        if size > CHAIN_BYTES:
+            raise SymmetryError(
+                f"the features of {draws.chains:,} chains take {size / 2**20:,.0f} MiB, more than "
+                f"{CHAIN_BYTES / 2**20:.0f}: lower the number of rows, or match by weights"
+            )
+
+    def run(self) -> Aligned:
+        """The frame; SymmetryError for fewer than two finite draws."""
+        self._state: dict[str, Any] = self._checkpoint.load() or {}
+        self._stage, self._lot = (int(n) for n in self._state.pop("progress", (MEANS, 0)))
+        if self._stage == MEANS:
+            self._take_means()
+            self._begin_matching()
+        while self._stage == MATCHING:
+            self._match_draws()
+        return self._take_moments()
+
+    def _take_means(self) -> None:
+        state, chains_there = self._state, self._draws.chains
+        if not state:
+            state["sums"] = np.zeros((chains_there, self._features.symmetry.layout.size))
+            state["finite"] = np.zeros(self._draws.shape[:2], dtype=bool)
+            state["total"] = np.zeros(self._draws.size)
+        for chains, draws, theta in self._pass():
+            usable = np.isfinite(theta).all(axis=-1)
+            state["finite"][chains, draws] = usable
+            for chain, rows, kept in zip(range(*chains.indices(chains_there)), theta, usable, strict=True):
+                ours = self._prepared(rows[kept])
+                state["total"] += ours.sum(axis=0, dtype=np.float64)
+                for part in self._in_lots(ours):
+                    state["sums"][chain] += self._features.of(part).sum(axis=0, dtype=np.float64)
+        if (count := int(state["finite"].sum())) < 2:
+            raise SymmetryError(
+                f"{self._draws.path} has {count} finite draws of {state['finite'].size}; an alignment needs two"
+            )
+
+    def _begin_matching(self) -> None:
+        """Align the chains, and choose reference and starts of the draws."""
+        state, plan, features = self._state, self._plan, self._features
+        weights = state["finite"].sum(axis=1).astype(np.float64)
+        rows = (state.pop("sums") / np.maximum(weights, 1)[:, None]).astype(self._draws.dtype)
+        if self._fit is not None:
+            rows = features.of(self._prepared(self._fit.mean)).astype(self._draws.dtype)
+        with_draws = weights > 0
+        chain_wise = barycentre(features, rows[with_draws], weights[with_draws], signed=plan.signed)
+        every = Matched.unmoved(features.symmetry, len(rows))
+        every.units[with_draws], every.signs[with_draws] = chain_wise.matched.units, chain_wise.matched.signs
+        state["chain_units"], state["chain_signs"] = every.units, every.signs
+        draw_wise = plan.unit == "draw" and self._draws.draws > 1
+        if plan.to_barycentre:
+            self._start_at(every, chain_wise.centre)
+            objective, fixed = chain_wise.objective[-1:], chain_wise.fixed
+        if draw_wise or not plan.to_barycentre:
+            centre = self._reference()
+            start = match(features.symmetry, centre.astype(rows.dtype), rows, signed=plan.signed)
+            if plan.to_barycentre:
+                state["chain_centre"] = state["centre"]
+            else:
+                objective, fixed = (float(np.average(start.objective, weights=weights)),), True
+            self._start_at(start, centre)
+        del state["total"]
+        state |= {"objective": np.array(objective), "fixed": np.array(fixed)}
+        self._next(MATCHING if draw_wise else MOMENTS)
+
+    def _start_at(self, chains: Matched, centre: np.ndarray) -> None:
+        """Give every draw the permutation of its chain, with this centre to be matched to."""
+        self._state["centre"] = centre
+        for name, neutral in (("units", self._symmetry.identity), ("signs", 1)):
+            self._state[name] = np.repeat(getattr(chains, name)[:, None], self._draws.draws, axis=1)
+            self._state[name][~self._state["finite"]] = neutral
+
+    def _reference(self) -> np.ndarray:
+        """Features [F] of the reference; for a barycentre, those of the first draw."""
+        theta = self._plan.reference
+        if isinstance(theta, str) and theta == "mean":
+            theta = self._state["total"] / self._state["finite"].sum()
+        elif isinstance(theta, str):
+            chain, draw = (int(place) for place in np.argwhere(self._state["finite"])[0])
+            theta = self._prepared(self._draws.read([chain], [draw])[0])[0]
+        return np.asarray(self._features.of(theta[None].astype(self._draws.dtype))[0], np.float64)
+
+    def _match_draws(self) -> None:
+        """One pass: match every draw to the centre."""
+        state, features = self._state, self._features
+        centre = state["centre"].astype(self._draws.dtype)
+        if "sum" not in state:
+            state |= {"sum": np.zeros(len(centre)), "moved": np.array(0), "score": np.array(0.0)}
+        for chains, draws, theta in self._pass():
+            places = np.flatnonzero(state["finite"][chains, draws])
+            shape = state["units"][chains, draws].shape
+            units, signs = (state[name][chains, draws].reshape(-1, shape[-1]) for name in ("units", "signs"))
+            ours = self._prepared(theta.reshape(-1, theta.shape[-1])[places])
+            done = 0
+            for part in self._in_lots(ours):
+                at = places[done : done + len(part)]
+                done += len(part)
+                values = features.of(part)
+                start = Matched(units[at], signs[at], np.zeros(len(at)), 0)
+                found = match(features.symmetry, centre, values, signed=self._plan.signed, start=start)
+                changed = (found.units != start.units) | (found.signs != start.signs)
+                state["moved"] = state["moved"] + changed.any(axis=1).sum()
+                state["score"] = state["score"] + found.objective.sum()
+                units[at], signs[at] = found.units, found.signs
+                if self._plan.to_barycentre:
+                    state["sum"] += len(at) * centre_of(features, values, np.ones(len(at)), found)
+            state["units"][chains, draws], state["signs"][chains, draws] = units.reshape(shape), signs.reshape(shape)
+        count = state["finite"].sum()
+        moved, mean, score = int(state.pop("moved")), state.pop("sum") / count, float(state.pop("score")) / count
+        again = False
+        if self._plan.to_barycentre:
+            trial = state.pop("chain_centre", None)
+            score, again = float(mean @ mean), (trial is not None or moved > 0) and len(state["objective"]) < PASSES
+            state["centre"], state["fixed"] = mean, np.array(moved == 0)
+            if trial is not None and score <= state["objective"][-1]:
+                chain_wise = Matched(state["chain_units"], state["chain_signs"], np.zeros(0), 0)
+                self._start_at(chain_wise, trial)
+                score = float(state["objective"][-1])
+        state["objective"] = np.append(state["objective"], score)
+        self._next(MATCHING if again else MOMENTS)
+
+    def _take_moments(self) -> Aligned:
+        state, (chains_there, draws_there, _) = self._state, self._draws.shape
+        variants = Variants(self._symmetry, chains_there, draws_there, self._plan.rank)
+        if self._lot:
+            variants.restore(state)
+        for chains, draws, theta in self._pass(variants.arrays):
+            numbered = range(*draws.indices(draws_there))
+            for chain, rows in zip(range(*chains.indices(chains_there)), theta, strict=True):
+                numbers = [n for n in numbered if state["finite"][chain, n]]
+                raw = rows[[n - numbered.start for n in numbers]]
+                ours = self._prepared(raw)
+                scrambled = np.array([self._scrambled(chain, n) for n in numbers], np.int16)
+                moved = {
+                    "sampled": raw,
+                    "aligned": self._moved(ours, state["units"][chain, numbers], state["signs"][chain, numbers]),
+                    "scrambled": self._moved(ours, scrambled.reshape(len(numbers), self._symmetry.units)),
+                    "chain_wise": self._moved(ours, state["chain_units"][chain], state["chain_signs"][chain]),
+                }
+                variants.add(chain, numbers, moved)
+        frame = Frame(
+            chain_ids=self._draws.chain_ids,
+            draw_ids=self._draws.draw_ids,
+            finite=state["finite"],
+            units=state["units"],
+            signs=state["signs"],
+            chain_units=state["chain_units"],
+            chain_signs=state["chain_signs"],
+            moments=variants.results(),
+            factor=variants.factor.covariance_factor().astype(np.float32),
+            objective=state["objective"],
+            fixed=bool(state["fixed"]),
+            **self._fit_in_frame(),
+        )
+        return Aligned(frame, variants.columns, variants.values)
+
+    def _fit_in_frame(self) -> dict[str, np.ndarray]:
+        """Means and standard deviations of the fits in the frame of their chains."""
+        if self._fit is None:
+            return {}
+        units, signs = self._state["units"][:, 0], self._state["signs"][:, 0]
+        found = {"fit_mean": self._moved(self._prepared(self._fit.mean), units, signs)}
+        return found if self._fit.sd is None else {**found, "fit_sd": self._moved(self._fit.sd, units)}
+
+    def _scrambled(self, chain: int, draw: int) -> np.ndarray:
+        """Random permutations [units] that depend on the seed, the chain's number and the draw's alone."""
+        numbers = [self._plan.seed, int(self._draws.chain_ids[chain]), int(self._draws.draw_ids[draw])]
+        return uniform_units(self._symmetry, np.random.default_rng(numbers))
+
+    def _moved(self, theta: np.ndarray, units: np.ndarray, signs: np.ndarray | None = None) -> np.ndarray:
+        return transform(self._symmetry, theta, units, signs if self._plan.signed else None)
+
+    def _prepared(self, theta: np.ndarray) -> np.ndarray:
+        """Draws [m, P] as they are matched: balanced if asked for."""
+        return balanced(self._symmetry, theta).astype(theta.dtype) if self._plan.balance and len(theta) else theta
+
+    def _in_lots(self, theta: np.ndarray) -> Iterator[np.ndarray]:
+        size = max(1, READ_BYTES // (8 * self._features.symmetry.layout.size))
+        for start in range(0, len(theta), size):
+            yield theta[start : start + size]
+
+    def _pass(self, more: Callable[[], dict[str, np.ndarray]] = dict) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """The lots of draws that this pass has not had, each followed by a checkpoint if it is time."""
+        while self._lot < len(self._lots):
+            chains, draws = self._lots[self._lot]
+            yield chains, draws, self._draws.read(chains, draws)
+            self._lot += 1
+            self._checkpoint.save(lambda: self._arrays() | more())
+
+    def _next(self, stage: int) -> None:
+        self._stage, self._lot = stage, 0
+        self._checkpoint.save(self._arrays)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        kept = {name: np.asarray(array) for name, array in self._state.items() if ":" not in name}
+        return {**kept, "progress": np.array([self._stage, self._lot])}
+
+
+def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
+    """Chains and draws that are read at once: whole chains, or pieces of one in multiples of stored chunks."""
+    room = max(1, READ_BYTES // (draws.size * draws.dtype.itemsize))
+    if draws.draws <= room:
+        step = room // draws.draws
+        for start in range(0, draws.chains, step):
+            yield slice(start, min(start + step, draws.chains)), slice(0, draws.draws)
+        return
+    chunk = draws.draws_per_chunk
+    length = room // chunk * chunk if room >= chunk else room
+    for chain in range(draws.chains):
+        for start in range(0, draws.draws, length):
+            yield slice(chain, chain + 1), slice(start, min(start + length, draws.draws))

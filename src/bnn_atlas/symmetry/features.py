@@ -1,0 +1,133 @@
+"""What networks are matched by: numbers of each draw whose units are permuted as those of the network are."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bnn_atlas.config.posterior import ModelConfig
+from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.symmetry.freedoms import rows_of
+from bnn_atlas.symmetry.groups import Group, Place, Symmetry, SymmetryError
+
+Statistic = Literal["activations", "centred", "correlation"]
+LARGEST_BYTES = 128 << 20
+"""Bytes that the activations of one draw may take."""
+
+
+class Features(NamedTuple):
+    """Features of draws: the criterion of a matching is the inner product of those of the reference and of a draw."""
+
+    symmetry: Symmetry
+    """Where the units stand in a vector of features; its groups are those of the network."""
+    of: Callable[[np.ndarray], np.ndarray]
+    """Draws [m, P] -> features [m, F]."""
+
+
+def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
+    """The parameters themselves; with `dead_inputs` [inputs], weights of these inputs of the first layer count as 0.
+
+    Inputs that never vary in the data say nothing about a unit: their weights are draws from the prior. Raises
+    SymmetryError if the first layer does not take the inputs one by one.
+    """
+    if dead_inputs is None:
+        return Features(symmetry, lambda draws: draws)
+    keep = _alive(symmetry, dead_inputs)
+    return Features(symmetry, lambda draws: draws * keep.astype(draws.dtype))
+
+
+def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
+    """Incoming weights of the only hidden layer, without biases, each unit's of norm 1: Xiao et al. 2023, rebasin.py.
+
+    Units without incoming weights have features of 0. Raises SymmetryError for more hidden layers than one.
+    """
+    if len(symmetry.groups) != 1:
+        raise SymmetryError(
+            f"the cosine of the first layer matches one hidden layer, and this network has {len(symmetry.groups)} "
+            "groups of units: match by weights or activations"
+        )
+    (group,) = symmetry.groups
+    place = next(place for place in group.places if place.array.endswith(".weight") and place.incoming)
+    masked = weight_features(symmetry, dead_inputs)
+
+    def of(draws: np.ndarray) -> np.ndarray:
+        rows = rows_of(symmetry, place, group.size, masked.of(draws))
+        norm = np.sqrt((rows**2).sum(axis=-1, keepdims=True))
+        return np.divide(rows, norm, out=np.zeros_like(rows), where=norm > 0).reshape(len(draws), -1)
+
+    shape = next(p.shape for p in symmetry.layout.parameters if p.name == place.array)
+    return Features(_by_groups(symmetry, [shape[1]]), of)
+
+
+def activation_features(
+    config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, statistic: Statistic, **sizes: int
+) -> Features:
+    """Activations of all units for the rows x, as they are, less their means, or also divided by their sds.
+
+    The inner product of two units' activations is that of git-re-basin's activation matching (as they are: also that
+    of Xiao et al. 2023). Divided by the number of rows it is a covariance where they are centred, and a correlation
+    where they are also scaled. A unit whose activation never varies then has features of 0.
+
+    Args:
+        config: the model.
+        symmetry: of the network.
+        shape: of one row.
+        x: rows [n, ...] as the network takes them.
+        statistic: what is taken from the activations.
+        sizes: `outputs` and `vocabulary` of the network.
+
+    Raises:
+        SymmetryError: more activations than memory should hold.
+    """
+    # Everything else about symmetries works without JAX, which takes seconds to import.
+    from bnn_atlas.symmetry.activations import activation_function
+
+    forward, samples = activation_function(config, symmetry, shape, x, **sizes)
+    ours = _by_groups(symmetry, samples)
+    if (size := 4 * ours.layout.size) > LARGEST_BYTES:
+        raise SymmetryError(
+            f"activations of {len(x):,} rows take {size / 2**20:,.0f} MiB a draw, more than "
+            f"{LARGEST_BYTES / 2**20:.0f}: lower the number of rows"
+        )
+
+    def of(draws: np.ndarray) -> np.ndarray:
+        return np.stack([np.concatenate([_taken(part, statistic).ravel() for part in forward(one)]) for one in draws])
+
+    return Features(ours, of)
+
+
+def _taken(values: np.ndarray, statistic: Statistic) -> np.ndarray:
+    """Activations [n, samples] as the statistic has them, divided by the root of their number."""
+    if statistic == "activations":
+        return values / np.float32(np.sqrt(values.shape[1]))
+    centred = values - values.mean(axis=1, keepdims=True, dtype=np.float64).astype(values.dtype)
+    centred[np.ptp(values, axis=1) == 0] = 0
+    if statistic == "centred":
+        return centred / np.float32(np.sqrt(values.shape[1]))
+    norm = np.sqrt((centred**2).sum(axis=1, keepdims=True))
+    return np.divide(centred, norm, out=np.zeros_like(centred), where=norm > 0)
+
+
+def _by_groups(symmetry: Symmetry, samples: list[int]) -> Symmetry:
+    """A symmetry of vectors that hold an array [n, samples] for each group."""
+    arrays, groups = [], []
+    for number, (group, count) in enumerate(zip(symmetry.groups, samples, strict=True)):
+        arrays.append(Parameter(group.name, (group.size, count), "weight", number, count, group.size))
+        signs = tuple(freedom for freedom in group.freedoms if freedom == "sign")
+        groups.append(Group(group.name, group.size, (Place(group.name, 0, True),), signs))
+    return Symmetry(Layout(tuple(arrays)), tuple(groups))
+
+
+def _alive(symmetry: Symmetry, dead_inputs: np.ndarray) -> np.ndarray:
+    """1 for every parameter [P] but the first layer's weights of dead inputs, which are 0."""
+    first = min((p for p in symmetry.layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
+    dead = dead_inputs.ravel()
+    if len(first.shape) != 2 or first.shape[1] != len(dead):
+        raise SymmetryError(
+            f"dead inputs can be masked where the first layer takes the {len(dead)} inputs one by one, and "
+            f"{first.name} has the shape {list(first.shape)}: keep them"
+        )
+    keep = np.ones(symmetry.layout.size)
+    start = symmetry.layout.offset(first.name)
+    keep[start : start + first.size] = np.tile(~dead, first.shape[0])
+    return keep

@@ -1,0 +1,270 @@
+"""Which units of a network can be exchanged, and every place of its parameters that they index.
+
+A symmetry is data, as in git-re-basin (Ainsworth et al. 2023), derived from the model's settings and the layout of its
+parameters. Places go beyond an axis of an array, since a flattened map has several positions per channel, an LSTM's
+weight has four blocks of rows and two ranges of columns, and the layers of a residual stream share their units.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from bnn_atlas.config.posterior import (
+    CNNLSTMConfig,
+    LeNet5Config,
+    LeNetConfig,
+    LeNettiConfig,
+    MLPConfig,
+    ModelConfig,
+    ResNetFRNConfig,
+    WideResNetFRNConfig,
+)
+from bnn_atlas.models.layout import Layout
+
+Freedom = Literal["scale", "sign"]
+LARGEST_GROUP = np.iinfo(np.int16).max
+"""Units that a group may have: permutations are kept in 16 bits."""
+
+
+class SymmetryError(ValueError):
+    """A network without the symmetry that is asked for, or permutations that are none."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A range of one axis of an array that the units of a group index.
+
+    Index `start + (block * n + unit) * inner + position` of the axis belongs to `unit`, for n units, each of `blocks`
+    blocks and each of `inner` positions. `incoming` parameters make a unit's value, the others pass it on.
+    """
+
+    array: str
+    axis: int
+    incoming: bool
+    start: int = 0
+    blocks: int = 1
+    inner: int = 1
+
+    def indices(self, units: np.ndarray) -> np.ndarray:
+        """Indices [..., blocks n inner] of the axis that belong to units [..., n], in their order."""
+        count = units.shape[-1]
+        blocks = np.arange(self.blocks)[:, None, None] * count
+        found = self.start + (blocks + units[..., None, :, None]) * self.inner + np.arange(self.inner)
+        return found.reshape(*units.shape[:-1], self.blocks * count * self.inner)
+
+
+class Value(NamedTuple):
+    """Where the forward pass has the units of a group: the activation of what this layer or block gives.
+
+    The units are its first axis and rows its last one, but in an embedding [length, rows, units].
+    """
+
+    layer: str
+    activation: str = "identity"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Units that can be exchanged without a change of the function.
+
+    `freedoms` say what else leaves it unchanged: `scale`, a positive factor on what comes in and its inverse on what
+    goes out (relu); `sign`, a factor of -1 on both (tanh).
+    """
+
+    name: str
+    size: int
+    places: tuple[Place, ...]
+    freedoms: tuple[Freedom, ...] = ()
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """The groups of a network; permutations of all of them are one array [..., units], group after group."""
+
+    layout: Layout
+    groups: tuple[Group, ...]
+
+    @cached_property
+    def units(self) -> int:
+        """Number of units of all groups."""
+        return sum(group.size for group in self.groups)
+
+    @cached_property
+    def identity(self) -> np.ndarray:
+        """The permutations [units] that leave every unit where it is."""
+        return self.join([np.arange(group.size) for group in self.groups])
+
+    def split(self, units: np.ndarray) -> list[np.ndarray]:
+        """Arrays [..., n] of each group, views of one array [..., units]."""
+        return np.split(units, list(accumulate(group.size for group in self.groups[:-1])), axis=-1)
+
+    def join(self, parts: Iterable[np.ndarray]) -> np.ndarray:
+        """The inverse of `split`, in 16 bits."""
+        return np.concatenate([np.asarray(part, np.int16) for part in parts], axis=-1)
+
+    def check(self, units: np.ndarray, source: str = "these permutations") -> np.ndarray:
+        """The permutations [..., units] if they are permutations of the groups; SymmetryError otherwise."""
+        if units.shape[-1:] != (self.units,):
+            raise SymmetryError(f"{source}: {units.shape[-1:]} units, but the network has {self.units}")
+        for group, part in zip(self.groups, self.split(units), strict=True):
+            if not np.array_equal(np.sort(part, axis=-1), np.broadcast_to(np.arange(group.size), part.shape)):
+                raise SymmetryError(f"{source}: no permutation of the {group.size} units of {group.name}")
+        return units
+
+
+def symmetry_of(config: ModelConfig, layout: Layout) -> Symmetry:
+    """The groups of a model with this layout; SymmetryError if it has no hidden units, or too many for 16 bits."""
+    builder = _Builder(layout)
+    match config:
+        case MLPConfig():
+            names = [f"layer{index}" for index in range(len(config.hidden) + 1)]
+            groups = builder.sequence(names, config.activation)
+        case LeNetConfig():
+            groups = builder.sequence(["conv0", "conv1", "conv2", "dense", "output"], "relu")
+        case LeNet5Config():
+            groups = builder.sequence(["conv0", "conv1", "dense0", "dense1", "output"], config.activation)
+        case LeNettiConfig():
+            groups = builder.sequence(["conv", "dense0", "dense1", "dense2", "output"], config.activation)
+        case ResNetFRNConfig():
+            groups = _resnet(builder, config.activation)
+        case WideResNetFRNConfig():
+            groups = _wide_resnet(builder, config.activation)
+        case CNNLSTMConfig():
+            groups = _cnn_lstm(builder, config)
+    return _checked(Symmetry(layout, tuple(groups)))
+
+
+def dense_symmetry(layout: Layout) -> Symmetry:
+    """The groups of a fully connected network, known by its layout alone; SymmetryError for any other network."""
+    layered = [(p, p.layer) for p in layout.parameters if p.layer is not None]
+    others = [p.name for p, _ in layered if (p.role, len(p.shape)) not in {("weight", 2), ("bias", 1)}]
+    if others:
+        raise SymmetryError(f"hidden units are permuted in fully connected networks only; this one has {others[0]}")
+    count = max(layer for _, layer in layered) + 1
+    return Symmetry(layout, tuple(_Builder(layout).sequence([f"layer{index}" for index in range(count)])))
+
+
+def _checked(symmetry: Symmetry) -> Symmetry:
+    if not symmetry.groups:
+        raise SymmetryError("the network has no hidden units, so there is nothing to permute")
+    for group in symmetry.groups:
+        if group.size > LARGEST_GROUP:
+            raise SymmetryError(f"{group.name} has {group.size:,} units; at most {LARGEST_GROUP:,} can be permuted")
+    return symmetry
+
+
+def _freedoms(activation: str) -> tuple[Freedom, ...]:
+    found: dict[str, tuple[Freedom, ...]] = {"relu": ("scale",), "tanh": ("sign",), "identity": ("scale", "sign")}
+    return found.get(activation, ())
+
+
+class _Builder:
+    """Places of layers by their names."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layers: dict[str, dict[str, tuple[int, ...]]] = {}
+        for parameter in layout.parameters:
+            layer, _, name = parameter.name.rpartition(".")
+            self.layers.setdefault(layer, {})[name] = parameter.shape
+
+    def width(self, layer: str) -> int:
+        """Outputs of a layer."""
+        return self.layers[layer]["weight"][0]
+
+    def outputs(self, *layers: str) -> list[Place]:
+        """The first axis of all arrays of these layers."""
+        return [Place(f"{layer}.{name}", 0, True) for layer in layers for name in self.layers[layer]]
+
+    def inputs(self, size: int, *layers: str) -> list[Place]:
+        """The inputs of these layers from `size` units; a dense layer after a map has several for each."""
+        shapes = [(layer, self.layers[layer]["weight"]) for layer in layers]
+        return [Place(f"{layer}.weight", 1, False, inner=shape[1] // size) for layer, shape in shapes]
+
+    def sequence(self, layers: Sequence[str], activation: str = "") -> list[Group]:
+        """A group for the outputs of each layer but the last, which the next layer takes."""
+        groups = []
+        for layer, after in pairwise(layers):
+            size = self.width(layer)
+            places = (*self.outputs(layer), *self.inputs(size, after))
+            groups.append(Group(layer, size, places, _freedoms(activation), (Value(layer, activation),)))
+        return groups
+
+    @property
+    def blocks(self) -> list[str]:
+        """Residual blocks in order, as prefixes of the names of their layers."""
+        return [layer.removesuffix(".conv0") for layer in self.layers if layer.endswith(".conv0")]
+
+
+@dataclass
+class _Stream:
+    """Units that the layers of a residual stream share."""
+
+    size: int
+    places: list[Place]
+    values: list[Value]
+
+
+def _resnet(builder: _Builder, activation: str) -> list[Group]:
+    """One group inside of each block, and one for each stream, whose units all its blocks share."""
+    start = builder.outputs("stem_conv", "stem_norm")
+    inside, streams = [], [_Stream(builder.width("stem_conv"), start, [Value("stem_norm", activation)])]
+    for block in builder.blocks:
+        size = builder.width(f"{block}.conv0")
+        places = [*builder.outputs(f"{block}.conv0", f"{block}.norm0"), *builder.inputs(size, f"{block}.conv1")]
+        inside.append(Group(block, size, tuple(places), values=(Value(f"{block}.norm0", activation),)))
+        streams[-1].places += builder.inputs(streams[-1].size, f"{block}.conv0")
+        if f"{block}.shortcut_conv" in builder.layers:
+            streams[-1].places += builder.inputs(streams[-1].size, f"{block}.shortcut_conv")
+            start = builder.outputs(f"{block}.shortcut_conv", f"{block}.shortcut_norm")
+            streams.append(_Stream(builder.width(f"{block}.shortcut_conv"), start, []))
+        streams[-1].places += builder.outputs(f"{block}.conv1", f"{block}.norm1")
+        streams[-1].values.append(Value(block))
+    streams[-1].places += builder.inputs(streams[-1].size, "output")
+    return [*_stream_groups(streams), *inside]
+
+
+def _wide_resnet(builder: _Builder, activation: str) -> list[Group]:
+    """The same where norms come before convolutions, so that each belongs to the units that it takes."""
+    start = builder.outputs("stem_conv")
+    inside, streams = [], [_Stream(builder.width("stem_conv"), start, [Value("stem_conv")])]
+    for block in builder.blocks:
+        size = builder.width(f"{block}.conv0")
+        places = [*builder.outputs(f"{block}.conv0", f"{block}.norm1"), *builder.inputs(size, f"{block}.conv1")]
+        inside.append(Group(block, size, tuple(places), values=(Value(f"{block}.norm1", activation),)))
+        streams[-1].places += [*builder.outputs(f"{block}.norm0"), *builder.inputs(streams[-1].size, f"{block}.conv0")]
+        if f"{block}.shortcut" in builder.layers:
+            streams[-1].places += builder.inputs(streams[-1].size, f"{block}.shortcut")
+            streams.append(_Stream(builder.width(f"{block}.shortcut"), builder.outputs(f"{block}.shortcut"), []))
+        streams[-1].places += builder.outputs(f"{block}.conv1")
+        streams[-1].values.append(Value(block))
+    streams[-1].places += [*builder.outputs("norm"), *builder.inputs(streams[-1].size, "output")]
+    return [*_stream_groups(streams), *inside]
+
+
+def _stream_groups(streams: list[_Stream]) -> list[Group]:
+    return [
+        Group(f"stream{number}", stream.size, tuple(stream.places), values=tuple(stream.values))
+        for number, stream in enumerate(streams)
+    ]
+
+
+def _cnn_lstm(builder: _Builder, config: CNNLSTMConfig) -> list[Group]:
+    """Entries of the embedding, filters, and cells, each of which has a row in the four gates' blocks."""
+    embedding = (Place("embedding.table", 1, True), *builder.inputs(config.embedding, "conv"))
+    filters = (*builder.outputs("conv"), Place("lstm.weight", 1, False))
+    cells = (
+        Place("lstm.weight", 0, True, blocks=4),
+        Place("lstm.bias", 0, True, blocks=4),
+        Place("lstm.weight", 1, False, start=config.filters),
+        *builder.inputs(config.cells, "output"),
+    )
+    return [
+        Group("embedding", config.embedding, embedding, ("scale", "sign"), (Value("embedding"),)),
+        Group("conv", config.filters, filters, _freedoms(config.activation), (Value("conv", config.activation),)),
+        Group("lstm", config.cells, cells, values=(Value("lstm"),)),
+    ]

@@ -1,0 +1,114 @@
+"""Moments of draws that come in batches: mean, variance, variance within chains, and a factor of the covariance."""
+
+import numpy as np
+
+
+class Moments:
+    """Mean and sum of squared deviations [P] of rows, added in batches (Chan, Golub and LeVeque 1979), in float64."""
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean = np.zeros(size)
+        self.squares = np.zeros(size)
+
+    def add(self, rows: np.ndarray) -> None:
+        """Add rows [m, P]."""
+        if len(rows):
+            mean = rows.mean(axis=0, dtype=np.float64)
+            self.merge(len(rows), mean, ((rows - mean) ** 2).sum(axis=0))
+
+    def merge(self, count: int, mean: np.ndarray, squares: np.ndarray) -> None:
+        """Add `count` rows of which mean and sum of squared deviations are known."""
+        total = self.count + count
+        shift = mean - self.mean
+        self.mean += shift * (count / total)
+        self.squares += squares + shift**2 * (self.count * count / total)
+        self.count = total
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Unbiased variance [P]; NaN for fewer than two rows."""
+        return self.squares / (self.count - 1) if self.count > 1 else np.full_like(self.mean, np.nan)
+
+
+class ChainMoments:
+    """Moments of all draws, and of each chain on its own, of chains that come one after the other."""
+
+    def __init__(self, size: int) -> None:
+        self.pooled, self.chain = Moments(size), Moments(size)
+        self.within = np.zeros(size)
+        self.chains = 0
+        self._current: int | None = None
+
+    def add(self, chain: int, rows: np.ndarray) -> None:
+        """Add rows [m, P] of a chain."""
+        if chain != self._current:
+            self._finish()
+            self._current = chain
+        self.chain.add(rows)
+
+    def finish(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean, variance, and mean of the chains' own variances [P]; NaN where too few draws give none."""
+        self._finish()
+        self._current = None
+        within = self.within / self.chains if self.chains else np.full_like(self.within, np.nan)
+        return self.pooled.mean, self.pooled.variance, within
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that it holds, for a checkpoint."""
+        counts = [self.pooled.count, self.chain.count, self.chains, -1 if self._current is None else self._current]
+        kept = {f"{name}_{part}": getattr(getattr(self, name), part) for name in ("pooled", "chain") for part in PARTS}
+        return {"counts": np.array(counts), "within": self.within, **kept}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from a checkpoint."""
+        self.pooled.count, self.chain.count, self.chains, current = (int(number) for number in arrays["counts"])
+        self._current = None if current < 0 else current
+        self.within = arrays["within"].copy()
+        for name in ("pooled", "chain"):
+            for part in PARTS:
+                setattr(getattr(self, name), part, arrays[f"{name}_{part}"].copy())
+
+    def _finish(self) -> None:
+        if self.chain.count:
+            self.pooled.merge(self.chain.count, self.chain.mean, self.chain.squares)
+        if self.chain.count > 1:
+            self.within += self.chain.variance
+            self.chains += 1
+        self.chain = Moments(len(self.within))
+
+
+PARTS = ("mean", "squares")
+
+
+class Factor:
+    """A factor F [r, P] of the scatter of rows around their mean, F'F = sum (x - mean)(x - mean)', of rank at most r.
+
+    Rows are added in batches: the factor so far, the centred batch and the shift of the mean are cut back to their r
+    largest singular values (Ross et al. 2008), which is exact while there are no more of them.
+    """
+
+    def __init__(self, size: int, rank: int) -> None:
+        self.rank, self.count = rank, 0
+        self.mean = np.zeros(size)
+        self.rows = np.zeros((0, size))
+
+    def add(self, rows: np.ndarray) -> None:
+        """Add rows [m, P]."""
+        count = len(rows)
+        if not count:
+            return
+        mean = rows.mean(axis=0, dtype=np.float64)
+        shift = (mean - self.mean) * np.sqrt(self.count * count / (self.count + count))
+        stacked = np.concatenate([self.rows, rows - mean, shift[None]])
+        values, vectors = np.linalg.eigh(stacked @ stacked.T)
+        order = np.argsort(values)[::-1][: self.rank]
+        largest = max(float(values.max()), 0.0)
+        order = order[values[order] > 1e-12 * largest] if largest else order[:0]
+        self.rows = vectors[:, order].T @ stacked
+        self.mean += (mean - self.mean) * (count / (self.count + count))
+        self.count += count
+
+    def covariance_factor(self) -> np.ndarray:
+        """B [r, P] with B'B the covariance of the rows (unbiased), or the part of it that rank r holds."""
+        return self.rows / np.sqrt(max(1, self.count - 1))

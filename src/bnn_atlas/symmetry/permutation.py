@@ -1,0 +1,129 @@
+"""Permutations as arrays: applied, composed, inverted, drawn, and counted in transpositions.
+
+A permutation p [n] puts unit p[i] at place i: a layer's weight W becomes W[p], and the next layer's V becomes V[:, p].
+"""
+
+import numpy as np
+
+from bnn_atlas.symmetry.groups import Place, Symmetry, SymmetryError
+
+
+def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Parameters [..., P] with their units in another order, the same functions.
+
+    Args:
+        symmetry: of the network.
+        theta: parameters [..., P].
+        units: permutations of all groups [..., units], with the same leading axes or none.
+
+    With P_g the permutation of group g, every array W is indexed by it along each axis that the group has:
+    W <- W[P_g], W <- W[:, P_h], and so on.
+    """
+    lead = np.broadcast_shapes(theta.shape[:-1], units.shape[:-1])
+    out = np.array(np.broadcast_to(theta, (*lead, theta.shape[-1]))).reshape(-1, theta.shape[-1])
+    orders = np.broadcast_to(units, (*lead, symmetry.units)).reshape(-1, symmetry.units).astype(np.intp)
+    at: dict[tuple[str, int], list[tuple[Place, np.ndarray]]] = {}
+    for group, order in zip(symmetry.groups, symmetry.split(orders), strict=True):
+        for place in group.places:
+            at.setdefault((place.array, place.axis), []).append((place, order))
+    shapes = {p.name: p.shape for p in symmetry.layout.parameters}
+    for (name, axis), places in at.items():
+        shape = shapes[name]
+        start = symmetry.layout.offset(name)
+        array = out[:, start : start + int(np.prod(shape))].reshape(-1, *shape)
+        index = np.tile(np.arange(shape[axis]), (len(out), 1))
+        for place, order in places:
+            unmoved = place.indices(np.arange(order.shape[-1]))
+            index[:, unmoved] = place.indices(order)
+        array[...] = _take(array, index, axis + 1)
+    return out.reshape(*lead, theta.shape[-1])
+
+
+def _take(array: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
+    """Entries of array [m, ...] along an axis by index [m, length]; rows are copied as a whole."""
+    if axis == 1:
+        taken: np.ndarray = array[np.arange(len(array))[:, None], index]
+        return taken
+    lead = (len(array), *(1,) * (axis - 1), index.shape[1], *(1,) * (array.ndim - axis - 1))
+    return np.take_along_axis(array, index.reshape(lead), axis)
+
+
+def compose(first: np.ndarray, then: np.ndarray) -> np.ndarray:
+    """The permutation [..., n] that does `first`, and `then` what comes after it: apply(then, apply(first, w))."""
+    both = np.broadcast_arrays(first, then)
+    return np.take_along_axis(both[0], both[1].astype(np.intp), axis=-1)
+
+
+def invert(permutation: np.ndarray) -> np.ndarray:
+    """The permutation [..., n] that undoes this one."""
+    inverse = np.empty_like(permutation)
+    order = np.broadcast_to(np.arange(permutation.shape[-1], dtype=permutation.dtype), permutation.shape)
+    np.put_along_axis(inverse, permutation.astype(np.intp), order, axis=-1)
+    return inverse
+
+
+def compose_units(symmetry: Symmetry, first: np.ndarray, then: np.ndarray) -> np.ndarray:
+    """`compose` of the permutations of all groups [..., units]."""
+    return symmetry.join([compose(a, b) for a, b in zip(symmetry.split(first), symmetry.split(then), strict=True)])
+
+
+def invert_units(symmetry: Symmetry, units: np.ndarray) -> np.ndarray:
+    """`invert` of the permutations of all groups [..., units]."""
+    return symmetry.join([invert(part) for part in symmetry.split(units)])
+
+
+def cycles(permutation: np.ndarray) -> list[list[int]]:
+    """Cycles of one permutation [n], those of one element included, each from its smallest element on."""
+    left, found = set(range(len(permutation))), []
+    for start in range(len(permutation)):
+        if start in left:
+            cycle, unit = [], start
+            while unit in left:
+                left.remove(unit)
+                cycle.append(unit)
+                unit = int(permutation[unit])
+            found.append(cycle)
+    return found
+
+
+def transpositions(permutation: np.ndarray) -> np.ndarray:
+    """Number of transpositions (NoT) of permutations [..., n]: n minus the number of cycles.
+
+    It is the smallest number of exchanges of two units that make the permutation; its parity is the permutation's
+    sign. Xiao et al. 2023, section 3.
+    """
+    step = permutation.astype(np.intp)
+    order = np.broadcast_to(np.arange(step.shape[-1]), step.shape)
+    smallest = order.copy()
+    # The smallest element of each cycle: after k rounds, of the 2^k elements that follow.
+    for _ in range(max(1, step.shape[-1] - 1).bit_length()):
+        smallest = np.minimum(smallest, np.take_along_axis(smallest, step, axis=-1))
+        step = np.take_along_axis(step, step, axis=-1)
+    return np.asarray(step.shape[-1] - (smallest == order).sum(axis=-1))
+
+
+def ceiling(size: int) -> float:
+    """Mean NoT of uniformly random permutations of n units, n - (1 + 1/2 + ... + 1/n): what no information gives."""
+    return float(size - (1.0 / np.arange(1, size + 1)).sum())
+
+
+def uniform_units(symmetry: Symmetry, generator: np.random.Generator) -> np.ndarray:
+    """Uniformly random permutations [units], each group on its own."""
+    return symmetry.join([generator.permutation(group.size) for group in symmetry.groups])
+
+
+def with_transpositions(generator: np.random.Generator, size: int, count: int) -> np.ndarray:
+    """A random permutation [n] of exactly `count` transpositions, as Xiao et al. 2023 draw them.
+
+    n - count cycles get one element each, and each of the other elements joins a cycle that is drawn uniformly; which
+    elements these are is uniformly random. Raises SymmetryError for a count outside 0..n-1.
+    """
+    if not 0 <= count < size:
+        raise SymmetryError(f"a permutation of {size} units has 0 to {size - 1} transpositions, not {count}")
+    owners = np.concatenate([np.arange(size - count), generator.integers(size - count, size=count)])
+    elements = generator.permutation(size)
+    permutation = np.empty(size, dtype=np.int64)
+    for cycle in range(size - count):
+        members = elements[owners == cycle]
+        permutation[members] = np.roll(members, -1)
+    return permutation

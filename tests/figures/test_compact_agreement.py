@@ -1,0 +1,46 @@
+"""The table of compact representations: cells, published numbers by label, repetitions."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.latex import TableOutputs
+from bnn_atlas.figures.permutation_symmetry.compact_agreement import compact_agreement, compact_numbers
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.provenance import collect
+from tests.figures.set_files import written
+
+
+def run(folder: Path, name: str, accuracy: float, near: float | None = None, note: str = "", **changes) -> Shown:
+    values = {} if near is None else {"agreement": (near, 0.01), "total_variation": (1 - near, 0.02)}
+    against = {"hmc": {"test": values}} if values else None
+    return written(folder, name, {"accuracy": (accuracy, 0.005)}, None, against, note, **changes)
+
+
+def test_cells_and_published_numbers(tmp_path: Path) -> None:
+    shown = [
+        run(tmp_path, "hmc", 0.98, label="HMC"),
+        run(tmp_path, "q_r", 0.4, 0.41, label="HMC, q_r", note="reference not converged: R-hat 1.8"),
+    ]
+    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+    compact_agreement(shown, outputs, collect({"scale": "paper", "reductions": {}, "seed": 1}, root=tmp_path))
+    text = outputs.tex.read_text(encoding="utf-8")
+    assert r"HMC & $0.980 \pm 0.005$ & -- & -- & $0.984$ & -- & --" in text
+    assert (
+        r"HMC, q\_r & $0.400 \pm 0.005$ & $0.410 \pm 0.010$ & $0.590 \pm 0.020$ & $0.823$ & $0.825$ & $0.657$" in text
+    )
+    assert "reference not converged: R-hat 1.8" in text
+    assert len(pd.read_csv(outputs.csv)) == 6
+
+
+def test_runs_of_one_label_are_averaged_over_seeds_only(tmp_path: Path) -> None:
+    seeds = [
+        run(tmp_path, f"q-{seed}", 0.4 + seed / 10, 0.5, label="q", entry="q", point={"seed": seed}) for seed in (0, 1)
+    ]
+    numbers = compact_numbers(seeds)[0].set_index("metric")
+    assert numbers.loc["accuracy", "value"] == pytest.approx(0.45)
+    assert numbers.loc["accuracy", "error"] == pytest.approx(0.05)
+    assert numbers["published"].isna().all()
+    with pytest.raises(ValueError, match="differ in more than their seeds"):
+        compact_numbers([seeds[0], run(tmp_path, "other", 0.4, label="q")])

@@ -1,0 +1,35 @@
+"""Transpositions before and after training: changes by pair, refusals."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.permutation_symmetry.not_stability import not_stability, planted_and_found
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+from .pair_files import pair_run
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def test_changes_are_those_of_each_pair(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    shown = [pair_run(tmp_path / "a", "pairs", [3, 9, 15])]
+    for folder in ("x", "y"):
+        not_stability(shown, outputs(folder), provenance)
+    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
+    assert read_provenance(outputs("x").pdf) == provenance
+    numbers = pd.read_csv(outputs("x").csv)
+    trained = numbers[numbers["state"] == "as_trained"]
+    assert trained["planted"].tolist() == [3, 9, 15]
+    assert trained["change"].tolist() == [1, 1, 1]
+    assert numbers.loc[numbers["state"] == "start", "change"].tolist() == [0, 0, 0]
+    assert numbers.loc[numbers["state"] == "planted", "change"].tolist() == [1, 1, 1]
+
+
+def test_pairs_of_independent_starts_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no pair of these runs started as permuted copies"):
+        planted_and_found([pair_run(tmp_path, "paths", [None])])

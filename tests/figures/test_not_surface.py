@@ -1,0 +1,38 @@
+"""The surface of transpositions over epochs and the line: what is read, refusals."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.permutation_symmetry.not_surface import not_surface, surface
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import MATCH_SCHEMA, read_frame, write_frame
+from bnn_atlas.provenance import Provenance
+
+from .pair_files import pair_run
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def test_points_over_epochs_are_means_over_pairs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    shown = [pair_run(tmp_path / "a", "pairs", [2, 6])]
+    for folder in ("x", "y"):
+        not_surface(shown, outputs(folder), provenance)
+    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
+    assert read_provenance(outputs("x").pdf) == provenance
+    of = pd.read_csv(outputs("x").csv).set_index(["state", "draw", "point"])["mean"]
+    assert of["as_trained", 1, 0.5] == 4
+    assert of["as_trained", 2, 1.0] == 5
+    assert of["aligned", 2, 0.5] == 0
+    assert of["as_trained", 0, 0.0] == 0
+
+
+def test_lines_without_inner_points_are_refused(tmp_path: Path) -> None:
+    run = pair_run(tmp_path, "pairs", [2])
+    frame = read_frame(run.files["matches"], MATCH_SCHEMA)
+    write_frame(run.files["matches"], frame[frame["point"] == 1.0].astype({"planted": "Int64"}), MATCH_SCHEMA)
+    with pytest.raises(ValueError, match="surface: true"):
+        surface([run])

@@ -1,0 +1,54 @@
+"""Pruning curves: means over repeated orders, published marks, with and without dead inputs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.permutation_symmetry.pruning_curves import KEPT, PUBLISHED, _figure, pruning_curves
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, write_frame
+from bnn_atlas.provenance import Provenance
+
+from .shown import shown
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def curves(path: Path) -> Path:
+    rows = []
+    for dead in ("kept", "removed"):
+        for network, of, rank, repeats in (
+            ("HMC", "mean", "sd of HMC", 1), ("HMC", "mean", "random", 2), ("HMC", "mean as sampled", "its own sd", 1),
+            ("ensemble", "mean", "sd of HMC", 1), ("ensemble", "draw", "sd of ensemble", 1),
+        ):  # fmt: skip
+            for repeat in range(repeats):
+                for kept in KEPT:
+                    rows.append((network, of, rank, repeat, dead, float(kept), 5, kept / 200 + repeat / 10, 0.01, 1.0))
+    write_frame(path, pd.DataFrame(rows, columns=PRUNING_SCHEMA.names), PRUNING_SCHEMA)
+    return path
+
+
+def test_curves_are_means_over_orders_beside_the_published_ones(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
+    runs = [shown("hmc", {"pruning_curves": curves(tmp_path / "c.parquet")}, task="classification")]
+    for folder in ("x", "y"):
+        pruning_curves(runs, outputs(folder), provenance)
+    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
+    assert read_provenance(outputs("x").pdf) == provenance
+    numbers = pd.read_csv(outputs("x").csv)
+    of = numbers.set_index(["dead_inputs", "network", "of", "rank", "kept"]).sort_index()
+    assert of.loc[("kept", "HMC", "mean", "random", 50.0), "accuracy"] == pytest.approx(100 * (0.25 + 0.05))
+    assert of.loc[("kept", "HMC", "mean", "random", 50.0), "orders"] == 2
+    assert of.loc[("kept", "ensemble", "mean", "sd of HMC", 20.0), "published"] == 79.84
+    assert numbers.loc[numbers["dead_inputs"] == "removed", "published"].isna().all()
+    figure = _figure(numbers)
+    assert len(figure.axes) == 4
+    assert [ax.get_title("right") for ax in figure.axes[:2]] == ["HMC", "ensemble"]
+
+
+def test_every_published_curve_has_a_value_at_each_share() -> None:
+    assert {len(values) for values in PUBLISHED.values()} == {len(KEPT)}

@@ -1,0 +1,78 @@
+"""Metrics of pairs of networks, from tables that are known by construction."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.config.metrics import METRICS
+from bnn_atlas.metrics.judgement.pairs import pair_measurements
+from bnn_atlas.metrics.judgement.rows import listed
+from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA
+from bnn_atlas.metrics.tables.measurement import Measurement, RunIdentity
+
+X = np.linspace(0, 1, 5)
+PLANTED = (2, 40, 60, 90, 95)
+HEIGHTS = (0.1, 0.4, 0.5, 1.0, 0.9)
+CHANGES = (0, 1, -2, 0, 0)
+UNITS, CEILING = 100, 94.8
+
+
+def tables(heights: tuple[float, ...] = HEIGHTS) -> tuple[pd.DataFrame, pd.DataFrame]:
+    lines, matches = [], []
+    for i, (planted, height, change) in enumerate(zip(PLANTED, heights, CHANGES, strict=True)):
+        for draw in (0, 7):
+            for state in ("as_trained", "aligned"):
+                bump = height * 4 * X * (1 - X) if draw == 7 and state == "as_trained" else 0 * X
+                for rows in ("train", "test"):
+                    values = zip(X, 0.3 + bump, 0.1 + bump / 10, strict=True)
+                    lines += [(2 * i, 2 * i + 1, draw, state, rows, *value) for value in values]
+                found = planted + change * (draw == 7) if state == "as_trained" else 0
+                distance = 3.0 * found
+                matches.append((2 * i, 2 * i + 1, draw, state, 1.0, planted, found, CEILING, UNITS, distance))
+    return pd.DataFrame(lines, columns=LINE_SCHEMA.names), pd.DataFrame(matches, columns=MATCH_SCHEMA.names)
+
+
+def by_name(found: list[Measurement]) -> dict[tuple[str, str], Measurement]:
+    return {(one.metric, one.at): one for one in found}
+
+
+def test_means_over_pairs_of_the_last_draws_with_their_errors() -> None:
+    found = by_name(pair_measurements(*tables()))
+    one = found["barrier_loss_max", "train, as trained"]
+    assert one.value == pytest.approx(np.mean(HEIGHTS))
+    assert one.standard_error == pytest.approx(np.std(HEIGHTS, ddof=1) / np.sqrt(5))
+    assert one.over == "pairs"
+    assert found["barrier_error_sup", "test, as trained"].value == pytest.approx(np.mean(HEIGHTS) / 10)
+    assert found["barrier_loss_sup", "train, aligned"].value == pytest.approx(0)
+    assert found["barrier_loss_far", "train, as trained"].value == pytest.approx(0.95), "pairs with 78.1 and more"
+    assert found["pair_transpositions", "as trained"].value == pytest.approx(np.mean(np.add(PLANTED, CHANGES)))
+    assert found["pair_transpositions_change_max", ""].value == 2
+    assert found["pair_transpositions_ceiling", ""].value == CEILING
+    assert found["pair_squared_distance", "as trained"].value == pytest.approx(3 * np.mean(np.add(PLANTED, CHANGES)))
+
+
+def test_correlations_and_their_errors() -> None:
+    found = by_name(pair_measurements(*tables()))
+    x = np.add(PLANTED, CHANGES)
+    pearson = found["correlation_transpositions_barrier", "pearson"]
+    assert pearson.value == pytest.approx(np.corrcoef(x, HEIGHTS)[0, 1])
+    assert 0 < pearson.standard_error < 0.2
+    assert found["correlation_transpositions_barrier", "spearman"].value == pytest.approx(0.9)
+
+
+def test_a_barrier_that_is_not_finite_is_said_and_enters_no_mean_silently() -> None:
+    found = by_name(pair_measurements(*tables((0.1, np.nan, 0.5, 1.0, 0.9))))
+    one = found["barrier_loss_max", "train, as trained"]
+    assert np.isnan(one.value)
+    assert one.standard_error is None
+    assert "1 of 5 pairs are not finite" in one.note
+    assert "left out" in found["correlation_transpositions_barrier", "pearson"].note
+
+
+def test_every_name_is_in_the_list_and_every_listed_name_is_measured() -> None:
+    rows = listed(RunIdentity("s", "r", "demo", 0, "d", "m", "path"), pair_measurements(*tables()), 10, 1)
+    measured = {row.metric for row in rows}
+    assert measured == {name for name in METRICS if name.startswith(("barrier_", "pair_"))} | {
+        "correlation_transpositions_barrier"
+    }
+    assert {(row.chains, row.draws) for row in rows} == {(10, 1)}

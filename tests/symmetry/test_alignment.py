@@ -1,0 +1,267 @@
+"""Draws in a common frame: exact on copies, never worse than chain by chain, and the same bytes after interruptions."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bnn_atlas.symmetry import alignment
+from bnn_atlas.symmetry.alignment import Aligned, Aligner, Fit, Plan
+from bnn_atlas.symmetry.barycentre import barycentre
+from bnn_atlas.symmetry.features import weight_features
+from bnn_atlas.symmetry.frame import Frame, load_frame, save_frame
+from bnn_atlas.symmetry.groups import SymmetryError
+from bnn_atlas.symmetry.matching import match
+from bnn_atlas.symmetry.pairs import match_pairs
+from bnn_atlas.symmetry.permutation import apply
+from bnn_atlas.symmetry.resuming import Checkpoint
+
+from .draws import copies, in_memory, small_symmetry
+
+SYMMETRY = small_symmetry()
+
+
+def aligned(draws: np.ndarray, folder: Path, fit: Fit | None = None, symmetry: Any = SYMMETRY, **plan: Any) -> Aligned:
+    settings = Plan(**{"reference": "barycentre", **plan})
+    checkpoint = Checkpoint(folder / "part.npz", "same")
+    return Aligner(in_memory(symmetry, draws), symmetry, weight_features(symmetry), settings, checkpoint, fit).run()
+
+
+def spread(draws: np.ndarray, units: np.ndarray) -> float:
+    """Sum of squared distances of the draws to their mean, after permutations."""
+    moved = apply(SYMMETRY, draws, units).astype(np.float64)
+    return float(((moved - moved.mean(axis=(0, 1))) ** 2).sum())
+
+
+@pytest.mark.parametrize("reference", ["first", "barycentre"])
+def test_copies_of_one_network_have_no_spread_in_the_frame(reference: str, tmp_path: Path) -> None:
+    draws, theta = copies(SYMMETRY, 3, 8, 0.0)
+    frame = aligned(draws, tmp_path, reference=reference).frame
+    np.testing.assert_array_equal(frame.moment("aligned", "sd"), 0)
+    np.testing.assert_array_equal(np.sort(frame.mean.astype(np.float32)), np.sort(theta))
+    assert np.median(frame.moment("sampled", "sd")) > 0.3
+    assert np.median(frame.moment("scrambled", "sd")) > 0.3
+    assert not len(frame.factor), "no direction has any variance"
+
+
+def test_the_unaligned_mean_is_a_reference_too(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 3, 8, 0.0)
+    frame = aligned(draws, tmp_path, reference="mean").frame
+    found = match(SYMMETRY, draws.mean(axis=(0, 1), dtype=np.float64).astype(np.float32), draws.reshape(24, -1))
+    assert frame.objective[-1] == pytest.approx(found.objective.mean(), rel=0.05)
+    assert frame.moment("aligned", "sd").mean() < frame.moment("sampled", "sd").mean()
+
+
+def test_the_frame_finds_the_noise_around_a_mode(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 4, 50, 0.05)
+    frame = aligned(draws, tmp_path, rank=200).frame
+    moved = apply(SYMMETRY, draws, frame.units).astype(np.float64)
+    np.testing.assert_allclose(frame.mean, moved.mean((0, 1)))
+    np.testing.assert_allclose(frame.moment("aligned", "sd"), moved.reshape(200, -1).std(axis=0, ddof=1), rtol=1e-4)
+    within = np.sqrt(moved.var(axis=1, ddof=1).mean(axis=0))
+    np.testing.assert_allclose(frame.moment("aligned", "within_sd"), within, rtol=1e-4)
+    assert frame.moment("aligned", "sd").mean() == pytest.approx(0.05, rel=0.05)
+    covariance = np.cov(moved.reshape(200, -1).T)
+    np.testing.assert_allclose(frame.factor.T @ frame.factor, covariance, atol=1e-6)
+
+
+def test_a_barycentre_is_a_fixed_point_and_never_worse_than_chain_by_chain(tmp_path: Path) -> None:
+    for seed in range(3):
+        draws, _ = copies(SYMMETRY, 4, 12, 0.8, seed, per_chain=True)
+        frame = aligned(draws, tmp_path, seed=seed).frame
+        whole = np.repeat(frame.chain_units[:, None], 12, axis=1)
+        first = aligned(draws, tmp_path, reference="first").frame
+        assert spread(draws, frame.units) <= spread(draws, whole) <= spread(draws, np.broadcast_to(
+            SYMMETRY.identity, whole.shape))  # fmt: skip
+        assert spread(draws, frame.units) <= spread(draws, first.units) * 1.2
+        assert (np.diff(frame.objective) >= 0).all()
+        assert frame.fixed
+        again = match(SYMMETRY, frame.mean.astype(np.float32), apply(SYMMETRY, draws, frame.units).reshape(48, -1))
+        np.testing.assert_array_equal(again.units, np.tile(SYMMETRY.identity, (48, 1)))
+
+
+def test_the_better_of_two_starts_is_taken() -> None:
+    """Copies that are permuted chain by chain are brought together, and those that already agree stay so."""
+    features = weight_features(SYMMETRY)
+    rows, _ = copies(SYMMETRY, 5, 1, 0.0)
+    assert barycentre(features, rows[:, 0], np.ones(5)).objective[-1] == pytest.approx((rows[0, 0] ** 2).sum())
+    same = np.repeat(rows[0], 5, axis=0)
+    np.testing.assert_array_equal(
+        barycentre(features, same, np.ones(5)).matched.units, np.tile(SYMMETRY.identity, (5, 1))
+    )
+
+
+def test_one_permutation_for_each_chain(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 3, 10, 0.3, per_chain=True)
+    frame = aligned(draws, tmp_path, unit="chain").frame
+    assert (frame.units == frame.units[:, :1]).all()
+    np.testing.assert_array_equal(frame.units[:, 0], frame.chain_units)
+    np.testing.assert_array_equal(frame.moment("aligned", "sd"), frame.moment("chain_wise", "sd"))
+    assert frame.moment("aligned", "sd").mean() < 0.5 * frame.moment("sampled", "sd").mean()
+
+
+def test_another_frame_is_taken_over(tmp_path: Path) -> None:
+    draws, theta = copies(SYMMETRY, 2, 6, 0.01)
+    others, _ = copies(SYMMETRY, 2, 6, 0.02)
+    first = aligned(draws, tmp_path).frame
+    second = aligned(others, tmp_path, reference=first.mean).frame
+    assert np.abs(first.mean - second.mean).max() < 0.05
+    assert np.abs(np.sort(theta) - np.sort(second.mean)).max() < 0.1
+
+
+def test_fits_enter_the_frame_by_their_means(tmp_path: Path) -> None:
+    centres, theta = copies(SYMMETRY, 3, 1, 0.0)
+    sds = np.abs(centres[:, 0]) + 1
+    draws = centres + 0.5 * np.random.default_rng(5).normal(size=(3, 4, theta.size)).astype(np.float32)
+    frame = aligned(draws, tmp_path, Fit(centres[:, 0], sds), unit="chain").frame
+    assert frame.fit_mean is not None
+    assert frame.fit_sd is not None
+    np.testing.assert_array_equal(frame.fit_mean, np.tile(frame.fit_mean[0], (3, 1)))
+    np.testing.assert_array_equal(frame.fit_sd, np.abs(frame.fit_mean) + 1)
+
+
+def test_draws_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 3, 6, 0.0)
+    draws[0, 2, 7] = np.nan
+    draws[1] = np.inf
+    result = aligned(draws, tmp_path)
+    assert result.frame.finite.sum() == 11
+    np.testing.assert_array_equal(result.frame.moment("aligned", "sd"), 0)
+    np.testing.assert_array_equal(result.frame.units[~result.frame.finite], np.tile(SYMMETRY.identity, (7, 1)))
+    assert np.isnan(result.values["aligned"][~result.frame.finite]).all()
+    assert np.isfinite(result.values["aligned"][result.frame.finite]).all()
+    draws[0], draws[2, 1:] = np.nan, np.nan
+    with pytest.raises(SymmetryError, match="has 1 finite draws of 18; an alignment needs two"):
+        aligned(draws, tmp_path)
+
+
+def test_signs_and_scales_are_removed_where_there_are_some(tmp_path: Path) -> None:
+    tanh = small_symmetry(hidden=(6,), activation="tanh")
+    draws, _ = copies(tanh, 2, 5, 0.0)
+    signs = np.random.default_rng(1).choice([-1, 1], size=(2, 5, tanh.units)).astype(np.int8)
+    turned = alignment.transform(tanh, draws, np.broadcast_to(tanh.identity, signs.shape), signs)
+    np.testing.assert_allclose(aligned(turned, tmp_path, symmetry=tanh, signed=True).frame.moment("aligned", "sd"), 0)
+    assert aligned(turned, tmp_path, symmetry=tanh).frame.moment("aligned", "sd").max() > 0.1
+    with pytest.raises(SymmetryError, match="no scales to remove"):
+        aligned(draws, tmp_path, symmetry=tanh, balance=True)
+    with pytest.raises(SymmetryError, match="no signs to remove"):
+        aligned(copies(SYMMETRY, 2, 2, 0.0)[0], tmp_path, signed=True)
+
+
+def test_pairs_within_and_across_chains() -> None:
+    draws, _ = copies(SYMMETRY, 4, 6, 0.0, per_chain=True)
+    found = match_pairs(in_memory(SYMMETRY, draws), weight_features(SYMMETRY), np.ones((4, 6), bool), 40, 0)
+    assert found.within.sum() == 40
+    assert len(found.chains) == 80
+    assert (found.transpositions[found.within] == 0).all()
+    assert (found.transpositions[~found.within].sum(axis=1) > 0).all()
+    np.testing.assert_array_equal(found.consistency, 1.0)
+    alone = match_pairs(in_memory(SYMMETRY, draws[:, :1]), weight_features(SYMMETRY), np.ones((4, 1), bool), 5, 0)
+    assert not alone.within.any()
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_interruptions_change_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alignment, "READ_BYTES", 6 * 4 * SYMMETRY.layout.size)
+    draws, _ = copies(SYMMETRY, 2, 14, 0.3)
+    draws[1, 3] = np.nan
+    save_frame(tmp_path / "whole.npz", aligned(draws, tmp_path).frame)
+
+    def attempt(most: int) -> Aligned:
+        counter = itertools.count(1)
+
+        class Short(Checkpoint):
+            def save(self, arrays: Any, *, now: bool = False) -> None:
+                super().save(arrays, now=True)
+                if next(counter) >= most:
+                    raise Interrupted
+
+        checkpoint = Short(tmp_path / "part.npz", "same")
+        plan = Plan(reference="barycentre")
+        return Aligner(in_memory(SYMMETRY, draws), SYMMETRY, weight_features(SYMMETRY), plan, checkpoint).run()
+
+    for every in (1, 5):
+        (tmp_path / "part.npz").unlink(missing_ok=True)
+        stops = 0
+        while True:
+            try:
+                result = attempt(every)
+                break
+            except Interrupted:
+                stops += 1
+        assert stops > 3
+        save_frame(tmp_path / "pieces.npz", result.frame)
+        assert (tmp_path / "pieces.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
+KILLED = """
+import sys, os, signal, itertools
+from pathlib import Path
+from tests.symmetry.test_alignment import *
+alignment.READ_BYTES = 6 * 4 * SYMMETRY.layout.size
+counter = itertools.count(1)
+class Killed(Checkpoint):
+    def save(self, arrays, *, now=False):
+        super().save(arrays, now=True)
+        if next(counter) == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+draws, _ = copies(SYMMETRY, 2, 14, 0.3)
+folder = Path(sys.argv[1])
+checkpoint = Killed(folder / "part.npz", "same")
+result = Aligner(in_memory(SYMMETRY, draws), SYMMETRY, weight_features(SYMMETRY), Plan("barycentre"), checkpoint).run()
+save_frame(folder / "killed.npz", result.frame)
+"""
+
+
+def test_a_killed_process_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alignment, "READ_BYTES", 6 * 4 * SYMMETRY.layout.size)
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    killed = subprocess.run([*command, "9"], cwd=Path(__file__).parents[2], env=os.environ)
+    assert killed.returncode == -signal.SIGKILL
+    assert (tmp_path / "part.npz").exists()
+    draws, _ = copies(SYMMETRY, 2, 14, 0.3)
+    save_frame(tmp_path / "after.npz", aligned(draws, tmp_path).frame)
+    (tmp_path / "part.npz").unlink()
+    save_frame(tmp_path / "whole.npz", aligned(draws, tmp_path).frame)
+    assert (tmp_path / "after.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
+def test_a_checkpoint_of_other_settings_is_not_used(tmp_path: Path) -> None:
+    Checkpoint(tmp_path / "part.npz", "other").save(lambda: {"progress": np.array([5, 5])}, now=True)
+    assert Checkpoint(tmp_path / "part.npz", "same").load() is None
+    (tmp_path / "part.npz").write_bytes(b"half of a file")
+    assert Checkpoint(tmp_path / "part.npz", "same").load() is None
+
+
+def test_a_frame_is_read_back_and_a_truncated_one_refused(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 2, 5, 0.3)
+    frame = aligned(draws, tmp_path).frame
+    save_frame(tmp_path / "frame.npz", frame)
+    back = load_frame(tmp_path / "frame.npz", SYMMETRY)
+    np.testing.assert_array_equal(back.mean, frame.mean)
+    assert isinstance(back, Frame)
+    assert back.units.dtype == np.int16
+    with pytest.raises(SymmetryError, match=r"frame\.npz: .*network has 4"):
+        load_frame(tmp_path / "frame.npz", small_symmetry(hidden=(4,)))
+    whole = (tmp_path / "frame.npz").read_bytes()
+    (tmp_path / "frame.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SymmetryError, match=r"not an alignment .*delete it and make it again"):
+        load_frame(tmp_path / "frame.npz", SYMMETRY)
+
+
+def test_frames_with_units_twice_are_refused(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 2, 3, 0.0)
+    frame = aligned(draws, tmp_path).frame
+    frame.units[0, 0, 0] = frame.units[0, 0, 1]
+    save_frame(tmp_path / "frame.npz", frame)
+    with pytest.raises(SymmetryError, match="no permutation of the 6 units of layer0"):
+        load_frame(tmp_path / "frame.npz", SYMMETRY)

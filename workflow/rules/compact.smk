@@ -1,0 +1,27 @@
+# Draws from Gaussians with the moments of other runs.
+
+
+rule gaussian:
+    """Draw a block of networks from the Gaussian that has the moments of another run's draws."""
+    input:
+        pool=INPUTS.source_pool,
+        traces=INPUTS.source_traces,
+        frame=INPUTS.source_frame,
+    output:
+        f"{RUN}/start/compact{{block}}.npz",
+    log:
+        PATHS.log("gaussian/{study}/{run}/split{split}/block{block}"),
+    benchmark:
+        PATHS.benchmark("gaussian/{study}/{run}/split{split}/block{block}")
+    conda:
+        "../../envs/python.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        gaussian=INPUTS.gaussian,
+    message:
+        "Drawing {wildcards.run} from the moments of its source (split {wildcards.split})"
+    script:
+        "../scripts/gaussian.py"

@@ -1,0 +1,69 @@
+# What is between networks of two chains, and how networks predict of which a part is left out.
+
+
+rule barriers:
+    """Compare networks of pairs of chains along lines, before and after alignment."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        pool=rules.pool.output[0],
+    output:
+        table=f"{RUN}/metrics/barriers.parquet",
+        lines=f"{RUN}/metrics/lines.parquet",
+        matches=f"{RUN}/metrics/matches.parquet",
+        norms=f"{RUN}/metrics/norms.parquet",
+    log:
+        PATHS.log("barriers/{study}/{run}/split{split}"),
+    benchmark:
+        PATHS.benchmark("barriers/{study}/{run}/split{split}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=RESOURCES.prediction_memory,
+        runtime=600,
+        gpu=RESOURCES.gpus,
+    params:
+        **run_settings(INPUTS, "posterior"),
+        **named("settings", INPUTS.barrier_settings),
+        **named("initial", INPUTS.initial),
+        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+        **named("identity", INPUTS.identity),
+        **named("marks", INPUTS.marks),
+    message:
+        "Comparing the chains of {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/barriers.py"
+
+
+rule pruning:
+    """Predict with networks of aligned runs of which some parameters are set to 0."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        frames=INPUTS.pruned("frame"),
+        pools=INPUTS.pruned("pool"),
+    output:
+        table=f"{RUN}/metrics/pruning.parquet",
+        curves=f"{RUN}/metrics/pruning_curves.parquet",
+    log:
+        PATHS.log("pruning/{study}/{run}/split{split}"),
+    benchmark:
+        PATHS.benchmark("pruning/{study}/{run}/split{split}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=RESOURCES.prediction_memory,
+        runtime=240,
+        gpu=RESOURCES.gpus,
+    params:
+        **run_settings(INPUTS, "posterior"),
+        **named("settings", INPUTS.pruning_settings),
+        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+        **named("identity", INPUTS.identity),
+        **named("marks", INPUTS.marks),
+    message:
+        "Pruning networks for {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/pruning.py"
