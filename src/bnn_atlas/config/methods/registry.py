@@ -7,6 +7,7 @@ from pydantic import Field
 from bnn_atlas.config.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
+from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
@@ -37,6 +38,7 @@ MethodConfig = Annotated[
     | AdaptiveSGHMCConfig
     | MeanFieldConfig
     | LaplaceConfig
+    | ImplicitConfig
     | MAPConfig
     | DeepEnsembleConfig,
     Field(discriminator="kind"),
