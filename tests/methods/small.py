@@ -1,6 +1,8 @@
 """Short settings of every kind of step that there is, through all phases."""
 
+from bnn_atlas.config.methods.generators import MLPGenerator
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
+from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
@@ -32,5 +34,8 @@ SMALL = {
     ),
     "mean field": MeanFieldConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "laplace": LaplaceConfig(map_steps=0, steps=5),
+    "implicit": ImplicitConfig(
+        generator=MLPGenerator(noise=3, hidden=(4,)), entropy=SmallestEntropy(), epochs=4, batch_size=10, samples=2, steps=5
+    ),
     "map": MAPConfig(epochs=4, batch_size=10),
 }

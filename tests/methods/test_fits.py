@@ -32,6 +32,15 @@ LEARNED = {
     "adaptive sghmc, as published": {"mass": (SIZE,)},
     "mean field": {"mean": (SIZE,), "sd": (SIZE,)},
     "laplace": {"location": (SIZE,), "indices": (SIZE,), "root": (SIZE, SIZE)},
+    "implicit": {
+        "generator.branches.0.0.bias": (4,),
+        "generator.branches.0.0.weight": (4, 3),
+        "generator.branches.0.1.bias": (SIZE,),
+        "generator.branches.0.1.weight": (SIZE, 4),
+        "generated": (SIZE,),
+        "points": (0,),
+        "point": (0,),
+    },
     "map": {},
 }
 
@@ -106,7 +115,7 @@ def test_a_fit_survives_an_interruption(problem, tmp_path, monkeypatch):
         np.testing.assert_array_equal(again[name], array)
 
 
-@pytest.mark.parametrize("name", ["mean field", "laplace"])
+@pytest.mark.parametrize("name", ["mean field", "laplace", "implicit"])
 def test_an_independent_draw_takes_no_gradient(name, problem):
     method = build(SMALL[name], problem)
     target = binder(problem.posterior)(problem.data)

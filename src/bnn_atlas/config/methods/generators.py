@@ -67,8 +67,8 @@ class MLPGenerator(_LastLayer):
     kind: Literal["mlp"] = "mlp"
     noise: Width
     """Independent standard normal numbers that it takes."""
-    hidden: Annotated[tuple[Width, ...], Field(min_length=1)]
-    """Widths of its hidden layers."""
+    hidden: tuple[Width, ...]
+    """Widths of its hidden layers; of none, weights are a linear map of the noise: a normal with a full covariance."""
 
 
 class MatrixGenerator(_LastMatrix):

@@ -12,13 +12,13 @@ import numpy as np
 import optax
 from jax import Array
 from jax import numpy as jnp
-from jax.tree_util import keystr
 
 from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.base import Method, Phase, Statistic
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
 from bnn_atlas.methods.implicit.family import NOISE, Learned, build_family
+from bnn_atlas.methods.implicit.fitted import names_of
 from bnn_atlas.methods.implicit.objective import build_objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of
 from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
@@ -174,14 +174,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         }
 
     def fit(state: ImplicitState) -> dict[str, Array]:
-        leaves = jax.tree.leaves_with_path(state.q.generator)
-        named = {f"generator{keystr(path, simple=True, separator='.')}": leaf for path, leaf in leaves}
         indices = {"generated": family.generated, "points": family.points}
-        return {
-            **named,
-            **{name: jnp.asarray(where, jnp.int32) for name, where in indices.items()},
-            "point": state.q.point,
-        }
+        return {**names_of(state.q), **{name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}}
 
     real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")
     counts = ("skipped_updates", "singular", *(("entropy_is_bound",) if searches else ()))
