@@ -84,6 +84,15 @@ def test_outside_rows_may_be_limited(tmp_path: Path, images: Dataset) -> None:
     assert len(outside_rows(make_split(images), tmp_path / "other.npz", 100).x) == TEST
 
 
+def test_pixels_of_a_darkened_set_are_divided_before_they_are_scaled(tmp_path: Path, images: Dataset) -> None:
+    other = make_images(5)._replace(pixel_divisor=255.0)
+    save(tmp_path / "other.npz", other)
+    x, _ = outside_rows(make_split(images, mean=np.zeros(3), scale=np.full(3, 255.0)), tmp_path / "other.npz")
+    assert x.dtype == np.float32
+    np.testing.assert_allclose(x, other.x[TRAIN:] / 255**2, rtol=1e-6)
+    assert 0 < x.max() <= 1 / 255 + 1e-9
+
+
 def test_outside_tables_are_scaled_in_float64(tmp_path: Path) -> None:
     rows, mean, scale = np.arange(2), np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
     split = SplitData(table(), Split(rows, rows[:0], rows + 2), True, mean, scale, 0.0, 1.0)

@@ -34,6 +34,11 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
         raise ConfigError(
             f"{where}.dataset = '{name}': these are published {entry.kind} for '{entry.of}', not a data set"
         )
+    if entry.pixel_divisor is not None:
+        raise ConfigError(
+            f"{where}.dataset = '{name}': its pixels are divided once too often; it is for "
+            "evaluate.out_of_distribution only"
+        )
     task = entry.task
     if likelihood not in LIKELIHOODS[task]:
         allowed = ", ".join(f"'{kind}'" for kind in LIKELIHOODS[task])

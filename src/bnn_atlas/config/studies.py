@@ -82,6 +82,15 @@ class RunConfig(PosteriorConfig):
         return self
 
     @model_validator(mode="after")
+    def _has_noise_for_the_prior(self) -> Self:
+        if self.prior.kind == "normal_gamma_noise" and self.likelihood.kind != "learned_noise":
+            raise ValueError(
+                "prior.kind 'normal_gamma_noise' is a prior of the noise of likelihood.kind 'learned_noise', not of "
+                f"'{self.likelihood.kind}': use 'normal'"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_lengths(self) -> Self:
         self.resolved()
         return self

@@ -69,4 +69,6 @@ def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None
         )
     trained = other.published_train or 0
     x = other.x[trained if trained < len(other.x) else 0 :][:limit]
+    if other.pixel_divisor != 1:
+        x = x / np.float32(other.pixel_divisor)
     return Rows(split.scaled(x), None)
