@@ -39,6 +39,7 @@ LEARNED = {
         "generator.branches.0.1.weight": (SIZE, 4),
         "generated": (SIZE,),
         "points": (0,),
+        "noise": (),
         "point": (0,),
     },
     "map": {},

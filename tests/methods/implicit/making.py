@@ -35,7 +35,9 @@ GENERATORS: dict[str, GeneratorConfig] = {
             Part(input=(4, 4), hidden=((3, 4), (4, 4)), output=(7, 7)),
         ),
     ),
-    "factorised": FactorisedGenerator(parts=(MLPGenerator(noise=5, hidden=(6,)), MatrixGenerator(noise=(2, 3), hidden=((3, 4),)))),
+    "factorised": FactorisedGenerator(
+        parts=(MLPGenerator(noise=5, hidden=(6,)), MatrixGenerator(noise=(2, 3), hidden=((3, 4),)))
+    ),
 }
 
 
@@ -53,10 +55,14 @@ def made(config: GeneratorConfig, weights: Layout = LAYERS) -> Generator:
 
 def at(generator: Generator, seed: int = 0, dtype: Any = jnp.float64) -> tuple[Any, jax.Array]:
     """Parameters and noise at which a generator is tested; call it where float64 is enabled."""
-    first, second = jax.random.split(jax.random.key(seed))
-    values = generator.start(first, jnp.zeros(generator.size, dtype))
-    return values, jax.random.normal(second, (int(np.prod(generator.shape)),), dtype)
+
+    def both(key: jax.Array) -> tuple[Any, jax.Array]:
+        first, second = jax.random.split(key)
+        values = generator.start(first, jnp.zeros(generator.size, dtype))
+        return values, jax.random.normal(second, (int(np.prod(generator.shape)),), dtype)
+
+    return jax.jit(both)(jax.random.key(seed))
 
 
 def jacobian(generator: Generator, values: Any, z: jax.Array) -> np.ndarray:
-    return np.asarray(jax.jacobian(lambda z: generator(values, z))(z))
+    return np.asarray(jax.jit(jax.jacfwd(generator, argnums=1))(values, z))

@@ -1,5 +1,6 @@
 """The forms of the entropy against dense determinants, spectra and the published search written out."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -38,8 +39,16 @@ class Case(NamedTuple):
     def exact(self) -> float:
         return float(0.5 * np.log(self.spectrum + SIGMA**2).sum())
 
-    def estimates(self, form: Any, count: int = 1, seed: int = 5) -> Any:
-        """Values, reports and gradients with several keys."""
+    def values_of(self, form: Any, count: int = 1) -> Any:
+        """Values and reports with several keys."""
+
+        def one(key: jax.Array) -> Any:
+            return form.half_log_det(key, self.generator, self.values, self.z, SIGMA, form.start(key, self.z))
+
+        return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), count))
+
+    def estimates(self, form: Any, count: int = 1) -> Any:
+        """The same, and gradients."""
 
         def one(key: jax.Array) -> Any:
             search = form.start(key, self.z)
@@ -48,7 +57,7 @@ class Case(NamedTuple):
             )
             return call(self.values)
 
-        return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), count))
+        return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), count))
 
 
 def case(name: str) -> Case:
@@ -58,16 +67,17 @@ def case(name: str) -> Case:
     return Case(generator, values, z, np.linalg.eigvalsh(j.T @ j))
 
 
-def along(gradient: Any, values: Any, seed: int = 2) -> tuple[Any, jax.Array]:
+def along(gradient: Any, values: Any, seed: int = 2) -> tuple[Any, np.ndarray]:
     """A random direction like the parameters, and the gradient's slope along it [count]."""
     leaves, structure = jax.tree.flatten(values)
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    direction = [jax.random.normal(k, leaf.shape) for k, leaf in zip(keys, leaves, strict=True)]
-    parts = [jnp.sum(g * d, axis=range(1, g.ndim)) for g, d in zip(jax.tree.leaves(gradient), direction, strict=True)]
-    return jax.tree.unflatten(structure, direction), sum(parts)
+    rng = np.random.default_rng(seed)
+    direction = [jnp.asarray(rng.normal(size=leaf.shape)) for leaf in leaves]
+    pairs = zip(jax.tree.leaves(gradient), direction, strict=True)
+    slopes = [np.asarray(g).reshape(len(g), -1) @ np.asarray(d).ravel() for g, d in pairs]
+    return jax.tree.unflatten(structure, direction), np.sum(slopes, axis=0)
 
 
-@pytest.mark.parametrize("name", ["mlp", "matrix", "correlated", "factorised"])
+@pytest.mark.parametrize("name", ["mlp", "matrix"])
 def test_the_exact_form_on_both_sides(name):
     """1/2 log det(J'J + s^2 I_d) + (D - d) log s = 1/2 log det(JJ' + s^2 I_D), and its slope by finite differences."""
     one = case(name)
@@ -83,9 +93,10 @@ def test_the_exact_form_on_both_sides(name):
     direction, slope = along(gradient, one.values)
     key, search, step = jax.random.key(0), jnp.zeros(0), 1e-5
 
-    def moved(by: float) -> float:
+    @jax.jit
+    def moved(by: float) -> jax.Array:
         values = jax.tree.map(lambda a, b: a + by * b, one.values, direction)
-        return float(Exact().half_log_det(key, one.generator, values, one.z, SIGMA, search)[0])
+        return Exact().half_log_det(key, one.generator, values, one.z, SIGMA, search)[0]
 
     np.testing.assert_allclose(slope[0], (moved(step) - moved(-step)) / (2 * step), rtol=1e-6)
 
@@ -119,11 +130,11 @@ def test_lanczos_is_unbiased_and_knows_its_error():
 
 def test_probes_are_averaged_and_too_few_steps_are_in_the_error():
     one = case("matrix")
-    (single, _), _ = one.estimates(Lanczos(8, 1), 400)
-    (several, report), _ = one.estimates(Lanczos(8, 4), 400)
-    assert several.std() == pytest.approx(single.std() / 2, rel=0.2)
-    assert np.sqrt(np.mean(report.error**2)) == pytest.approx(several.std(), rel=0.2)
-    (values, short), _ = one.estimates(Lanczos(2, 1), 400)
+    single, _ = one.values_of(Lanczos(8, 1), 400)
+    several, report = one.values_of(Lanczos(8, 4), 400)
+    assert np.std(several) == pytest.approx(np.std(single) / 2, rel=0.2)
+    assert np.sqrt(np.mean(report.error**2)) == pytest.approx(np.std(several), rel=0.2)
+    values, short = one.values_of(Lanczos(2, 1), 400)
     assert abs(values.mean() - one.exact) < 3 * np.sqrt(np.mean(short.error**2))
 
 
@@ -133,7 +144,7 @@ def test_lanczos_ends_early_where_the_space_is_exhausted():
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(WEIGHTS, 7)))[0] * np.array([1, 1, 1, 2, 2, 2, 2])
     values = {"shared": (), "branches": (({"weight": jnp.asarray(basis), "bias": jnp.zeros(WEIGHTS)},),)}
     one = Case(generator, values, jnp.ones(7), np.array([1, 1, 1, 4, 4, 4, 4.0]))
-    (two, _), _ = one.estimates(Lanczos(2, 1), 5)
+    two, _ = one.values_of(Lanczos(2, 1), 5)
     (seven, _), gradient = one.estimates(Lanczos(7, 1), 5)
     np.testing.assert_allclose(seven, two, rtol=1e-9)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
@@ -147,7 +158,7 @@ def test_the_smallest_singular_value_and_when_it_is_a_bound():
     assert report.converged.all()
     assert np.all(value - report.error <= 0.5 * d * np.log(smallest + SIGMA**2) + 1e-9)
     assert np.all(value - report.error < one.exact)
-    (value, report), _ = one.estimates(Smallest(1, 1e-3), 3)
+    value, report = one.values_of(Smallest(1, 1e-3), 3)
     assert not report.converged.any()
     assert np.all(value > 0.5 * d * np.log(smallest + SIGMA**2))
 
@@ -181,7 +192,10 @@ def published_search(j: np.ndarray, v: np.ndarray, p: np.ndarray, rows: int, ite
     for _ in range(iterations):
         r = j.T @ (j @ v) - mu**2 * v
         r = r / r.mean()
-        blocks = [np.linalg.svd(np.stack(b, -1), full_matrices=False)[0] for b in zip(*(np.split(a, rows) for a in (v, r, p)), strict=True)]
+        blocks = [
+            np.linalg.svd(np.stack(b, -1), full_matrices=False)[0]
+            for b in zip(*(np.split(a, rows) for a in (v, r, p)), strict=True)
+        ]
         basis = np.concatenate(blocks)
         last = np.linalg.svd(j @ basis)[2][-1]
         v, p = basis @ last, basis[:, 1:] @ last[1:]
@@ -196,7 +210,7 @@ def test_the_published_search(rows):
     products = Products(lambda v: jnp.asarray(j) @ v, lambda w: jnp.asarray(j).T @ w)
     key = jax.random.key(3)
     v, p = (np.asarray(jax.random.normal(k, (20,))) for k in jax.random.split(key))
-    found = np.asarray(found_direction(key, jnp.zeros(20), products, rows, 4))
+    found = np.asarray(jax.jit(lambda key: found_direction(key, jnp.zeros(20), products, rows, 4))(key))
     expected = published_search(j, v, p, rows, 4)
     np.testing.assert_allclose(np.linalg.norm(j @ found), np.linalg.norm(j @ expected), rtol=1e-8)
     np.testing.assert_allclose(np.linalg.norm(found), np.sqrt(rows), rtol=1e-8)
@@ -209,17 +223,20 @@ def test_the_published_search(rows):
         (MatrixGenerator(noise=(20, 20), hidden=((20, 20),)), {3: 584, 5: 585}),
     ],
 )  # fmt: skip
-def test_values_of_the_published_form_depend_on_the_shape_of_the_noise(generator, expected, monkeypatch):
+def test_values_of_the_published_form_depend_on_the_shape_of_the_noise(generator, expected):
     """A normal J of 2,000 x 400, whose exact value is -21.6: found in simulation, means over five draws."""
     shape = made(generator, layout(2000)).shape
     rows = shape[0] if len(shape) > 1 else 1
+
+    @partial(jax.jit, static_argnums=2)
+    def value(key: jax.Array, j: jax.Array, iterations: int) -> jax.Array:
+        products = Products(lambda v: j @ v, lambda w: j.T @ w)
+        v = found_direction(key, jnp.zeros(400), products, rows, iterations)
+        return 400 * jnp.log(jnp.linalg.norm(j @ v))
+
+    matrices = [np.random.default_rng(seed).normal(size=(2000, 400)) / np.sqrt(2000) for seed in range(5)]
     for iterations, wanted in expected.items():
-        values = []
-        for seed in range(5):
-            j = jnp.asarray(np.random.default_rng(seed).normal(size=(2000, 400)) / np.sqrt(2000))
-            products = Products(lambda v, j=j: j @ v, lambda w, j=j: j.T @ w)
-            v = found_direction(jax.random.key(seed), jnp.zeros(400), products, rows, iterations)
-            values.append(400 * np.log(np.linalg.norm(j @ v)))
+        values = [value(jax.random.key(seed), j, iterations) for seed, j in enumerate(matrices)]
         assert np.mean(values) == pytest.approx(wanted, abs=12)
 
 

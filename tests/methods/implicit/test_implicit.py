@@ -59,14 +59,14 @@ def test_published_losses_on_a_fixed_sample(likelihood, name):
         rows = len(case.data.y)
         objective = objective_of(settings(objective=name, sigma=0.1), case)
         family, keys = objective.family, jax.random.split(jax.random.key(4), 3)
+        noises = [family.draw_noise(jax.random.split(key)[0], jnp.zeros(1)) for key in list(keys)]
         q = family.start(jax.random.key(0), jnp.zeros(case.size))
         w_h, w_p = (weight(rows) for weight in PUBLISHED[likelihood, name])
         times = rows if likelihood == "categorical" else 1
 
         def loss(q):
             total = 0.0
-            for key in keys:
-                noise = family.draw_noise(jax.random.split(key)[0], q.point)
+            for noise in noises:
                 theta = family(q, noise)
                 x = case.posterior.network.arrange(case.data.x)
                 fit = case.posterior.log_likelihood(theta, x, case.data.y) / times
@@ -111,7 +111,9 @@ def test_a_temperature_divides_likelihood_and_prior():
             objective = objective_of(settings(), case)
             q = objective.family.start(jax.random.key(0), jnp.zeros(case.size))
             keys = jax.random.split(jax.random.key(1), 1)
-            estimate = jax.jit(lambda q, o=objective, c=case: o.estimate(keys, q, c.target.evaluate, c.target, jnp.zeros((1, 0))))
+            estimate = jax.jit(
+                lambda q, o=objective, c=case: o.estimate(keys, q, c.target.evaluate, c.target, jnp.zeros((1, 0)))
+            )
             noise = objective.family.draw_noise(jax.random.split(keys[0])[0], q.point)
             density = case.target.log_density(objective.family(q, noise))
             values.append((float(estimate(q).objective), float(sum(density))))
@@ -245,7 +247,9 @@ def test_points_move_and_start_where_the_settings_say():
 def test_first_step_of_points_is_at_their_own_learning_rate():
     config = settings(optimiser=AMSGradConfig(learning_rate=0.01, schedule="constant"), point_learning_rate=0.03)
     case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR, dtype=jnp.float32)
-    q = build_family(config.model_copy(update={"noise": "point"}), case.posterior).start(jax.random.key(0), jnp.zeros(case.size))
+    q = build_family(config.model_copy(update={"noise": "point"}), case.posterior).start(
+        jax.random.key(0), jnp.zeros(case.size)
+    )
     optimiser = optimiser_of(config, 10)
     changes, _ = optimiser.update(jax.tree.map(jnp.ones_like, q), optimiser.init(q), q)
     np.testing.assert_allclose(changes.point, -0.03, rtol=1e-4)
@@ -287,7 +291,8 @@ def test_gradients_that_are_not_finite_are_skipped_and_counted(caplog):
         good = target.evaluate(theta)
         bad = theta[0] > 0.1
         return Evaluation(
-            LogDensity(jnp.where(bad, jnp.nan, good.density[0]), good.density[1]), jnp.where(bad, jnp.nan, good.gradient)
+            LogDensity(jnp.where(bad, jnp.nan, good.density[0]), good.density[1]),
+            jnp.where(bad, jnp.nan, good.gradient),
         )
 
     behind_a_wall = target._replace(evaluate=walled)
@@ -353,6 +358,7 @@ def test_a_state_is_the_generator_and_its_averages(tmp_path):
     with np.load(tmp_path / "fit.npz") as fit:
         learned = sum(array[0].size for name, array in fit.items() if name.startswith("generator"))
         assert {"generated", "points", "point"} < set(fit)
+        assert fit["noise"].tolist() == [5, 5]
     family = build_family(config, problem.posterior)
     assert learned == family.generator.parameters
     target = Case(problem.posterior, problem.data).target
@@ -360,4 +366,3 @@ def test_a_state_is_the_generator_and_its_averages(tmp_path):
     sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (state.q, state.optimiser)]
     assert sizes[0] == learned
     assert sizes[1] - 2 * learned < 5
-

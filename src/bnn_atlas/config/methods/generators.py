@@ -88,13 +88,16 @@ class MatrixGenerator(_LastMatrix):
     """Rows and columns of its last matrix, with at least as many entries as weights are generated; entries beyond their
     number do not exist. Null takes the nearest to a square."""
 
+
 class Part(Model):
     """One of the generators that a correlated one ends in."""
 
     input: Shape
     """Rows and columns of what it takes of the trunk."""
     hidden: Annotated[tuple[Shape, ...], Field(min_length=1)]
+    """Rows and columns of its hidden layers."""
     output: Shape
+    """Rows and columns of its last matrix."""
 
 
 class CorrelatedGenerator(_LastMatrix):
@@ -114,6 +117,7 @@ class CorrelatedGenerator(_LastMatrix):
     spare: CountOrNone = 0
     """Numbers at the end of the trunk that no part takes."""
     parts: tuple[Part, ...] = ()
+    """Generators of consecutive weights."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

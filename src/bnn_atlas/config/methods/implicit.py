@@ -67,6 +67,7 @@ class AMSGradConfig(Model):
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays, or falls to `end` along half a cosine over all steps."""
     end: NonNegative = 1e-9
+    """Learning rate after the last step of a cosine."""
 
 
 class GeneratedConfig(Model):
@@ -96,6 +97,7 @@ class ImplicitConfig(ChainSettings):
 
     kind: Literal["implicit"] = "implicit"
     generator: GeneratorConfig
+    """Network that makes the weights; its kinds are below."""
     generated: GeneratedConfig = GeneratedConfig()
     """Which parameters are generated; all of them unless something is given."""
     noise: Literal["generated", "point"] = "generated"

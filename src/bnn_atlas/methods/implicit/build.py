@@ -61,8 +61,9 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     the draw before it; where the fit follows the smallest singular value, `entropy_is_bound`, 1 where its search has
     converged and `entropy_as_trained`, less its residual, is a lower bound.
 
-    The fit has the generator's parameters by name, `generated` [D] and `points` [r], the indices of what is generated
-    and of what is not, and `point` [r], the values of the latter; `implicit.fitted` makes further draws of it.
+    The fit has the generator's parameters by name, `noise`, the number d of its noise entries, `generated` [D] and
+    `points` [r], the indices of what is generated and of what is not, and `point` [r], the values of the latter;
+    `implicit.fitted` makes further draws of it.
 
     Raises:
         ValueError: the generator, the entropy, the noise or the mini-batches do not suit the posterior.
@@ -174,7 +175,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         }
 
     def fit(state: ImplicitState) -> dict[str, Array]:
-        indices = {"generated": family.generated, "points": family.points}
+        indices = {"generated": family.generated, "points": family.points, "noise": family.noise}
         return {**names_of(state.q), **{name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}}
 
     real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")

@@ -54,9 +54,7 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
     """
     family = build_family(config, posterior)
     dtype = arrays["point"].dtype if "point" in arrays else np.dtype(np.float32)
-    start = jax.eval_shape(
-        family.start, jax.random.key(0), jax.ShapeDtypeStruct((posterior.layout.size,), dtype)
-    )
+    start = jax.eval_shape(family.start, jax.random.key(0), jax.ShapeDtypeStruct((posterior.layout.size,), dtype))
     wanted = {name: leaf.shape for name, leaf in names_of(start).items()}
     found = {name: arrays[name].shape[1:] for name in wanted if name in arrays}
     if found != wanted:

@@ -76,7 +76,9 @@ class Objective:
         zero = jnp.zeros((), q.point.dtype)
         zeros = (zero, jax.tree.map(jnp.zeros_like, q), jnp.int32(0))
 
-        def add(total: tuple[Array, Learned, Array], one: tuple[Array, Array]) -> tuple[tuple[Array, Learned, Array], Array]:
+        def add(
+            total: tuple[Array, Learned, Array], one: tuple[Array, Array]
+        ) -> tuple[tuple[Array, Learned, Array], Array]:
             value, gradient, report = self._one(one[0], q, evaluate, target, one[1])
             found = (value, gradient, report.singular.astype(jnp.int32))
             return jax.tree.map(jnp.add, total, found), report.search
@@ -119,9 +121,7 @@ class Objective:
         return target.posterior.layout.offset(NOISE)
 
 
-def build_objective(
-    config: ImplicitConfig, family: Family, form: Form, weights: TermWeights, prior: str
-) -> Objective:
+def build_objective(config: ImplicitConfig, family: Family, form: Form, weights: TermWeights, prior: str) -> Objective:
     """The objective of the settings, for a prior of a family.
 
     Raises:

@@ -12,6 +12,8 @@ from jax import numpy as jnp
 from bnn_atlas.methods.implicit.entropy.base import Report, with_slope_of, without_search
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 
+ITERATIONS = 4
+"""For the smallest eigenvalue, to tell whether J'J is singular."""
 COPIES = 4
 """Arrays of the size of all tangents, and of J'J, that exist at once."""
 
@@ -19,8 +21,9 @@ COPIES = 4
 class Exact(NamedTuple):
     """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
 
-    Where a pivot is below what rounding leaves of zero, J'J is singular: eigenvalues take the place of the factor, with
-    negative ones at zero, so that the value is finite and at least d log sigma. The gradient is tr(M^-1 dM) / 2.
+    Where a pivot is below what rounding leaves of zero, eigenvalues take the place of the factor, with negative ones at
+    zero, so that the value is finite and at least d log sigma. J'J is called singular where its smallest eigenvalue is
+    zero to rounding, or less than a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
     def start(self, key: Array, like: Array) -> Array:
@@ -42,8 +45,8 @@ def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
     unit = jnp.eye(len(gram), dtype=gram.dtype)
     factor = jnp.linalg.cholesky(gram + sigma**2 * unit)
     pivots = jnp.diagonal(factor)
-    least = jnp.sqrt(len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(jnp.diagonal(gram)))
-    regular = jnp.all(pivots > least)  # never where one is NaN
+    rounding = len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(jnp.diagonal(gram))
+    regular = jnp.all(pivots**2 > rounding)  # never where one is NaN
 
     def by_factor() -> tuple[Array, Array]:
         return jnp.sum(jnp.log(pivots)), jax.scipy.linalg.cho_solve((factor, True), unit)
@@ -53,7 +56,16 @@ def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
         raised = jnp.maximum(eigenvalues, 0) + sigma**2
         return 0.5 * jnp.sum(jnp.log(raised)), (vectors / raised) @ vectors.T
 
-    return *jax.lax.cond(regular, by_factor, by_eigenvalues), ~regular
+    value, inverse = jax.lax.cond(regular, by_factor, by_eigenvalues)
+    return value, inverse, _smallest(inverse) - sigma**2 <= rounding + 0.01 * sigma**2
+
+
+def _smallest(inverse: Array) -> Array:
+    """Smallest eigenvalue of a matrix from its inverse, by iterations that approach it from above."""
+    vector = inverse[jnp.argmax(jnp.diagonal(inverse))]
+    for _ in range(ITERATIONS):
+        vector = inverse @ (vector / jnp.linalg.norm(vector))
+    return 1 / jnp.linalg.norm(vector)
 
 
 def check_memory(generator: Generator, dtype: np.dtype, memory_mb: int) -> None:

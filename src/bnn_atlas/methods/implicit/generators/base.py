@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import jax
 import jax.scipy
+import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
@@ -94,13 +95,10 @@ class Branches:
     def start(self, key: Array, centre: Array) -> Tree:
         """Uniform starts; last biases at `centre` and last weights times `spread` where the settings say so."""
         groups = (self.shared, *self.branches)
-        keys = jax.random.split(key, len(groups))
-        shared, *branches = (
-            tuple(started(layer, k, centre.dtype) for k, layer in zip(jax.random.split(own, len(group)), group, strict=True))
-            if group
-            else ()
-            for own, group in zip(keys, groups, strict=True)
-        )
+        numbers = jax.random.uniform(key, (self.parameters,), centre.dtype, -1, 1)
+        ends = np.cumsum([sum(map(parameters, group)) for group in groups])
+        pieces = zip(groups, jnp.split(numbers, ends[:-1]), strict=True)
+        shared, *branches = (started(group, piece) for group, piece in pieces)
         first = 0
         for number, layers in enumerate(self.branches):
             last = layers[-1].narrowed(branches[number][-1], self.spread)
@@ -201,5 +199,3 @@ class Factorised:
             pieces.append(z[first : first + prod(part.shape)])
             first += prod(part.shape)
         return pieces
-
-

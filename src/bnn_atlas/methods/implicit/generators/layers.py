@@ -153,14 +153,19 @@ class Matrix(NamedTuple):
         return {**values, "columns": values["columns"] * spread}
 
 
-def started(layer: Layer, key: Array, dtype: Any) -> Values:
-    """Parameters of a layer at their uniform starts."""
-    bounds = layer.bounds
-    keys = jax.random.split(key, len(bounds))
-    return {
-        name: jax.random.uniform(k, shape, dtype, -bound, bound)
-        for k, (name, (shape, bound)) in zip(keys, bounds.items(), strict=True)
-    }
+def started(layers: tuple[Layer, ...], numbers: Array) -> tuple[Values, ...]:
+    """Parameters of layers at their uniform starts, from as many independent numbers, uniform on (-1, 1).
+
+    One long draw is cut into all of them, since every draw of its own takes the compiler time.
+    """
+    found, first = [], 0
+    for layer in layers:
+        values = {}
+        for name, (shape, bound) in layer.bounds.items():
+            values[name] = bound * numbers[first : first + prod(shape)].reshape(shape)
+            first += prod(shape)
+        found.append(values)
+    return tuple(found)
 
 
 def parameters(layer: Layer) -> int:
