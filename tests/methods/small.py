@@ -1,6 +1,8 @@
 """Short settings of every kind of step that there is, through all phases."""
 
+from bnn_atlas.config.methods.generators import MLPGenerator
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
+from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.config.methods.ivon import IVONConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.low_rank import LowRankConfig
@@ -36,5 +38,13 @@ SMALL = {
     "low-rank normal": LowRankConfig(rank=2, epochs=4, batch_size=10, samples=2, steps=5),
     "ivon": IVONConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "laplace": LaplaceConfig(map_steps=0, steps=5),
+    "implicit": ImplicitConfig(
+        generator=MLPGenerator(noise=3, hidden=(4,)),
+        entropy=SmallestEntropy(),
+        epochs=4,
+        batch_size=10,
+        samples=2,
+        steps=5,
+    ),
     "map": MAPConfig(epochs=4, batch_size=10),
 }

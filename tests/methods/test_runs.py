@@ -4,6 +4,8 @@ import jax
 import numpy as np
 import pytest
 
+from bnn_atlas.config.methods.generators import MatrixGenerator
+from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, SmallestEntropy
 from bnn_atlas.config.methods.ivon import IVONConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.low_rank import LowRankConfig
@@ -11,6 +13,7 @@ from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig
 from bnn_atlas.methods.base import Method
 from bnn_atlas.methods.deep_ensemble import build_deep_ensemble
+from bnn_atlas.methods.implicit.build import build_implicit
 from bnn_atlas.methods.ivon import build_ivon
 from bnn_atlas.methods.laplace import lbfgs
 from bnn_atlas.methods.laplace.build import build_laplace
@@ -28,6 +31,15 @@ from .problems import Problem, network
 from .running import assert_same, run
 
 ADAM = AdamConfig(learning_rate=0.01)
+IMPLICIT = ImplicitConfig(
+    generator=MatrixGenerator(noise=(2, 3), hidden=((3, 4),)),
+    entropy=SmallestEntropy(),
+    epochs=6,
+    batch_size=13,
+    samples=2,
+    optimiser=AMSGradConfig(learning_rate=0.01),
+    steps=20,
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +55,7 @@ def methods(problem: Problem) -> dict[str, tuple[Method, int]]:
             build_mean_field(MeanFieldConfig(epochs=6, batch_size=13, optimiser=ADAM, steps=20), *target),
             17,
         ),
+        "implicit": (build_implicit(IMPLICIT, *target), 17),
         "low_rank": (
             build_low_rank(LowRankConfig(rank=3, epochs=6, batch_size=13, optimiser=ADAM, steps=20), *target),
             17,
@@ -52,7 +65,7 @@ def methods(problem: Problem) -> dict[str, tuple[Method, int]]:
     }
 
 
-@pytest.fixture(scope="module", params=["mean_field", "low_rank", "ivon", "laplace"])
+@pytest.fixture(scope="module", params=["mean_field", "low_rank", "ivon", "implicit", "laplace"])
 def method(request, problem):
     return methods(problem)[request.param]
 
@@ -87,7 +100,7 @@ def test_interruptions_change_no_bit(method, problem, quiet, tmp_path, monkeypat
     assert_same(open_trace(destination), quiet)
 
 
-@pytest.mark.parametrize("method", ["mean_field", "low_rank", "ivon"], indirect=True)
+@pytest.mark.parametrize("method", ["mean_field", "low_rank", "ivon", "implicit"], indirect=True)
 def test_company_devices_and_segments_change_no_bit(method, problem, quiet, tmp_path, monkeypatch):
     monkeypatch.setattr(program, "Placement", lambda chains, shards: Placement(chains, jax.local_devices()[:1]))
     trace = run(method[0], problem, tmp_path / "trace.zarr", chain_ids=np.array([2, 0]), checkpoint_every=10_000)

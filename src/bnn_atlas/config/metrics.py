@@ -259,6 +259,21 @@ SAMPLER = (
     Metric("step_size_median", "median over chains of the median step size"),
     Metric("step_size_max", "largest step size over chains and draws"),
 )
+VARIATIONAL = (
+    Metric(
+        "elbo",
+        "evidence lower bound: log-likelihood and log-prior over T, plus entropy, mean over draws",
+        "higher",
+        NATS,
+    ),
+    Metric("objective", "the same with the weights and the entropy of the fit", "higher", NATS),
+    Metric("entropy", "entropy of an implicit distribution, as its draws are scored, mean over draws", "", NATS),
+    Metric("entropy_error", "error of that mean, from the errors that the estimates give themselves", "lower", NATS),
+    Metric("entropy_as_trained", "entropy by the form of the fit, mean over draws", "", NATS),
+    Metric("entropy_is_bound", "share of draws at which the search for the smallest singular value has converged"),
+    Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),
+    Metric("singular", "samples at which the Jacobian of a generator was singular to rounding", "lower"),
+)
 COST = (
     Metric("gradients_sampling", "gradient evaluations of all chains in the sampling phase", "lower"),
     Metric("gradients_total", "gradient evaluations of all chains in all phases", "lower"),
@@ -284,6 +299,7 @@ GROUPS = {
     "Convergence": CONVERGENCE,
     "Marginals of the weights": MARGINALS,
     "Sampler": SAMPLER,
+    "Variational fits": VARIATIONAL,
     "Cost and efficiency": COST,
 }
 OF_REFEREE = {metric.name for metric in REFEREE} - {f"referee_{of}" for of in ("rhat_max", "ess_min", "trend", "mixed")}

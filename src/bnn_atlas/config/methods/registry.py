@@ -7,6 +7,7 @@ from pydantic import Field
 from bnn_atlas.config.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
+from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.methods.ivon import IVONConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.low_rank import LowRankConfig
@@ -41,6 +42,7 @@ MethodConfig = Annotated[
     | LowRankConfig
     | IVONConfig
     | LaplaceConfig
+    | ImplicitConfig
     | MAPConfig
     | DeepEnsembleConfig,
     Field(discriminator="kind"),
