@@ -78,7 +78,7 @@ def test_the_sets_of_a_run_in_order() -> None:
     ("settings", "message"),
     [
         ({"intervals": {"gap": [0.4, -0.4]}}, "intervals.gap: 0.4 must be below -0.4"),
-        ({"intervals": {"The gap": [0, 1]}}, "a lower-case letter"),
+        ({"intervals": {"The gap": [0, 1]}}, "intervals.The gap"),
         ({"shifts": ["turned30"]}, "no shift 'turned30'; allowed are rotated"),
         ({"shifts": ["rotated360"]}, "no shift 'rotated360'"),
         ({"shifts": ["blur6"]}, "severity from 1 to 5"),
@@ -286,6 +286,7 @@ def test_registered_sets_of_the_same_rows_share_the_beginning_of_their_names() -
         ("ionosphere", "ionosphere_mile"),
         ("digits", "digits_images"),
         ("cifar10", "cifar10_first4000", "cifar10_jpeg"),
+        ("notmnist", "notmnist_dark"),
     }
 
 

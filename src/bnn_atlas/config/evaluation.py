@@ -25,13 +25,13 @@ class EvaluationConfig(Model):
     """Rotated or corrupted test images, such as `rotated30` or `gaussian_noise3`."""
     out_of_distribution: tuple[DatasetName, ...] = ()
     """Data sets of the same shape, on which predictions should be less certain than on the test rows."""
-    intervals: Annotated[dict[DatasetName, Interval], Field(default_factory=dict, exclude_if=lambda value: not value)]
-    """Regressions of one input: name -> the two ends of an interval of it, in its own units, such as the gap between
-    clusters of rows. `function_sd` says how much the functions of the draws differ there."""
     references: tuple[str, ...] = ()
     """Predictions for the same test rows: published ones, by their name in config/datasets.yaml, or those of another
     run of the study, by its name. Classes are compared by agreement and total variation, and two runs also by
     `elpd_diff`, the difference of their LPPD, paired by row."""
+    intervals: Annotated[dict[DatasetName, Interval], Field(default_factory=dict, exclude_if=lambda value: not value)]
+    """Regressions of one input: name -> the two ends of an interval of it, in its own units, such as the gap between
+    clusters of rows. `function_sd` says how much the functions of the draws differ there."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

@@ -76,7 +76,7 @@ def test_published_sce_of_calibrated_predictions_is_far_from_0():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.full(10, 0.3), 8000)
     labels = (rng.random((8000, 1)) > probabilities.cumsum(axis=1)).sum(axis=1).clip(max=9)
-    assert calibration.static_calibration_error(probabilities, labels, 100) < 0.02
+    assert calibration.static_calibration_error(probabilities, labels, 100) < 0.03
     assert published.sce_uppal(probabilities, labels) > 0.1
 
 
