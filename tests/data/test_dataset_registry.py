@@ -101,6 +101,7 @@ def test_leaking_columns_of_bike_sharing_are_dropped() -> None:
         (lambda d: d["mnist"].update(vocabulary=3), ["mnist", "vocabulary: sequences need"]),
         (lambda d: d["mnist"].update(published_train=70001), ["of 70000 rows, at most 70000"]),
         (lambda d: d["mnist"].pop("published_train"), ["mnist", "published_train: files of training and test rows"]),
+        (lambda d: d["mnist"].update(pixel_divisor=255), ["mnist", "pixel_divisor", "published_train: 0"]),
         (lambda d: d["mnist"]["published_scaling"].update(mean=[0.1, 0.2]), ["mnist", "one mean and one scale per"]),
         (lambda d: d["mnist"]["published_scaling"].update(scale=[0]), ["published_scaling.scale.0 = 0", "greater"]),
         (lambda d: d["mnist"]["files"][0].pop("part"), ["train-images-idx3-ubyte.gz (idx) needs part"]),

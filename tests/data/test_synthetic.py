@@ -1,12 +1,13 @@
 """Synthetic data sets: they are as described, and the same everywhere."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
-from bnn_atlas.config.synthetic import ClustersGenerator, LineGenerator, WaveGenerator
+from bnn_atlas.config.synthetic import ClustersGenerator, LineGenerator, SinusoidsGenerator, WaveGenerator
 from bnn_atlas.data.dataset import Dataset, fingerprint
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.prepare import prepare, prepare_file
@@ -17,6 +18,9 @@ FINGERPRINTS = {
     "line_1x": "36e393aab7d31a67924f193cdd324ad521f1233fcdef2699fc3e7e5246cf2006",
     "clusters_1d": "6566412dca803db0ad8860f085099f2423ffbf7a8b2f3dc98d7b1a6f2b6b1247",
     "wave_1d": "5563d3e554a20f14b44df6737fac6543d8a170591d69883e05946f91b8bd0f7b",
+    "sinusoids_1": "99e382d924c161dcd0bcd478f62b2893ef373c32f7399c0f3cfb57243ba03814",
+    "sinusoids_2": "65c1ac4e65be77abe9eab6e659d1d243155ed467d2d9ec3de1223468e8b89b55",
+    "sinusoids_3": "fb88459c724d1ebce4c1d91ccbe103dbeb9f1f59d2c3eb917f7ab9ac97e37731",
 }
 """Of the rows, which must never change, nor differ between machines."""
 
@@ -67,6 +71,40 @@ def test_clusters_are_published_rows_in_random_order() -> None:
     np.testing.assert_allclose(test, np.linspace(-14, 22, 120), rtol=0, atol=1e-6)
 
 
+def test_sinusoids_are_two_noisy_grids_with_a_gap_and_test_rows_without_noise() -> None:
+    dataset = prepare("sinusoids_1", REGISTRY["sinusoids_1"])
+    x = 1.28 * dataset.x[:, 0]
+    function = x + 0.8 * np.sin(2 * np.pi * x) + 0.8 * np.sin(4 * np.pi * x)
+    train, test = x[:70], x[70:]
+    grids = np.concatenate([np.linspace(-1.28, -0.61, 38), np.linspace(0.61, 1.28, 32)])
+    np.testing.assert_allclose(np.sort(train), grids, rtol=0, atol=2e-6)
+    assert np.any(np.diff(train) < 0), "in random order: the last rows are a sample of all"
+    np.testing.assert_allclose(
+        test, np.concatenate([np.linspace(-1.28, -0.61, 7), np.linspace(0.61, 1.28, 6)]), rtol=0, atol=2e-6
+    )
+    np.testing.assert_allclose(dataset.y[70:], function[70:], rtol=0, atol=2e-5)
+    noise = dataset.y[:70] - function[:70]
+    assert noise.std() == pytest.approx(0.3, rel=4 / np.sqrt(140))
+    other = prepare("sinusoids_2", REGISTRY["sinusoids_2"])
+    assert abs(np.corrcoef(noise, (other.y - dataset.y)[:70])[0, 1]) < 1 - 1e-6
+    np.testing.assert_array_equal(other.y[70:], dataset.y[70:])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train": (38,)}, "train: 2 intervals need as many numbers of rows"),
+        ({"test": (7, 6, 1)}, "test: 2 intervals need as many numbers of rows"),
+        ({"intervals": ((0.0, 1.0), (0.5, 2.0))}, "must be apart"),
+        ({"train": (30, 30)}, "these intervals give rows 73 and published_train 60"),
+    ],
+)
+def test_sinusoids_that_do_not_fit_their_rows_are_refused(change: dict, message: str) -> None:
+    entry = REGISTRY["sinusoids_1"].model_dump()
+    with pytest.raises(ValueError, match=message):
+        DatasetEntry.model_validate(entry | {"generate": entry["generate"] | change})
+
+
 def test_noise_is_added_to_one_function_of_all_rows() -> None:
     """The network written a second time; without noise the targets are its outputs."""
     entry = REGISTRY["clusters_1d"].generate
@@ -98,15 +136,16 @@ def test_noise_is_added_to_one_function_of_all_rows() -> None:
         LineGenerator(kind="line", noise=0.1),
         WaveGenerator(kind="wave", noise=0.1, intervals=((0.0, 1.0),)),
         ClustersGenerator(kind="clusters", noise=0.1, intervals=((0.0, 1.0),), test=(-1.0, 2.0), hidden=(3,)),
+        SinusoidsGenerator(kind="sinusoids", noise=0.1, intervals=((0.0, 1.0),), train=(10,), test=(1,)),
     ],
     ids=lambda config: config.kind,
 )
-def test_the_seed_decides(config: LineGenerator | WaveGenerator | ClustersGenerator) -> None:
+def test_the_seed_decides(config: Any) -> None:
     first, again = generate(config, 10, 5), generate(config, 10, 5)
     other = generate(config.model_copy(update={"seed": 1}), 10, 5)
     for one, same in zip(first, again, strict=True):
         np.testing.assert_array_equal(one, same)
-    assert not np.any(first[1] == other[1])
+    assert not np.any(first[1][:10] == other[1][:10])
 
 
 def test_rows_that_do_not_divide_are_spread_evenly() -> None:

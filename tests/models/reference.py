@@ -16,6 +16,10 @@ def silu(a: np.ndarray) -> np.ndarray:
     return a * expit(a)
 
 
+def elu(a: np.ndarray) -> np.ndarray:
+    return np.where(a > 0, a, np.expm1(a))
+
+
 def same(size: int, kernel: int, stride: int) -> tuple[int, int]:
     total = max((int(np.ceil(size / stride)) - 1) * stride + kernel - size, 0)
     return total // 2, total - total // 2
@@ -70,6 +74,15 @@ def means(x: np.ndarray) -> np.ndarray:
 def lenet5(p: Arrays, x: np.ndarray, activation: Callable[[np.ndarray], np.ndarray] = relu) -> np.ndarray:
     x = means(activation(conv(p, "conv0", x)))
     h = flat(means(activation(conv(p, "conv1", x, padding=0))))
+    for index in range(2):
+        h = activation(dense(p, f"dense{index}", h))
+    return dense(p, "output", h)
+
+
+def lenet5_max(p: Arrays, x: np.ndarray, activation: Callable[[np.ndarray], np.ndarray] = relu) -> np.ndarray:
+    for index in range(2):
+        x = pool(activation(conv(p, f"conv{index}", x, padding=0)), 2, 2)
+    h = flat(x)
     for index in range(2):
         h = activation(dense(p, f"dense{index}", h))
     return dense(p, "output", h)

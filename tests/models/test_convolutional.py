@@ -11,6 +11,7 @@ from bnn_atlas.config.posterior import (
     CategoricalLikelihood,
     CNNLSTMConfig,
     LeNet5Config,
+    LeNet5MaxConfig,
     LeNetConfig,
     LeNettiConfig,
     MLPConfig,
@@ -30,6 +31,7 @@ from . import reference
 
 CIFAR, MNIST = (32, 32, 3), (28, 28, 1)
 SMALL_TEXT = CNNLSTMConfig(embedding=5, filters=4, kernel=3, pool=2, cells=3)
+ELU_TEXT = CNNLSTMConfig(embedding=5, filters=4, kernel=3, pool=2, cells=3, activation="elu")
 SMOOTH_TEXT = CNNLSTMConfig(embedding=5, filters=4, kernel=3, pool=1, cells=3, activation="silu")
 WIDE_16, WIDE_28 = WideResNetFRNConfig(depth=16, widen=4), WideResNetFRNConfig(depth=28, widen=10)
 
@@ -42,6 +44,7 @@ WIDE_16, WIDE_28 = WideResNetFRNConfig(depth=16, widen=4), WideResNetFRNConfig(d
         (LeNetConfig(), MNIST, 10, 0, 91_946),
         (LeNet5Config(), CIFAR, 10, 0, 83_126),
         (LeNet5Config(), MNIST, 10, 0, 61_706),
+        (LeNet5MaxConfig(), MNIST, 10, 0, 44_426),
         (CNNLSTMConfig(pool=1, activation="silu"), (100,), 2, 20_000, 2_700_098),
         (LeNettiConfig(), MNIST, 10, 0, 10 + 900 * 8 + 8 + 2 * 72 + 90),
         (ResNetFRNConfig(), CIFAR, 10, 0, 274_042),
@@ -126,10 +129,18 @@ CASES = {
         0,
         lambda p, x: reference.lenet5(p, x, reference.silu),
     ),
+    "lenet5_max": (LeNet5MaxConfig(), (16, 19, 2), 0, reference.lenet5_max),
+    "lenet5_max elu": (
+        LeNet5MaxConfig(activation="elu"),
+        (17, 16, 1),
+        0,
+        lambda p, x: reference.lenet5_max(p, x, reference.elu),
+    ),
     "lenetti": (LeNettiConfig(), (5, 7, 2), 0, reference.lenetti),
     "resnet": (ResNetFRNConfig(depth=8), (7, 8, 3), 0, reference.resnet),
     "wide_resnet": (WideResNetFRNConfig(depth=10, widen=2), (8, 6, 2), 0, reference.wide_resnet),
     "cnn_lstm": (SMALL_TEXT, (12,), 9, lambda p, x: reference.cnn_lstm(p, x, SMALL_TEXT.pool)),
+    "elu cnn_lstm": (ELU_TEXT, (12,), 9, lambda p, x: reference.cnn_lstm(p, x, ELU_TEXT.pool, reference.elu)),
     "smooth cnn_lstm": (SMOOTH_TEXT, (12,), 9, lambda p, x: reference.cnn_lstm(p, x, 1, reference.silu)),
 }
 ROWS = PIECE + 4
@@ -272,6 +283,7 @@ def test_no_row_changes_anothers_output():
         (LeNetConfig(), (13,), 0, r"'lenet' is for images .*15x15.* of shape \(13,\)"),
         (LeNetConfig(), (14, 28, 1), 0, r"15x15.*\(14, 28, 1\)"),
         (LeNet5Config(), (11, 28, 1), 0, r"12x12.*\(11, 28, 1\)"),
+        (LeNet5MaxConfig(), (15, 28, 1), 0, r"16x16.*\(15, 28, 1\)"),
         (ResNetFRNConfig(), (3, 3, 3), 0, "'resnet_frn' is for images .*4x4"),
         (LeNettiConfig(), (100,), 500, r"'lenetti' .*tokens of a vocabulary of 500 of shape \(100,\)"),
         (CNNLSTMConfig(), (28, 28, 1), 0, "'cnn_lstm' is for tokens"),
@@ -311,7 +323,8 @@ def test_a_token_beyond_the_vocabulary_gives_nan_and_no_neighbours_word():
     [
         ({"kind": "resnet_frn", "depth": 18}, "8, 14, 20"),
         ({"kind": "wide_resnet_frn", "depth": 20, "widen": 4}, "10, 16, 22"),
-        ({"kind": "cnn_lstm", "activation": "silu"}, "only relu may be given with pooling: set model.pool: 1"),
+        ({"kind": "cnn_lstm", "activation": "silu"}, "with pooling only relu or elu may be given: set model.pool: 1"),
+        ({"kind": "lenet5_max", "activation": "silu"}, "'relu', 'sigmoid', 'tanh' or 'elu'"),
         ({"kind": "vgg"}, "lenet"),
     ],
 )
@@ -322,12 +335,12 @@ def test_settings_that_make_no_network_are_refused(settings: dict, text: str):
 
 def test_labels_name_the_settings():
     models = [
-        LeNetConfig(), LeNet5Config(), LeNettiConfig(), ResNetFRNConfig(), WIDE_16, CNNLSTMConfig(), SMOOTH_TEXT,
-        MLPConfig(hidden=(50,)),
+        LeNetConfig(), LeNet5Config(), LeNet5MaxConfig(), LeNettiConfig(), ResNetFRNConfig(), WIDE_16, CNNLSTMConfig(),
+        SMOOTH_TEXT, MLPConfig(hidden=(50,)), MLPConfig(hidden=(7, 10), activation="elu"),
     ]  # fmt: skip
     assert [model.label for model in models] == [
-        "lenet", "lenet5 relu", "lenetti sigmoid", "resnet20 frn silu", "wrn-16-4 frn relu", "cnn_lstm 128-64-128",
-        "cnn_lstm 5-4-3 silu", "mlp 50 relu",
+        "lenet", "lenet5 relu", "lenet5_max relu", "lenetti sigmoid", "resnet20 frn silu", "wrn-16-4 frn relu",
+        "cnn_lstm 128-64-128", "cnn_lstm 5-4-3 silu", "mlp 50 relu", "mlp 7x10 elu",
     ]  # fmt: skip
 
 

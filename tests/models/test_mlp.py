@@ -16,6 +16,7 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
     "sigmoid": scipy.special.expit,
     "silu": lambda a: a * scipy.special.expit(a),
+    "elu": lambda a: np.where(a > 0, a, np.expm1(a)),
     "identity": lambda a: a,
 }
 

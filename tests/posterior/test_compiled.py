@@ -256,6 +256,7 @@ def test_which_posteriors_take_the_kernel() -> None:
     assert not taken(model=MLPConfig(hidden=(16, 65)))
     assert not taken(model=MLPConfig(hidden=(2,) * 100))
     assert not taken(model=LeNettiConfig(), shape=(28, 28, 1))
+    assert not taken(model=MLPConfig(hidden=(7, 10), activation="elu"))
     assert not taken(likelihood=CategoricalLikelihood(), classes=100)
 
 

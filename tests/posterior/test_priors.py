@@ -21,6 +21,7 @@ from bnn_atlas.config.priors import (
     LogisticPrior,
     MixturePrior,
     NormalFlatBiasPrior,
+    NormalGammaNoisePrior,
     NormalPrior,
     PriorConfig,
     StandardNormalPrior,
@@ -223,6 +224,34 @@ def test_mixture_priors(config: MixturePrior, thetas: np.ndarray) -> None:
         )
         expected = float(np.log(parts(theta)).sum())
         assert density(config, theta) == pytest.approx(expected, rel=3e-6, abs=3e-4)
+
+
+def test_gamma_noise_is_a_gamma_on_the_precision_and_normal_elsewhere(thetas: np.ndarray) -> None:
+    config = NormalGammaNoisePrior(scale=1.5, shape=9, rate=0.7)
+    for theta, log_sigma in zip(thetas, (-1.3, -0.2, 0.4, -2.0), strict=True):
+        theta[-1] = log_sigma
+        precision = np.exp(-2 * log_sigma)
+        of_noise = scipy.stats.gamma.logpdf(precision, 9, scale=1 / 0.7) + np.log(2 * precision)
+        expected = scipy.stats.norm.logpdf(theta[:-1], 0, 1.5).sum() + of_noise
+        assert density(config, theta) == pytest.approx(expected, rel=3e-6, abs=2e-4)
+
+
+def test_draws_of_gamma_noise_have_its_precision() -> None:
+    prior = build_prior(NormalGammaNoisePrior(scale=1.5, shape=9, rate=0.7), LAYOUT)
+    draws = np.asarray(jax.vmap(prior.sample)(jax.random.split(jax.random.key(0), 4000)), float)
+    precision = np.exp(-2 * draws[:, -1])
+    assert scipy.stats.kstest(precision, scipy.stats.gamma(9, scale=1 / 0.7).cdf).pvalue > 1e-3
+    assert scipy.stats.kstest(draws[:, 5] / 1.5, scipy.stats.norm.cdf).pvalue > 1e-3
+    assert draws[:, -1].mean() == pytest.approx(float(prior.values.loc[-1]), abs=4 * draws[:, -1].std() / 60)
+    assert draws[:, -1].std() == pytest.approx(float(prior.values.scale[-1]), rel=0.06)
+    gain = log_prior_gain(prior.family, prior.values, jnp.asarray(draws[0]), jnp.asarray(draws[1]))
+    apart = [log_prior(prior.family, prior.values, jnp.asarray(theta)) for theta in draws[:2]]
+    assert float(gain) == pytest.approx(float(apart[0] - apart[1]), abs=1e-4)
+
+
+def test_gamma_noise_without_noise_is_refused() -> None:
+    with pytest.raises(ValueError, match="the noise of likelihood"):
+        build_prior(NormalGammaNoisePrior(shape=9, rate=0.7), Layout(LAYOUT.parameters[:-1]))
 
 
 SLOPES = {

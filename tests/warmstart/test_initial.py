@@ -50,7 +50,9 @@ def test_a_network_depends_on_the_seed_and_its_number_alone(regression: Posterio
     assert len(np.unique(together, axis=0)) == 3
     assert initial_networks(regression, REGRESSION, NORMAL, np.array([2]), 7).tobytes() == together[2].tobytes()
     assert not np.array_equal(initial_networks(regression, REGRESSION, NORMAL, np.array([2]), 8)[0], together[2])
-    wider = initial_networks(regression, REGRESSION, InitialConfig(distribution="normal", scale=0.05), np.array([0, 1, 2]), 7)
+    wider = initial_networks(
+        regression, REGRESSION, InitialConfig(distribution="normal", scale=0.05), np.array([0, 1, 2]), 7
+    )
     np.testing.assert_allclose(wider, 10 * together, rtol=1e-6)
 
 

@@ -55,6 +55,7 @@ rule predict_sets:
         **code_hash(code_of_predictions),
         **named("sets", INPUTS.sets),
         **named("elsewhere", INPUTS.sets_elsewhere),
+        **named("intervals", INPUTS.intervals),
         limit=lambda w: {"limit": INPUTS.run(w).config.split.first_test, **INPUTS.scored_draws(w)},
     message:
         "Predicting the further sets of {wildcards.run} (split {wildcards.split})"
@@ -118,3 +119,31 @@ rule surface:
         "Evaluating planes through draws of {wildcards.run} (split {wildcards.split})"
     script:
         "../scripts/surface.py"
+
+
+rule entropies:
+    """Compare the forms of the entropy with the exact one at a fit of implicit variational inference, for figures."""
+    input:
+        dataset=INPUTS.dataset,
+        split=INPUTS.split,
+        fit=f"{RUN}/block0/fit.npz",
+    output:
+        f"{RUN}/metrics/entropies.parquet",
+    log:
+        PATHS.log("entropies/{study}/{run}/split{split}"),
+    benchmark:
+        PATHS.benchmark("entropies/{study}/{run}/split{split}")
+    conda:
+        JAX_ENVIRONMENT
+    threads: RESOURCES.prediction_threads
+    resources:
+        mem_mb=6000,
+        runtime=60,
+        gpu=RESOURCES.start_gpus,
+    params:
+        **run_settings(INPUTS, "posterior", "method"),
+        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+    message:
+        "Comparing entropies of {wildcards.run} (split {wildcards.split})"
+    script:
+        "../scripts/entropies.py"

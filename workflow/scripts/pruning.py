@@ -12,4 +12,6 @@ with logged(snakemake.log[0]):
     from bnn_atlas.steps.pruning import pruning
 
     files = snakemake.input
-    pruning(files.dataset, files.split, list(files.frames), list(files.pools), **dict(snakemake.output.items()), **given)
+    pruning(
+        files.dataset, files.split, list(files.frames), list(files.pools), **dict(snakemake.output.items()), **given
+    )

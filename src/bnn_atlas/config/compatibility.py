@@ -34,6 +34,11 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
         raise ConfigError(
             f"{where}.dataset = '{name}': these are published {entry.kind} for '{entry.of}', not a data set"
         )
+    if entry.pixel_divisor is not None:
+        raise ConfigError(
+            f"{where}.dataset = '{name}': its pixels are divided once too often; it is for "
+            "evaluate.out_of_distribution only"
+        )
     task = entry.task
     if likelihood not in LIKELIHOODS[task]:
         allowed = ", ".join(f"'{kind}'" for kind in LIKELIHOODS[task])
@@ -106,6 +111,11 @@ def check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
     entry, evaluate = datasets[run.config.dataset], run.config.evaluate
     if not evaluate.sets:
         return
+    if evaluate.intervals and (entry.task != "regression" or entry.shape != (1,)):
+        raise ConfigError(
+            f"{where}.intervals: they are of the input of a regression of one input; '{run.config.dataset}' is a "
+            f"{entry.task} whose rows have the shape {list(entry.shape)}: leave them out"
+        )
     if evaluate.shifts and entry.kind != "image":
         raise ConfigError(f"{where}.shifts: '{run.config.dataset}' has rows of the kind '{entry.kind}', not images")
     for shift in evaluate.shifts:

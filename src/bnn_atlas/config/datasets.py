@@ -11,6 +11,7 @@ from bnn_atlas.config.fields import (
     CountOrNone,
     DatasetName,
     FileName,
+    Given,
     Number,
     Positive,
     Sha256,
@@ -19,7 +20,7 @@ from bnn_atlas.config.fields import (
 from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.own_data import OwnTable, with_own_data
 from bnn_atlas.config.reading import Lines, read_yaml
-from bnn_atlas.config.synthetic import BNNHMCGenerator, ClustersGenerator, GeneratorConfig
+from bnn_atlas.config.synthetic import BNNHMCGenerator, ClustersGenerator, GeneratorConfig, SinusoidsGenerator
 
 
 def _inside(path: str) -> str:
@@ -308,6 +309,9 @@ class DatasetEntry(Model):
     """Number of the publisher's training rows, which come first; the others are its test rows. Null where the publisher
     gives no split."""
     published_scaling: PublishedScaling | None = None
+    pixel_divisor: Given = None
+    """Images that are only an out-of-distribution set: pixels are divided by this before they are scaled, as by a
+    loader that divides by 255 once too often; null takes them as they are."""
     vocabulary: CountOrNone = 0
     """Sequences: number of token ids."""
     of: DatasetName | None = None
@@ -383,6 +387,8 @@ class DatasetEntry(Model):
         constants = self.published_scaling
         if constants and (self.kind != "image" or {len(constants.mean), len(constants.scale)} != {self.shape[-1]}):
             raise ValueError("published_scaling: images have one mean and one scale per channel, other kinds none")
+        if self.pixel_divisor is not None and (self.kind != "image" or self.published_train != 0):
+            raise ValueError("pixel_divisor: only images of which nothing is trained have it (published_train: 0)")
         if (self.kind in ("predictions", "corruptions")) != (self.of is not None):
             raise ValueError("of: predictions and corruptions need the data set that they are for, other kinds do not")
         if (self.kind == "predictions") != (self.order is not None):
@@ -408,11 +414,16 @@ class DatasetEntry(Model):
                 raise ValueError(f"files: {file.name} ({file.read.format}) {has}")
 
     def _check_generator(self) -> None:
-        """Synthetic data are a regression on one input; only clusters have training rows and test rows."""
+        """Synthetic data are a regression on one input; some have published training rows and test rows."""
         if self.generate is None:
             return
         if (self.task, self.kind, self.inputs) != ("regression", "table", 1):
             raise ValueError("generate: needs task 'regression', kind 'table' and inputs 1")
+        if isinstance(self.generate, SinusoidsGenerator):
+            train, test = sum(self.generate.train), sum(self.generate.test)
+            if (self.rows, self.published_train) != (train + test, train):
+                raise ValueError(f"generate: these intervals give rows {train + test} and published_train {train}")
+            return
         clusters = isinstance(self.generate, ClustersGenerator | BNNHMCGenerator)
         if clusters and (self.published_train is None or not 0 < self.published_train < self.rows):
             raise ValueError(f"generate: clusters need published_train from 1 to {self.rows - 1}; test rows follow")

@@ -23,6 +23,8 @@ FILES = {
     "samplers": "metrics/samplers.parquet",
     "curves": "metrics/curves.parquet",
     "e_values": "metrics/e_values.parquet",
+    "entropies": "metrics/entropies.parquet",
+    "fit": "block0/fit.npz",
     "predictive": "predictive/test.npz",
     "sets": "metrics/sets.parquet",
     "predictive_sets": "predictive/sets",

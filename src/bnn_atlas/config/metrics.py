@@ -57,6 +57,7 @@ REGRESSION = (
     Metric("coverage", "share of rows inside the central predictive interval", at="nominal level"),
     Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
     Metric("pit_histogram", "share of rows whose predictive CDF lies in a bin", at="right edge of the bin"),
+    Metric("noise_sd", "root mean square of the noise's standard deviation over draws and test rows", "", TARGET),
 )
 ROWS = (
     Metric("rmse_linear", "RMSE of least squares on the rows that the likelihood sees: no network", "lower", TARGET),
@@ -103,6 +104,12 @@ CLASSIFICATION = (
     Metric("total_variation_ceiling", "total variation between a chain and the average of the others", "lower"),
 )
 SETS = (
+    Metric(
+        "function_sd",
+        "standard deviation of the function over all draws, mean over an interval of the input",
+        "",
+        TARGET,
+    ),
     Metric("auroc_confidence", "area under the ROC curve for telling test from other rows by confidence", "higher"),
     Metric("auroc_entropy", "the same by predictive entropy", "higher"),
     Metric("fpr95_confidence", "share of other rows above the threshold that 95 % of test rows pass", "lower"),
@@ -324,6 +331,21 @@ SAMPLER = (
     Metric("step_size_median", "median over chains of the median step size"),
     Metric("step_size_max", "largest step size over chains and draws"),
 )
+VARIATIONAL = (
+    Metric(
+        "elbo",
+        "evidence lower bound: log-likelihood and log-prior over T, plus entropy, mean over draws",
+        "higher",
+        NATS,
+    ),
+    Metric("objective", "the same with the weights and the entropy of the fit", "higher", NATS),
+    Metric("entropy", "entropy of an implicit distribution, as its draws are scored, mean over draws", "", NATS),
+    Metric("entropy_error", "error of that mean, from the errors that the estimates give themselves", "lower", NATS),
+    Metric("entropy_as_trained", "entropy by the form of the fit, mean over draws", "", NATS),
+    Metric("entropy_is_bound", "share of draws at which the search for the smallest singular value has converged"),
+    Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),
+    Metric("singular", "samples at which the Jacobian of a generator was singular to rounding", "lower"),
+)
 COST = (
     Metric("gradients_sampling", "gradient evaluations of all chains in the sampling phase", "lower"),
     Metric("gradients_total", "gradient evaluations of all chains in all phases", "lower"),
@@ -352,6 +374,7 @@ GROUPS = {
     "Marginals of the weights": MARGINALS,
     "Alignments: `variant` is `sampled`, `aligned`, `scrambled` or `chain_wise`": ALIGNMENT,
     "Sampler": SAMPLER,
+    "Variational fits": VARIATIONAL,
     "Cost and efficiency": COST,
 }
 OF_REFEREE = {metric.name for metric in REFEREE} - {f"referee_{of}" for of in ("rhat_max", "ess_min", "trend", "mixed")}

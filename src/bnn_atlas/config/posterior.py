@@ -27,8 +27,8 @@ class MLPConfig(Model):
     kind: Literal["mlp"] = "mlp"
     hidden: Annotated[tuple[Width, ...], Field(max_length=1000)]
     """Widths of the hidden layers; empty for a linear model."""
-    activation: Literal["relu", "tanh", "sigmoid", "silu", "gelu", "identity"] = "relu"
-    """`gelu` is x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    activation: Literal["relu", "tanh", "sigmoid", "silu", "gelu", "elu", "identity"] = "relu"
+    """`gelu` is x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); `elu` is x for x > 0 and exp(x) - 1 for others."""
     bias: bool = True
 
     @field_validator("hidden")
@@ -67,7 +67,7 @@ class LeNet5Config(Model):
     """
 
     kind: Literal["lenet5"] = "lenet5"
-    activation: Literal["relu", "silu", "sigmoid", "tanh"] = "relu"
+    activation: Literal["relu", "silu", "sigmoid", "tanh", "elu"] = "relu"
 
     @property
     def label(self) -> str:
@@ -75,11 +75,28 @@ class LeNet5Config(Model):
         return f"{self.kind} {self.activation}"
 
 
+class LeNet5MaxConfig(Model):
+    """LeNet of Uppal et al. 2023 and of Laplace Redux (Daxberger et al. 2021), with max pooling and no padding.
+
+    Two 5x5 convolutions of 6 and 16 filters, each with maxima of 2x2 pixels, and three dense layers, of 120 and 84
+    units and the outputs: 44,426 parameters on MNIST. For images of at least 16x16 pixels.
+    """
+
+    kind: Literal["lenet5_max"] = "lenet5_max"
+    activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
+    """Increasing functions, of which the maximum is that of their arguments."""
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenet5_max relu`."""
+        return f"{self.kind} {self.activation}"
+
+
 class LeNettiConfig(Model):
     """The small convolutional network of the sampling study: one 3x3 filter and three dense layers of 8 units."""
 
     kind: Literal["lenetti"] = "lenetti"
-    activation: Literal["sigmoid", "tanh", "relu", "silu"] = "sigmoid"
+    activation: Literal["sigmoid", "tanh", "relu", "silu", "elu"] = "sigmoid"
 
     @property
     def label(self) -> str:
@@ -93,7 +110,7 @@ class ResNetFRNConfig(Model):
     kind: Literal["resnet_frn"] = "resnet_frn"
     depth: Depth = 20
     """6 n + 2 for n blocks in each of the three stacks."""
-    activation: Literal["silu", "relu"] = "silu"
+    activation: Literal["silu", "relu", "elu"] = "silu"
 
     @field_validator("depth")
     @classmethod
@@ -114,7 +131,7 @@ class WideResNetFRNConfig(Model):
     """6 n + 4 for n blocks in each of the three stacks."""
     widen: Depth
     """Factor on the widths 16, 32 and 64 of the stacks."""
-    activation: Literal["relu", "silu"] = "relu"
+    activation: Literal["relu", "silu", "elu"] = "relu"
 
     @field_validator("depth")
     @classmethod
@@ -150,7 +167,7 @@ class CNNLSTMConfig(Model):
     """Positions of which the largest response is kept; 1 keeps them all."""
     cells: Width = 128
     """Width of the LSTM's state."""
-    activation: Annotated[Literal["relu", "silu"], Field(exclude_if=lambda value: value == "relu")] = "relu"
+    activation: Annotated[Literal["relu", "silu", "elu"], Field(exclude_if=lambda value: value == "relu")] = "relu"
     """Function of the convolution's responses; `silu` needs `pool: 1`."""
 
     @field_validator("activation")
@@ -158,7 +175,7 @@ class CNNLSTMConfig(Model):
     def _commutes_with_pooling(cls, activation: str, info: ValidationInfo) -> str:
         if activation == "silu" and info.data.get("pool", 1) != 1:
             raise ValueError(
-                "maxima before and after silu differ, and only relu may be given with pooling: set model.pool: 1"
+                "maxima before and after silu differ, and with pooling only relu or elu may be given: set model.pool: 1"
             )
         return activation
 
@@ -170,7 +187,14 @@ class CNNLSTMConfig(Model):
 
 
 ModelConfig = Annotated[
-    MLPConfig | LeNetConfig | LeNet5Config | LeNettiConfig | ResNetFRNConfig | WideResNetFRNConfig | CNNLSTMConfig,
+    MLPConfig
+    | LeNetConfig
+    | LeNet5Config
+    | LeNet5MaxConfig
+    | LeNettiConfig
+    | ResNetFRNConfig
+    | WideResNetFRNConfig
+    | CNNLSTMConfig,
     Field(discriminator="kind"),
     BeforeValidator(lambda data: {"kind": "mlp", **data} if isinstance(data, dict) else data),
 ]

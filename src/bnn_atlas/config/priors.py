@@ -70,6 +70,20 @@ class NormalFlatBiasPrior(_Width):
     kind: Literal["normal_flat_bias"] = "normal_flat_bias"
 
 
+class NormalGammaNoisePrior(_Width):
+    """N(0, scale^2) on the network's parameters, and Gamma(shape, rate) on 1 / sigma^2 of a learned noise sigma.
+
+    For `likelihood.kind: learned_noise`; the mean of 1 / sigma^2 is shape / rate, in the units of the targets as the
+    split gives them.
+    """
+
+    kind: Literal["normal_gamma_noise"] = "normal_gamma_noise"
+    shape: Positive
+    """Of the gamma distribution of 1 / sigma^2."""
+    rate: Positive
+    """Of the same, in squared units of the targets."""
+
+
 class EmpiricalCovariancePrior(_Width):
     """N(0, scale^2) on every parameter, times N(0, (C + floor I) / strength) on the weights of each first-layer unit.
 
@@ -265,6 +279,7 @@ PriorConfig = Annotated[
     StandardNormalPrior
     | NormalPrior
     | NormalFlatBiasPrior
+    | NormalGammaNoisePrior
     | LaplacePrior
     | GlorotPrior
     | HePrior
@@ -278,6 +293,10 @@ PriorConfig = Annotated[
     Field(discriminator="kind"),
     ByKind,
 ]
+
+
+NORMAL = ("standard_normal", "normal", "normal_flat_bias", "glorot", "he", "eps_standard_normal")
+"""Kinds of priors under which all parameters are independent normals, some of them flat."""
 
 
 def standard_deviation(prior: PriorConfig) -> float | None:

@@ -33,7 +33,10 @@ PARTS = (
         {
             "Runs": ("RunEntry",),
             "Splits": ("SplitConfig",),
-            "Models": ("MLPConfig", "LeNetConfig", "LeNet5Config", "LeNettiConfig", "*FRNConfig", "CNNLSTMConfig"),
+            "Models": (
+                "MLPConfig", "LeNetConfig", "LeNet5Config", "LeNet5MaxConfig", "LeNettiConfig", "*FRNConfig",
+                "CNNLSTMConfig",
+            ),
             "Likelihoods": ("*Likelihood",),
             "Priors": ("*Prior",),
             "Warm starts, starts and stopping": ("WarmStartConfig", "StartConfig", "StoppingConfig"),

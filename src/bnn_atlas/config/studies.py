@@ -16,7 +16,7 @@ from bnn_atlas.config.methods.compact import CompactConfig
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
 from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior, standard_deviation
+from bnn_atlas.config.priors import NORMAL, NormalPrior, StandardNormalPrior, standard_deviation
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
 from bnn_atlas.config.warmstart import StartConfig, WarmStartConfig
@@ -114,6 +114,25 @@ class RunConfig(PosteriorConfig):
             raise ValueError(
                 "prior.kind 'empirical_covariance' correlates parameters, which method.kind 'laplace' does not allow "
                 "for: choose another method, or the prior 'normal'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_noise_for_the_prior(self) -> Self:
+        if self.prior.kind == "normal_gamma_noise" and self.likelihood.kind != "learned_noise":
+            raise ValueError(
+                "prior.kind 'normal_gamma_noise' is a prior of the noise of likelihood.kind 'learned_noise', not of "
+                f"'{self.likelihood.kind}': use 'normal'"
+            )
+        if getattr(self.method, "noise", None) == "point" and self.likelihood.kind != "learned_noise":
+            raise ValueError(
+                "method.noise 'point' is for the noise of likelihood.kind 'learned_noise', not of "
+                f"'{self.likelihood.kind}': leave it out"
+            )
+        if self.method.kind == "ivon" and self.prior.kind not in NORMAL:
+            raise ValueError(
+                f"method.kind 'ivon' takes its weight decay from a normal prior, not from '{self.prior.kind}': use one "
+                f"of {', '.join(NORMAL)}"
             )
         return self
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from bnn_atlas.config.base import Model
-from bnn_atlas.config.fields import NonNegative, Number, Positive, Seed, Width
+from bnn_atlas.config.fields import Count, NonNegative, Number, Positive, Seed, Width
 
 Interval = tuple[Number, Number]
 
@@ -95,8 +95,34 @@ class BNNHMCGenerator(_Generator):
         return self
 
 
+class SinusoidsGenerator(_Generator):
+    """The toy regression of Uppal et al. (2023): y = x + 0.8 sin(2 pi x) + 0.8 sin(4 pi x) + N(0, noise^2).
+
+    x of the published training rows is an even grid on each interval, and so is that of the test rows, whose targets
+    have no noise. The input is x divided by the largest |x| of the intervals. Training rows are in random order, so
+    that the last of them can serve as validation rows.
+    """
+
+    kind: Literal["sinusoids"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """As for `wave`: where x lies, from left to right."""
+    train: Annotated[tuple[Count, ...], Field(min_length=1)]
+    """Training rows on each interval."""
+    test: Annotated[tuple[Count, ...], Field(min_length=1)]
+    """Test rows on each interval."""
+
+    @model_validator(mode="after")
+    def _rows_of_each_interval(self) -> Self:
+        _check_intervals(self.intervals)
+        for name in ("train", "test"):
+            if len(getattr(self, name)) != len(self.intervals):
+                raise ValueError(f"{name}: {len(self.intervals)} intervals need as many numbers of rows")
+        return self
+
+
 GeneratorConfig = Annotated[
-    LineGenerator | WaveGenerator | ClustersGenerator | BNNHMCGenerator, Field(discriminator="kind")
+    LineGenerator | WaveGenerator | ClustersGenerator | BNNHMCGenerator | SinusoidsGenerator,
+    Field(discriminator="kind"),
 ]
 
 

@@ -61,6 +61,7 @@ def join_rows(name: str, entry: DatasetEntry, paths: Sequence[str | Path]) -> Da
         published_train=entry.published_train,
         vocabulary=entry.vocabulary,
         published_scaling=None if constants is None else (constants.mean, constants.scale),
+        pixel_divisor=entry.pixel_divisor or 1.0,
     )
 
 

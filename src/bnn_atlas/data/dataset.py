@@ -37,6 +37,8 @@ class Dataset(NamedTuple):
     """Sequences: number of token ids, 0 to vocabulary - 1."""
     published_scaling: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     """Images: mean and scale per channel that a paper used on pixels / 255."""
+    pixel_divisor: float = 1.0
+    """Images: what pixels are divided by before they are scaled."""
 
 
 def fingerprint(dataset: Dataset) -> str:
@@ -107,13 +109,16 @@ def save(path: str | Path, dataset: Dataset) -> None:
         arrays["published_train"] = np.int64(dataset.published_train)
     if dataset.published_scaling is not None:
         arrays["published_scaling"] = np.array(dataset.published_scaling, dtype=np.float64)
+    if dataset.pixel_divisor != 1:
+        arrays["pixel_divisor"] = np.float64(dataset.pixel_divisor)
     save_arrays(path, arrays)
 
 
 def load(path: str | Path) -> Dataset:
     """The inverse of `save`; DataError names a file that is not a prepared data set."""
     required = ("x", "y", "feature_names", "target_name", "task", "classes", "kind", "vocabulary")
-    arrays = load_arrays(path, required, DataError, "a prepared data set", ("published_train", "published_scaling"))
+    optional = ("published_train", "published_scaling", "pixel_divisor")
+    arrays = load_arrays(path, required, DataError, "a prepared data set", optional)
     return Dataset(
         x=arrays["x"],
         y=arrays["y"],
@@ -125,6 +130,7 @@ def load(path: str | Path) -> Dataset:
         published_train=int(arrays["published_train"]) if "published_train" in arrays else None,
         vocabulary=int(arrays["vocabulary"]),
         published_scaling=_constants(arrays["published_scaling"]) if "published_scaling" in arrays else None,
+        pixel_divisor=float(arrays["pixel_divisor"]) if "pixel_divisor" in arrays else 1.0,
     )
 
 

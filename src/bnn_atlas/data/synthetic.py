@@ -15,6 +15,7 @@ from bnn_atlas.config.synthetic import (
     GeneratorConfig,
     Interval,
     LineGenerator,
+    SinusoidsGenerator,
     WaveGenerator,
 )
 from bnn_atlas.data import jax_random
@@ -26,11 +27,14 @@ def generate(config: GeneratorConfig, rows: int, published_train: int | None = N
     """Inputs x [rows, 1] and targets y [rows] of a kind (`bnn_atlas.config.synthetic` says what each is).
 
     Clusters: the first `published_train` rows are the training rows, in random order, so that the last of them can
-    serve as validation rows; the others are the test rows. Kind `bnn_hmc`: the same, but in order of x.
+    serve as validation rows; the others are the test rows. Kind `sinusoids`: the same. Kind `bnn_hmc`: the same, but in
+    order of x.
     """
     if isinstance(config, BNNHMCGenerator):
         return _bnn_hmc(config, rows, published_train or 0)
     numbers = np.random.default_rng(config.seed)
+    if isinstance(config, SinusoidsGenerator):
+        return _sinusoids(numbers, config)
     match config:
         case LineGenerator():
             x = np.linspace(config.low, config.high, rows).round(DECIMALS)
@@ -64,6 +68,19 @@ def _random_network(numbers: np.random.Generator, config: ClustersGenerator, x: 
         if layer < len(config.hidden):
             h = np.maximum(h, 0)
     return h[0]
+
+
+def _sinusoids(numbers: np.random.Generator, config: SinusoidsGenerator) -> tuple[np.ndarray, np.ndarray]:
+    """Noisy training rows in random order, then test rows without noise."""
+
+    def grids(counts: Sequence[int]) -> np.ndarray:
+        return np.concatenate([np.linspace(*ends, n) for ends, n in zip(config.intervals, counts, strict=True)])
+
+    train = numbers.permutation(grids(config.train))
+    x = np.concatenate([train, grids(config.test)])
+    y = x + 0.8 * np.sin(2 * np.pi * x) + 0.8 * np.sin(4 * np.pi * x)
+    y[: len(train)] += config.noise * numbers.standard_normal(len(train))
+    return (x / np.abs(config.intervals).max()).round(DECIMALS)[:, None], y.round(DECIMALS)
 
 
 def _bnn_hmc(config: BNNHMCGenerator, rows: int, train: int) -> tuple[np.ndarray, np.ndarray]:

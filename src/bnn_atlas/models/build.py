@@ -13,6 +13,7 @@ from jax import numpy as jnp
 from bnn_atlas.config.posterior import (
     CNNLSTMConfig,
     LeNet5Config,
+    LeNet5MaxConfig,
     LeNetConfig,
     LeNettiConfig,
     MLPConfig,
@@ -22,7 +23,7 @@ from bnn_atlas.config.posterior import (
 )
 from bnn_atlas.models.cnn_lstm import CNNLSTM
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.models.lenet import LeNet, LeNet5, LeNetti
+from bnn_atlas.models.lenet import LeNet, LeNet5, LeNet5Max, LeNetti
 from bnn_atlas.models.mlp import MLP
 from bnn_atlas.models.resnet_frn import ResNetFRN, WideResNetFRN
 
@@ -76,6 +77,8 @@ def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, voc
             return _of_images(LeNet(outputs), shape)
         case LeNet5Config():
             return _of_images(LeNet5(outputs, config.activation), shape)
+        case LeNet5MaxConfig():
+            return _of_images(LeNet5Max(outputs, config.activation), shape)
         case LeNettiConfig():
             return _of_images(LeNetti(outputs, config.activation), shape)
         case ResNetFRNConfig():
@@ -121,6 +124,8 @@ def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None
             allowed, fits = "images (height, width, channels) of at least 15x15", image and min(shape[:2]) >= 15
         case LeNet5Config():
             allowed, fits = "images (height, width, channels) of at least 12x12", image and min(shape[:2]) >= 12
+        case LeNet5MaxConfig():
+            allowed, fits = "images (height, width, channels) of at least 16x16", image and min(shape[:2]) >= 16
         case LeNettiConfig():
             allowed, fits = "images (height, width, channels)", image
         case ResNetFRNConfig() | WideResNetFRNConfig():

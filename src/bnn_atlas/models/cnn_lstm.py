@@ -11,7 +11,7 @@ from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense, lecun_normal
 class CNNLSTM(nn.Module):
     """Embedding, convolution over words, maxima of `pool` positions, activation, LSTM; its last state to the outputs.
 
-    Maxima before a relu are those after it; another activation is for `pool` 1.
+    Maxima before a relu or elu are those after it; silu is for `pool` 1.
     """
 
     outputs: int

@@ -1,4 +1,4 @@
-"""LeNet in two forms of Izmailov et al. 2021, and the sampling study's LeNetti."""
+"""LeNet in two forms of Izmailov et al. 2021 and in that of Uppal et al. 2023, and the sampling study's LeNetti."""
 
 import jax
 from flax import linen as nn
@@ -35,6 +35,27 @@ class LeNet5(nn.Module):
         activation = ACTIVATIONS[self.activation]
         x = average_pool(activation(Convolution(6, 5, name="conv0")(x)), 2)
         x = average_pool(activation(Convolution(16, 5, padding=0, name="conv1")(x)), 2)
+        x = x.reshape(-1, x.shape[-1])
+        for index, units in enumerate((120, 84)):
+            x = activation(FeatureMajorDense(units, name=f"dense{index}")(x))
+        return FeatureMajorDense(self.outputs, name="output")(x)
+
+
+class LeNet5Max(nn.Module):
+    """Twice 5x5 convolution without padding (6, 16 filters), maxima of 2x2, activation; 120 and 84 units; outputs.
+
+    Maxima before an increasing activation are those after it.
+    """
+
+    outputs: int
+    activation: str = "relu"
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Outputs [outputs, rows] for images x [channels, height, width, rows]."""
+        activation = ACTIVATIONS[self.activation]
+        for index, filters in enumerate((6, 16)):
+            x = activation(Convolution(filters, 5, padding=0, pool=(2, 2), name=f"conv{index}")(x))
         x = x.reshape(-1, x.shape[-1])
         for index, units in enumerate((120, 84)):
             x = activation(FeatureMajorDense(units, name=f"dense{index}")(x))

@@ -17,6 +17,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "sigmoid": jax.nn.sigmoid,
     "silu": jax.nn.silu,
     "gelu": partial(jax.nn.gelu, approximate=True),
+    "elu": jax.nn.elu,
     "identity": lambda x: x,
 }
 

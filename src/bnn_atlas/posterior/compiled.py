@@ -17,7 +17,7 @@ from bnn_atlas.config.posterior import (
     ModelConfig,
 )
 from bnn_atlas.native.build import source_digest
-from bnn_atlas.native.call import Kernel, available
+from bnn_atlas.native.call import ACTIVATIONS, Kernel, available
 from bnn_atlas.posterior.likelihoods import outputs_needed
 
 WIDEST = 64
@@ -35,10 +35,12 @@ def kernel_for(
 ) -> Kernel | None:
     """The kernel of a posterior's settings; None where gradients go through XLA.
 
-    It is for dense networks of at most `WIDEST` units (and inputs) in single precision, on a CPU, where it has been
-    built; see `PosteriorConfig.kernel`.
+    It is for dense networks of at most `WIDEST` units (and inputs) with one of its activations (`elu` is not) in single
+    precision, on a CPU, where it has been built; see `PosteriorConfig.kernel`.
     """
     if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or jax.default_backend() != "cpu":
+        return None
+    if model.activation not in ACTIVATIONS:
         return None
     widths = (math.prod(shape), *model.hidden, outputs_needed(likelihood, classes))
     if max(widths) > WIDEST or len(widths) > DEEPEST or not available():

@@ -27,6 +27,7 @@ from bnn_atlas.config.priors import (
     LogisticPrior,
     MixturePrior,
     NormalFlatBiasPrior,
+    NormalGammaNoisePrior,
     NormalPrior,
     PriorConfig,
     StandardNormalPrior,
@@ -34,8 +35,18 @@ from bnn_atlas.config.priors import (
 )
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.empirical_covariance import first_layer, log_narrowing
+from bnn_atlas.posterior.gamma_noise import GammaPrecision, gamma_precision, log_integral
 
-Family = Literal["normal", "laplace", "walled_uniform", "logistic", "student_t", "mixture", "empirical_covariance"]
+Family = Literal[
+    "normal",
+    "laplace",
+    "walled_uniform",
+    "logistic",
+    "student_t",
+    "mixture",
+    "empirical_covariance",
+    "normal_gamma_noise",
+]
 
 
 class Components(NamedTuple):
@@ -54,8 +65,8 @@ class PriorValues(NamedTuple):
     """Infinite where the density is flat (family `normal` only)."""
     log_normaliser: Array
     shape: Any = None
-    """Degrees of freedom (Student's t), `Components` (mixture), `FirstLayer` (empirical covariance); None for a family
-    of one shape."""
+    """Degrees of freedom (Student's t), `Components` (mixture), `FirstLayer` (empirical covariance), `GammaPrecision`
+    (normal with gamma noise); None for a family of one shape."""
 
 
 class Prior(NamedTuple):
@@ -101,10 +112,19 @@ def _empirical_covariance(z: Array, values: PriorValues) -> Array:
     return -0.5 * jnp.concatenate([z, values.shape.whitened(z).ravel()]) ** 2
 
 
+def _normal_gamma_noise(z: Array, values: PriorValues) -> Array:
+    return jnp.append(-0.5 * z[:-1] ** 2, values.shape.unnormalised(z[-1]))
+
+
 def _draw_mixture(key: Array, like: Array, components: Components) -> Array:
     choice, noise = jax.random.split(key)
     chosen = jax.random.categorical(choice, components.log_weight, shape=like.shape)
     return components.loc[chosen] + components.scale[chosen] * jax.random.normal(noise, like.shape, like.dtype)
+
+
+def _draw_gamma_noise(key: Array, like: Array, noise: GammaPrecision) -> Array:
+    of_network, of_noise = jax.random.split(key)
+    return jnp.append(jax.random.normal(of_network, like[:-1].shape, like.dtype), noise.drawn(of_noise))
 
 
 _SHAPES: dict[Family, Callable[[Array, PriorValues], Array]] = {
@@ -115,6 +135,7 @@ _SHAPES: dict[Family, Callable[[Array, PriorValues], Array]] = {
     "student_t": _student_t,
     "mixture": _mixture,
     "empirical_covariance": _empirical_covariance,
+    "normal_gamma_noise": _normal_gamma_noise,
 }
 _DRAWS: dict[Family, Callable[[Array, Array, Any], Array]] = {
     "normal": lambda key, like, _: jax.random.normal(key, like.shape, like.dtype),
@@ -124,6 +145,7 @@ _DRAWS: dict[Family, Callable[[Array, Array, Any], Array]] = {
     "student_t": lambda key, like, freedom: jax.random.t(key, freedom, like.shape, like.dtype),
     "mixture": _draw_mixture,
     "empirical_covariance": lambda key, like, first: first.drawn(jax.random.normal(key, like.shape, like.dtype)),
+    "normal_gamma_noise": _draw_gamma_noise,
 }
 
 
@@ -135,6 +157,9 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
         normal -z^2 / 2 (0 where the scale is infinite);   Laplace -|z|;   logistic -|z| - 2 log(1 + exp(-|z|));
         Student's t with nu degrees of freedom -(nu + 1) / 2 log(1 + z^2 / nu);
         mixture log sum_k w_k N(z | m_k, s_k^2).
+
+    With gamma noise the last scalar is log sigma, with log density -2 a log sigma - b exp(-2 log sigma) for a precision
+    of law Gamma(a, b), and the others are normal.
 
     An empirical covariance adds -|u|^2 / 2 to that of a normal, with u the first layer's weights along the directions
     of the covariance of its inputs (`posterior.empirical_covariance`).
@@ -175,13 +200,15 @@ def build_prior(
         rows: scaled rows [n, ...] that the posterior is conditioned on, for a prior that is made of them.
 
     Raises:
-        ValueError: as `empirical_covariance.first_layer`.
+        ValueError: as `empirical_covariance.first_layer` and `gamma_noise.gamma_precision`.
     """
     family, loc, scale, shape = _numbers(config, layout, rows)
     proper = scale[np.isfinite(scale)]
     log_normaliser = np.sum(np.log(proper)) + len(proper) * _log_unit(family, shape)
     if family == "empirical_covariance":
         log_normaliser += log_narrowing(shape)
+    if family == "normal_gamma_noise":
+        log_normaliser += log_integral(shape) - np.log(shape.scale) - _log_unit(family, shape)
 
     def number(value: np.ndarray) -> Array:
         whole = np.issubdtype(np.asarray(value).dtype, np.integer)
@@ -193,7 +220,7 @@ def build_prior(
 def _log_unit(family: Family, shape: Any) -> float:
     """Log of the integral over z of the unnormalised density of one scalar."""
     match family:
-        case "normal" | "mixture" | "empirical_covariance":
+        case "normal" | "mixture" | "empirical_covariance" | "normal_gamma_noise":
             return 0.5 * math.log(2 * math.pi)
         case "laplace" | "walled_uniform":
             return math.log(2)
@@ -229,6 +256,11 @@ def _numbers(config: PriorConfig, layout: Layout, rows: np.ndarray | None) -> _N
         case EmpiricalCovariancePrior():
             first = first_layer(config, layout, rows)
             return _Numbers("empirical_covariance", zeros, zeros + config.scale, first)
+        case NormalGammaNoisePrior():
+            noise = gamma_precision(config, layout)
+            loc, scale = zeros.copy(), zeros + config.scale
+            loc[-1], scale[-1] = noise.loc, noise.scale
+            return _Numbers("normal_gamma_noise", loc, scale, noise)
         case NormalFlatBiasPrior():
             widths = {p.name: math.inf if p.role == "bias" else config.scale for p in layout.parameters}
             return _Numbers("normal", zeros, layout.per_scalar(widths))

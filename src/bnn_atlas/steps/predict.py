@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from bnn_atlas.config.evaluation import OUTSIDE
-from bnn_atlas.data.evaluation import Rows, corrupted_rows, outside_rows, shifted_rows
+from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
+from bnn_atlas.data.evaluation import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.inference.fingerprint import fingerprint_of
@@ -54,6 +54,7 @@ def predict_sets(
     sets: Sequence[str],
     elsewhere: Sequence[str] = (),
     others: Sequence[str | Path] = (),
+    intervals: Mapping[str, tuple[float, float]] = {},
     limit: int | None = None,
     last: bool = False,
 ) -> None:
@@ -69,9 +70,11 @@ def predict_sets(
         pool: its draws.
         destination: a folder, created where it does not exist.
         posterior: settings of the run's posterior.
-        sets: names of the sets: shifts of the test images, and `ood-<data set>` for the rows of other data.
+        sets: names of the sets: shifts of the test images, `ood-<data set>` for the rows of other data, and
+            `interval-<name>` for a grid on an interval of the only input.
         elsewhere: those of them whose rows come from a file of their own.
         others: that file for each: another prepared data set, or the published CIFAR-10-C.
+        intervals: name of each interval -> its two ends.
         limit: rows that are taken of another data set, its first; None takes all.
         last: the last draw of each chain counts alone, not every draw.
     """
@@ -81,7 +84,10 @@ def predict_sets(
     files = dict(zip(elsewhere, others, strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     for name in sets:
-        rows = _rows_of(name, problem.split, files.get(name), limit)
+        if name.startswith(INTERVAL):
+            rows = interval_rows(problem.split, intervals[name.removeprefix(INTERVAL)])
+        else:
+            rows = _rows_of(name, problem.split, files.get(name), limit)
         summary = partial(_of_set, problem, draws, predictor, rows)
         _write(folder / f"{name}.npz", summary, settings, rows)
     for file in folder.glob("[!.]*.npz"):
@@ -90,7 +96,7 @@ def predict_sets(
 
 
 def _rows_of(name: str, split: SplitData, file: str | Path | None, limit: int | None) -> Rows:
-    """Rows of a set by its name; `file` is where they come from if not from the split."""
+    """Rows of a set of data by its name; `file` is where they come from if not from the split."""
     if file is None:
         return shifted_rows(split, name)
     return outside_rows(split, file, limit) if name.startswith(OUTSIDE) else corrupted_rows(split, name, file)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bnn_atlas.config.evaluation import OUTSIDE
+from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.data.dead_pixels import dead_inputs
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import load_predictions
@@ -81,7 +81,7 @@ def score_sets(
     published: Collection[str],
     marks: Sequence[str] = (),
 ) -> None:
-    """Score a run's predictions for shifted and out-of-distribution sets, and write one table of all.
+    """Score a run's predictions for shifted and out-of-distribution sets and on intervals, and write one table.
 
     `predictions` is the folder with `<set>.npz` of each of the `sets`, of which one at a time is in memory; `test` are
     the predictions of the test rows, with which those of other data are compared.
@@ -91,7 +91,9 @@ def score_sets(
     inside, labels = load(test), load_split(dataset, split).y_test
     for name in sets:
         summary = load(Path(predictions) / f"{name}.npz")
-        if name.startswith(OUTSIDE):
+        if name.startswith(INTERVAL):
+            rows += scored_sets.interval_rows(whose, name, summary)
+        elif name.startswith(OUTSIDE):
             rows += scored_sets.outside_rows(whose, name, summary, inside, published)
         else:
             rows += scored_sets.shift_rows(whose, name, summary, labels, published)

@@ -44,9 +44,7 @@ def initial_networks(
     return theta
 
 
-def _drawn(
-    posterior: Posterior, config: InitialConfig, numbers: np.ndarray, seed: int, dtype: jnp.dtype
-) -> np.ndarray:
+def _drawn(posterior: Posterior, config: InitialConfig, numbers: np.ndarray, seed: int, dtype: jnp.dtype) -> np.ndarray:
     """Networks [member, P] of the distribution alone."""
     if config.scale is not None:
         return np.stack([_normal(posterior, config.scale, seed, int(number), dtype) for number in numbers])

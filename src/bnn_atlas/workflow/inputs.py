@@ -131,8 +131,12 @@ class Inputs:
         """Those of them that are not made of the run's own data."""
         return [name for name in self.sets(w) if name.startswith((OUTSIDE, PUBLISHED_SHIFTS))]
 
+    def intervals(self, w: Wildcards) -> dict[str, tuple[float, float]]:
+        """Ends of the intervals among them."""
+        return self.run(w).config.evaluate.intervals
+
     def other_data(self, w: Wildcards) -> list[str]:
-        """Where each of these comes from: another prepared data set, or published corruptions."""
+        """Where each set from elsewhere comes from: another prepared data set, or published corruptions."""
         return [self._elsewhere(name) for name in self.sets_elsewhere(w)]
 
     def is_published(self, w: Wildcards) -> bool:

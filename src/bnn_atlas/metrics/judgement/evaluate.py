@@ -28,6 +28,7 @@ from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
 from bnn_atlas.metrics.gathering.sampling import sampling_measurements
 from bnn_atlas.metrics.gathering.shell import shell_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.gathering.variational import variational_measurements
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.reference import reference_measurement
@@ -128,6 +129,7 @@ def score(
         *bfmi_measurements(chains.chains, kept, identity.method, pool.layout.size, temperature),
         *log_likelihood_measurements(pool, kept, max_bytes),
         *shell_measurements(pool, kept, prior_sd, max_bytes),
+        *variational_measurements(pool, kept, max_bytes),
         *gradients,
         *exclusion_measurements(summary),
     ]

@@ -49,6 +49,21 @@ PARAMETER_SCHEMA = pa.schema(
 """Diagnostics (`rhat_ess.Diagnostics`, and the R-hat of `gelman_rubin`) of each scalar parameter."""
 FUNCTION_SCHEMA = pa.schema([pa.field("row", pa.int64()), pa.field("class", pa.int64()), *_DIAGNOSTICS])
 """The same of each function value; `class` is empty for regression."""
+ENTROPY_SCHEMA = pa.schema(
+    [
+        pa.field("form", pa.string()),
+        pa.field("setting", pa.int64()),
+        pa.field("products", pa.int64()),
+        pa.field("exact", pa.float64()),
+        pa.field("error", pa.float64()),
+        pa.field("sd", pa.float64()),
+        pa.field("stated", pa.float64()),
+        pa.field("noise", pa.int64()),
+        pa.field("weights", pa.int64()),
+    ]
+)
+"""One row per form of the entropy and number of its steps or iterations (`methods.implicit.compare.Compared`), with the
+numbers of noise entries and of weights of the generator."""
 CHAIN_SCHEMA = pa.schema(
     [
         pa.field("chain", pa.int64()),

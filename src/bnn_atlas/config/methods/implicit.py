@@ -1,0 +1,151 @@
+"""Settings of implicit variational inference."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bnn_atlas.config.base import ByKind, Model
+from bnn_atlas.config.fields import Count, CountOrNone, Given, NonNegative, Positive
+from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
+from bnn_atlas.config.methods.generators import GeneratorConfig
+from bnn_atlas.config.methods.optimisation import AdamConfig
+
+Objective = Literal["elbo", "published_2023_10", "published_2023_12"]
+
+
+class ExactEntropy(Model):
+    """All of J'J, on the side of the noise, and its Cholesky factor: no error but rounding."""
+
+    kind: Literal["exact"] = "exact"
+    memory_mb: Count = 1000
+    """Most memory that J'J and the tangents which it is made of may take; a generator that needs more is refused."""
+
+
+class LanczosEntropy(Model):
+    """Stochastic Lanczos quadrature (Ubaru, Chen and Saad 2017), with the gradient from one solve in the same space."""
+
+    kind: Literal["lanczos"] = "lanczos"
+    steps: Count = 10
+    """Products with J'J; at most as many as there are noise numbers."""
+    probes: Count = 1
+    """Random directions that are averaged for each sample of weights."""
+
+
+class SmallestEntropy(Model):
+    """The smallest singular value in place of all: d/2 log of its square, by LOBPCG (Knyazev 2001).
+
+    The search goes on from the direction of the step before; from its residual it is known whether it has converged.
+    """
+
+    kind: Literal["smallest"] = "smallest"
+    iterations: Count = 3
+    """Iterations in each step of the fit."""
+    tolerance: Positive = 0.1
+    """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search has converged and the value less
+    the residual is called a bound."""
+
+
+class PublishedEntropy(Model):
+    """d log(mu + sigma^2) with mu from the published search for the smallest singular value.
+
+    It begins at random in every step and is neither an estimate nor a bound. Only to repeat published settings.
+    """
+
+    kind: Literal["published"] = "published"
+    iterations: Count = 5
+    """3 in the code of October 2023 (classification), 5 in that of December 2023 and in all regressions."""
+
+
+EntropyConfig = Annotated[
+    ExactEntropy | LanczosEntropy | SmallestEntropy | PublishedEntropy, Field(discriminator="kind"), ByKind
+]
+ScoringConfig = Annotated[ExactEntropy | LanczosEntropy, Field(discriminator="kind"), ByKind]
+
+
+class AMSGradConfig(Model):
+    """Adam with amsgrad (Reddi, Kale and Kumar 2018): the largest running square so far divides the gradient."""
+
+    kind: Literal["amsgrad"] = "amsgrad"
+    learning_rate: Positive = 7e-5
+    """About how far a parameter moves in one step, whatever the size of the gradient."""
+    schedule: Literal["constant", "cosine"] = "cosine"
+    """Whether the learning rate stays, or falls to `end` along half a cosine over all steps."""
+    end: NonNegative = 1e-9
+    """Learning rate after the last step of a cosine."""
+
+
+class GeneratedConfig(Model):
+    """Which parameters a generator makes: those that meet every given condition; all others are optimised."""
+
+    layers: Annotated[tuple[CountOrNone, ...], Field(min_length=1)] | None = None
+    """Numbers of layers, from 0 at the input; null for all."""
+    roles: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Such as weight and bias; null for all."""
+    names: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Whole parameters, such as layer0.weight; null for all."""
+
+
+class ImplicitConfig(ChainSettings):
+    """Implicit variational inference: weights are a generator's outputs for normal noise, and a little noise more.
+
+    theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is taken from g made linear at
+    z, a normal with the covariance J J' + sigma^2 I. Uppal et al. 2023 (Implicit Variational Inference for
+    High-Dimensional Posteriors). Each chain is a fit of its own; its draws are independent draws from it.
+    """
+
+    title = "implicit"
+    kind_of_draws = KindOfDraws.INDEPENDENT
+    family = "approximation"
+    variant = 2
+    builder = "bnn_atlas.methods.implicit.build:build_implicit"
+
+    kind: Literal["implicit"] = "implicit"
+    generator: GeneratorConfig
+    """Network that makes the weights; its kinds are below."""
+    generated: GeneratedConfig = GeneratedConfig()
+    """Which parameters are generated; all of them unless something is given."""
+    noise: Literal["generated", "point"] = "generated"
+    """Of `learned_noise`: log sigma is generated with the weights, or it is one number without a prior that maximises
+    the objective (type II maximum likelihood), as in the paper."""
+    noise_init: Given = None
+    """`noise: point`: standard deviation of the targets' noise at the start; null takes where the chain starts."""
+    sigma: Annotated[Positive, Field(lt=0.5)] = 0.05
+    """Standard deviation of the noise on the weights. 0.001 is the default of the published script; its evaluations of
+    image models have 0.05."""
+    entropy: EntropyConfig = LanczosEntropy()
+    """How the entropy is computed in the fit."""
+    scored_by: ScoringConfig | None = None
+    """How the entropy of the draws is computed, for `elbo`; null takes the exact form where the fit has it, and Lanczos
+    with 20 steps elsewhere (or as many as there are noise numbers)."""
+    objective: Objective = "elbo"
+    """`elbo`, with the weights below, or those of the published code: of October 2023, which is nearest to the paper,
+    or of December 2023."""
+    prior_weight: NonNegative = 1.0
+    """Of the log prior in the objective `elbo`; 1 is that of the evidence lower bound."""
+    entropy_weight: NonNegative = 1.0
+    """Of the entropy in the objective `elbo`; 1 is that of the evidence lower bound."""
+    samples: Count = 10
+    """Draws of weights per step, shared by the rows of a mini-batch."""
+    epochs: Count = 100
+    batch_size: Count | None = 256
+    """Rows per mini-batch; null for the full data."""
+    optimiser: Annotated[AdamConfig | AMSGradConfig, Field(discriminator="kind"), ByKind] = AMSGradConfig()
+    point_learning_rate: Given = None
+    """Learning rate of parameters that are not generated; null takes that of the generator."""
+    steps: Count = 100
+    """Draws from the fit."""
+
+    @model_validator(mode="after")
+    def _one_objective(self) -> Self:
+        if self.objective != "elbo" and (self.prior_weight != 1 or self.entropy_weight != 1):
+            raise ValueError(
+                f"objective: {self.objective} has its own weights: leave prior_weight and entropy_weight out, or the "
+                "objective"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _start_of_a_number(self) -> Self:
+        if self.noise_init is not None and self.noise != "point":
+            raise ValueError("noise_init is where a noise that is one number starts: set noise: point, or leave it out")
+        return self

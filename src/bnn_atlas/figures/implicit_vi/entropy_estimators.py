@@ -1,0 +1,75 @@
+"""Error of the forms of the entropy against their cost."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["entropies"]}
+
+FORMS = {
+    "lanczos": ("Lanczos, one probe", style.BLUE, "o", "-"),
+    "smallest": ("smallest singular value", style.ORANGE, "s", (0, (4, 1.5))),
+    "published": ("as published", style.VERMILION, "^", (0, (1, 1))),
+}
+"""Form -> text, colour, marker and dash."""
+LINEAR = 1.0
+"""Nats up to which the axis of errors is linear."""
+
+
+def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Value less exact value, mean and standard deviation over random starts, against products with the Jacobian.
+
+    A panel for each run and split. Input `entropies`: the rows of `methods.implicit.compare` for its fit.
+    """
+    if not shown:
+        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    tables = [pd.read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
+    with style.context():
+        columns = min(len(shown), 3)
+        rows = -(-len(shown) // columns)
+        figure = Figure(figsize=(max(style.COLUMN_WIDTH, 2.25 * columns), 2.1 * rows + 0.35))
+        grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for ax, one, table in zip(grid.flat, shown, tables, strict=False):
+            _panel(ax, table)
+            noise, weights = (style.thousands(table[name].iloc[0]) for name in ("noise", "weights"))
+            ax.set_title(f"{one.label}\nd = {noise}, D = {weights}", fontsize=7)
+        for ax in grid.flat[len(shown) :]:
+            ax.set_visible(False)
+        for ax in grid[:, 0]:
+            ax.set_ylabel("value − exact value (nats)")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, columnspacing=1.2)
+        data = pd.concat(tables, ignore_index=True)
+        style.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance)
+
+
+def _panel(ax: Axes, table: pd.DataFrame) -> None:
+    ax.axhline(0, color=style.GREY, lw=0.6)
+    for form, (label, colour, marker, dash) in FORMS.items():
+        own = table[table["form"] == form].sort_values("products")
+        ax.errorbar(
+            own["products"], own["error"], own["sd"],
+            color=colour, marker=marker, ms=3, ls=dash, lw=1, elinewidth=0.8, capsize=1.5, label=label,
+        )  # fmt: skip
+    ax.set_xscale("log")
+    ax.set_yscale("symlog", linthresh=LINEAR)
+    low, high = (table["error"] - table["sd"]).min(), (table["error"] + table["sd"]).max()
+    ax.set_yticks(_decades(low, high), [f"{value:g}".replace("-", "−") for value in _decades(low, high)])
+    ax.minorticks_off()
+    ticks = [3, 10, 30, 100]
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    ax.set_xlabel("products with J and J′")
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """0 and powers of ten of both signs, as far as the values go."""
+    sizes = [10.0**power for power in range(int(np.ceil(np.log10(max(abs(low), abs(high), LINEAR)))) + 1)]
+    return [-size for size in reversed(sizes) if size <= -low] + [0.0] + [size for size in sizes if size <= high]

@@ -1,0 +1,64 @@
+"""Sizes of the generators of implicit runs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["fit"], "output": "table"}
+
+KINDS = {
+    "mlp": "MLP",
+    "matrix": "matrix multiplication",
+    "correlated": "correlated matrices",
+    "factorised": "one for each layer",
+}
+
+
+def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
+    """Noise numbers, generated weights and learned parameters of each entry's generator, as a LaTeX table and a CSV.
+
+    Runs of one entry that differ in splits, seeds or scores alone have one row. Input `fit`: what was learned.
+    """
+    if not shown:
+        raise ValueError("there are no runs to show; list at least one in the figure's runs")
+    rows = pd.DataFrame([_row(one) for one in shown]).drop_duplicates(ignore_index=True)
+    cells = [
+        [
+            escape(row.label),
+            escape(row.dataset),
+            KINDS[row.generator],
+            *(f"{number:,}" for number in (row.noise, row.weights, row.points, row.parameters)),
+            f"{row.parameters / row.weights:.1f}",
+        ]
+        for row in rows.itertuples()
+    ]
+    header = ["run", "data", "generator", "noise", "weights", "points", "parameters", "per weight"]
+    notes = [
+        "Noise: standard normal numbers that a generator takes. Weights: parameters of the network that it makes. "
+        "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
+        "learned of the generator, outputs beyond the weights included."
+    ]
+    write_latex(header, [("", cells)], notes, rows, outputs, provenance)
+
+
+def _row(one: Shown) -> dict[str, object]:
+    if one.method != "implicit":
+        raise ValueError(f"run '{one.run}' has the method {one.method}, and only implicit runs have a generator")
+    with np.load(one.files["fit"], allow_pickle=False) as fit:
+        shapes = {name: fit[name].shape[1:] for name in fit.files}
+        noise = int(fit["noise"][0])
+    learned = [shape for name, shape in shapes.items() if name.startswith("generator.")]
+    return {
+        "label": one.label,
+        "dataset": one.dataset_title,
+        "generator": one.settings["method"]["generator"]["kind"],
+        "noise": noise,
+        "weights": int(shapes["generated"][0]),
+        "points": int(shapes["points"][0]),
+        "parameters": int(sum(np.prod(shape, dtype=np.int64) for shape in learned)),
+    }

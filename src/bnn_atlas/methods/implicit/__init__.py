@@ -1,0 +1,1 @@
+"""Implicit variational inference: generators of weights, the entropy of what they generate, and the method."""

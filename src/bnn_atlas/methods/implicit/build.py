@@ -1,0 +1,198 @@
+"""Implicit variational inference as a method of the runner.
+
+Uppal et al. 2023 (Implicit Variational Inference for High-Dimensional Posteriors), with the evidence lower bound as the
+objective unless the settings say otherwise; docs/implicit.md has the objectives and the forms of the entropy.
+"""
+
+import logging
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import optax
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
+from bnn_atlas.methods import minibatch
+from bnn_atlas.methods.base import Method, Phase, Statistic
+from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
+from bnn_atlas.methods.implicit.family import NOISE, Learned, build_family
+from bnn_atlas.methods.implicit.fitted import names_of
+from bnn_atlas.methods.implicit.objective import build_objective
+from bnn_atlas.methods.implicit.optimiser import optimiser_of
+from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
+from bnn_atlas.methods.independent import Draw, draw_at, next_draw
+from bnn_atlas.methods.optimise import update
+from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
+
+log = logging.getLogger(__name__)
+
+LARGE_SIGMA = 0.1
+"""Noise on the weights above which most of their spread may be that noise."""
+ELBO = TermWeights(1.0, 1.0)
+
+
+class ImplicitState(NamedTuple):
+    """A fit, its optimiser, where the searches of the entropy go on, and the last draw."""
+
+    q: Learned
+    optimiser: optax.OptState
+    shuffle: minibatch.Shuffle | None
+    search: Array
+    """[samples, ...]."""
+    draw: Draw
+    gradient_norm: Array
+    """Length of the last estimate of the gradient."""
+    skipped: Array
+    """Updates that were skipped because something was not finite."""
+    singular: Array
+    """Samples so far at which J'J was singular to rounding."""
+
+
+def build_implicit(config: ImplicitConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """Fit the generator in the phase "optimising", then draw theta = g(z) + sigma e.
+
+    Statistics of a draw, with H the entropy at its z (`entropy.base`): `entropy` = H as `scored_by` computes it, and
+    `entropy_error`; `entropy_as_trained` = H by the form of the fit; `elbo` = (log-likelihood + log-prior) / T + H on
+    all rows, whose mean over draws is the evidence lower bound of the density that is linear at z; `objective`, the
+    same with the weights and the entropy of the fit; `gradient_norm` of the last update; `skipped_updates`; `singular`,
+    samples at which J'J was singular to rounding; `divergent`, 1 if the density of a draw was not finite, which repeats
+    the draw before it; where the fit follows the smallest singular value, `entropy_is_bound`, 1 where its search has
+    converged and `entropy_as_trained`, less its residual, is a lower bound.
+
+    The fit has the generator's parameters by name, `noise`, the number d of its noise entries, `generated` [D] and
+    `points` [r], the indices of what is generated and of what is not, and `point` [r], the values of the latter;
+    `implicit.fitted` makes further draws of it.
+
+    Raises:
+        ValueError: the generator, the entropy, the noise or the mini-batches do not suit the posterior.
+    """
+    dtype = np.dtype(data.prior.loc.dtype)
+    family = build_family(config, posterior)
+    form = build_form(config.entropy, family.generator, dtype)
+    scoring = scoring_form(config, form, family.generator, dtype)
+    weights = weights_of(config, posterior, len(data.y))
+    objective = build_objective(config, family, form, weights, posterior.family)
+    steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
+    optimiser = optimiser_of(config, steps)
+    searches = isinstance(config.entropy, SmallestEntropy)
+    if config.sigma > LARGE_SIGMA:
+        log.warning("sigma (%g) is large: most of the weights' spread may be this noise", config.sigma)
+
+    def init(key: Array, position: Array, target: Target) -> ImplicitState:
+        first, second = jax.random.split(key)
+        if config.noise_init is not None:
+            position = position.at[posterior.layout.offset(NOISE)].set(np.log(config.noise_init))
+        q = family.start(first, position)
+        like = jnp.zeros(family.noise, position.dtype)
+        zero = jnp.zeros((), position.dtype)
+        return ImplicitState(
+            q,
+            optimiser.init(q),
+            minibatch.begin(target, config.batch_size),
+            jax.vmap(lambda key: form.start(key, like))(jax.random.split(second, config.samples)),
+            draw_at(position, target),
+            zero,
+            jnp.int32(0),
+            jnp.int32(0),
+        )
+
+    def descend(
+        key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
+    ) -> tuple[ImplicitState, dict[str, Array]]:
+        rows_key, samples_key = jax.random.split(key)
+        shuffle, evaluate = minibatch.next_evaluate(rows_key, index, state.shuffle, target, config.batch_size)
+        keys = jax.random.split(samples_key, config.samples)
+        found = objective.estimate(keys, state.q, evaluate, target, state.search)
+        q, memory, skipped = update(optimiser, found.gradient, state.optimiser, state.q)
+        usable = jnp.all(jnp.isfinite(found.search))
+        norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(found.gradient)))
+        state = ImplicitState(
+            q,
+            memory,
+            shuffle,
+            jnp.where(usable, found.search, state.search),
+            state.draw,
+            norm,
+            state.skipped + skipped,
+            state.singular + found.singular,
+        )
+        zero, no = jnp.zeros_like(norm), jnp.bool_(False)
+        entropies = {"entropy": zero, "entropy_error": zero, "entropy_as_trained": zero, "elbo": zero}
+        return state, statistics(state, skipped, {**entropies, "objective": found.objective}, no)
+
+    def report(state: ImplicitState, kept: np.ndarray | None) -> ImplicitState:
+        if state.skipped:
+            log.warning(
+                "%d of %d updates of an implicit fit were not finite and were skipped; lower optimiser.learning_rate",
+                state.skipped,
+                steps,
+            )
+        if state.singular:
+            log.warning(
+                "J'J was singular to rounding at %d of %d samples of an implicit fit: its noise does not reach as many "
+                "directions as it has numbers, and sigma^2 bounds the rest; lower the generator's noise",
+                state.singular,
+                steps * config.samples,
+            )
+        return state
+
+    def sample(
+        key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
+    ) -> tuple[ImplicitState, dict[str, Array]]:
+        noise_key, trained_key, scoring_key = jax.random.split(key, 3)
+        noise = family.draw_noise(noise_key, state.q.point)
+        theta = family(state.q, noise)
+        draw, divergent = next_draw(theta, target, state.draw)
+        at = (family.generator, state.q.generator, noise.z, config.sigma)
+        half, trained = form.half_log_det(trained_key, *at, state.search[0])
+        scored, scores = half, trained
+        if scoring is not form:
+            scored, scores = scoring.half_log_det(scoring_key, *at, jnp.zeros(0, half.dtype))
+        entropy, as_trained = objective.entropy(scored), objective.entropy(half)
+        search = state.search.at[0].set(trained.search)
+        state = state._replace(draw=draw, search=search, singular=state.singular + (trained.singular | scores.singular))
+        values = {
+            "entropy": entropy,
+            "entropy_error": scores.error,
+            "entropy_as_trained": as_trained,
+            "elbo": objective.value(theta, draw.density, entropy, target, ELBO),
+            "objective": objective.value(theta, draw.density, as_trained, target, weights),
+        }
+        return state, statistics(state, divergent, values, trained.converged)
+
+    def statistics(
+        state: ImplicitState, divergent: Array, values: dict[str, Array], converged: Array
+    ) -> dict[str, Array]:
+        return {
+            **values,
+            **({"entropy_is_bound": converged} if searches else {}),
+            "gradient_norm": state.gradient_norm,
+            "skipped_updates": state.skipped,
+            "singular": state.singular,
+            "divergent": divergent,
+        }
+
+    def fit(state: ImplicitState) -> dict[str, Array]:
+        indices = {"generated": family.generated, "points": family.points, "noise": family.noise}
+        return {**names_of(state.q), **{name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}}
+
+    real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")
+    counts = ("skipped_updates", "singular", *(("entropy_is_bound",) if searches else ()))
+    return Method(
+        init=init,
+        phases=(
+            Phase("optimising", steps, descend, finish=report),
+            Phase("sampling", config.steps, sample, keep=True, thinning=config.thinning),
+        ),
+        statistics={
+            **{name: Statistic("last") for name in real},
+            **{name: Statistic("last", "int32") for name in counts},
+            "divergent": Statistic("sum", "int32"),
+        },
+        position=lambda state: state.draw.position,
+        density=lambda state: state.draw.density,
+        gradients_per_step=float(config.samples),
+        fit=fit,
+    )

@@ -1,0 +1,87 @@
+"""What the forms of the entropy share.
+
+Made linear at z, the generator g gives the normal N(g - J z, J J' + sigma^2 I) with J = dg/dz [D, d]; by the matrix
+determinant lemma its entropy is
+
+    H = 1/2 log det(J'J + sigma^2 I_d) + (D - d) log sigma + D/2 log(2 pi e).
+
+The forms differ in the first term; the rest does not depend on the generator.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import jax
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.methods.implicit.generators.base import Generator, Tree
+
+
+class Report(NamedTuple):
+    """How a value came about."""
+
+    error: Array
+    """What the value may be off by, as the form itself can tell; NaN where it cannot."""
+    singular: Array
+    """Whether J'J was singular to rounding, so that sigma^2 alone bounds its smallest eigenvalues from below."""
+    converged: Array
+    """Whether the search for the smallest singular value has converged; the value less the error is then a bound."""
+    search: Array
+    """Where the search goes on in the next step; empty for forms without one."""
+
+
+class Form(Protocol):
+    """A way to 1/2 log det(J'J + sigma^2 I)."""
+
+    def start(self, key: Array, like: Array) -> Array:
+        """The search before the first step, for noise `like` [d]."""
+        ...
+
+    def half_log_det(
+        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array
+    ) -> tuple[Array, Report]:
+        """Value at z [d], to be differentiated by the generator's parameters, and a report."""
+        ...
+
+
+def without_search(key: Array, like: Array) -> Array:
+    """The search of forms that have none."""
+    return jnp.zeros(0, like.dtype)
+
+
+def constant(size: int, noise: int, sigma: float) -> float:
+    """(D - d) log sigma + D/2 log(2 pi e) for D = `size` weights and d = `noise` noise numbers."""
+    return (size - noise) * math.log(sigma) + 0.5 * size * math.log(2 * math.pi * math.e)
+
+
+def with_slope_of(value: Array, surrogate: Array) -> Array:
+    """`value`, with the derivatives of `surrogate`."""
+    return jax.lax.stop_gradient(value) + (surrogate - jax.lax.stop_gradient(surrogate))
+
+
+class Products(NamedTuple):
+    """Products with J = dg/dz at z, without J."""
+
+    forward: Callable[[Array], Array]
+    """v [d] -> J v [D]."""
+    backward: Callable[[Array], Array]
+    """w [D] -> J'w [d]."""
+
+    def square(self, v: Array) -> Array:
+        """J'J v [d]."""
+        return self.backward(self.forward(v))
+
+
+def products_at(generator: Generator, values: Tree, z: Array) -> Products:
+    """Products with the derivative of the generator at z, which no derivative flows through."""
+    fixed = jax.lax.stop_gradient(values)
+    _, forward = jax.linearize(lambda z: generator(fixed, z), z)
+    transposed = jax.linear_transpose(forward, z)
+    return Products(forward, lambda w: transposed(w)[0])
+
+
+def forward_product(generator: Generator, values: Tree, z: Array, v: Array) -> Array:
+    """J v [D], to be differentiated by the generator's parameters."""
+    return jax.jvp(lambda z: generator(values, z), (z,), (v,))[1]

@@ -1,0 +1,79 @@
+"""The determinant itself, from J'J on the side of the noise."""
+
+from math import prod
+from typing import NamedTuple
+
+import jax
+import jax.scipy
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.methods.implicit.entropy.base import Report, with_slope_of, without_search
+from bnn_atlas.methods.implicit.generators.base import Generator, Tree
+
+ITERATIONS = 4
+"""For the smallest eigenvalue, to tell whether J'J is singular."""
+COPIES = 4
+"""Arrays of the size of all tangents, and of J'J, that exist at once."""
+
+
+class Exact(NamedTuple):
+    """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
+
+    Where a pivot is below what rounding leaves of zero, eigenvalues take the place of the factor, with negative ones at
+    zero, so that the value is finite and at least d log sigma. J'J is called singular where its smallest eigenvalue is
+    zero to rounding, or less than a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
+    """
+
+    def start(self, key: Array, like: Array) -> Array:
+        """No search."""
+        return without_search(key, like)
+
+    def half_log_det(
+        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array
+    ) -> tuple[Array, Report]:
+        """As `Form.half_log_det`."""
+        gram = generator.gram(values, z)
+        value, inverse, singular = _decomposed(jax.lax.stop_gradient(gram), sigma)
+        found = with_slope_of(value, 0.5 * jnp.vdot(inverse, gram))
+        return found, Report(jnp.zeros_like(value), singular, jnp.bool_(False), search)
+
+
+def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
+    """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular to rounding."""
+    unit = jnp.eye(len(gram), dtype=gram.dtype)
+    factor = jnp.linalg.cholesky(gram + sigma**2 * unit)
+    pivots = jnp.diagonal(factor)
+    rounding = len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(jnp.diagonal(gram))
+    regular = jnp.all(pivots**2 > rounding)  # never where one is NaN
+
+    def by_factor() -> tuple[Array, Array]:
+        return jnp.sum(jnp.log(pivots)), jax.scipy.linalg.cho_solve((factor, True), unit)
+
+    def by_eigenvalues() -> tuple[Array, Array]:
+        eigenvalues, vectors = jnp.linalg.eigh(gram)
+        raised = jnp.maximum(eigenvalues, 0) + sigma**2
+        return 0.5 * jnp.sum(jnp.log(raised)), (vectors / raised) @ vectors.T
+
+    value, inverse = jax.lax.cond(regular, by_factor, by_eigenvalues)
+    return value, inverse, _smallest(inverse) - sigma**2 <= rounding + 0.01 * sigma**2
+
+
+def _smallest(inverse: Array) -> Array:
+    """Smallest eigenvalue of a matrix from its inverse, by iterations that approach it from above."""
+    vector = inverse[jnp.argmax(jnp.diagonal(inverse))]
+    for _ in range(ITERATIONS):
+        vector = inverse @ (vector / jnp.linalg.norm(vector))
+    return 1 / jnp.linalg.norm(vector)
+
+
+def check_memory(generator: Generator, dtype: np.dtype, memory_mb: int) -> None:
+    """Refuse an exact form whose tangents and J'J take more memory than is allowed."""
+    noise = prod(generator.shape)
+    needed = COPIES * dtype.itemsize * noise * (generator.hidden + noise) / 1e6
+    if needed > memory_mb:
+        raise ValueError(
+            f"the exact entropy of a generator with {noise:,} noise numbers needs about {needed:,.0f} MB, more than "
+            f"memory_mb ({memory_mb:,}): raise it, or choose entropy: {{ kind: lanczos }}"
+        )

@@ -1,0 +1,115 @@
+"""The distribution that is fitted: generated weights with a little noise, and points."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.base import near_or_all
+from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig
+from bnn_atlas.config.posterior import LearnedNoiseLikelihood
+from bnn_atlas.methods.implicit.generators.base import Generator, Tree
+from bnn_atlas.methods.implicit.generators.build import build_generator
+from bnn_atlas.methods.noise import standard_normal
+from bnn_atlas.models.layout import Layout
+from bnn_atlas.posterior.density import Posterior
+
+NOISE = "log_sigma"
+
+
+class Learned(NamedTuple):
+    """What is learned."""
+
+    generator: Tree
+    point: Array
+    """Values [r] of the scalars that are not generated."""
+
+
+class Noise(NamedTuple):
+    """Standard normal numbers of a draw."""
+
+    z: Array
+    """[d], of which the generator makes weights."""
+    e: Array
+    """[D], of which sigma times is added to them."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """theta [P] from a generator's weights [D] and points [r]."""
+
+    generator: Generator
+    generated: np.ndarray
+    """Indices [D] of the generated scalars."""
+    points: np.ndarray
+    """Indices [r] of the others."""
+    sigma: float
+
+    @property
+    def noise(self) -> int:
+        """D."""
+        return prod(self.generator.shape)
+
+    def start(self, key: Array, position: Array) -> Learned:
+        """Where a fit from a position [P] starts."""
+        return Learned(self.generator.start(key, position[self.generated]), position[self.points])
+
+    def draw_noise(self, key: Array, like: Array) -> Noise:
+        """Noise of one draw, of the type of `like`."""
+        first, second = jax.random.split(key)
+        return Noise(
+            standard_normal(first, jnp.zeros(self.noise, like.dtype)),
+            standard_normal(second, jnp.zeros(len(self.generated), like.dtype)),
+        )
+
+    def __call__(self, q: Learned, noise: Noise) -> Array:
+        """Theta = g(z) + sigma e at the generated scalars, and the points at the others."""
+        weights = self.generator(q.generator, noise.z) + self.sigma * noise.e
+        if not len(self.points):
+            return weights
+        order = np.argsort(np.concatenate([self.generated, self.points]))
+        whole = jnp.concatenate([weights, q.point])
+        return whole if np.array_equal(order, np.arange(len(order))) else whole[order]
+
+
+def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
+    """The family of the settings.
+
+    Raises:
+        ValueError: nothing is generated, a layer, role or parameter does not exist, the noise is a number although the
+            likelihood has none, or the generator does not fit.
+    """
+    layout = posterior.layout
+    if config.noise == "point" and not isinstance(posterior.likelihood, LearnedNoiseLikelihood):
+        raise ValueError(
+            f"noise: point is for the likelihood learned_noise, and this one is {posterior.likelihood.kind}: leave "
+            "noise out, or choose that likelihood"
+        )
+    generated = _selected(config.generated, layout)
+    if config.noise == "point":
+        generated = generated[generated != layout.offset(NOISE)]
+    if not len(generated):
+        raise ValueError(
+            "no parameter meets all conditions of generated, so there is nothing for the generator to make: "
+            "loosen them, or leave generated out"
+        )
+    generator = build_generator(config.generator, layout, generated)
+    return Family(generator, generated, np.setdiff1d(np.arange(layout.size), generated), config.sigma)
+
+
+def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:
+    there: dict[str, tuple[Any, list[Any]]] = {
+        "layers": (config.layers, sorted({p.layer for p in layout.parameters if p.layer is not None})),
+        "roles": (config.roles, sorted({p.role for p in layout.parameters})),
+        "names": (config.names, [p.name for p in layout.parameters]),
+    }
+    for key, (wanted, known) in there.items():
+        for one in wanted or ():
+            if one not in known:
+                hint = near_or_all(str(one), "there are", map(str, known))
+                raise ValueError(f"generated.{key} has {one!r}, which this network has not{hint}")
+    return layout.select(config.names, config.roles, config.layers)

@@ -1,0 +1,69 @@
+"""A kept fit (`fit.npz`): further draws from it, and its Jacobian, without training."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+from jax.tree_util import keystr
+
+from bnn_atlas.config.methods.implicit import ImplicitConfig
+from bnn_atlas.methods.implicit.family import Family, Learned, build_family
+from bnn_atlas.posterior.density import Posterior
+
+
+class FitError(ValueError):
+    """Arrays that are not the fit of the settings."""
+
+
+class Fitted(NamedTuple):
+    """The distribution that a chain has fitted."""
+
+    family: Family
+    q: Learned
+
+    def draws(self, key: Array, count: int) -> Array:
+        """Independent draws theta [count, P]."""
+
+        def draw(key: Array) -> Array:
+            return self.family(self.q, self.family.draw_noise(key, self.q.point))
+
+        return jax.lax.map(draw, jax.random.split(key, count))
+
+    def squared_singular_values(self, key: Array) -> Array:
+        """Eigenvalues [d] of J'J at a random z, from the smallest on."""
+        z = self.family.draw_noise(key, self.q.point).z
+        return jnp.linalg.eigvalsh(self.family.generator.gram(self.q.generator, z))
+
+
+def names_of(values: Learned) -> dict[str, Array]:
+    """The arrays of a fit by name: `point`, and the generator's, such as `generator.branches.0.1.weight`."""
+    leaves = jax.tree.leaves_with_path(values.generator)
+    named = {f"generator.{keystr(path, simple=True, separator='.')}": leaf for path, leaf in leaves}
+    return {**named, "point": values.point}
+
+
+def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np.ndarray], chain: int = 0) -> Fitted:
+    """What chain number `chain` of a file `fit.npz` has fitted, from its arrays [chain, ...].
+
+    Raises:
+        FitError: the arrays are not those of the settings.
+        ValueError: as `build_family`.
+    """
+    family = build_family(config, posterior)
+    dtype = arrays["point"].dtype if "point" in arrays else np.dtype(np.float32)
+    start = jax.eval_shape(family.start, jax.random.key(0), jax.ShapeDtypeStruct((posterior.layout.size,), dtype))
+    wanted = {name: leaf.shape for name, leaf in names_of(start).items()}
+    found = {name: arrays[name].shape[1:] for name in wanted if name in arrays}
+    if found != wanted:
+        wrong = sorted(name for name in wanted if found.get(name) != wanted[name])
+        raise FitError(
+            f"not a fit of these settings: {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of "
+            "another shape; pass the settings that the run had"
+        )
+    if not 0 <= chain < len(arrays["point"]):
+        raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")
+    leaves = [jnp.asarray(arrays[name][chain]) for name in wanted]
+    return Fitted(family, jax.tree.unflatten(jax.tree.structure(start), [*leaves]))

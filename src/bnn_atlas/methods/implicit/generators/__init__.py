@@ -1,0 +1,1 @@
+"""Generators: networks that turn standard normal noise into the weights of a network."""

@@ -1,0 +1,201 @@
+"""What a generator is: a trunk that turns noise into hidden arrays, and a last layer for each, or several of these."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+import jax
+import jax.scipy
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.methods.implicit.generators.layers import Layer, parameters, started, through
+
+Tree = Any
+"""Parameters of a generator, nested by layer."""
+
+
+class Generator(Protocol):
+    """g: standard normal noise z [d] -> weights [size]."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the noise, of which z has the entries row by row."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Weights that it generates."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """Outputs of its last layers, those beyond `size` included."""
+        ...
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are learned, those of outputs beyond `size` included."""
+        ...
+
+    @property
+    def hidden(self) -> int:
+        """Entries of the arrays that the last layers take: numbers of one tangent."""
+        ...
+
+    def start(self, key: Array, centre: Array) -> Tree:
+        """Parameters at their start; `centre` [size] are weights about which a last bias may lie."""
+        ...
+
+    def __call__(self, values: Tree, z: Array) -> Array:
+        """Weights [size] for noise z [d]."""
+        ...
+
+    def gram(self, values: Tree, z: Array) -> Array:
+        """J'J [d, d] with J = dg/dz [size, d], which is not formed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Shared layers, whose last array is cut into the inputs of branches; the branches' outputs are the weights.
+
+    Without shared layers there is one branch, which takes the noise itself.
+    """
+
+    size: int
+    shared: tuple[Layer, ...]
+    branches: tuple[tuple[Layer, ...], ...]
+    at_start: bool
+    """Whether the last biases start at given weights."""
+    spread: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the noise."""
+        return (self.shared or self.branches[0])[0].input
+
+    @property
+    def capacity(self) -> int:
+        """Outputs of all branches."""
+        return sum(prod(branch[-1].output) for branch in self.branches)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are learned."""
+        return sum(parameters(layer) for layers in (self.shared, *self.branches) for layer in layers)
+
+    @property
+    def hidden(self) -> int:
+        """Numbers of one tangent."""
+        return sum(prod(branch[-1].input) for branch in self.branches)
+
+    def start(self, key: Array, centre: Array) -> Tree:
+        """Uniform starts; last biases at `centre` and last weights times `spread` where the settings say so."""
+        groups = (self.shared, *self.branches)
+        numbers = jax.random.uniform(key, (self.parameters,), centre.dtype, -1, 1)
+        ends = np.cumsum([sum(map(parameters, group)) for group in groups])
+        pieces = zip(groups, jnp.split(numbers, ends[:-1]), strict=True)
+        shared, *branches = (started(group, piece) for group, piece in pieces)
+        first = 0
+        for number, layers in enumerate(self.branches):
+            last = layers[-1].narrowed(branches[number][-1], self.spread)
+            if self.at_start:
+                last = layers[-1].centred(last, centre[first : first + prod(layers[-1].output)])
+            branches[number] = (*branches[number][:-1], last)
+            first += prod(layers[-1].output)
+        return {"shared": shared, "branches": tuple(branches)}
+
+    def __call__(self, values: Tree, z: Array) -> Array:
+        """Weights [size] for noise z [d]."""
+        ends = zip(self.branches, values["branches"], self.before_last(values, z), strict=True)
+        outputs = [layers[-1].apply(own[-1], x).ravel() for layers, own, x in ends]
+        return (jnp.concatenate(outputs) if len(outputs) > 1 else outputs[0])[: self.size]
+
+    def before_last(self, values: Tree, z: Array) -> list[Array]:
+        """What the last layer of each branch takes."""
+        x = through(self.shared, values["shared"], z.reshape(self.shape)).ravel()
+        arrays, first = [], 0
+        for layers, own in zip(self.branches, values["branches"], strict=True):
+            taken = prod(layers[0].input)
+            own_part = x[first : first + taken].reshape(layers[0].input)
+            arrays.append(through(layers[:-1], own[:-1], own_part))
+            first += taken
+        return arrays
+
+    def gram(self, values: Tree, z: Array) -> Array:
+        """Sum over branches of what their last layers make of the tangents before them."""
+        tangents = tangents_of(lambda z: self.before_last(values, z), z)
+        gram, first = jnp.zeros((len(z), len(z)), z.dtype), 0
+        for layers, own, changes in zip(self.branches, values["branches"], tangents, strict=True):
+            used = min(prod(layers[-1].output), self.size - first)
+            if used > 0:
+                gram = gram + layers[-1].gram(own[-1], changes, used)
+            first += prod(layers[-1].output)
+        return gram
+
+
+def tangents_of(function: Callable[[Array], list[Array]], z: Array) -> list[Array]:
+    """Changes [d, ...] of arrays along each entry of z."""
+    _, along = jax.linearize(function, z)
+    return jax.vmap(along)(jnp.eye(len(z), dtype=z.dtype))
+
+
+@dataclass(frozen=True)
+class Factorised:
+    """Generators of consecutive weights, each with noise of its own: J is block diagonal."""
+
+    parts: tuple[Branches, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[d], the noise of all parts one after the other."""
+        return (sum(prod(part.shape) for part in self.parts),)
+
+    @property
+    def size(self) -> int:
+        """Weights of all parts."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def capacity(self) -> int:
+        """Outputs of all parts."""
+        return sum(part.capacity for part in self.parts)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are learned."""
+        return sum(part.parameters for part in self.parts)
+
+    @property
+    def hidden(self) -> int:
+        """Numbers of one tangent of the part with the most."""
+        return max(part.hidden for part in self.parts)
+
+    def start(self, key: Array, centre: Array) -> Tree:
+        """Each part with a key and its own weights."""
+        keys = jax.random.split(key, len(self.parts))
+        starts, first = [], 0
+        for own, part in zip(keys, self.parts, strict=True):
+            starts.append(part.start(own, centre[first : first + part.size]))
+            first += part.size
+        return tuple(starts)
+
+    def __call__(self, values: Tree, z: Array) -> Array:
+        """Weights [size] for noise z [d]."""
+        noises = zip(self.parts, values, self._cut(z), strict=True)
+        return jnp.concatenate([part(own, noise) for part, own, noise in noises])
+
+    def gram(self, values: Tree, z: Array) -> Array:
+        """Blocks of the parts along the diagonal."""
+        noises = zip(self.parts, values, self._cut(z), strict=True)
+        return jax.scipy.linalg.block_diag(*(part.gram(own, noise) for part, own, noise in noises))
+
+    def _cut(self, z: Array) -> list[Array]:
+        pieces, first = [], 0
+        for part in self.parts:
+            pieces.append(z[first : first + prod(part.shape)])
+            first += prod(part.shape)
+        return pieces

@@ -1,0 +1,186 @@
+"""Layers of generators: dense ones of vectors, and those that multiply matrices from both sides.
+
+Each starts as in the published code (PyTorch's uniform starts, whose bound for a matrix is 1 / sqrt(columns)).
+"""
+
+from collections.abc import Mapping
+from math import prod
+from typing import NamedTuple, Protocol
+
+import jax
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+Values = Mapping[str, Array]
+"""Parameters of a layer by name."""
+
+
+class Layer(Protocol):
+    """A linear map with a bias, from arrays of one shape to arrays of another."""
+
+    @property
+    def input(self) -> tuple[int, ...]:
+        """Shape of what it takes."""
+        ...
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """Shape of what it gives."""
+        ...
+
+    @property
+    def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Name of a parameter -> its shape and the bound of its uniform start."""
+        ...
+
+    def apply(self, values: Values, x: Array) -> Array:
+        """Output for x."""
+        ...
+
+    def gram(self, values: Values, tangents: Array, used: int) -> Array:
+        """Products [d, d] of the first `used` outputs' changes for changes [d, ...] of x: J'J without J."""
+        ...
+
+    def centred(self, values: Values, centre: Array) -> Values:
+        """The same with the bias at `centre` [used] for the first outputs."""
+        ...
+
+    def narrowed(self, values: Values, spread: float) -> Values:
+        """The same with the weights times `spread`."""
+        ...
+
+
+class Dense(NamedTuple):
+    """x -> W x + b, with W [fan_out, fan_in]."""
+
+    fan_in: int
+    fan_out: int
+
+    @property
+    def input(self) -> tuple[int, ...]:
+        """[fan_in]."""
+        return (self.fan_in,)
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """[fan_out]."""
+        return (self.fan_out,)
+
+    @property
+    def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Uniform within 1 / sqrt(fan_in)."""
+        bound = self.fan_in**-0.5
+        return {"bias": ((self.fan_out,), bound), "weight": ((self.fan_out, self.fan_in), bound)}
+
+    def apply(self, values: Values, x: Array) -> Array:
+        """W x + b."""
+        return values["weight"] @ x + values["bias"]
+
+    def gram(self, values: Values, tangents: Array, used: int) -> Array:
+        """T (W'W) T' with T [d, fan_in], W'W once for all samples of a step."""
+        weight = values["weight"][:used]
+        return tangents @ (weight.T @ weight) @ tangents.T
+
+    def centred(self, values: Values, centre: Array) -> Values:
+        """The bias begins with `centre`."""
+        return {**values, "bias": values["bias"].at[: len(centre)].set(centre)}
+
+    def narrowed(self, values: Values, spread: float) -> Values:
+        """W times `spread`."""
+        return {**values, "weight": values["weight"] * spread}
+
+
+class Matrix(NamedTuple):
+    """X -> (A X + C) W + B, with A [rows out, rows in], W [columns in, columns out], C [rows out, columns in].
+
+    B [rows out, columns out] is as large as the output; with a rank r it is left @ right, [rows out, r] [r, columns
+    out].
+    """
+
+    input: tuple[int, int]
+    output: tuple[int, int]
+    rank: int | None = None
+
+    @property
+    def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
+        """Uniform within 1 / sqrt(rows in) (A and C) and 1 / sqrt(columns out) (W and B)."""
+        (rows, columns), (rows_out, columns_out) = self.input, self.output
+        by_rows, by_columns = rows**-0.5, columns_out**-0.5
+        if self.rank is None:
+            bias = {"bias": ((rows_out, columns_out), by_columns)}
+        else:
+            # Entries of the product then have the variance that those of a full matrix have.
+            bound = (3 * by_columns**2 / self.rank) ** 0.25
+            bias = {"left": ((rows_out, self.rank), bound), "right": ((self.rank, columns_out), bound)}
+        return {
+            **bias,
+            "inner": ((rows_out, columns), by_rows),
+            "rows": ((rows_out, rows), by_rows),
+            "columns": ((columns, columns_out), by_columns),
+        }
+
+    def apply(self, values: Values, x: Array) -> Array:
+        """(A x + C) W + B."""
+        bias = values["bias"] if self.rank is None else values["left"] @ values["right"]
+        return (values["rows"] @ x + values["inner"]) @ values["columns"] + bias
+
+    def gram(self, values: Values, tangents: Array, used: int) -> Array:
+        """M'(WW' (x) A'A) M with M the tangents [d, rows in, columns in], less what entries beyond `used` add.
+
+        <A S W, A T W> = <S, A'A T WW'> for every two tangents S and T, so no change of an output is formed.
+        """
+        columns_out = self.output[1]
+        whole = -(-used // columns_out)
+        rows, columns = values["rows"][:whole], values["columns"]
+        products = jnp.einsum("ab,dbc,ce->dae", rows.T @ rows, tangents, columns @ columns.T)
+        count = len(tangents)
+        gram = tangents.reshape(count, -1) @ products.reshape(count, -1).T
+        if beyond := whole * columns_out - used:
+            unused = jnp.einsum("b,dbc->dc", rows[-1], tangents) @ columns[:, columns_out - beyond :]
+            gram = gram - unused @ unused.T
+        return gram
+
+    def centred(self, values: Values, centre: Array) -> Values:
+        """The bias begins with `centre`, row by row."""
+        if self.rank is not None:
+            raise ValueError("a bias of low rank cannot start at given weights")
+        bias = values["bias"]
+        return {**values, "bias": bias.ravel().at[: len(centre)].set(centre).reshape(bias.shape)}
+
+    def narrowed(self, values: Values, spread: float) -> Values:
+        """W times `spread`, and so all that varies."""
+        return {**values, "columns": values["columns"] * spread}
+
+
+def started(layers: tuple[Layer, ...], numbers: Array) -> tuple[Values, ...]:
+    """Parameters of layers at their uniform starts, from as many independent numbers, uniform on (-1, 1).
+
+    One long draw is cut into all of them, since every draw of its own takes the compiler time.
+    """
+    found, first = [], 0
+    for layer in layers:
+        values = {}
+        for name, (shape, bound) in layer.bounds.items():
+            values[name] = bound * numbers[first : first + prod(shape)].reshape(shape)
+            first += prod(shape)
+        found.append(values)
+    return tuple(found)
+
+
+def parameters(layer: Layer) -> int:
+    """Number of parameters of a layer."""
+    return sum(prod(shape) for shape, _ in layer.bounds.values())
+
+
+def through(layers: tuple[Layer, ...], values: tuple[Values, ...], x: Array) -> Array:
+    """X through layers with elu after each."""
+    for layer, own in zip(layers, values, strict=True):
+        x = jax.nn.elu(layer.apply(own, x))
+    return x
+
+
+def nearly_square(entries: int) -> tuple[int, int]:
+    """Rows and columns of the matrix nearest to a square with at least this many entries and no empty row."""
+    columns = int(np.ceil(np.sqrt(entries)))
+    return -(-entries // columns), columns

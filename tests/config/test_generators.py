@@ -1,0 +1,79 @@
+"""Settings of generators: the ten published architectures, and what is refused."""
+
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from bnn_atlas.config.methods.generators import (
+    ARCHITECTURES,
+    CorrelatedGenerator,
+    MatrixGenerator,
+    Part,
+    Published,
+)
+from bnn_atlas.config.methods.implicit import ImplicitConfig
+
+COMPLETE = ("cifar100_gen_arch", "cifar100_gen_arch3", "cifar100_gen_arch4", "cifar100_gen_arch5", "cifar100_gen_arch7")
+PART = Part(input=(3, 3), hidden=((2, 2),), output=(4, 4))
+MLP = {"kind": "mlp", "noise": 3, "hidden": [4]}
+
+
+def test_every_published_architecture_is_listed():
+    assert {path.stem for path in ARCHITECTURES.glob("*.yaml")} == set(get_args(Published))
+
+
+@pytest.mark.parametrize("name", get_args(Published))
+def test_each_loads_or_says_why_not(name):
+    if name not in COMPLETE:
+        with pytest.raises(ValidationError, match=f"'{name}' has no trunk .*without which the published code stops"):
+            CorrelatedGenerator(architecture=name)
+        return
+    whole = CorrelatedGenerator(architecture=name).written_out()
+    assert whole.architecture is None
+    assert len(whole.parts) in (15, 25)
+    assert whole.spare == (20_050 if name == "cifar100_gen_arch7" else 0)
+
+
+def test_a_trunk_repairs_the_one_that_it_fits():
+    trunk = ((250, 500), (983, 250))
+    whole = CorrelatedGenerator(architecture="cifar_gen_architecture", trunk=trunk).written_out()
+    assert whole.trunk == trunk
+    assert sum(rows * columns for rows, columns in (part.output for part in whole.parts)) == 2_750_500
+    with pytest.raises(ValidationError, match="ends in 245,750 numbers, but its parts take 390,000"):
+        CorrelatedGenerator(architecture="cifar_gen_arch2", trunk=trunk)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "noise and parts are missing"),
+        ({"architecture": "cifar100_gen_arch", "noise": (3, 3)}, "leave these out, or architecture"),
+        ({"noise": (2, 2), "trunk": ((3, 4),), "parts": (PART,)}, "ends in 12 numbers, but its parts take 9"),
+        ({"noise": (2, 2), "trunk": ((3, 4),), "spare": 2, "parts": (PART,)}, "take 9 and 2 are spare"),
+    ],
+)  # fmt: skip
+def test_sizes_that_do_not_add_up_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        CorrelatedGenerator(**settings)
+
+
+def test_a_bias_of_low_rank_cannot_be_a_warm_start():
+    with pytest.raises(ValidationError, match="bias_rank and last_bias: warm_start exclude each other"):
+        MatrixGenerator(noise=(2, 2), hidden=((3, 3),), bias_rank=2, last_bias="warm_start")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma": 0}, "greater than or equal to 1e-18"),
+        ({"sigma": 0.5}, "less than 0.5"),
+        ({"objective": "published_2023_10", "prior_weight": 0.1}, "has its own weights"),
+        ({"noise_init": 0.1}, "set noise: point"),
+        ({"generated": {"layers": []}}, "at least 1 item"),
+        ({"generator": {"kind": "gan"}}, "gan"),
+    ],
+)
+def test_settings_of_the_method_that_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        ImplicitConfig.model_validate({"generator": MLP, **settings})

@@ -1,0 +1,264 @@
+"""The forms of the entropy against dense determinants, spectra and the published search written out."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
+from bnn_atlas.config.methods.implicit import ExactEntropy, LanczosEntropy, PublishedEntropy
+from bnn_atlas.methods.implicit.entropy.base import Products, constant
+from bnn_atlas.methods.implicit.entropy.build import build_form
+from bnn_atlas.methods.implicit.entropy.exact import Exact
+from bnn_atlas.methods.implicit.entropy.lanczos import Lanczos
+from bnn_atlas.methods.implicit.entropy.published import Published, found_direction
+from bnn_atlas.methods.implicit.entropy.smallest import Smallest
+
+from .making import GENERATORS, WEIGHTS, at, jacobian, layout, made
+
+SIGMA = 0.05
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+class Case(NamedTuple):
+    generator: Any
+    values: Any
+    z: jax.Array
+    spectrum: np.ndarray
+    """Eigenvalues of J'J."""
+
+    @property
+    def exact(self) -> float:
+        return float(0.5 * np.log(self.spectrum + SIGMA**2).sum())
+
+    def values_of(self, form: Any, count: int = 1) -> Any:
+        """Values and reports with several keys."""
+
+        def one(key: jax.Array) -> Any:
+            return form.half_log_det(key, self.generator, self.values, self.z, SIGMA, form.start(key, self.z))
+
+        return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), count))
+
+    def estimates(self, form: Any, count: int = 1) -> Any:
+        """The same, and gradients."""
+
+        def one(key: jax.Array) -> Any:
+            search = form.start(key, self.z)
+            call = jax.value_and_grad(
+                lambda values: form.half_log_det(key, self.generator, values, self.z, SIGMA, search), has_aux=True
+            )
+            return call(self.values)
+
+        return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), count))
+
+
+def case(name: str) -> Case:
+    generator = made(GENERATORS[name])
+    values, z = at(generator)
+    j = jacobian(generator, values, z)
+    return Case(generator, values, z, np.linalg.eigvalsh(j.T @ j))
+
+
+def along(gradient: Any, values: Any, seed: int = 2) -> tuple[Any, np.ndarray]:
+    """A random direction like the parameters, and the gradient's slope along it [count]."""
+    leaves, structure = jax.tree.flatten(values)
+    rng = np.random.default_rng(seed)
+    direction = [jnp.asarray(rng.normal(size=leaf.shape)) for leaf in leaves]
+    pairs = zip(jax.tree.leaves(gradient), direction, strict=True)
+    slopes = [np.asarray(g).reshape(len(g), -1) @ np.asarray(d).ravel() for g, d in pairs]
+    return jax.tree.unflatten(structure, direction), np.sum(slopes, axis=0)
+
+
+@pytest.mark.parametrize("name", ["mlp", "matrix"])
+def test_the_exact_form_on_both_sides(name):
+    """1/2 log det(J'J + s^2 I_d) + (D - d) log s = 1/2 log det(JJ' + s^2 I_D), and its slope by finite differences."""
+    one = case(name)
+    (value, report), gradient = one.estimates(Exact())
+    j = jacobian(one.generator, one.values, one.z)
+    wide = 0.5 * np.linalg.slogdet(j @ j.T + SIGMA**2 * np.eye(WEIGHTS))[1]
+    np.testing.assert_allclose(value[0], one.exact, rtol=1e-10)
+    entropy = float(value[0]) + constant(WEIGHTS, len(one.z), SIGMA)
+    np.testing.assert_allclose(entropy, wide + 0.5 * WEIGHTS * np.log(2 * np.pi * np.e), rtol=1e-9)
+    assert report.error[0] == 0
+    assert not report.singular[0]
+
+    direction, slope = along(gradient, one.values)
+    key, search, step = jax.random.key(0), jnp.zeros(0), 1e-5
+
+    @jax.jit
+    def moved(by: float) -> jax.Array:
+        values = jax.tree.map(lambda a, b: a + by * b, one.values, direction)
+        return Exact().half_log_det(key, one.generator, values, one.z, SIGMA, search)[0]
+
+    np.testing.assert_allclose(slope[0], (moved(step) - moved(-step)) / (2 * step), rtol=1e-6)
+
+
+def test_a_singular_jacobian_is_stated_and_finite():
+    """Three hidden units for seven noise numbers: four eigenvalues of J'J are zero."""
+    generator = made(MLPGenerator(noise=7, hidden=(3,)))
+    values, z = at(generator)
+    j = jacobian(generator, values, z)
+    one = Case(generator, values, z, np.linalg.eigvalsh(j.T @ j))
+    (value, report), gradient = one.estimates(Exact())
+    expected = 0.5 * np.log(one.spectrum[-3:] + SIGMA**2).sum() + 4 * np.log(SIGMA)
+    assert report.singular[0]
+    np.testing.assert_allclose(value[0], expected, rtol=1e-9)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_lanczos_is_unbiased_and_knows_its_error():
+    """With as many steps as directions, quadrature and solve have no error but the probe's."""
+    one = case("matrix")
+    count = 2000
+    (values, report), gradient = one.estimates(Lanczos(8, 1), count)
+    spread = values.std()
+    assert abs(values.mean() - one.exact) < 3 * spread / np.sqrt(count)
+    np.testing.assert_allclose(np.sqrt(np.mean(report.error**2)), spread, rtol=0.1)
+    _, exact = along(one.estimates(Exact())[1], one.values)
+    _, slopes = along(gradient, one.values)
+    assert abs(slopes.mean() - exact[0]) < 3 * slopes.std() / np.sqrt(count)
+    assert slopes.std() / np.sqrt(count) < 0.1 * abs(exact[0])
+
+
+def test_probes_are_averaged_and_too_few_steps_are_in_the_error():
+    one = case("matrix")
+    single, _ = one.values_of(Lanczos(8, 1), 400)
+    several, report = one.values_of(Lanczos(8, 4), 400)
+    single, several = np.asarray(single), np.asarray(several)
+    assert several.std() == pytest.approx(single.std() / 2, rel=0.2)
+    assert np.sqrt(np.mean(np.asarray(report.error) ** 2)) == pytest.approx(several.std(), rel=0.2)
+    values, short = one.values_of(Lanczos(2, 1), 400)
+    assert abs(values.mean() - one.exact) < 3 * np.sqrt(np.mean(short.error**2))
+
+
+def test_lanczos_ends_early_where_the_space_is_exhausted():
+    """J'J with two eigenvalues: two steps have all, and the others change nothing."""
+    generator = made(MLPGenerator(noise=7, hidden=()))
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(WEIGHTS, 7)))[0] * np.array([1, 1, 1, 2, 2, 2, 2])
+    values = {"shared": (), "branches": (({"weight": jnp.asarray(basis), "bias": jnp.zeros(WEIGHTS)},),)}
+    one = Case(generator, values, jnp.ones(7), np.array([1, 1, 1, 4, 4, 4, 4.0]))
+    two, _ = one.values_of(Lanczos(2, 1), 5)
+    (seven, _), gradient = one.estimates(Lanczos(7, 1), 5)
+    np.testing.assert_allclose(seven, two, rtol=1e-9)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_the_smallest_singular_value_and_when_it_is_a_bound():
+    one = case("matrix")
+    smallest, d = one.spectrum[0], len(one.z)
+    (value, report), gradient = one.estimates(Smallest(60, 1e-3), 3)
+    np.testing.assert_allclose(value, 0.5 * d * np.log(smallest + SIGMA**2), rtol=1e-4)
+    assert report.converged.all()
+    assert np.all(value - report.error <= 0.5 * d * np.log(smallest + SIGMA**2) + 1e-9)
+    assert np.all(value - report.error < one.exact)
+    value, report = one.values_of(Smallest(1, 1e-6), 3)
+    assert not report.converged.any()
+    assert np.all(value > 0.5 * d * np.log(smallest + SIGMA**2))
+
+    # The slope is that of the eigenvalue, by finite differences of the spectrum.
+    direction, slope = along(gradient, one.values)
+    step, ends = 1e-5, []
+    for by in (step, -step):
+        moved = jax.tree.map(lambda a, b, by=by: a + by * b, one.values, direction)
+        j = jacobian(one.generator, moved, one.z)
+        ends.append(0.5 * d * np.log(np.linalg.eigvalsh(j.T @ j)[0] + SIGMA**2))
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-2)
+
+
+def test_the_search_goes_on_where_it_stopped():
+    one = case("matrix")
+    key, form = jax.random.key(0), Smallest(2, 0.1)
+    search, errors = form.start(key, one.z), []
+    step = jax.jit(lambda search: form.half_log_det(key, one.generator, one.values, one.z, SIGMA, search))
+    for _ in range(20):
+        value, report = step(search)
+        search = report.search
+        errors.append(float(value) - 0.5 * len(one.z) * np.log(one.spectrum[0] + SIGMA**2))
+    assert errors[0] > 1e-3
+    assert errors[-1] < 1e-6
+    assert report.converged
+
+
+def published_search(j: np.ndarray, v: np.ndarray, p: np.ndarray, rows: int, iterations: int) -> np.ndarray:
+    """The published iteration as its description has it, on a matrix."""
+    mu = np.linalg.norm(j @ v) / np.linalg.norm(v)
+    for _ in range(iterations):
+        r = j.T @ (j @ v) - mu**2 * v
+        r = r / r.mean()
+        blocks = [
+            np.linalg.svd(np.stack(b, -1), full_matrices=False)[0]
+            for b in zip(*(np.split(a, rows) for a in (v, r, p)), strict=True)
+        ]
+        basis = np.concatenate(blocks)
+        last = np.linalg.svd(j @ basis)[2][-1]
+        v, p = basis @ last, basis[:, 1:] @ last[1:]
+        mu = np.linalg.norm(j @ v)
+    return v
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_the_published_search(rows):
+    rng = np.random.default_rng(1)
+    j = rng.normal(size=(60, 20)) / np.sqrt(60)
+    products = Products(lambda v: jnp.asarray(j) @ v, lambda w: jnp.asarray(j).T @ w)
+    key = jax.random.key(3)
+    v, p = (np.asarray(jax.random.normal(k, (20,))) for k in jax.random.split(key))
+    found = np.asarray(jax.jit(lambda key: found_direction(key, jnp.zeros(20), products, rows, 4))(key))
+    expected = published_search(j, v, p, rows, 4)
+    np.testing.assert_allclose(np.linalg.norm(j @ found), np.linalg.norm(j @ expected), rtol=1e-8)
+    np.testing.assert_allclose(np.linalg.norm(found), np.sqrt(rows), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("generator", "expected"),
+    [
+        (MLPGenerator(noise=400, hidden=()), {3: -168, 5: -190}),
+        (MatrixGenerator(noise=(20, 20), hidden=((20, 20),)), {3: 584, 5: 585}),
+    ],
+)  # fmt: skip
+def test_values_of_the_published_form_depend_on_the_shape_of_the_noise(generator, expected):
+    """A normal J of 2,000 x 400, whose exact value is -21.6: found in simulation, means over five draws."""
+    shape = made(generator, layout(2000)).shape
+    rows = shape[0] if len(shape) > 1 else 1
+
+    @partial(jax.jit, static_argnums=2)
+    def value(key: jax.Array, j: jax.Array, iterations: int) -> jax.Array:
+        products = Products(lambda v: j @ v, lambda w: j.T @ w)
+        v = found_direction(key, jnp.zeros(400), products, rows, iterations)
+        return 400 * jnp.log(jnp.linalg.norm(j @ v))
+
+    matrices = [np.random.default_rng(seed).normal(size=(2000, 400)) / np.sqrt(2000) for seed in range(5)]
+    for iterations, wanted in expected.items():
+        values = [value(jax.random.key(seed), j, iterations) for seed, j in enumerate(matrices)]
+        assert np.mean(values) == pytest.approx(wanted, abs=12)
+
+
+def test_the_published_form_is_neither_estimate_nor_bound_for_a_generator():
+    one = case("mlp")
+    (values, report), gradient = one.estimates(Published(5), 50)
+    assert np.isnan(report.error).all()
+    assert not report.converged.any()
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+    low = len(one.z) * np.log(np.sqrt(one.spectrum[0]) + SIGMA**2)
+    assert np.all(values >= low - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("entropy", "generator", "message"),
+    [
+        (ExactEntropy(memory_mb=1), MatrixGenerator(noise=(8, 8), hidden=((60, 60),)), "about 4 MB, more than"),
+        (LanczosEntropy(steps=8), MLPGenerator(noise=7, hidden=(9,)), "8 Lanczos steps for 7 noise numbers"),
+        (PublishedEntropy(), MatrixGenerator(noise=(4, 2), hidden=((3, 3),)), "noise of 2 columns"),
+    ],
+)  # fmt: skip
+def test_forms_that_do_not_suit_a_generator_are_refused(entropy, generator, message):
+    with pytest.raises(ValueError, match=message):
+        build_form(entropy, made(generator), np.dtype(np.float32))

@@ -1,0 +1,366 @@
+"""The method: its objective on fixed samples, conjugate regressions in closed form, what is generated, refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
+from bnn_atlas.config.methods.implicit import (
+    AMSGradConfig,
+    ExactEntropy,
+    GeneratedConfig,
+    ImplicitConfig,
+    LanczosEntropy,
+    SmallestEntropy,
+)
+from bnn_atlas.config.methods.optimisation import AdamConfig
+from bnn_atlas.config.priors import LaplacePrior, NormalPrior
+from bnn_atlas.methods.implicit.build import build_implicit
+from bnn_atlas.methods.implicit.entropy.exact import Exact
+from bnn_atlas.methods.implicit.family import build_family
+from bnn_atlas.methods.implicit.fitted import FitError, fitted
+from bnn_atlas.methods.implicit.objective import build_objective
+from bnn_atlas.methods.implicit.optimiser import optimiser_of, scale_by_amsgrad
+from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
+from bnn_atlas.posterior.density import Evaluation, LogDensity
+from tests.methods.fitting import LIKELIHOODS, Case, drive, line, tanh_network
+from tests.methods.problems import network
+from tests.methods.running import run
+
+MLP = MLPGenerator(noise=5, hidden=(6,))
+PRIOR = NormalPrior(scale=0.7)
+
+
+def settings(**changes) -> ImplicitConfig:
+    return ImplicitConfig(**{"generator": MLP, "entropy": ExactEntropy(), "batch_size": None, **changes})
+
+
+def objective_of(config: ImplicitConfig, case: Case):
+    family = build_family(config, case.posterior)
+    weights = weights_of(config, case.posterior, len(case.data.y))
+    return build_objective(config, family, Exact(), weights, case.posterior.family)
+
+
+PUBLISHED = {
+    ("categorical", "published_2023_10"): (lambda m: 1 / m**2, lambda m: 8.5e-4 / m),
+    ("categorical", "published_2023_12"): (lambda m: 1 / m, lambda m: 8.5e-4 / m),
+    ("gaussian", "published_2023_10"): (lambda m: 1.0, lambda m: 0.1),
+}
+
+
+@pytest.mark.parametrize(("likelihood", "name"), PUBLISHED)
+def test_published_losses_on_a_fixed_sample(likelihood, name):
+    """Mean cross-entropy (classes) or sum of negative log-likelihoods, less weighted entropy and log prior, and its
+    gradient, for given noise; times the rows it is the negative objective."""
+    with jax.enable_x64(True):
+        case = tanh_network(LIKELIHOODS[likelihood], PRIOR)
+        rows = len(case.data.y)
+        objective = objective_of(settings(objective=name, sigma=0.1), case)
+        family, keys = objective.family, jax.random.split(jax.random.key(4), 3)
+        noises = [family.draw_noise(jax.random.split(key)[0], jnp.zeros(1)) for key in list(keys)]
+        q = family.start(jax.random.key(0), jnp.zeros(case.size))
+        w_h, w_p = (weight(rows) for weight in PUBLISHED[likelihood, name])
+        times = rows if likelihood == "categorical" else 1
+
+        def loss(q):
+            total = 0.0
+            for noise in noises:
+                theta = family(q, noise)
+                x = case.posterior.network.arrange(case.data.x)
+                fit = case.posterior.log_likelihood(theta, x, case.data.y) / times
+                j = jax.jacobian(lambda z: family.generator(q.generator, z))(noise.z)
+                wide = j @ j.T + 0.1**2 * jnp.eye(case.size)
+                entropy = 0.5 * (jnp.linalg.slogdet(wide)[1] + case.size * jnp.log(2 * jnp.pi * jnp.e))
+                total -= fit + w_h * entropy + w_p * case.posterior.log_prior(theta, case.data.prior)
+            return total / len(keys)
+
+        (value, slope), found = jax.jit(
+            lambda q: (
+                jax.value_and_grad(loss)(q),
+                objective.estimate(keys, q, case.target.evaluate, case.target, jnp.zeros((3, 0))),
+            )
+        )(q)
+        np.testing.assert_allclose(-found.objective, times * value, rtol=1e-9)
+        for one, other in zip(jax.tree.leaves(found.gradient), jax.tree.leaves(slope), strict=True):
+            np.testing.assert_allclose(one, times * other, rtol=1e-6, atol=1e-8)
+
+
+def test_the_proper_elbo_that_a_published_objective_is():
+    """MNIST: 65,536 rows and prior sd 2.14 in October, 256 rows and sd 34.3 in December; sd 3.16 for regressions."""
+    case = tanh_network(LIKELIHOODS["categorical"])
+    october, december = (
+        weights_of(settings(objective=name, batch_size=256), case.posterior, 60_000)
+        for name in ("published_2023_10", "published_2023_12")
+    )
+    assert (october.entropy, october.prior) == pytest.approx((0.916, 0.199), rel=2e-3)
+    assert 60_000 * october.likelihood_power == pytest.approx(65_536)
+    assert 60_000 * december.likelihood_power == pytest.approx(256)
+    assert (october.prior_scale, december.prior_scale) == pytest.approx((2.14, 34.3), rel=2e-3)
+    toy = weights_of(settings(objective="published_2023_10"), tanh_network(LIKELIHOODS["gaussian"]).posterior, 70)
+    assert toy.prior_scale == pytest.approx(3.16, rel=1e-3)
+    assert weights_of(settings(), case.posterior, 60_000) == TermWeights(1.0, 1.0)
+
+
+def test_a_temperature_divides_likelihood_and_prior():
+    with jax.enable_x64(True):
+        values = []
+        for temperature in (1.0, 0.5):
+            case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, temperature=temperature)
+            objective = objective_of(settings(), case)
+            q = objective.family.start(jax.random.key(0), jnp.zeros(case.size))
+            keys = jax.random.split(jax.random.key(1), 1)
+            estimate = jax.jit(
+                lambda q, o=objective, c=case, k=keys: o.estimate(k, q, c.target.evaluate, c.target, jnp.zeros((1, 0)))
+            )
+            noise = objective.family.draw_noise(jax.random.split(keys[0])[0], q.point)
+            density = case.target.log_density(objective.family(q, noise))
+            values.append((float(estimate(q).objective), float(sum(density))))
+        (cold, joint), (hot, same) = values
+        assert joint == pytest.approx(same)
+        assert hot - cold == pytest.approx(joint)
+
+
+@pytest.fixture(scope="module")
+def conjugate():
+    """Bayesian linear regression by a linear generator with as many noise numbers as weights."""
+    regression = line(NormalPrior(loc=0.2, scale=0.8), dtype=jnp.float32)
+    config = settings(
+        generator=MLPGenerator(noise=4, hidden=()), sigma=0.01, samples=4, epochs=1500,
+        optimiser=AdamConfig(learning_rate=0.02), steps=2000,
+    )  # fmt: skip
+    method = build_implicit(config, regression.case.posterior, regression.case.data)
+    return regression, config, method, drive(method, regression.case)
+
+
+def test_a_linear_generator_finds_the_posterior_of_a_linear_model(conjugate):
+    regression, config, _, found = conjugate
+    layer = found.state.q.generator["branches"][0][0]
+    root, mean = np.asarray(layer["weight"], float), np.asarray(layer["bias"], float)
+    covariance = root @ root.T + config.sigma**2 * np.eye(4)
+    exact = np.linalg.inv(regression.precision)
+    np.testing.assert_allclose(mean, regression.mean, atol=0.02)
+    np.testing.assert_allclose(covariance, exact, atol=0.1 * exact.max())
+
+    # ELBO = evidence - KL(q || posterior), in closed form for the fit, and as the statistics have it.
+    gap = mean - regression.mean
+    kl = 0.5 * (
+        np.trace(regression.precision @ covariance) + gap @ regression.precision @ gap - 4
+        - np.linalg.slogdet(regression.precision @ covariance)[1]
+    )  # fmt: skip
+    assert 0 < kl < 0.05
+    elbo = found.statistics["elbo"]
+    error = elbo.std() / np.sqrt(len(elbo))
+    assert abs(elbo.mean() - (regression.log_evidence - kl)) < 4 * error
+    assert regression.log_evidence - kl < regression.log_evidence
+
+
+def test_statistics_of_the_draws(conjugate):
+    _, config, _, found = conjugate
+    s = found.statistics
+    assert set(s) == {
+        "log_likelihood", "log_prior", "entropy", "entropy_error", "entropy_as_trained", "elbo", "objective",
+        "gradient_norm", "skipped_updates", "singular", "divergent",
+    }  # fmt: skip
+    np.testing.assert_allclose(s["elbo"], s["log_likelihood"] + s["log_prior"] + s["entropy"], rtol=1e-5)
+    np.testing.assert_array_equal(s["entropy"], s["entropy_as_trained"])
+    np.testing.assert_array_equal(s["elbo"], s["objective"])
+    assert not any(s[name].any() for name in ("entropy_error", "divergent", "singular", "skipped_updates"))
+    layer = found.state.q.generator["branches"][0][0]
+    covariance = np.asarray(layer["weight"] @ layer["weight"].T) + config.sigma**2 * np.eye(4)
+    np.testing.assert_allclose(s["entropy"], 0.5 * np.linalg.slogdet(2 * np.pi * np.e * covariance)[1], rtol=1e-4)
+
+
+def test_a_kept_fit_gives_more_draws_and_its_spectrum(conjugate):
+    regression, config, method, found = conjugate
+    arrays = {name: np.asarray(array)[None] for name, array in method.fit(found.state).items()}
+    again = fitted(config, regression.case.posterior, arrays)
+    draws = np.asarray(again.draws(jax.random.key(9), 4000))
+    spread = found.draws.std(0)
+    np.testing.assert_allclose(draws.mean(0), found.draws.mean(0), atol=5 * spread.max() / np.sqrt(2000))
+    np.testing.assert_allclose(draws.std(0), spread, rtol=0.1)
+    root = arrays["generator.branches.0.0.weight"][0]
+    np.testing.assert_allclose(
+        again.squared_singular_values(jax.random.key(0)), np.linalg.eigvalsh(root.T @ root), rtol=1e-2, atol=1e-6
+    )
+    with pytest.raises(FitError, match="no chain 1: this fit has 1"):
+        fitted(config, regression.case.posterior, arrays, chain=1)
+    with pytest.raises(FitError, match=r"not a fit of these settings: generator\.branches\.0\.0\.bias"):
+        fitted(settings(), regression.case.posterior, arrays)
+
+
+def test_weighted_objectives_and_other_scores_are_recorded_beside_the_elbo():
+    """A tempered entropy, trained by the smallest singular value, scored by Lanczos."""
+    case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, dtype=jnp.float32)
+    config = settings(entropy=SmallestEntropy(), entropy_weight=0.5, prior_weight=2.0, samples=2, epochs=3, steps=6)
+    s = drive(build_implicit(config, case.posterior, case.data), case).statistics
+    np.testing.assert_allclose(
+        s["objective"], s["log_likelihood"] + 2 * s["log_prior"] + 0.5 * s["entropy_as_trained"], rtol=1e-4
+    )
+    np.testing.assert_allclose(s["elbo"], s["log_likelihood"] + s["log_prior"] + s["entropy"], rtol=1e-4)
+    assert (s["entropy_error"] > 0).all()
+    assert (s["entropy_as_trained"] < s["entropy"] + 3 * s["entropy_error"]).all()
+    assert set(np.unique(s["entropy_is_bound"])) <= {0, 1}
+
+
+def test_a_noise_that_is_one_number_has_no_prior():
+    """Its gradient is that of the likelihood alone, and the objective leaves its prior out."""
+    with jax.enable_x64(True):
+        case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR)
+        layout = case.posterior.layout
+        objective = objective_of(settings(noise="point"), case)
+        family, keys = objective.family, jax.random.split(jax.random.key(1), 1)
+        np.testing.assert_array_equal(family.points, [layout.offset("log_sigma")])
+        q = family.start(jax.random.key(0), jnp.full(case.size, -1.3))
+        found = jax.jit(lambda q: objective.estimate(keys, q, case.target.evaluate, case.target, jnp.zeros((1, 0))))(q)
+        theta = family(q, family.draw_noise(jax.random.split(keys[0])[0], q.point))
+        assert theta[-1] == -1.3
+        x = case.posterior.network.arrange(case.data.x)
+        slope = jax.grad(case.posterior.log_likelihood)(theta, x, case.data.y)[-1]
+        np.testing.assert_allclose(-found.gradient.point, [slope], rtol=1e-9)
+        density = case.target.log_density(theta)
+        without = -0.5 * np.sum((theta[:-1] / 0.7) ** 2) - (case.size - 1) * np.log(0.7 * np.sqrt(2 * np.pi))
+        np.testing.assert_allclose(objective.log_prior(theta, density, case.target), without, rtol=1e-9)
+
+
+def test_points_move_and_start_where_the_settings_say():
+    case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR, dtype=jnp.float32)
+    config = settings(
+        generator=MLPGenerator(noise=2, hidden=(3,)), generated=GeneratedConfig(layers=(2,)), noise="point", noise_init=0.1,
+        samples=2, epochs=30, optimiser=AMSGradConfig(learning_rate=0.01), point_learning_rate=0.02, steps=4,
+    )  # fmt: skip
+    method = build_implicit(config, case.posterior, case.data)
+    start = jnp.linspace(-1, 1, case.size, dtype=jnp.float32)
+    state = method.init(jax.random.key(0), start, case.target)
+    rest = np.setdiff1d(np.arange(case.size), case.posterior.layout.select(layers=[2]))
+    np.testing.assert_array_equal(method.fit(state)["points"], rest)
+    np.testing.assert_array_equal(state.q.point[:-1], start[rest[:-1]])
+    assert state.q.point[-1] == pytest.approx(np.log(0.1))
+    found = drive(method, case, start)
+    assert np.ptp(found.draws[:, rest], axis=0).max() == 0
+    assert np.ptp(found.draws[:, case.posterior.layout.select(layers=[2])], axis=0).min() > 0
+    moved = np.abs(found.draws[0, rest[:-1]] - np.asarray(start)[rest[:-1]])
+    assert 0.05 < moved.max() < 30 * 0.02 * 1.5
+
+
+def test_first_step_of_points_is_at_their_own_learning_rate():
+    config = settings(optimiser=AMSGradConfig(learning_rate=0.01, schedule="constant"), point_learning_rate=0.03)
+    case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR, dtype=jnp.float32)
+    family = build_family(config.model_copy(update={"noise": "point"}), case.posterior)
+    q = family.start(jax.random.key(0), jnp.zeros(case.size))
+    optimiser = optimiser_of(config, 10)
+    changes, _ = optimiser.update(jax.tree.map(jnp.ones_like, q), optimiser.init(q), q)
+    np.testing.assert_allclose(changes.point, -0.03, rtol=1e-4)
+    np.testing.assert_allclose(jax.tree.leaves(changes.generator)[0], -0.01, rtol=1e-4)
+
+
+def test_amsgrad_against_its_recursion():
+    gradients = np.random.default_rng(0).normal(size=(30, 5)) * np.linspace(5, 0.1, 30)[:, None]
+    scaler = scale_by_amsgrad()
+    with jax.enable_x64(True):
+        state = scaler.init(jnp.zeros(5))
+        m = v = largest = np.zeros(5)
+        for t, g in enumerate(gradients, start=1):
+            change, state = scaler.update(jnp.asarray(g), state)
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+            largest = np.maximum(largest, v)
+            expected = (m / (1 - 0.9**t)) / (np.sqrt(largest / (1 - 0.999**t)) + 1e-8)
+            np.testing.assert_allclose(change, expected, rtol=1e-9)
+
+
+def test_the_learning_rate_ends_where_the_settings_say():
+    config = settings(optimiser=AMSGradConfig(learning_rate=0.1, end=0.02))
+    optimiser, q = optimiser_of(config, 4), jnp.zeros(1)
+    state, rates = optimiser.init(q), []
+    for _ in range(6):
+        changes, state = optimiser.update(jnp.ones(1), state, q)
+        rates.append(-float(changes[0]))
+    np.testing.assert_allclose(rates[0], 0.1, rtol=1e-4)
+    np.testing.assert_allclose(rates[4:], 0.02, rtol=1e-4)
+
+
+def test_gradients_that_are_not_finite_are_skipped_and_counted(caplog):
+    case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, dtype=jnp.float32)
+    config = settings(samples=2, epochs=30, sigma=0.2, optimiser=AdamConfig(learning_rate=0.01))
+    method = build_implicit(config, case.posterior, case.data)
+    target = case.target
+
+    def walled(theta):
+        good = target.evaluate(theta)
+        bad = theta[0] > 0.1
+        return Evaluation(
+            LogDensity(jnp.where(bad, jnp.nan, good.density[0]), good.density[1]),
+            jnp.where(bad, jnp.nan, good.gradient),
+        )
+
+    behind_a_wall = target._replace(evaluate=walled)
+    state = method.init(jax.random.key(0), jnp.zeros(case.size), target)
+    step = jax.jit(lambda key, state: method.phases[0].step(key, jnp.int32(0), state, behind_a_wall, ()))
+    skipped = 0
+    for key in jax.random.split(jax.random.key(1), 30):
+        before, (state, _) = state, step(key, state)
+        if state.skipped > before.skipped:
+            skipped += 1
+            jax.tree.map(np.testing.assert_array_equal, (state.q, state.optimiser), (before.q, before.optimiser))
+    assert 0 < skipped == state.skipped < 30
+    method.phases[0].finish(state, None)
+    assert f"{skipped} of 30 updates" in caplog.text
+
+
+def test_a_singular_generator_is_reported(caplog):
+    case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, dtype=jnp.float32)
+    config = settings(generator=MLPGenerator(noise=6, hidden=(2,)), samples=2, epochs=3, steps=2)
+    found = drive(build_implicit(config, case.posterior, case.data), case)
+    assert found.statistics["singular"].tolist() == [7, 8]
+    assert np.isfinite(found.statistics["elbo"]).all()
+    assert "J'J was singular to rounding at 6 of 6 samples" in caplog.text
+
+
+def test_large_noise_on_the_weights_is_warned_of(caplog):
+    case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, dtype=jnp.float32)
+    build_implicit(settings(sigma=0.2), case.posterior, case.data)
+    assert "sigma (0.2) is large" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "likelihood", "message"),
+    [
+        ({"noise": "point"}, "gaussian", "noise: point is for the likelihood learned_noise, and this one is gaussian"),
+        ({"generated": GeneratedConfig(layers=(3,))}, "gaussian", "generated.layers has 3.*there are 0, 1, 2"),
+        ({"generated": GeneratedConfig(roles=("wieght",))}, "gaussian", r"has 'wieght'.*did you mean 'weight'"),
+        ({"generated": GeneratedConfig(names=("log_sigma",)), "noise": "point"}, "learned_noise", "no parameter meets"),
+        ({"batch_size": 14}, "gaussian", r"batch_size \(14\) must be between 1 and the number of rows \(13\)"),
+        ({"generator": MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(2, 2))}, "gaussian", "4 outputs cannot"),
+        ({"entropy": LanczosEntropy(steps=6)}, "gaussian", "6 Lanczos steps for 5 noise numbers"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_suit_the_posterior_are_refused(changes, likelihood, message):
+    case = tanh_network(LIKELIHOODS[likelihood], PRIOR, dtype=jnp.float32)
+    with pytest.raises(ValueError, match=message):
+        build_implicit(settings(**changes), case.posterior, case.data)
+
+
+def test_a_noise_with_a_prior_that_cannot_be_taken_out_is_refused():
+    case = tanh_network(LIKELIHOODS["learned_noise"], LaplacePrior(scale=0.5), dtype=jnp.float32)
+    with pytest.raises(ValueError, match="not for one of the family laplace"):
+        build_implicit(settings(noise="point"), case.posterior, case.data)
+
+
+def test_a_state_is_the_generator_and_its_averages(tmp_path):
+    """Adam keeps three arrays of the generator's size, and the trace and fit.npz stand beside one another."""
+    problem = network(chains=2)
+    config = settings(samples=2, epochs=4, batch_size=13, optimiser=AdamConfig(), steps=3)
+    method = build_implicit(config, problem.posterior, problem.data)
+    trace = run(method, problem, tmp_path / "trace.zarr")
+    assert trace.read().shape == (2, 3, problem.posterior.layout.size)
+    with np.load(tmp_path / "fit.npz") as fit:
+        learned = sum(array[0].size for name, array in fit.items() if name.startswith("generator"))
+        assert {"generated", "points", "point"} < set(fit)
+        assert fit["noise"].tolist() == [5, 5]
+    family = build_family(config, problem.posterior)
+    assert learned == family.generator.parameters
+    target = Case(problem.posterior, problem.data).target
+    state = jax.eval_shape(lambda start: method.init(jax.random.key(0), start, target), jnp.asarray(problem.starts[0]))
+    sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (state.q, state.optimiser)]
+    assert sizes[0] == learned
+    assert sizes[1] - 2 * learned < 5
