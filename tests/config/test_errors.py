@@ -132,11 +132,17 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "unknown prior": (
         run_edit(prior={"kind": "cauchy"}),
-        ("runs.one.prior.kind = 'cauchy'", "allowed are 'standard_normal', 'normal', 'normal_flat_bias', 'laplace'"),
+        (
+            "runs.one.prior.kind = 'cauchy'",
+            "allowed are 'standard_normal', 'normal', 'normal_flat_bias', 'normal_gamma_noise', 'laplace'",
+        ),
     ),
     "prior without kind": (
         run_edit(prior={"scale": 2.0}),
-        ("runs.one.prior.kind = None", "allowed are 'standard_normal', 'normal', 'normal_flat_bias', 'laplace'"),
+        (
+            "runs.one.prior.kind = None",
+            "allowed are 'standard_normal', 'normal', 'normal_flat_bias', 'normal_gamma_noise', 'laplace'",
+        ),
     ),
     "likelihood without kind": (
         run_edit(likelihood={"sigma": 2.0}),
