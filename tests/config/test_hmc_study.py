@@ -105,7 +105,12 @@ def test_the_synthetic_regression_is_the_published_notebook(scales: dict[str, At
     }  # fmt: skip
     for method in rates.values():
         assert (method.epochs, method.ensemble_every, method.batch_size) == (100_000, 1000, None)
+    starts = {name: config_of(scales, f"synthetic_{name}").initial for name in ("hmc", "sgd", *rates, "sghmc_clr_prec")}
+    assert {name: start.scale for name, start in starts.items()} == {
+        "hmc": 0.005, "sgd": 0.05, "sgld": 0.05, "sghmc": 0.05, "sghmc_clr": 0.05, "sghmc_clr_prec": 0.05,
+    }  # fmt: skip
     mean_field = config_of(scales, "synthetic_mean_field")
+    assert mean_field.initial is None
     assert mean_field.method.sigma_init == pytest.approx(math.log1p(math.exp(-3)), rel=1e-5)
     assert mean_field.start.run == "synthetic_sgd"
 
@@ -162,8 +167,8 @@ def test_claims_say_where_their_limits_come_from_and_can_fail(claims: ClaimsConf
     assert {"4", "5", "6", "7", "8", "9"} <= sections, "every section from 4 to 9 has claims"
 
 
-def test_findings_are_those_of_the_abstract_and_of_long_trajectories_and_uci(claims: ClaimsConfig) -> None:
-    assert len(claims.findings) == 10
+def test_findings_are_those_of_the_abstract_and_of_trajectories_surfaces_and_uci(claims: ClaimsConfig) -> None:
+    assert len(claims.findings) == 11
     quick = set(claims.steps["evaluate_hmc"].claims)
     for finding in claims.findings:
         assert all(claims.claims[name].source == "paper" or name == "dead_pixels_harm_more" for name in finding.claims)
