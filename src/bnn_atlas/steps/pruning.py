@@ -105,7 +105,7 @@ def pruning(
 
 
 def _source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmetry) -> Source:
-    """What a frame and the draws behind it give."""
+    """What a frame and its draws give."""
     found, draws = load_frame(frame, symmetry), open_pool(pool)
     if len(found.mean) != symmetry.layout.size:
         raise DataError(f"{frame}: {len(found.mean):,} parameters, but the run has {symmetry.layout.size:,}")
