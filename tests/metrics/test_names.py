@@ -81,7 +81,9 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
 
 def network_rows(rows: list[Row]) -> list[Row]:
     """Rows of pairs of networks, of pruned ones, and of draws with the moments of a run with these rows."""
-    pruned = pd.DataFrame([("HMC", "mean", "magnitude", 0, "kept", 20.0, 1, 0.5, 0.1, 1.0)], columns=PRUNING_SCHEMA.names)
+    pruned = pd.DataFrame(
+        [("HMC", "mean", "magnitude", 0, "kept", 20.0, 1, 0.5, 0.1, 1.0)], columns=PRUNING_SCHEMA.names
+    )
     source = source_measurement(pd.DataFrame(rows, columns=Row._fields))
     return listed(RUN, [*pair_measurements(*tables()), *pruning_measurements(pruned), source], 2, 1)
 
