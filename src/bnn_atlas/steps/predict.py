@@ -47,8 +47,13 @@ def predict(
     draws = open_pool(pool)
     split_rows = problem.split
     facts = {"shape": split_rows.shape, "classes": len(split_rows.classes), "vocabulary": split_rows.vocabulary}
-    settings = {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in draws.blocks]}
-    settings |= {"last": True} if last else {}
+    settings: dict[str, Any] = {
+        "posterior": posterior,
+        "rows": facts,
+        "draws": [_origin(block) for block in draws.blocks],
+    }
+    if last:
+        settings["last"] = True
     inputs = [array for array in rows if array is not None]
     with making(destination, fingerprint_of(settings, inputs, code_of_predictions())) as needed:
         if needed:
