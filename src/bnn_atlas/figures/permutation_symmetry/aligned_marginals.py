@@ -21,7 +21,8 @@ KIND = {"files": ["aligned_draws"]}
 
 MOST, WEIGHTS = 4, 4
 """Rows of panels, and panels in each."""
-BINS = 40
+FEWEST_BINS, MOST_BINS = 8, 40
+"""Bins of a panel; between these, twice the cube root of the number of draws."""
 TAIL = 0.002
 """Share of the draws beyond each end of a panel, over all variants."""
 
@@ -48,12 +49,13 @@ def _densities(one: Aligned) -> list[dict[str, object]]:
         values = {variant: draws.values[variant][draws.finite][:, column].astype(float) for variant in LOOKS}
         together = np.concatenate(list(values.values()))
         low, high = np.quantile(together, (TAIL, 1 - TAIL))
-        edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+        bins = int(np.clip(2 * np.cbrt(draws.finite.sum()), FEWEST_BINS, MOST_BINS))
+        edges = np.linspace(low, high if high > low else low + 1, bins + 1)
         for variant, each in values.items():
             density = np.histogram(each, edges)[0] / (len(each) * np.diff(edges))
             common = {"label": one.label, "weight": str(draws.names[column]), "variant": variant}
-            bins = zip(edges[:-1], edges[1:], density, strict=True)
-            rows += [{**common, "low": a, "high": b, "density": value} for a, b, value in bins]
+            cells = zip(edges[:-1], edges[1:], density, strict=True)
+            rows += [{**common, "low": a, "high": b, "density": value} for a, b, value in cells]
     return rows
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -108,7 +109,7 @@ def _figure(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, table: pd.DataFrame, largest: int) -> object:
+def _panel(ax: Axes, table: pd.DataFrame, largest: int) -> QuadMesh:
     """Counts of one pair; the diagonal is where the two agree."""
     x_edges = np.unique(np.append(table["x_low"], table["x_high"]))
     y_edges = np.unique(np.append(table["y_low"], table["y_high"]))
@@ -122,9 +123,7 @@ def _panel(ax: Axes, table: pd.DataFrame, largest: int) -> object:
         ax.plot([low, high], [low, high], color=style.GREY, lw=0.7, ls="--")
     correlation = table["correlation"].iloc[0]
     if np.isfinite(correlation):
-        text = f"r = {correlation:.2f}".replace("-", "\N{MINUS SIGN}")
-        ax.text(0.04, 0.96, text, transform=ax.transAxes, va="top", fontsize=6.5,
-                bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
+        ax.set_title(f"r = {correlation:.2f}".replace("-", "\N{MINUS SIGN}"), fontsize=6.5)
     ax.xaxis.set_major_locator(MaxNLocator(3))
     ax.yaxis.set_major_locator(MaxNLocator(3))
     ax.tick_params(labelsize=6)

@@ -21,8 +21,9 @@ KIND = {"files": ["frames"]}
 MOST = 4
 """Panels."""
 WIDTH = 0.01
-"""Width of a bin, as published; wider where there would be more than `MOST_BINS`."""
-MOST_BINS = 300
+"""Width of a bin, as published; a multiple of it where there would be more than `MOST_BINS`, or fewer weights in a bin
+than `FEWEST_IN_BIN` on average."""
+MOST_BINS, FEWEST_IN_BIN = 300, 50
 FIT = ("fitted", {"color": style.PURPLE, "ls": "-", "lw": 1.2})
 PRIOR = ("draws from the prior, as many and independent", {"color": style.GREY, "ls": "--", "lw": 1.0})
 
@@ -52,7 +53,8 @@ def _shares(one: Aligned) -> list[dict[str, object]]:
     if frame.fit_sd is not None:
         found["fitted"] = frame.fit_sd[0].astype(float)
     largest = max(float(np.quantile(values, 0.9999)) for values in found.values())
-    width = max(WIDTH, float(np.ceil(largest / MOST_BINS / WIDTH) * WIDTH))
+    most = min(MOST_BINS, max(10, len(frame.mean) // FEWEST_IN_BIN))
+    width = WIDTH * max(1, int(np.ceil(largest / most / WIDTH)))
     edges = np.arange(0, int(np.ceil(largest / width)) + 1) * width
     shares = {
         name: np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)
@@ -90,12 +92,14 @@ def _figure(table: pd.DataFrame) -> Figure:
 
 
 def _panel(ax: Axes, table: pd.DataFrame, looks: dict[str, dict[str, object]]) -> None:
-    positive = table.loc[table["share"] > 1e-7, "share"]
+    """Shares on a logarithmic axis, which leaves out empty bins."""
+    positive = table.loc[(table["share"] > 0) & (table["what"] != "prior"), "share"]
     for name, look in looks.items():
         part = table[table["what"] == name]
         if len(part):
             edges = np.append(part["low"].to_numpy(), part["high"].to_numpy()[-1])
-            ax.stairs(part["share"].to_numpy(), edges, baseline=None, **look)  # type: ignore[arg-type]
+            shares = part["share"].where(part["share"] > 0).to_numpy()
+            ax.stairs(shares, edges, baseline=None, **look)  # type: ignore[arg-type]
     ax.set_yscale("log")
-    ax.set_ylim(max(float(positive.min()), 1e-6) / 2, 2 * float(positive.max()))
+    ax.set_ylim(float(positive.min()) / 2, 2 * float(table["share"].max()))
     ax.set_xlim(0, float(table["high"].max()))
