@@ -41,7 +41,8 @@ def compact_agreement(shown: Sequence[Shown], outputs: TableOutputs, provenance:
     header = ["", *METRICS.values(), *(f"published {name}" for name in METRICS.values())]
     rows = []
     for label, part in numbers.groupby("label", sort=False):
-        found = {row.metric: (row.value, row.error, row.published) for row in part.itertuples()}
+        values = part[["value", "error", "published"]].to_numpy(float).tolist()
+        found = dict(zip(part["metric"], values, strict=True))
         ours = [_cell(*found[metric][:2]) for metric in METRICS]
         theirs = [_cell(found[metric][2], np.nan) for metric in METRICS]
         rows.append([escape(str(label)), *ours, *theirs])
