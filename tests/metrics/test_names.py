@@ -9,6 +9,7 @@ import pandas as pd
 from bnn_atlas.config.metrics import METRICS, page
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
+from bnn_atlas.metrics.gathering.alignment import alignment_rows
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
@@ -19,6 +20,7 @@ from bnn_atlas.metrics.judgement.trust import source_measurement
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
+from tests.figures.aligned_files import aligned_draws
 from tests.metrics.judgement.test_pairs import tables
 
 RUN = RunIdentity("study", "run", "demo", 0, "data", "mlp 16", "deep_ensemble")
@@ -88,8 +90,11 @@ def network_rows(rows: list[Row]) -> list[Row]:
     return listed(RUN, [*pair_measurements(*tables()), *pruning_measurements(pruned), source], 2, 1)
 
 
-def test_every_name_is_listed_and_every_listed_name_is_measured(memory_pool, predict_linear, predict_softmax):
+def test_every_name_is_listed_and_every_listed_name_is_measured(
+    memory_pool, predict_linear, predict_softmax, tmp_path: Path
+):
     rows = scored_rows(memory_pool, predict_linear, predict_softmax)
+    rows += alignment_rows(RUN, "weights", aligned_draws(tmp_path / "draws.npz"))
     rows += network_rows(rows)
     assert {row.metric for row in rows} == set(METRICS)
     with_parameter = {row.metric for row in rows if row.at}
