@@ -238,6 +238,16 @@ def memory(table: pd.DataFrame) -> str:
     return f"{machine(table)}; {work}.\n\n{markdown(head, lines)}"
 
 
+def alignment(table: pd.DataFrame) -> str:
+    """Draws per second of one core, median and spread over the rounds."""
+    lines = [
+        (*(str(part) for part in work), spread(rows.per_second))
+        for work, rows in table.groupby(["work", "criterion", "draws"], sort=False)
+    ]
+    head = ("network", "matched by", "draws and reference are", "draws per second of one core")
+    return f"{machine(table)}; {table.repeat.nunique()} rounds, CPU time.\n\n{markdown(head, lines)}"
+
+
 def gpu(values: pd.DataFrame, rates: pd.DataFrame, run: pd.DataFrame) -> str:
     """Three tables: rates, the estimate of the run, differences from a CPU."""
     lines = []
@@ -301,6 +311,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "trace_writing": (trace_writing, ("trace_writing",)),
     "trace_reading": (trace_reading, ("trace_reading",)),
     "memory": (memory, ("memory",)),
+    "alignment": (alignment, ("alignment",)),
     "gpu": (gpu, ("gpu_values", "gpu_rates", "gpu_run")),
 }
 """Marks in README.md: what makes a table, and the files in results/ that it is made from."""

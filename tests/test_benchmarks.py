@@ -92,6 +92,15 @@ def test_compile(tmp_path: Path) -> None:
     assert table.compiled["same"] < table.compiled["first"]
 
 
+def test_alignment(tmp_path: Path) -> None:
+    small = ["--wide", "3", "--narrow", "5", "--units", "8", "--rows", "20", "--rounds", "1"]
+    run("alignment.py", *small, "--output", tmp_path / "alignment.csv")
+    table = pd.read_csv(tmp_path / "alignment.csv")
+    assert list(table.draws) == ["near", "near", "unrelated", "unrelated", "near", "unrelated"]
+    assert (table.per_second > 0).all()
+    assert "| 784-8-10 | weights | near |" in report.alignment(table)
+
+
 def test_traces(tmp_path: Path) -> None:
     small = ["--steps", "20", "--segments", "1", "--shape", "4", "20", "--block", "2"]
     run("traces.py", "--rounds", "1", *small, "--folder", tmp_path, "--output", tmp_path)

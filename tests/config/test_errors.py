@@ -231,7 +231,10 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
     ),
     "unknown key of a figure": (
         lambda s: s["figures"]["curve"].update(bins=3),
-        ("figures.curve: unknown key 'bins'", "allowed keys: draw, runs, labels, title, caption, files, subset, grid"),
+        (
+            "figures.curve: unknown key 'bins'",
+            "allowed keys: draw, runs, labels, title, caption, alignments, files, subset",
+        ),
     ),
     "too many bins": (
         lambda s: s["figures"]["curve"].update(grid={"bins": 5000}),

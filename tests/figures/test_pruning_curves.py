@@ -34,7 +34,7 @@ def curves(path: Path) -> Path:
 def test_curves_are_means_over_orders_beside_the_published_ones(
     outputs: Outputs, provenance: Provenance, tmp_path: Path
 ) -> None:
-    runs = [shown("hmc", {"pruning_curves": curves(tmp_path / "c.parquet")}, task="classification")]
+    runs = [shown("hmc", {"pruning_curves": curves(tmp_path / "c.parquet")}, task="classification", dataset="mnist")]
     for folder in ("x", "y"):
         pruning_curves(runs, outputs(folder), provenance)
     assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()

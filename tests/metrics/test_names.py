@@ -4,16 +4,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from bnn_atlas.config.metrics import METRICS, page
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
+from bnn_atlas.metrics.gathering.alignment import alignment_rows
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
-from bnn_atlas.metrics.judgement.rows import as_rows
+from bnn_atlas.metrics.judgement.pairs import pair_measurements
+from bnn_atlas.metrics.judgement.pruned import pruning_measurements
+from bnn_atlas.metrics.judgement.rows import as_rows, listed
+from bnn_atlas.metrics.judgement.trust import source_measurement
+from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
+from tests.figures.aligned_files import aligned_draws
+from tests.metrics.judgement.test_pairs import tables
 
 RUN = RunIdentity("study", "run", "demo", 0, "data", "mlp 16", "deep_ensemble")
 COST = Cost((Phase("tuning", 300, 2.0), Phase("sampling", 400, 8.0)), 4, 2.0, ("cpu",), 1)
@@ -74,8 +82,21 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
     return rows + sets.reference_rows(RUN, "other_run", summary, summary)
 
 
-def test_every_name_is_listed_and_every_listed_name_is_measured(memory_pool, predict_linear, predict_softmax):
+def network_rows(rows: list[Row]) -> list[Row]:
+    """Rows of pairs of networks, of pruned ones, and of draws with the moments of a run with these rows."""
+    pruned = pd.DataFrame(
+        [("HMC", "mean", "magnitude", 0, "kept", 20.0, 1, 0.5, 0.1, 1.0)], columns=PRUNING_SCHEMA.names
+    )
+    source = source_measurement(pd.DataFrame(rows, columns=Row._fields))
+    return listed(RUN, [*pair_measurements(*tables()), *pruning_measurements(pruned), source], 2, 1)
+
+
+def test_every_name_is_listed_and_every_listed_name_is_measured(
+    memory_pool, predict_linear, predict_softmax, tmp_path: Path
+):
     rows = scored_rows(memory_pool, predict_linear, predict_softmax)
+    rows += alignment_rows(RUN, "weights", aligned_draws(tmp_path / "draws.npz"))
+    rows += network_rows(rows)
     assert {row.metric for row in rows} == set(METRICS)
     with_parameter = {row.metric for row in rows if row.at}
     assert with_parameter == {name for name, metric in METRICS.items() if metric.at}

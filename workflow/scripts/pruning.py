@@ -12,6 +12,5 @@ with logged(snakemake.log[0]):
     from bnn_atlas.steps.pruning import pruning
 
     files = snakemake.input
-    pruning(
-        files.dataset, files.split, list(files.frames), list(files.pools), **dict(snakemake.output.items()), **given
-    )
+    sources = list(files.frames), list(files.pools)
+    pruning(files.dataset, files.split, *sources, **dict(snakemake.output.items()), **given)

@@ -62,6 +62,12 @@ def _check_pruning(study: Study, run: Run, where: str) -> None:
         runs = pruned_runs(study, run)
     except ConfigError as error:
         raise ConfigError(f"{where} = {error}") from None
+    for name in runs:
+        if study.alignments[name].balanced:
+            raise ConfigError(
+                f"{where} = '{name}': it balances the scales of units, which decide what is pruned; name an alignment "
+                "with balanced: false"
+            )
     first, *others = runs
     for name in others:
         if study.alignments[name].reference != first:

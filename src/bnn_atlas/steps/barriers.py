@@ -106,15 +106,13 @@ class _Pairs:
         if self._config.draws == 1:
             positions = np.array([self._draws.draws - 1])
         for pair in self._config.pairs_of(self._draws.chains):
-            chains = tuple(int(self._draws.chain_ids[chain]) for chain in pair)
-            log.info("chains %d and %d at %d draws", *chains, len(positions))
+            one, other = (int(self._draws.chain_ids[chain]) for chain in pair)
+            log.info("chains %d and %d at %d draws", one, other, len(positions))
             for position in positions:
                 both = self._draws.read(list(pair), [int(position)])[:, 0].astype(np.float32)
                 if not np.isfinite(both).all():
-                    raise PairError(
-                        f"{self._draws.path}: draw {position} of chain {chains[0]} or {chains[1]} is not finite"
-                    )
-                yield self._pair((*chains, int(self._draws.draw_ids[position])), *both)
+                    raise PairError(f"{self._draws.path}: draw {position} of chain {one} or {other} is not finite")
+                yield self._pair((one, other, int(self._draws.draw_ids[position])), *both)
 
     def _pair(
         self, key: tuple[int, int, int], first: np.ndarray, second: np.ndarray
@@ -183,8 +181,7 @@ def _features(problem: Problem, symmetry: Symmetry, config: BarrierConfig) -> Fe
     outputs = outputs_needed(problem.config.likelihood, len(rows.classes))
     x = rows.x_fit[: config.matching_rows]
     sizes = {"outputs": outputs, "vocabulary": rows.vocabulary}
-    statistic = "uncentred" if config.criterion == "activations" else config.criterion
-    return activation_features(model, symmetry, rows.shape, x, statistic, **sizes)
+    return activation_features(model, symmetry, rows.shape, x, config.criterion, **sizes)
 
 
 def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:
@@ -195,7 +192,7 @@ def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:
 def _scores(prediction: Predictive, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean negative log-likelihood [b] of rows y [n], and share of wrong classes or root mean square error [b]."""
     if prediction.log_probs is not None:
-        log_probs = prediction.log_probs
+        log_probs = np.asarray(prediction.log_probs)
         of_label = log_probs[:, np.arange(len(y)), y].astype(np.float64)
         return -of_label.mean(axis=1), (log_probs.argmax(axis=2) != y).mean(axis=1)
     mean, scale = (np.asarray(leaf, np.float64) for leaf in (prediction.mean, prediction.scale))

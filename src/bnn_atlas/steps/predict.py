@@ -120,8 +120,8 @@ def _settings(problem: Problem, trace: Pool, posterior: Mapping[str, Any], last:
     """What predictions depend on besides rows and code."""
     rows = problem.split
     facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
-    settings = {"posterior": posterior, "rows": facts, "draws": [_origin(block) for block in trace.blocks]}
-    return settings | ({"last": True} if last else {})
+    draws = [_origin(block) for block in trace.blocks]
+    return {"posterior": posterior, "rows": facts, "draws": draws, **({"last": True} if last else {})}
 
 
 def _origin(block: Trace) -> dict[str, Any]:

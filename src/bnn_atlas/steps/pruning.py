@@ -105,7 +105,7 @@ def pruning(
 
 
 def _source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmetry) -> Source:
-    """What a frame and the draws behind it give."""
+    """What a frame and its draws give."""
     found, draws = load_frame(frame, symmetry), open_pool(pool)
     if len(found.mean) != symmetry.layout.size:
         raise DataError(f"{frame}: {len(found.mean):,} parameters, but the run has {symmetry.layout.size:,}")
@@ -174,7 +174,7 @@ class _Accuracy:
         loss = -log_probs[:, np.arange(len(self._y)), self._y].astype(np.float64).mean(axis=1)
         share = correct.mean(axis=1)
         error = np.sqrt(share * (1 - share) / len(self._y))
-        return [tuple(map(float, one)) for one in zip(share, error, loss, strict=True)]
+        return [(float(a), float(b), float(c)) for a, b, c in zip(share, error, loss, strict=True)]
 
 
 def _live(problem: Problem) -> np.ndarray | None:

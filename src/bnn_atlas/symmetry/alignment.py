@@ -85,9 +85,10 @@ class Aligner:
         self._draws, self._symmetry, self._features = draws, symmetry, features
         self._plan, self._checkpoint, self._fit = plan, checkpoint, fit
         self._lots = list(_lots(draws))
-        for wanted, freedom in ((plan.signed, "sign"), (plan.balance, "scale")):
-            if wanted:
-                require(symmetry, freedom)
+        if plan.signed:
+            require(symmetry, "sign")
+        if plan.balance:
+            require(symmetry, "scale")
         size = 8 * draws.chains * features.symmetry.layout.size
         if size > CHAIN_BYTES:
             raise SymmetryError(

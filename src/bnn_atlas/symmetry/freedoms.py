@@ -69,7 +69,7 @@ def _square(symmetry: Symmetry, group: Group, theta: np.ndarray, incoming: bool)
 
 def rows_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> np.ndarray:
     """What each unit has at a place, [m, n, k], of parameters theta [m, P]."""
-    view = _at(symmetry, place, theta)
+    view = view_of(symmetry, place, theta)
     part = view[:, place.start : place.start + place.blocks * size * place.inner]
     blocks = part.reshape(len(theta), place.blocks, size, place.inner, -1)
     return np.moveaxis(blocks, 2, 1).reshape(len(theta), size, -1)
@@ -77,13 +77,13 @@ def rows_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> n
 
 def _multiply(symmetry: Symmetry, place: Place, theta: np.ndarray, factors: np.ndarray) -> None:
     """Multiply what each unit has at a place by its factor [m, n], in place."""
-    view = _at(symmetry, place, theta)
+    view = view_of(symmetry, place, theta)
     by_index = np.tile(np.repeat(factors, place.inner, axis=1), (1, place.blocks)).astype(theta.dtype)
     end = place.start + by_index.shape[1]
     view[:, place.start : end] *= by_index.reshape(*by_index.shape, *(1,) * (view.ndim - 2))
 
 
-def _at(symmetry: Symmetry, place: Place, theta: np.ndarray) -> np.ndarray:
+def view_of(symmetry: Symmetry, place: Place, theta: np.ndarray) -> np.ndarray:
     """A view of the place's array in theta [m, P], its axis second."""
     start = symmetry.layout.offset(place.array)
     shape = next(p.shape for p in symmetry.layout.parameters if p.name == place.array)

@@ -55,8 +55,7 @@ def match(
     found = start or Matched.unmoved(symmetry, len(draws))
     units, signs = found.units.copy(), found.signs.copy()
     current = transform(symmetry, draws, units, signs if signed else None)
-    scale = np.sqrt((reference.astype(np.float64) ** 2).sum()) * np.sqrt((current.astype(np.float64) ** 2).sum(axis=1))
-    rounding = ROUNDING[current.dtype] * scale
+    rounding = ROUNDING[current.dtype] * float(np.linalg.norm(reference)) * np.linalg.norm(current, axis=1)
     parts, part_signs = symmetry.split(units), symmetry.split(signs)
     active, sweeps = np.arange(len(draws)), 0
     decoupled = _decoupled(symmetry)
@@ -65,12 +64,12 @@ def match(
         moved = np.zeros(len(draws), dtype=bool)
         for number, group in enumerate(symmetry.groups):
             flips = signed and "sign" in group.freedoms
-            orders, flipped, gains = _assign(symmetry, group, reference, current[active], flips)
-            better = active[gains > rounding[active]]
+            best, turned, gains = _assign(symmetry, group, reference, current[active], flips)
+            gained = gains > rounding[active]
+            better = active[gained]
             if not len(better):
                 continue
-            chosen = np.isin(active, better)
-            orders, flipped = orders[chosen], flipped[chosen] if flips else None
+            orders, flipped = best[gained], turned[gained] if flips else None
             alone = replace(symmetry, groups=(group,))
             candidate = transform(alone, current[better], orders, flipped)
             if _recurrent(group):
@@ -123,4 +122,4 @@ def _recurrent(group: Group) -> bool:
 
 
 def _dots(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    return np.einsum("p,mp->m", reference, draws, dtype=np.float64)
+    return np.asarray(draws.astype(np.float64) @ reference.astype(np.float64))

@@ -56,7 +56,9 @@ def match_pairs(
             taken = [int(n) for n in generator.choice(some, size=3, replace=False)]
             a, b, c = ((chain, int(generator.choice(places[chain]))) for chain in taken)
         else:
-            a, b, c = (tuple(int(n) for n in every[i]) for i in generator.choice(len(every), size=3, replace=False))
+            a, b, c = (
+                (int(every[i][0]), int(every[i][1])) for i in generator.choice(len(every), size=3, replace=False)
+            )
         detours = [compose(second, first) for first, second in zip(matched(a, b), matched(b, c), strict=True)]
         shares.append([float((x == y).mean()) for x, y in zip(detours, matched(a, c), strict=True)])
     ids = np.array(chosen, dtype=np.int64).reshape(-1, 2, 2)

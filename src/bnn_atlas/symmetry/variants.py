@@ -3,6 +3,7 @@
 import numpy as np
 
 from bnn_atlas.symmetry.frame import VARIANTS
+from bnn_atlas.symmetry.freedoms import view_of
 from bnn_atlas.symmetry.groups import Symmetry
 from bnn_atlas.symmetry.moments import ChainMoments, Factor
 
@@ -57,10 +58,9 @@ class Variants:
 def touched(symmetry: Symmetry) -> np.ndarray:
     """Which parameters [P] some permutation moves."""
     moved = np.zeros((1, symmetry.layout.size), dtype=bool)
-    arrays = symmetry.layout.unflatten(moved)  # views
     for group in symmetry.groups:
         for place in group.places if group.size > 1 else ():
-            along = np.moveaxis(arrays[place.array], place.axis + 1, 1)
+            along = view_of(symmetry, place, moved)
             along[:, place.start : place.start + place.blocks * group.size * place.inner] = True
     return moved[0]
 

@@ -81,12 +81,13 @@ def _kaiming_uniform(layout: Layout, theta: np.ndarray, seed: int, number: int) 
     """
     keys = jax.random.split(jax.random.fold_in(role_key(seed, Role.INITIALISE, number), 1), len(layout.parameters))
     fans = {p.layer: p.fan_in for p in layout.parameters if p.role == "weight"}
-    drawn = dict(layout.unflatten(theta.copy()))
+    drawn = theta.copy()
     for key, p in zip(keys, layout.parameters, strict=True):
         if p.role in ("weight", "bias") and p.layer in fans:
-            drawn[p.name] = np.asarray(_uniform(key, p.shape, 1 / np.sqrt(fans[p.layer])), theta.dtype)
-    return np.concatenate([np.ravel(drawn[p.name]) for p in layout.parameters])
+            start = layout.offset(p.name)
+            drawn[start : start + p.size] = _uniform(key, p.size, 1 / np.sqrt(fans[p.layer]))
+    return drawn
 
 
-def _uniform(key: Array, shape: tuple[int, ...], bound: float) -> Array:
-    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+def _uniform(key: Array, size: int, bound: float) -> Array:
+    return jax.random.uniform(key, (size,), minval=-bound, maxval=bound)

@@ -52,7 +52,7 @@ def _figure(numbers: pd.DataFrame) -> Figure:
     }
     for ax, (panel, title) in zip(axes, titles.items(), strict=True):
         for (state, rows), part in numbers[numbers["panel"] == panel].groupby(["state", "rows"], sort=False):
-            band(ax, part, "x", LOOKS[state]["color"], DASHES[rows])
+            band(ax, part, "x", LOOKS[str(state)]["color"], DASHES[str(rows)])
         ax.set_title(title)
         ax.set_xlabel("point of the line" if panel == "line" else "epoch")
         if panel != "line":

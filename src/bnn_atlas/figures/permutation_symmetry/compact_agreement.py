@@ -41,9 +41,10 @@ def compact_agreement(shown: Sequence[Shown], outputs: TableOutputs, provenance:
     header = ["", *METRICS.values(), *(f"published {name}" for name in METRICS.values())]
     rows = []
     for label, part in numbers.groupby("label", sort=False):
-        by_metric = part.set_index("metric")
-        ours = [_cell(*by_metric.loc[metric, ["value", "error"]]) for metric in METRICS]
-        theirs = [_cell(by_metric.loc[metric, "published"], np.nan) for metric in METRICS]
+        values = part[["value", "error", "published"]].to_numpy(float).tolist()
+        found = dict(zip(part["metric"], values, strict=True))
+        ours = [_cell(*found[metric][:2]) for metric in METRICS]
+        theirs = [_cell(found[metric][2], np.nan) for metric in METRICS]
         rows.append([escape(str(label)), *ours, *theirs])
     notes = ["Value ± standard error over test rows or runs.", *texts]
     write_latex(
@@ -73,7 +74,8 @@ def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
             value, error = values.iloc[0].astype(float) if len(values) else (np.nan, np.nan)
             found.append((one.label, metric, value, error))
     frame = pd.DataFrame(found, columns=["label", "metric", "value", "error"])
-    means = [_mean(label, metric, part) for (label, metric), part in frame.groupby(["label", "metric"], sort=False)]
+    groups = frame.groupby(["label", "metric"], sort=False)
+    means = [_mean(str(label), str(metric), part) for (label, metric), part in groups]
     numbers = pd.DataFrame(means, columns=["label", "metric", "value", "error"])
     places = {metric: place for place, metric in enumerate(METRICS)}
     nothing = (np.nan,) * len(METRICS)

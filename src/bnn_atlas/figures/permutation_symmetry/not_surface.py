@@ -39,10 +39,9 @@ def surface(shown: Sequence[Shown]) -> pd.DataFrame:
 def _figure(numbers: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.4))
     axes = figure.subplots(1, 2, sharey=True)
-    image = None
     for ax, state in zip(axes, STATES, strict=True):
         grid = numbers[numbers["state"] == state].pivot(index="point", columns="draw", values="mean").sort_index()
-        image = ax.pcolormesh(
+        ax.pcolormesh(
             grid.columns.to_numpy(float), grid.index.to_numpy(float), grid.to_numpy(float), cmap="viridis",
             vmin=0, vmax=float(np.ceil(max(numbers["ceiling"].iloc[0], numbers["mean"].max()))), shading="nearest",
             rasterized=True,
@@ -51,5 +50,5 @@ def _figure(numbers: pd.DataFrame) -> Figure:
         ax.set_xlabel("epoch")
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes[0].set_ylabel("point of the line")
-    figure.colorbar(image, ax=axes, label="NoT to the line's start")
+    figure.colorbar(axes[-1].collections[0], ax=axes, label="NoT to the line's start")
     return figure

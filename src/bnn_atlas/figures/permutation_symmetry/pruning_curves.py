@@ -46,15 +46,18 @@ PUBLISHED: dict[tuple[str, str, str], tuple[float, ...]] = {
     ),
 }  # fmt: skip
 """Network, what of it, order -> accuracy in % at `KEPT`, the curves of figure 3 (right) of Xiao et al. 2023."""
+PUBLISHED_DATA = "mnist"
 DASHES: dict[str, Any] = {"mean": "-", "draw": (0, (4, 1.5)), "mean as sampled": (0, (1, 1))}
 CONTROLS = {"random": "#9A9A9A", "sd of prior draws": style.BLACK, "magnitude": style.GREEN}
+ORDERS = {"random": "in random order"}
+"""Order -> text in the legend, where it is not `by <order>`."""
 TITLES = {"kept": "all parameters", "removed": "weights of inputs that never vary are 0 from the start"}
 
 
 def pruning_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Accuracy against the share of parameters kept, a column per network and a row with and without dead inputs.
 
-    Lines of repeated orders are means. Open black marks are the published curves.
+    Lines of repeated orders are means. Open black marks are the published curves, beside runs on MNIST.
     """
     numbers = curves(shown)
     with style.context():
@@ -75,7 +78,7 @@ def curves(shown: Sequence[Shown]) -> pd.DataFrame:
     }
     rows = zip(found["network"], found["of"], found["rank"], found["kept"], strict=True)
     found["published"] = [at.get(row) for row in rows]
-    found.loc[found["dead_inputs"] != "kept", "published"] = None
+    found.loc[(found["dead_inputs"] != "kept") | (one.dataset != PUBLISHED_DATA), "published"] = None
     return found.astype({"published": float})
 
 
@@ -117,7 +120,7 @@ def _panel(ax: Axes, part: pd.DataFrame, colours: dict[str, str]) -> None:
 def _legend(numbers: pd.DataFrame, colours: dict[str, str]) -> dict[str, Artist]:
     present, of = set(numbers["rank"]), set(numbers["of"])
     entries: dict[str, Artist] = {
-        f"by {name}": Line2D([], [], color=c) for name, c in colours.items() if name in present
+        ORDERS.get(name, f"by {name}"): Line2D([], [], color=c) for name, c in colours.items() if name in present
     }
     entries |= {name: Line2D([], [], color=style.GREY, ls=dash) for name, dash in DASHES.items() if name in of}
     if numbers["published"].notna().any():

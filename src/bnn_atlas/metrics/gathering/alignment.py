@@ -16,7 +16,7 @@ FEWEST_DRAWS = 4
 
 def alignment_rows(identity: RunIdentity, name: str, found: AlignedDraws) -> list[Row]:
     """Rows of the metric table of the alignment `name`, whose column `at` has `name`, or `name/variant`."""
-    whole = found.finite.all(axis=1)
+    whole = np.asarray(found.finite.all(axis=1))
     lost = int(found.finite.size - found.finite.sum())
     missing = f"{lost:,} of {found.finite.size:,} draws are not finite and left out" if lost else ""
     measured = [
@@ -77,14 +77,14 @@ def _transpositions(name: str, found: AlignedDraws) -> list[Measurement]:
     for metric, values in (("transpositions_within", total[within]), ("transpositions_across", total[~within])):
         if len(values):
             note = f"{len(values)} random pairs of draws"
-            error = float(error_of_mean(values)) if len(values) > 1 else None
+            error = error_of_mean(values)
             rows.append(Measurement(metric, float(values.mean()), error, note, at=name, over="pairs"))
     parts = np.split(found.units[found.finite], np.cumsum(found.sizes)[:-1], axis=1)
     to_frame = sum(transpositions(part) for part in parts)
     rows.append(Measurement("transpositions_to_frame", float(np.mean(to_frame)), at=name))
     if len(found.consistency):
         shares = found.consistency @ (found.sizes / found.sizes.sum())
-        error = float(error_of_mean(shares)) if len(shares) > 1 else None
+        error = error_of_mean(shares)
         note = f"{len(shares)} random triples; permutations to the frame have 1"
         rows.append(Measurement("cycle_consistency", float(shares.mean()), error, note, at=name, over="triples"))
     return rows

@@ -10,7 +10,7 @@ from bnn_atlas.metrics.formulas.barriers import Barriers, barriers, jackknife_er
 from bnn_atlas.metrics.tables.measurement import Measurement
 
 FAR = 400 / 512
-"""Transpositions over units from which the barrier of Xiao et al. 2023, figure 2, no longer rises."""
+"""Transpositions over units from which the barrier of Xiao et al. 2023, figure 2, is level."""
 OVER = "pairs"
 STATES = {"as_trained": "as trained", "planted": "planted permutation undone", "aligned": "aligned"}
 """State of the second network of a pair -> how `at` names it."""

@@ -1,7 +1,7 @@
 """Some parameters of the draws of an alignment, with its permutations and pairs of draws, as one file."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,5 +54,5 @@ def load_aligned_draws(path: str | Path) -> AlignedDraws:
     """Read what `save_aligned_draws` wrote; SymmetryError for any other file."""
     names = [f"{variant}_values" for variant in VARIANTS]
     arrays = load_arrays(path, (*ARRAYS, *names), SymmetryError, "aligned draws")
-    own = {name: arrays[name] for name in ARRAYS} | {"fixed": bool(arrays["fixed"])}
+    own: dict[str, Any] = {name: arrays[name] for name in ARRAYS} | {"fixed": bool(arrays["fixed"])}
     return AlignedDraws(values={variant: arrays[f"{variant}_values"] for variant in VARIANTS}, **own)
