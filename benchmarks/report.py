@@ -133,6 +133,22 @@ BASES = {"sgld": "sgd", "psgld": "sgd", "sghmc": "sgd momentum", "sghmc_clr_prec
 """What each stochastic-gradient sampler is compared with."""
 
 
+def implicit(table: pd.DataFrame) -> str:
+    """Medians over the rounds, and the ratio to the published form in the same round."""
+    lines = []
+    for work, rows in table.groupby("work", sort=False):
+        times = rows.pivot_table(index="repeat", columns="form", values="milliseconds")
+        published = times[next(form for form in times if "published" in form)]
+        for form in rows.form.unique():
+            first = rows[rows.form == form].iloc[0]
+            ratio = f"{(times[form] / published).median():.2f} x"
+            memory = (number(first.temporary_mb), number(first.jacobian_mb))
+            name = f"{work}, D = {first.weights:,}, d = {first.noise:,}"
+            lines.append((name, form, spread(times[form]), ratio, *memory))
+    head = ("generator", "form", "milliseconds", "published form", "memory, MB", "a Jacobian, MB")
+    return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n{markdown(head, lines)}"
+
+
 def kernel(table: pd.DataFrame) -> str:
     """Medians over the rounds, and how many times as fast as XLA on all rows at once in the same round."""
     lines = []
@@ -279,6 +295,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "mile_vs_bde": (mile_vs_bde, ("mile_vs_bde",)),
     "chains": (chains, ("chains",)),
     "sgmcmc_step": (sgmcmc_step, ("sgmcmc_step",)),
+    "implicit": (implicit, ("implicit",)),
     "kernel": (kernel, ("kernel",)),
     "compile": (compile_time, ("compile",)),
     "trace_writing": (trace_writing, ("trace_writing",)),

@@ -51,6 +51,28 @@ def test_kernel(tmp_path: Path) -> None:
     assert (table.microseconds > 0).all()
 
 
+def test_implicit(tmp_path: Path) -> None:
+    output = tmp_path / "implicit.csv"
+    run("implicit.py", "--repeats", "1", "--works", "toy", "--output", output)
+    table = pd.read_csv(output)
+    assert len(table) == 4
+    assert (table.milliseconds > 0).all()
+    assert (table.jacobian_mb == pytest.approx(4e-6 * 105 * 60, abs=1e-3)).all()
+
+
+def test_cost_of_an_entropy_beside_the_published_one() -> None:
+    times = {"exact": (2.0, 1.0, 3.0), "as published, 5 iterations": (4.0, 4.0, 4.0)}
+    table = pd.DataFrame(
+        {
+            "repeat": n, "work": "w", "weights": 1000, "noise": 20, "form": form, "milliseconds": value,
+            "temporary_mb": 0.5, "jacobian_mb": 0.08, **MACHINE,
+        }
+        for form, values in times.items()
+        for n, value in enumerate(values)
+    )  # fmt: skip
+    assert "| w, D = 1,000, d = 20 | exact | 2 (1 to 3) | 0.50 x | 0.5 | 0.08 |" in report.implicit(table)
+
+
 def test_how_many_times_as_fast_the_kernel_is() -> None:
     times = {"whole": (8.0, 4.0, 6.0), "pieces": (4.0, 4.0, 4.0), "compiled": (2.0, 2.0, 2.0)}
     table = pd.DataFrame(

@@ -15,6 +15,7 @@ from bnn_atlas.config.methods.generators import (
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 
 COMPLETE = ("cifar100_gen_arch", "cifar100_gen_arch3", "cifar100_gen_arch4", "cifar100_gen_arch5", "cifar100_gen_arch7")
+PART = Part(input=(3, 3), hidden=((2, 2),), output=(4, 4))
 MLP = {"kind": "mlp", "noise": 3, "hidden": [4]}
 
 
@@ -48,8 +49,8 @@ def test_a_trunk_repairs_the_one_that_it_fits():
     [
         ({}, "noise and parts are missing"),
         ({"architecture": "cifar100_gen_arch", "noise": (3, 3)}, "leave these out, or architecture"),
-        ({"noise": (2, 2), "trunk": ((3, 4),), "parts": (Part(input=(3, 3), hidden=((2, 2),), output=(4, 4)),)}, "ends in 12 numbers, but its parts take 9"),
-        ({"noise": (2, 2), "trunk": ((3, 4),), "spare": 2, "parts": (Part(input=(3, 3), hidden=((2, 2),), output=(4, 4)),)}, "take 9 and 2 are spare"),
+        ({"noise": (2, 2), "trunk": ((3, 4),), "parts": (PART,)}, "ends in 12 numbers, but its parts take 9"),
+        ({"noise": (2, 2), "trunk": ((3, 4),), "spare": 2, "parts": (PART,)}, "take 9 and 2 are spare"),
     ],
 )  # fmt: skip
 def test_sizes_that_do_not_add_up_are_refused(settings, message):

@@ -46,7 +46,6 @@ PUBLISHED = {
     ("categorical", "published_2023_10"): (lambda m: 1 / m**2, lambda m: 8.5e-4 / m),
     ("categorical", "published_2023_12"): (lambda m: 1 / m, lambda m: 8.5e-4 / m),
     ("gaussian", "published_2023_10"): (lambda m: 1.0, lambda m: 0.1),
-    ("gaussian", "published_2023_12"): (lambda m: 1.0, lambda m: 0.1),
 }
 
 
@@ -112,7 +111,7 @@ def test_a_temperature_divides_likelihood_and_prior():
             q = objective.family.start(jax.random.key(0), jnp.zeros(case.size))
             keys = jax.random.split(jax.random.key(1), 1)
             estimate = jax.jit(
-                lambda q, o=objective, c=case: o.estimate(keys, q, c.target.evaluate, c.target, jnp.zeros((1, 0)))
+                lambda q, o=objective, c=case, k=keys: o.estimate(k, q, c.target.evaluate, c.target, jnp.zeros((1, 0)))
             )
             noise = objective.family.draw_noise(jax.random.split(keys[0])[0], q.point)
             density = case.target.log_density(objective.family(q, noise))
@@ -157,7 +156,7 @@ def test_a_linear_generator_finds_the_posterior_of_a_linear_model(conjugate):
 
 
 def test_statistics_of_the_draws(conjugate):
-    regression, config, _, found = conjugate
+    _, config, _, found = conjugate
     s = found.statistics
     assert set(s) == {
         "log_likelihood", "log_prior", "entropy", "entropy_error", "entropy_as_trained", "elbo", "objective",
@@ -186,7 +185,7 @@ def test_a_kept_fit_gives_more_draws_and_its_spectrum(conjugate):
     )
     with pytest.raises(FitError, match="no chain 1: this fit has 1"):
         fitted(config, regression.case.posterior, arrays, chain=1)
-    with pytest.raises(FitError, match="not a fit of these settings: generator.branches.0.0.bias"):
+    with pytest.raises(FitError, match=r"not a fit of these settings: generator\.branches\.0\.0\.bias"):
         fitted(settings(), regression.case.posterior, arrays)
 
 
@@ -227,7 +226,7 @@ def test_a_noise_that_is_one_number_has_no_prior():
 def test_points_move_and_start_where_the_settings_say():
     case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR, dtype=jnp.float32)
     config = settings(
-        generated=GeneratedConfig(layers=(2,)), noise="point", noise_init=0.1, generator=MLPGenerator(noise=2, hidden=(3,)),
+        generator=MLPGenerator(noise=2, hidden=(3,)), generated=GeneratedConfig(layers=(2,)), noise="point", noise_init=0.1,
         samples=2, epochs=30, optimiser=AMSGradConfig(learning_rate=0.01), point_learning_rate=0.02, steps=4,
     )  # fmt: skip
     method = build_implicit(config, case.posterior, case.data)
@@ -247,9 +246,8 @@ def test_points_move_and_start_where_the_settings_say():
 def test_first_step_of_points_is_at_their_own_learning_rate():
     config = settings(optimiser=AMSGradConfig(learning_rate=0.01, schedule="constant"), point_learning_rate=0.03)
     case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR, dtype=jnp.float32)
-    q = build_family(config.model_copy(update={"noise": "point"}), case.posterior).start(
-        jax.random.key(0), jnp.zeros(case.size)
-    )
+    family = build_family(config.model_copy(update={"noise": "point"}), case.posterior)
+    q = family.start(jax.random.key(0), jnp.zeros(case.size))
     optimiser = optimiser_of(config, 10)
     changes, _ = optimiser.update(jax.tree.map(jnp.ones_like, q), optimiser.init(q), q)
     np.testing.assert_allclose(changes.point, -0.03, rtol=1e-4)
@@ -328,11 +326,11 @@ def test_large_noise_on_the_weights_is_warned_of(caplog):
     ("changes", "likelihood", "message"),
     [
         ({"noise": "point"}, "gaussian", "noise: point is for the likelihood learned_noise, and this one is gaussian"),
-        ({"generated": GeneratedConfig(layers=(3,))}, "gaussian", "generated.layers has 3, which this network has not; there are 0, 1, 2"),
+        ({"generated": GeneratedConfig(layers=(3,))}, "gaussian", "generated.layers has 3.*there are 0, 1, 2"),
         ({"generated": GeneratedConfig(roles=("wieght",))}, "gaussian", r"has 'wieght'.*did you mean 'weight'"),
-        ({"generated": GeneratedConfig(names=("log_sigma",)), "noise": "point"}, "learned_noise", "no parameter meets all conditions"),
+        ({"generated": GeneratedConfig(names=("log_sigma",)), "noise": "point"}, "learned_noise", "no parameter meets"),
         ({"batch_size": 14}, "gaussian", r"batch_size \(14\) must be between 1 and the number of rows \(13\)"),
-        ({"generator": MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(2, 2))}, "gaussian", "4 outputs cannot make"),
+        ({"generator": MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(2, 2))}, "gaussian", "4 outputs cannot"),
         ({"entropy": LanczosEntropy(steps=6)}, "gaussian", "6 Lanczos steps for 5 noise numbers"),
     ],
 )  # fmt: skip

@@ -72,9 +72,9 @@ class MLPGenerator(_LastLayer):
 
 
 class MatrixGenerator(_LastMatrix):
-    """A network of matrices: a layer maps X to (A X + C) W + B, with elu between layers, and the last matrix is cut
-    into the weights row by row.
+    """A network of matrices: a layer maps X to (A X + C) W + B, with elu between layers.
 
+    The last matrix is cut into the weights row by row.
     With noise 40 x 40, three hidden layers of 420 x 420 and the output 957 x 500 it has 3,130,380 parameters, for the
     478,410 weights of a 784-400-400-10 network.
     """
@@ -101,9 +101,9 @@ class Part(Model):
 
 
 class CorrelatedGenerator(_LastMatrix):
-    """A trunk of matrix layers whose last matrix is cut into the inputs of several matrix generators, the outputs of
-    which are consecutive weights: layers of a network share noise, and sizes stay moderate.
+    """A trunk of matrix layers whose last matrix is cut into the inputs of several matrix generators.
 
+    Their outputs are consecutive weights: layers of a network share noise, and sizes stay moderate.
     `architecture` takes all sizes from one of the ten files of the published code, of which five have no trunk.
     """
 

@@ -32,20 +32,24 @@ class LanczosEntropy(Model):
 
 
 class SmallestEntropy(Model):
-    """The smallest singular value in place of all: d/2 log of its square, by LOBPCG (Knyazev 2001) that goes on from
-    the direction of the step before. From its residual it is known whether it has converged."""
+    """The smallest singular value in place of all: d/2 log of its square, by LOBPCG (Knyazev 2001).
+
+    The search goes on from the direction of the step before; from its residual it is known whether it has converged.
+    """
 
     kind: Literal["smallest"] = "smallest"
     iterations: Count = 3
     """Iterations in each step of the fit."""
     tolerance: Positive = 0.1
-    """Residual, as a share of the eigenvalue of J'J, up to which the search has converged and the value less the
-    residual is called a bound."""
+    """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search has converged and the value less
+    the residual is called a bound."""
 
 
 class PublishedEntropy(Model):
-    """d log(mu + sigma^2) with mu from the published search for the smallest singular value, which begins at random in
-    every step: neither an estimate nor a bound. Only to repeat published settings."""
+    """d log(mu + sigma^2) with mu from the published search for the smallest singular value.
+
+    It begins at random in every step and is neither an estimate nor a bound. Only to repeat published settings.
+    """
 
     kind: Literal["published"] = "published"
     iterations: Count = 5

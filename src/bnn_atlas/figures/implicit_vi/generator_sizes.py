@@ -40,8 +40,8 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
     header = ["run", "data", "generator", "noise", "weights", "points", "parameters", "per weight"]
     notes = [
         "Noise: standard normal numbers that a generator takes. Weights: parameters of the network that it makes. "
-        "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is learned "
-        "of the generator, outputs beyond the weights included."
+        "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
+        "learned of the generator, outputs beyond the weights included."
     ]
     write_latex(header, [("", cells)], notes, rows, outputs, provenance)
 

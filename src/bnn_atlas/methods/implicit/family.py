@@ -51,7 +51,7 @@ class Family:
 
     @property
     def noise(self) -> int:
-        """d."""
+        """D."""
         return prod(self.generator.shape)
 
     def start(self, key: Array, position: Array) -> Learned:
@@ -67,7 +67,7 @@ class Family:
         )
 
     def __call__(self, q: Learned, noise: Noise) -> Array:
-        """theta = g(z) + sigma e at the generated scalars, and the points at the others."""
+        """Theta = g(z) + sigma e at the generated scalars, and the points at the others."""
         weights = self.generator(q.generator, noise.z) + self.sigma * noise.e
         if not len(self.points):
             return weights

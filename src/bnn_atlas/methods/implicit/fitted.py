@@ -39,7 +39,7 @@ class Fitted(NamedTuple):
 
 
 def names_of(values: Learned) -> dict[str, Array]:
-    """The arrays of a fit by name: `point`, and the generator's by their places, such as `generator.branches.0.1.weight`."""
+    """The arrays of a fit by name: `point`, and the generator's, such as `generator.branches.0.1.weight`."""
     leaves = jax.tree.leaves_with_path(values.generator)
     named = {f"generator.{keystr(path, simple=True, separator='.')}": leaf for path, leaf in leaves}
     return {**named, "point": values.point}
@@ -60,8 +60,8 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
     if found != wanted:
         wrong = sorted(name for name in wanted if found.get(name) != wanted[name])
         raise FitError(
-            f"not a fit of these settings: {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of another "
-            "shape; pass the settings that the run had"
+            f"not a fit of these settings: {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of "
+            "another shape; pass the settings that the run had"
         )
     if not 0 <= chain < len(arrays["point"]):
         raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")

@@ -52,7 +52,7 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype) -> 
 
 
 def scoring_form(config: ImplicitConfig, form: Form, generator: Generator, dtype: np.dtype) -> Form:
-    """Form with which draws are scored, `form` itself where that is the exact one. Raises ValueError as `build_form`."""
+    """Form with which draws are scored, `form` itself where that is exact. Raises ValueError as `build_form`."""
     chosen = config.scored_by
     if chosen is None and isinstance(form, Exact):
         return form

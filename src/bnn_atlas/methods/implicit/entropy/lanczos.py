@@ -35,8 +35,8 @@ class Lanczos(NamedTuple):
     """1/2 log det M = 1/2 tr log M for M = J'J + sigma^2 I, from products with J'J.
 
     For a probe v, uniform on the sphere of radius sqrt(d), E[v' log(M) v] = tr log M. Steps of Lanczos give
-    T = V diag(theta) V' and v' log(M) v = d sum_k V_1k^2 log(theta_k); its variance over probes is estimated without bias
-    by 2 d times the variance of log(theta) under the weights V_1k^2. The gradient tr(M^-1 dM) / 2 is estimated by
+    T = V diag(theta) V' and v' log(M) v = d sum_k V_1k^2 log(theta_k); its variance over probes is estimated without
+    bias by 2 d times the variance of log(theta) under the weights V_1k^2. The gradient tr(M^-1 dM) / 2 is estimated by
     <J M^-1 v, J v>' / 2, with M^-1 v from the same space (conjugate gradients).
     """
 

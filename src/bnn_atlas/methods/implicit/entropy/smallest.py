@@ -23,7 +23,7 @@ class Smallest(NamedTuple):
     LOBPCG (Knyazev 2001) with one vector v: theta = |J v|^2, residual r = J'J v - theta v, and the next v is the best
     one in the span of v, r and the direction p of the step before; v and p go on from step to step of the fit. An
     eigenvalue lies within |r| of theta, which approaches the smallest from above. The error is what the value falls by
-    where theta - |r| takes the place of theta; converged is |r| <= tolerance theta.
+    where theta - |r| takes the place of theta; converged is |r| <= tolerance (theta + sigma^2).
     """
 
     iterations: int
@@ -47,7 +47,7 @@ class Smallest(NamedTuple):
         half = 0.5 * len(z)
         value = half * jnp.log(smallest + sigma**2)
         below = half * jnp.log(jnp.maximum(smallest - residual, 0) + sigma**2)
-        converged = residual <= self.tolerance * smallest
+        converged = residual <= self.tolerance * (smallest + sigma**2)
         found = with_slope_of(value, half * square / (smallest + sigma**2))
         return found, Report(value - below, jnp.bool_(False), converged, search)
 

@@ -41,7 +41,8 @@ def _one(config: MLPGenerator | MatrixGenerator | CorrelatedGenerator, size: int
             shared, branches = (), (_matrices((config.noise, *config.hidden, output), config.bias_rank),)
         case CorrelatedGenerator():
             whole = config.written_out()
-            assert whole.noise is not None and whole.trunk is not None
+            assert whole.noise is not None
+            assert whole.trunk is not None
             shared = tuple(Matrix(a, b) for a, b in pairwise((whole.noise, *whole.trunk)))
             branches = tuple(_matrices((p.input, *p.hidden, p.output), config.bias_rank) for p in whole.parts)
     generator = Branches(size, shared, branches, config.last_bias == "warm_start", config.spread)

@@ -5,7 +5,7 @@ Each starts as in the published code (PyTorch's uniform starts, whose bound for 
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -174,7 +174,7 @@ def parameters(layer: Layer) -> int:
 
 
 def through(layers: tuple[Layer, ...], values: tuple[Values, ...], x: Array) -> Array:
-    """x through layers with elu after each."""
+    """X through layers with elu after each."""
     for layer, own in zip(layers, values, strict=True):
         x = jax.nn.elu(layer.apply(own, x))
     return x

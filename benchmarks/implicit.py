@@ -1,0 +1,198 @@
+"""What a step of implicit variational inference costs with each form of the entropy, and how much memory it takes.
+
+Whole steps on the toy of two sinusoids (7-10 elu, 70 rows, 3 samples), and the entropy alone, with its gradient, of the
+generators of a 784-400-400-10 network. Times are CPU times of all threads together on one core. Memory is what the
+compiled program takes beside its arguments, and that of a Jacobian, D x d numbers, which is never formed.
+"""
+
+import argparse
+import csv
+import os
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from machine import matmul_gflops, processor
+
+from bnn_atlas.runtime import configure
+
+# One core for all threads, or those that spin while they wait for work would be counted.
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+configure(1)
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bnn_atlas.config.methods.generators import GeneratorConfig, MatrixGenerator, MLPGenerator
+from bnn_atlas.config.methods.implicit import (
+    EntropyConfig,
+    ExactEntropy,
+    ImplicitConfig,
+    LanczosEntropy,
+    PublishedEntropy,
+    SmallestEntropy,
+)
+from bnn_atlas.config.methods.optimisation import AdamConfig
+from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.keys import step_key
+from bnn_atlas.methods.implicit.build import build_implicit
+from bnn_atlas.methods.implicit.entropy.build import build_form
+from bnn_atlas.methods.implicit.generators.build import build_generator
+from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
+
+RESULT = Path(__file__).parent / "results" / "implicit.csv"
+FORMS: dict[str, EntropyConfig] = {
+    "exact": ExactEntropy(memory_mb=100_000),
+    "Lanczos, 10 steps": LanczosEntropy(),
+    "smallest, 3 iterations": SmallestEntropy(),
+    "as published, 5 iterations": PublishedEntropy(),
+}
+TOY_STEPS = 200
+
+
+class Work(NamedTuple):
+    """A generator of the weights of a 784-400-400-10 network, and the forms that are timed."""
+
+    generator: GeneratorConfig
+    forms: tuple[str, ...]
+
+
+WEIGHTS = 478_410
+WORKS = {
+    "MM 20x20": Work(MatrixGenerator(noise=(20, 20), hidden=((100, 100),) * 3, output=(957, 500)), tuple(FORMS)),
+    "MM 40x40": Work(MatrixGenerator(noise=(40, 40), hidden=((420, 420),) * 3, output=(957, 500)), tuple(FORMS)[1:]),
+}
+
+
+class Timed(NamedTuple):
+    """A compiled call, its runs of the work, and the memory beside its arguments."""
+
+    call: Callable[[], Any]
+    runs: int
+    megabytes: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5, help="rounds (default 5)")
+    parser.add_argument("--works", nargs="+", choices=["toy", *WORKS], help="default: all")
+    parser.add_argument("--output", type=Path, help="default: results/implicit.csv; nothing with --works")
+    options = parser.parse_args()
+    chosen = options.works or ["toy", *WORKS]
+    rows = [row for name in chosen for row in measure(name, options.repeats)]
+    output = options.output or (None if options.works else RESULT)
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("w", newline="", encoding="utf-8") as handle:
+            writer = csv.DictWriter(handle, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def measure(name: str, repeats: int) -> list[dict[str, object]]:
+    """Milliseconds of each form, `repeats` times in turn."""
+    if name == "toy":
+        work, weights, noise = toy(), 105, 60
+    else:
+        work, weights, noise = entropies(WORKS[name]), WEIGHTS, prod(WORKS[name].generator.noise)
+    rows: list[dict[str, object]] = []
+    for repeat in range(repeats):
+        products = matmul_gflops()
+        for form, timed in work.items():
+            begun = time.process_time()
+            jax.block_until_ready(timed.call())
+            milliseconds = (time.process_time() - begun) / timed.runs * 1e3
+            rows.append(
+                {
+                    "repeat": repeat,
+                    "work": name,
+                    "weights": weights,
+                    "noise": noise,
+                    "form": form,
+                    "milliseconds": round(milliseconds, 4),
+                    "temporary_mb": round(timed.megabytes, 3),
+                    "jacobian_mb": round(4e-6 * weights * noise, 3),
+                    "matmul_gflops": round(products, 1),
+                    "processor": processor(),
+                    "cores": 1,
+                    "versions": ", ".join(f"{package} {version(package)}" for package in ("bnn-atlas", "jax")),
+                }
+            )
+    print(f"{name}: {weights:,} weights, {noise:,} noise numbers")
+    for form in work:
+        values = [float(str(row["milliseconds"])) for row in rows if row["form"] == form]
+        print(f"  {form:28} {np.median(values):10.3f} ms  {work[form].megabytes:10.2f} MB beside the arguments")
+    return rows
+
+
+def toy() -> dict[str, Timed]:
+    """Steps of the fit on the toy, with each form."""
+    x = np.linspace(-1, 1, 70)[:, None]
+    y = x[:, 0] + 0.8 * np.sin(2 * np.pi * x[:, 0])
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=(7, 10), activation="elu"),
+        LearnedNoiseLikelihood(),
+        NormalPrior(variance=10),
+        temperature=1.0,
+        shape=(1,),
+    )
+    data, bind = posterior_data(x, y, prior), binder(posterior)
+    found = {}
+    for form, entropy in FORMS.items():
+        config = ImplicitConfig(
+            generator=MLPGenerator(noise=60, hidden=(105,)),
+            noise="point",
+            sigma=0.009,
+            entropy=entropy,
+            samples=3,
+            batch_size=None,
+            optimiser=AdamConfig(),
+        )
+        method = build_implicit(config, posterior, data)
+        step = method.phases[0].step
+        state = jax.jit(lambda data, method=method: method.init(jax.random.key(0), jnp.zeros(106), bind(data)))(data)
+
+        def steps(state: Any, data: Any, step: Callable[..., Any] = step) -> Any:
+            target = bind(data)
+
+            def one(index: jax.Array, state: Any) -> Any:
+                return step(step_key(jax.random.key(1), 0, index), index, state, target, ())[0]
+
+            return jax.lax.fori_loop(0, TOY_STEPS, one, state)
+
+        found[form] = _timed(steps, TOY_STEPS, state, data)
+    return found
+
+
+def entropies(work: Work) -> dict[str, Timed]:
+    """Entropy and its gradient at one sample, with each form."""
+    layout = Layout((Parameter("layer0.weight", (WEIGHTS,), "weight", 0, 1, 1),))
+    generator = build_generator(work.generator, layout, np.arange(WEIGHTS))
+    values = jax.jit(generator.start)(jax.random.key(0), jnp.zeros(WEIGHTS))
+    z = jax.random.normal(jax.random.key(1), (prod(generator.shape),))
+    found = {}
+    for name in work.forms:
+        form = build_form(FORMS[name], generator, np.dtype(np.float32))
+
+        def value(values: Any, z: jax.Array, form: Any = form) -> Any:
+            search = form.start(jax.random.key(2), z)
+            return form.half_log_det(jax.random.key(3), generator, values, z, 0.05, search)
+
+        found[name] = _timed(jax.value_and_grad(value, has_aux=True), 1, values, z)
+    return found
+
+
+def _timed(function: Callable[..., Any], runs: int, *arguments: Any) -> Timed:
+    compiled = jax.jit(function).lower(*arguments).compile()
+    jax.block_until_ready(compiled(*arguments))
+    return Timed(lambda: compiled(*arguments), runs, compiled.memory_analysis().temp_size_in_bytes / 1e6)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+from tests.figures.subset_files import write_subset
+
+Outputs = Callable[[str], FigureOutputs]
+NAMES = [f"layer{layer}.weight[0,{place}]" for layer in range(3) for place in range(4)]
+
+
+def draws(shared: float) -> np.ndarray:
+    """Weights of the first two layers have the correlation shared^2 / (1 + shared^2); the third is independent."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(2, 400, 12))
+    values[:, :, :8] += shared * rng.normal(size=(2, 400, 1))
+    return values
+
+
+def test_correlations_of_pairs_of_layers(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    runs = [
+        shown(name, {"subset": write_subset(tmp_path / f"{name}.parquet", NAMES, draws(shared))}, method=method)
+        for name, shared, method in (("one", 1.0, "implicit"), ("independent", 0.0, "mean_field"))
+    ]
+    for folder in ("x", "y"):
+        cross_layer_correlation(runs, outputs(folder), provenance)
+    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
+    assert read_provenance(outputs("x").png) == provenance
+    table = pd.read_csv(outputs("x").csv).set_index(["run", "layers"])
+    assert list(table.loc["one"].index) == ["1 and 2", "1 and 3", "2 and 3"]
+    assert table.loc[("one", "1 and 2"), "correlation"] == pytest.approx(0.5, abs=0.05)
+    assert table.loc[("one", "1 and 2"), "excess"] == pytest.approx(0.5, abs=0.05)
+    assert table["independent"].unique() == pytest.approx(798**-0.5)
+    for place in (("one", "1 and 3"), ("independent", "1 and 2")):
+        assert table.loc[place, "correlation"] == pytest.approx(798**-0.5, rel=0.5)
+        assert table.loc[place, "excess"] < 0.03
+
+
+def test_one_layer_has_no_pairs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    file = write_subset(tmp_path / "one.parquet", NAMES[:4], draws(0.0)[:, :, :4])
+    with pytest.raises(ValueError, match="run 'one': correlations across layers need weights of two layers"):
+        cross_layer_correlation([shown("one", {"subset": file})], outputs("x"), provenance)

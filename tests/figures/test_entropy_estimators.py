@@ -1,0 +1,57 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_frame
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def write(path: Path) -> Path:
+    rows = [
+        ("lanczos", 10, 20, -49.3, 0.4, 13.5, 13.0),
+        ("lanczos", 2, 4, -49.3, 8.0, 15.0, 20.0),
+        ("smallest", 3, 17, -49.3, -400.0, 20.0, 5.0),
+        ("published", 5, 31, -49.3, -213.0, 10.1, np.nan),
+    ]
+    frame = pd.DataFrame(rows, columns=ENTROPY_SCHEMA.names[:-2]).assign(noise=400, weights=478410)
+    write_frame(path, frame, ENTROPY_SCHEMA)
+    return path
+
+
+def test_errors_of_each_run(
+    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [shown(name, {"entropies": write(tmp_path / f"{name}.parquet")}, method="implicit") for name in "ab"]
+    saved = []
+    save = style.save
+    monkeypatch.setattr(style, "save", lambda figure, *others: (saved.append(figure), save(figure, *others)))
+    for folder in ("a", "b"):
+        entropy_estimators(runs, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert read_provenance(outputs("a").pdf) == provenance
+    table = pd.read_csv(outputs("a").csv)
+    assert len(table) == 8
+    assert list(table.columns) == ["run", "split", *ENTROPY_SCHEMA.names]
+    first = saved[0].axes[0]
+    assert first.get_title(loc="left") == "a\nd = 400, D = 478,410"
+    assert [text.get_text() for text in first.get_yticklabels()] == ["−100", "−10", "−1", "0", "1", "10"]
+    drawn = {line.get_label(): line for line in first.get_lines() if not str(line.get_label()).startswith("_")}
+    assert not drawn
+    containers = {each.get_label(): each.lines[0].get_xydata().tolist() for each in first.containers}
+    assert containers["Lanczos, one probe"] == [[4, 8], [20, 0.4]]
+    assert containers["as published"] == [[31, -213]]
+
+
+def test_no_runs_are_refused(outputs: Outputs, provenance: Provenance) -> None:
+    with pytest.raises(ValueError, match="there are no runs to draw"):
+        entropy_estimators([], outputs("a"), provenance)

@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.implicit_vi.generator_sizes import generator_sizes
+from bnn_atlas.figures.latex import TableOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.shown import shown
+
+
+def fit(path: Path, weights: int, points: int = 1) -> Path:
+    np.savez(
+        path,
+        **{
+            "generator.branches.0.0.weight": np.zeros((2, 5, 3)),
+            "generator.branches.0.1.bias": np.zeros((2, weights)),
+            "generated": np.zeros((2, weights), int),
+            "points": np.zeros((2, points), int),
+            "noise": np.array([3, 3]),
+            "point": np.zeros((2, points)),
+        },
+    )
+    return path
+
+
+def run(name: str, file: Path, **changes: object):
+    settings = {"method": {"generator": {"kind": "matrix"}}}
+    return shown(name, {"fit": file}, method="implicit", settings=settings, **changes)
+
+
+def test_one_row_for_a_generator(provenance: Provenance, tmp_path: Path) -> None:
+    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+    small, large = fit(tmp_path / "a.npz", 10), fit(tmp_path / "b.npz", 2000, points=0)
+    generator_sizes([run("a", small), run("a", small, split=1), run("b", large)], outputs, provenance)
+    table = pd.read_csv(outputs.csv)
+    assert table[["label", "noise", "weights", "points", "parameters"]].to_numpy().tolist() == [
+        ["a", 3, 10, 1, 25],
+        ["b", 3, 2000, 0, 2015],
+    ]
+    text = outputs.tex.read_text(encoding="utf-8")
+    assert r"a & Airfoil & matrix multiplication & 3 & 10 & 1 & 25 & 2.5 \\" in text
+    assert r"b & Airfoil & matrix multiplication & 3 & 2,000 & 0 & 2,015 & 1.0 \\" in text
+
+
+def test_other_methods_are_refused(provenance: Provenance, tmp_path: Path) -> None:
+    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+    with pytest.raises(ValueError, match="run 'mile' has the method mclmc, and only implicit runs"):
+        generator_sizes([shown()], outputs, provenance)
