@@ -18,7 +18,6 @@ from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.base import Method, Phase, Statistic
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
 from bnn_atlas.methods.implicit.family import NOISE, Learned, build_family
-from bnn_atlas.methods.implicit.fitted import names_of
 from bnn_atlas.methods.implicit.objective import build_objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of
 from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
@@ -145,7 +144,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         noise = family.draw_noise(noise_key, state.q.point)
         theta = family(state.q, noise)
         draw, divergent = next_draw(theta, target, state.draw)
-        at = (family.generator, state.q.generator, noise.z, config.sigma)
+        at = (family.generator, family.tree(state.q.generator), noise.z, config.sigma)
         half, trained = form.half_log_det(trained_key, *at, state.search[0])
         scored, scores = half, trained
         if scoring is not form:
@@ -175,8 +174,10 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         }
 
     def fit(state: ImplicitState) -> dict[str, Array]:
+        named = {f"generator.{name}": array for name, array in family.named(state.q.generator).items()}
         indices = {"generated": family.generated, "points": family.points, "noise": family.noise}
-        return {**names_of(state.q), **{name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}}
+        whole = {name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}
+        return {**named, **whole, "point": state.q.point}
 
     real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")
     counts = ("skipped_updates", "singular", *(("entropy_is_bound",) if searches else ()))

@@ -46,7 +46,7 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     Raises:
         ValueError: the exact value would take too much memory.
     """
-    generator, values, sigma = fit.family.generator, fit.q.generator, fit.family.sigma
+    generator, values, sigma = fit.family.generator, fit.family.tree(fit.q.generator), fit.family.sigma
     check_memory(generator, np.dtype(fit.q.point.dtype), MEMORY_MB)
     places_key, starts_key = jax.random.split(jax.random.key(seed))
     places = [fit.family.draw_noise(key, fit.q.point).z for key in jax.random.split(places_key, PLACES)]

@@ -1,6 +1,7 @@
 """The distribution that is fitted: generated weights with a little noise, and points."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
+from jax.tree_util import keystr
 
 from bnn_atlas.config.base import near_or_all
 from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig
@@ -24,7 +26,8 @@ NOISE = "log_sigma"
 class Learned(NamedTuple):
     """What is learned."""
 
-    generator: Tree
+    generator: Array
+    """Parameters of the generator, one after the other: an optimiser's step then is one loop, quick to compile."""
     point: Array
     """Values [r] of the scalars that are not generated."""
 
@@ -56,7 +59,37 @@ class Family:
 
     def start(self, key: Array, position: Array) -> Learned:
         """Where a fit from a position [P] starts."""
-        return Learned(self.generator.start(key, position[self.generated]), position[self.points])
+        leaves = jax.tree.leaves(self.generator.start(key, position[self.generated]))
+        return Learned(jnp.concatenate([leaf.ravel() for leaf in leaves]), position[self.points])
+
+    def tree(self, numbers: Array) -> Tree:
+        """Parameters of the generator by layer, from `Learned.generator`."""
+        return jax.tree.unflatten(self._started[1], self._pieces(numbers))
+
+    def named(self, numbers: Array) -> dict[str, Array]:
+        """The same by name."""
+        return dict(zip(self.names, self._pieces(numbers), strict=True))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the generator's parameters in their order in `Learned.generator`, such as `branches.0.1.weight`."""
+        return [keystr(path, simple=True, separator=".") for path, _ in self._started[0]]
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Their shapes."""
+        return [leaf.shape for _, leaf in self._started[0]]
+
+    def _pieces(self, numbers: Array) -> list[Array]:
+        pieces = jnp.split(numbers, np.cumsum([prod(shape) for shape in self.shapes])[:-1])
+        return [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+
+    @cached_property
+    def _started(self) -> tuple[list[Any], Any]:
+        """Paths and shapes of the generator's parameters, and how they nest."""
+        centre = jax.ShapeDtypeStruct((len(self.generated),), jnp.float32)
+        started = jax.eval_shape(self.generator.start, jax.random.key(0), centre)
+        return jax.tree.flatten_with_path(started)
 
     def draw_noise(self, key: Array, like: Array) -> Noise:
         """Noise of one draw, of the type of `like`."""
@@ -68,7 +101,11 @@ class Family:
 
     def __call__(self, q: Learned, noise: Noise) -> Array:
         """Theta = g(z) + sigma e at the generated scalars, and the points at the others."""
-        weights = self.generator(q.generator, noise.z) + self.sigma * noise.e
+        return self.assembled(self.generator(self.tree(q.generator), noise.z), q, noise)
+
+    def assembled(self, outputs: Array, q: Learned, noise: Noise) -> Array:
+        """The same from g(z)."""
+        weights = outputs + self.sigma * noise.e
         if not len(self.points):
             return weights
         order = np.argsort(np.concatenate([self.generated, self.points]))

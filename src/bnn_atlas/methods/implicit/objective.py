@@ -94,9 +94,9 @@ class Objective:
         noise = self.family.draw_noise(noise_key, q.point)
 
         def outputs(q: Learned) -> tuple[tuple[Array, Array], Report]:
-            theta = self.family(q, noise)
-            generator, sigma = self.family.generator, self.family.sigma
-            half, report = self.form.half_log_det(form_key, generator, q.generator, noise.z, sigma, search)
+            generator, values = self.family.generator, self.family.tree(q.generator)
+            theta = self.family.assembled(generator(values, noise.z), q, noise)
+            half, report = self.form.half_log_det(form_key, generator, values, noise.z, self.family.sigma, search)
             return (theta, half), report
 
         (theta, half), pull, report = jax.vjp(outputs, q, has_aux=True)
