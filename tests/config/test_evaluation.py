@@ -69,11 +69,16 @@ def test_the_sets_of_a_run_in_order() -> None:
     assert config.shifts == (Shift("blur", 2), Shift("rotated", 0))
     assert config.model_dump(mode="json")["shifts"] == ["blur2", "rotated0"]
     assert EvaluationConfig().sets == ()
+    intervals = EvaluationConfig.model_validate({"intervals": {"gap": [-0.4, 0.4]}})
+    assert (intervals.sets, intervals.intervals) == (("interval-gap",), {"gap": (-0.4, 0.4)})
+    assert "intervals" not in EvaluationConfig().model_dump(), "runs without intervals keep their settings"
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"intervals": {"gap": [0.4, -0.4]}}, "intervals.gap: 0.4 must be below -0.4"),
+        ({"intervals": {"The gap": [0, 1]}}, "intervals.The gap"),
         ({"shifts": ["turned30"]}, "no shift 'turned30'; allowed are rotated"),
         ({"shifts": ["rotated360"]}, "no shift 'rotated360'"),
         ({"shifts": ["blur6"]}, "severity from 1 to 5"),
@@ -281,6 +286,7 @@ def test_registered_sets_of_the_same_rows_share_the_beginning_of_their_names() -
         ("ionosphere", "ionosphere_mile"),
         ("digits", "digits_images"),
         ("cifar10", "cifar10_first4000", "cifar10_jpeg"),
+        ("notmnist", "notmnist_dark"),
     }
 
 
@@ -381,3 +387,8 @@ def test_registered_predictions_say_their_training_rows_where_they_are_known() -
     known = {name: entry.training_rows for name, entry in registry.items() if entry.kind == "predictions"}
     assert known == {"hmc_cifar10": registry["cifar10"].published_train, "hmc_imdb": None}
     assert "training_rows" not in registry["hmc_cifar10"].recipe, "no file depends on it"
+
+
+def test_intervals_are_of_regressions_of_one_input(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"evaluate\.intervals: .* 'cifar10' is a classification whose rows have the"):
+        load(tmp_path, one={"evaluate": {"intervals": {"gap": [0, 1]}}})

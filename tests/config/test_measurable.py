@@ -55,6 +55,8 @@ def read(folder: Path, kind: str, published: list[str], changes: dict[str, Any])
             "on out-of-distribution rows; set `dataset` to such a set, of which 'two' has cifar10/ood-photos",
         ),
         ("classification", {"metric": "accuracy", "dataset": "cifar10/ood-photos"}, "it is not measured on out-of"),
+        ("regression", {"metric": "function_sd"}, "set `dataset` to one, of which 'two' has none: give it evaluate"),
+        ("classification", {"metric": "noise_sd"}, "it is measured of a regression"),
     ],
 )
 def test_a_metric_that_can_never_be_measured_is_refused(

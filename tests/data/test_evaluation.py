@@ -12,7 +12,7 @@ from bnn_atlas.config.shift import parse_shift
 from bnn_atlas.data.cifar10c import read_cifar10c
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.evaluation import corrupted_rows, outside_rows, shifted_rows
+from bnn_atlas.data.evaluation import corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
 from tests.steps.making import SHAPE, SIDE, TEST, TRAIN, cifar10c_tar, make_images
@@ -91,6 +91,17 @@ def test_pixels_of_a_darkened_set_are_divided_before_they_are_scaled(tmp_path: P
     assert x.dtype == np.float32
     np.testing.assert_allclose(x, other.x[TRAIN:] / 255**2, rtol=1e-6)
     assert 0 < x.max() <= 1 / 255 + 1e-9
+
+
+def test_an_interval_is_an_even_grid_in_units_of_the_data() -> None:
+    rows = np.arange(2)
+    parts = Split(rows, rows[:0], rows + 2)
+    split = SplitData(table(columns=1), parts, True, np.array([1.0]), np.array([4.0]), 0.0, 1.0)
+    x, y = interval_rows(split, (-1.0, 3.0))
+    np.testing.assert_allclose(x[:, 0], (np.linspace(-1, 3, 50) - 1) / 4)
+    assert y is None
+    with pytest.raises(DataError, match=r"intervals are of one input; a row of this data set has the shape \[3\]"):
+        interval_rows(SplitData(table(), parts, True, np.zeros(3), np.ones(3), 0.0, 1.0), (0.0, 1.0))
 
 
 def test_outside_tables_are_scaled_in_float64(tmp_path: Path) -> None:

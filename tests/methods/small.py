@@ -3,7 +3,9 @@
 from bnn_atlas.config.methods.generators import MLPGenerator
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
+from bnn_atlas.config.methods.ivon import IVONConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
+from bnn_atlas.config.methods.low_rank import LowRankConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import MAPConfig
@@ -33,6 +35,8 @@ SMALL = {
         burn_in=8, steps=8, thinning=2, batch_size=10, step_size=1e-3, momentum_zeroing=0.5, rest_after_burn_in=True
     ),
     "mean field": MeanFieldConfig(epochs=4, batch_size=10, samples=2, steps=5),
+    "low-rank normal": LowRankConfig(rank=2, epochs=4, batch_size=10, samples=2, steps=5),
+    "ivon": IVONConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "laplace": LaplaceConfig(map_steps=0, steps=5),
     "implicit": ImplicitConfig(
         generator=MLPGenerator(noise=3, hidden=(4,)),

@@ -31,6 +31,8 @@ LEARNED = {
     "adaptive sghmc": {"mass": (SIZE,)},
     "adaptive sghmc, as published": {"mass": (SIZE,)},
     "mean field": {"mean": (SIZE,), "sd": (SIZE,)},
+    "low-rank normal": {"mean": (SIZE,), "sd": (SIZE,), "diagonal": (SIZE,), "factor": (SIZE, 2)},
+    "ivon": {"mean": (SIZE,), "sd": (SIZE,)},
     "laplace": {"location": (SIZE,), "indices": (SIZE,), "root": (SIZE, SIZE)},
     "implicit": {
         "generator.branches.0.0.bias": (4,),
@@ -116,7 +118,7 @@ def test_a_fit_survives_an_interruption(problem, tmp_path, monkeypatch):
         np.testing.assert_array_equal(again[name], array)
 
 
-@pytest.mark.parametrize("name", ["mean field", "laplace", "implicit"])
+@pytest.mark.parametrize("name", ["mean field", "low-rank normal", "ivon", "laplace", "implicit"])
 def test_an_independent_draw_takes_no_gradient(name, problem):
     method = build(SMALL[name], problem)
     target = binder(problem.posterior)(problem.data)

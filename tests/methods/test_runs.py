@@ -6,14 +6,18 @@ import pytest
 
 from bnn_atlas.config.methods.generators import MatrixGenerator
 from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, SmallestEntropy
+from bnn_atlas.config.methods.ivon import IVONConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
+from bnn_atlas.config.methods.low_rank import LowRankConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig
 from bnn_atlas.methods.base import Method
 from bnn_atlas.methods.deep_ensemble import build_deep_ensemble
 from bnn_atlas.methods.implicit.build import build_implicit
+from bnn_atlas.methods.ivon import build_ivon
 from bnn_atlas.methods.laplace import lbfgs
 from bnn_atlas.methods.laplace.build import build_laplace
+from bnn_atlas.methods.low_rank import build_low_rank
 from bnn_atlas.methods.map import build_map
 from bnn_atlas.methods.mean_field import build_mean_field
 from bnn_atlas.placement import Placement
@@ -52,11 +56,16 @@ def methods(problem: Problem) -> dict[str, tuple[Method, int]]:
             17,
         ),
         "implicit": (build_implicit(IMPLICIT, *target), 17),
+        "low_rank": (
+            build_low_rank(LowRankConfig(rank=3, epochs=6, batch_size=13, optimiser=ADAM, steps=20), *target),
+            17,
+        ),
+        "ivon": (build_ivon(IVONConfig(epochs=6, batch_size=13, steps=20), *target), 17),
         "laplace": (build_laplace(LaplaceConfig(structure="kronecker", map_steps=5, steps=12), *target), 4),
     }
 
 
-@pytest.fixture(scope="module", params=["mean_field", "implicit", "laplace"])
+@pytest.fixture(scope="module", params=["mean_field", "low_rank", "ivon", "implicit", "laplace"])
 def method(request, problem):
     return methods(problem)[request.param]
 
@@ -91,7 +100,7 @@ def test_interruptions_change_no_bit(method, problem, quiet, tmp_path, monkeypat
     assert_same(open_trace(destination), quiet)
 
 
-@pytest.mark.parametrize("method", ["mean_field", "implicit"], indirect=True)
+@pytest.mark.parametrize("method", ["mean_field", "low_rank", "ivon", "implicit"], indirect=True)
 def test_company_devices_and_segments_change_no_bit(method, problem, quiet, tmp_path, monkeypatch):
     monkeypatch.setattr(program, "Placement", lambda chains, shards: Placement(chains, jax.local_devices()[:1]))
     trace = run(method[0], problem, tmp_path / "trace.zarr", chain_ids=np.array([2, 0]), checkpoint_every=10_000)

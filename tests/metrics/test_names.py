@@ -59,6 +59,7 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         found = evaluate.score(pool, summary, Data(target), run, cost=COST, published=PAPERS, prior_sd=1.0)
         rows += found.rows + found.rates
     rows += sets.reference_rows(RUN, "other_run", summary, summary)
+    rows += sets.interval_rows(RUN, "interval-gap", summarise(pool, predict_linear, x, None))
     rows += as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)
     dense = Layout((Parameter("layer0.weight", (3, 2), "weight", 0, 2, 3),))
     pool = memory_pool(weights, statistics(4, 60), layout=dense)

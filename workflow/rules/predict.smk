@@ -26,6 +26,7 @@ rule predict:
         **code_hash(code_of_predictions),
         **named("shift", INPUTS.shift),
         **named("limit", lambda w: INPUTS.run(w).config.split.first_test),
+        **named("interval", INPUTS.interval),
     message:
         "Predicting the set {wildcards.set} with {wildcards.run} (split {wildcards.split})"
     script:

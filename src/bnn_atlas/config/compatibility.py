@@ -111,6 +111,11 @@ def check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
     entry, evaluate = datasets[run.config.dataset], run.config.evaluate
     if not evaluate.sets:
         return
+    if evaluate.intervals and (entry.task != "regression" or entry.shape != (1,)):
+        raise ConfigError(
+            f"{where}.intervals: they are of the input of a regression of one input; '{run.config.dataset}' is a "
+            f"{entry.task} whose rows have the shape {list(entry.shape)}: leave them out"
+        )
     if evaluate.shifts and entry.kind != "image":
         raise ConfigError(f"{where}.shifts: '{run.config.dataset}' has rows of the kind '{entry.kind}', not images")
     for shift in evaluate.shifts:

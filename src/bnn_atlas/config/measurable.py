@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from bnn_atlas.config.evaluation import OUTSIDE, PublishedBy
+from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, PublishedBy
 from bnn_atlas.config.metrics import CLASSIFICATION, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.studies import Run, Study
 
@@ -13,10 +13,13 @@ TASKS = {
 }
 """Metric -> the only task that has it; others are in the tables of both."""
 TASKS.pop("elpd_diff")
+TASKS["function_sd"] = "regression"
 COMPARED = ("agreement", "total_variation", "elpd_diff")
 """Metrics of a run and a reference, which the column `at` names."""
 LPPD_SOMMER = ("deep_ensemble", "laplace", "mean_field")
 """Methods whose LPPD the published scorer of Sommer et al. 2025 gets wrong where all rows have one noise level."""
+FUNCTION_SD = "function_sd"
+"""Metric of an interval of the input."""
 DETECTION = {
     metric.name
     for metric in (*SETS, *PUBLISHED)
@@ -47,6 +50,13 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
     if metric in COMPARED and at not in references:
         has = f"has {', '.join(references)}" if references else "has none"
         return f"it is measured against a reference of evaluate.references; run '{run.name}' {has}, not '{at}'"
+    on_interval = (dataset or "").partition("/")[2].startswith(INTERVAL)
+    if (metric == FUNCTION_SD) != on_interval:
+        if on_interval:
+            return f"on an interval of the input only {FUNCTION_SD} is measured"
+        sets = [f"{run.config.dataset}/{INTERVAL}{name}" for name in run.config.evaluate.intervals]
+        there = ", ".join(sets) or "none: give it evaluate.intervals"
+        return f"it is measured on an interval of the input; set `dataset` to one, of which '{run.name}' has {there}"
     outside = (dataset or "").partition("/")[2].startswith(OUTSIDE)
     if metric in DETECTION and not outside:
         sets = [f"{run.config.dataset}/{OUTSIDE}{name}" for name in run.config.evaluate.out_of_distribution]

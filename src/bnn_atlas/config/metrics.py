@@ -57,6 +57,7 @@ REGRESSION = (
     Metric("coverage", "share of rows inside the central predictive interval", at="nominal level"),
     Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
     Metric("pit_histogram", "share of rows whose predictive CDF lies in a bin", at="right edge of the bin"),
+    Metric("noise_sd", "root mean square of the noise's standard deviation over draws and test rows", "", TARGET),
 )
 ROWS = (
     Metric("rmse_linear", "RMSE of least squares on the rows that the likelihood sees: no network", "lower", TARGET),
@@ -103,6 +104,12 @@ CLASSIFICATION = (
     Metric("total_variation_ceiling", "total variation between a chain and the average of the others", "lower"),
 )
 SETS = (
+    Metric(
+        "function_sd",
+        "standard deviation of the function over all draws, mean over an interval of the input",
+        "",
+        TARGET,
+    ),
     Metric("auroc_confidence", "area under the ROC curve for telling test from other rows by confidence", "higher"),
     Metric("auroc_entropy", "the same by predictive entropy", "higher"),
     Metric("fpr95_confidence", "share of other rows above the threshold that 95 % of test rows pass", "lower"),

@@ -295,6 +295,10 @@ PriorConfig = Annotated[
 ]
 
 
+NORMAL = ("standard_normal", "normal", "normal_flat_bias", "glorot", "he", "eps_standard_normal")
+"""Kinds of priors under which all parameters are independent normals, some of them flat."""
+
+
 def standard_deviation(prior: PriorConfig) -> float | None:
     """Standard deviation that all parameters share under a prior; None where they differ in it, or it is infinite."""
     match prior:

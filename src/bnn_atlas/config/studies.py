@@ -13,7 +13,7 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
 from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
 from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior, standard_deviation
+from bnn_atlas.config.priors import NORMAL, NormalPrior, StandardNormalPrior, standard_deviation
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
 from bnn_atlas.config.warmstart import StartConfig, WarmStartConfig
@@ -87,6 +87,16 @@ class RunConfig(PosteriorConfig):
             raise ValueError(
                 "prior.kind 'normal_gamma_noise' is a prior of the noise of likelihood.kind 'learned_noise', not of "
                 f"'{self.likelihood.kind}': use 'normal'"
+            )
+        if getattr(self.method, "noise", None) == "point" and self.likelihood.kind != "learned_noise":
+            raise ValueError(
+                "method.noise 'point' is for the noise of likelihood.kind 'learned_noise', not of "
+                f"'{self.likelihood.kind}': leave it out"
+            )
+        if self.method.kind == "ivon" and self.prior.kind not in NORMAL:
+            raise ValueError(
+                f"method.kind 'ivon' takes its weight decay from a normal prior, not from '{self.prior.kind}': use one "
+                f"of {', '.join(NORMAL)}"
             )
         return self
 

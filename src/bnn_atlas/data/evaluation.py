@@ -22,6 +22,17 @@ class Rows(NamedTuple):
     y: np.ndarray | None
 
 
+POINTS = 50
+"""Inputs on an interval."""
+
+
+def interval_rows(split: SplitData, interval: tuple[float, float]) -> Rows:
+    """An even grid of inputs on an interval, scaled as the split is; DataError for rows that are not one number."""
+    if split.raw_shape != (1,):
+        raise DataError(f"intervals are of one input; a row of this data set has the shape {list(split.raw_shape)}")
+    return Rows(split.scaled(np.linspace(*interval, POINTS)[:, None]), None)
+
+
 def shifted_rows(split: SplitData, shift: str) -> Rows:
     """The test images of a split after a shift, scaled like the split; DataError for rows that are not images."""
     if split.kind != "image":

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, TEST
 from bnn_atlas.config.shift import CORRUPTIONS, parse_shift
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.tables.files import read_table
@@ -82,7 +82,7 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
 
 def corruption_of(name: str) -> tuple[str, int] | None:
     """Corruption and severity of a set; None for test rows, other data, rotations and noise in chosen pixels."""
-    if name == TEST or name.startswith(OUTSIDE):
+    if name == TEST or name.startswith((OUTSIDE, INTERVAL)):
         return None
     shift = parse_shift(name)
     kind = shift.published or shift.kind

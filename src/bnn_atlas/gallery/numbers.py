@@ -12,6 +12,7 @@ METRICS = {
     "rmse": "RMSE",
     "lppd": "LPPD",
     "nll": "NLL",
+    "function_sd": "sd of the function",
     "ece": "ECE",
     "auroc_entropy": "AUROC by entropy",
     "agreement": "agreement",

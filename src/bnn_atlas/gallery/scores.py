@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bnn_atlas.config.evaluation import OUTSIDE
+from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.gallery.claims import trust_word
 from bnn_atlas.gallery.escape import cell
 from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd
@@ -86,12 +86,21 @@ def marks_of(note: str) -> str:
 
 def _tables(rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> list[dict[str, Any]]:
     """Tables of one data set."""
-    parts: dict[str, dict[Setting, Values]] = {"": {}, "Shifted test rows": {}, "Rows of other data sets": {}}
+    parts: dict[str, dict[Setting, Values]] = {}
     for setting, values in rows.items():
-        kind = setting.dataset.partition("/")[2]
-        heading = "Rows of other data sets" if kind.startswith(OUTSIDE) else "Shifted test rows" if kind else ""
-        parts[heading][setting] = values
+        parts.setdefault(_heading_of(setting.dataset.partition("/")[2]), {})[setting] = values
+    order = ("", "Intervals of the input", "Shifted test rows", "Rows of other data sets")
+    parts = {heading: parts[heading] for heading in order if heading in parts}
     return [_table(heading, part, datasets) for heading, part in parts.items() if part]
+
+
+def _heading_of(kind: str) -> str:
+    """Heading of the table of a set by its name; empty for the test rows."""
+    if not kind:
+        return ""
+    if kind.startswith(INTERVAL):
+        return "Intervals of the input"
+    return "Rows of other data sets" if kind.startswith(OUTSIDE) else "Shifted test rows"
 
 
 def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> dict[str, Any]:
@@ -185,6 +194,6 @@ def _other_rows(dataset: str, datasets: Mapping[str, str]) -> str:
     """Which rows these are: the shift, or the title of the other data set."""
     name = dataset.partition("/")[2]
     if not name.startswith(OUTSIDE):
-        return name
+        return name.removeprefix(INTERVAL)
     other = name.removeprefix(OUTSIDE)
     return datasets.get(other, other)

@@ -5,25 +5,21 @@ with the temperature applied once, to the posterior (the published code applied 
 divergence from the prior).
 """
 
-import logging
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
-import numpy as np
-import optax
 from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.methods import minibatch
-from bnn_atlas.methods.base import Method, Phase, Statistic
-from bnn_atlas.methods.independent import Draw, draw_at, next_draw
+from bnn_atlas.methods.base import Method
 from bnn_atlas.methods.optimise import build_optimiser, update
+from bnn_atlas.methods.point_noise import noise_index, weights_only, without_noise
+from bnn_atlas.methods.variational import DrawFrom, Family, Improved, build_variational
 from bnn_atlas.posterior.density import Evaluate, Evaluation, LogDensity, Posterior, PosteriorData, Target
 from bnn_atlas.posterior.priors import PriorValues
-
-log = logging.getLogger(__name__)
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -39,13 +35,15 @@ class MeanField(NamedTuple):
         """Standard deviations [P]."""
         return jax.nn.softplus(self.rho)
 
-    def log_density(self, noise: Array) -> Array:
-        """Log density of q at mean + sigma noise."""
-        return -jnp.sum(0.5 * noise**2 + jnp.log(self.sigma) + _HALF_LOG_2PI)
+    def log_density(self, noise: Array, counted: Array | None = None) -> Array:
+        """Log density of q at mean + sigma noise, of the parameters where `counted` [P] is 1; None counts all."""
+        terms = 0.5 * noise**2 + jnp.log(self.sigma) + _HALF_LOG_2PI
+        return -jnp.sum(terms if counted is None else counted * terms)
 
-    def entropy(self) -> Array:
-        """-E_q[log q]."""
-        return jnp.sum(jnp.log(self.sigma) + (_HALF_LOG_2PI + 0.5))
+    def entropy(self, counted: Array | None = None) -> Array:
+        """-E_q[log q] of the same."""
+        terms = jnp.log(self.sigma) + (_HALF_LOG_2PI + 0.5)
+        return jnp.sum(terms if counted is None else counted * terms)
 
 
 class Objective(NamedTuple):
@@ -57,7 +55,19 @@ class Objective(NamedTuple):
     """Of -elbo."""
 
 
-def expected_log_prior(values: PriorValues, q: MeanField) -> Array:
+class Moments(Protocol):
+    """Means and standard deviations of the parameters under a density."""
+
+    @property
+    def mean(self) -> Array:
+        """[P]."""
+
+    @property
+    def sigma(self) -> Array:
+        """[P]."""
+
+
+def expected_log_prior(values: PriorValues, q: Moments) -> Array:
     """E_q[log p(theta)] for a prior of independent normals, sum_m log N(mean_m | loc_m, s_m^2) - sigma_m^2 / (2 s_m^2).
 
     The normals' constant is in `values.log_normaliser`; a flat scalar, whose scale is infinite, adds nothing.
@@ -66,7 +76,9 @@ def expected_log_prior(values: PriorValues, q: MeanField) -> Array:
     return -0.5 * jnp.sum(scaled) - values.log_normaliser
 
 
-def objective(key: Array, q: MeanField, evaluate: Evaluate, target: Target, samples: int) -> Objective:
+def objective(
+    key: Array, q: MeanField, evaluate: Evaluate, target: Target, samples: int, point: int | None = None
+) -> Objective:
     """Estimate the objective from `samples` draws theta = mean + sigma xi, xi ~ N(0, I).
 
     Minimised is KL(q || p_T) with p_T proportional to (likelihood x prior)^(1 / T), that is -elbo with
@@ -83,11 +95,15 @@ def objective(key: Array, q: MeanField, evaluate: Evaluate, target: Target, samp
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
+        point: index of log sigma where it is a number (`methods.point_noise`): it has no spread, prior or entropy.
     """
     posterior, values = target.posterior, target.data.prior
     temperature, sigma = posterior.temperature, q.sigma
     exact_prior = posterior.family == "normal"
     noise = jax.random.normal(key, (samples, *q.mean.shape), q.mean.dtype)
+    counted = None if point is None else weights_only(len(q.mean), point)
+    if counted is not None:
+        noise = noise * counted
 
     def add(total: tuple[Array, Array, Array, Array], xi: Array) -> tuple[tuple[Array, Array, Array, Array], None]:
         theta = q.mean + sigma * xi
@@ -102,93 +118,75 @@ def objective(key: Array, q: MeanField, evaluate: Evaluate, target: Target, samp
     likelihood, prior, by_mean, by_sigma = jax.tree.map(lambda leaf: leaf / samples, total)
     by_rho = by_sigma * jax.nn.sigmoid(q.rho)
     if exact_prior:
-        prior, gradient = jax.value_and_grad(lambda q: expected_log_prior(values, q))(q)
+        proper = values if point is None else without_noise(values, point)
+        prior, gradient = jax.value_and_grad(lambda q: expected_log_prior(proper, q))(q)
         by_mean, by_rho = by_mean + gradient.mean / temperature, by_rho + gradient.rho / temperature
-    entropy, gradient = jax.value_and_grad(MeanField.entropy)(q)
+    entropy, gradient = jax.value_and_grad(lambda q: MeanField.entropy(q, counted))(q)
     kl = -prior / temperature - entropy
     return Objective(likelihood / temperature - kl, kl, MeanField(-by_mean, -(by_rho + gradient.rho)))
 
 
-class MeanFieldState(NamedTuple):
-    """A fit, its optimiser, and the last draw from it."""
-
-    q: MeanField
-    optimiser: optax.OptState
-    shuffle: minibatch.Shuffle | None
-    draw: Draw
-    gradient_norm: Array
-    """Length of the last estimate of the gradient over mean and rho."""
-    skipped: Array
-    """Updates that were skipped because something was not finite."""
+def rho_of(sigma: float) -> float:
+    """The number whose softplus is sigma."""
+    return math.log(math.expm1(sigma)) if sigma < 20 else sigma
 
 
 def build_mean_field(config: MeanFieldConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Fit q in the phase "optimising", then draw from it.
-
-    Statistics of a draw: `elbo` = (log-likelihood + log-prior) / T - log q on all rows, whose mean over draws is the
-    evidence lower bound; `kl` as in `objective` (exact for normal priors, then the same for all draws);
-    `gradient_norm` of the last update, with the noise of its draws and mini-batch; `skipped_updates`; `divergent`, 1 if
-    the density of a draw was not finite, which repeats the draw before it. The fit is `mean` and `sd`, both [P].
+    """Fit q, then draw from it; statistics as `variational.build_variational` has them, the fit is `mean` and `sd` [P].
 
     Raises:
-        ValueError: the mini-batches do not fit the rows.
+        ValueError: the mini-batches do not fit the rows, or the noise cannot be a number.
     """
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, steps)
+    point = noise_index(posterior) if config.noise == "point" else None
+    counted = None if point is None else weights_only(posterior.layout.size, point)
 
-    def init(key: Array, position: Array, target: Target) -> MeanFieldState:
+    def begin(key: Array, position: Array, target: Target) -> tuple[MeanField, Any]:
         mean = position if config.mean_init == "warm_start" else target.data.prior.loc
-        rho = math.log(math.expm1(config.sigma_init)) if config.sigma_init < 20 else config.sigma_init
-        q = MeanField(mean, jnp.full_like(mean, rho))
-        return MeanFieldState(
-            q,
-            optimiser.init(q),
-            minibatch.begin(target, config.batch_size),
-            draw_at(mean, target),
-            jnp.zeros((), mean.dtype),
-            jnp.int32(0),
-        )
+        q = MeanField(mean, jnp.full_like(mean, rho_of(config.sigma_init)))
+        return q, optimiser.init(q)
 
-    def descend(
-        key: Array, index: Array, state: MeanFieldState, target: Target, settings: Any
-    ) -> tuple[MeanFieldState, dict[str, Array]]:
-        rows_key, noise_key = jax.random.split(key)
-        shuffle, evaluate = minibatch.next_evaluate(rows_key, index, state.shuffle, target, config.batch_size)
-        if config.unscaled and config.batch_size:
-            evaluate = _weighted(evaluate, target, config.batch_size / (target.rows * target.posterior.shards))
-        elbo, kl, gradient = objective(noise_key, state.q, evaluate, target, config.samples)
-        q, memory, skipped = update(optimiser, gradient, state.optimiser, state.q)
+    def improve(key: Array, q: MeanField, memory: Any, evaluate: Evaluate, target: Target) -> Improved:
+        elbo, kl, gradient = objective(key, q, evaluate, target, config.samples, point)
+        q, memory, skipped = update(optimiser, gradient, memory, q)
         norm = jnp.sqrt(jnp.vdot(gradient.mean, gradient.mean) + jnp.vdot(gradient.rho, gradient.rho))
-        state = MeanFieldState(q, memory, shuffle, state.draw, norm, state.skipped + skipped)
-        return state, _statistics(state, elbo, kl, skipped)
+        return Improved(q, memory, elbo, kl, norm, skipped)
 
-    def report(state: MeanFieldState, kept: np.ndarray | None) -> MeanFieldState:
-        if state.skipped:
-            log.warning(
-                "%d of %d updates of a mean-field fit were not finite and were skipped; lower optimiser.learning_rate",
-                state.skipped,
-                steps,
-            )
-        return state
+    def spread(q: MeanField) -> Array:
+        return q.sigma if counted is None else counted * q.sigma
 
-    return Method(
-        init=init,
-        phases=(
-            Phase("optimising", steps, descend, finish=report),
-            Phase("sampling", config.steps, _sample, keep=True, thinning=config.thinning),
-        ),
-        statistics={
-            "elbo": Statistic("last"),
-            "kl": Statistic("last"),
-            "gradient_norm": Statistic("last"),
-            "skipped_updates": Statistic("last", "int32"),
-            "divergent": Statistic("sum", "int32"),
-        },
-        position=lambda state: state.draw.position,
-        density=lambda state: state.draw.density,
-        gradients_per_step=float(config.samples),
-        fit=lambda state: {"mean": state.q.mean, "sd": state.q.sigma},
+    def draw(key: Array, q: MeanField) -> DrawFrom:
+        noise = jax.random.normal(key, q.mean.shape, q.mean.dtype)
+        return DrawFrom(q.mean + spread(q) * noise, q.log_density(noise, counted))
+
+    def prior_of(values: PriorValues) -> PriorValues:
+        return values if point is None else without_noise(values, point)
+
+    def log_prior(position: Array, prior: Array, target: Target) -> Array:
+        return prior if point is None else target.posterior.log_prior(position, prior_of(target.data.prior))
+
+    def exact_kl(q: MeanField, target: Target) -> Array:
+        expected = expected_log_prior(prior_of(target.data.prior), q)
+        return -expected / target.posterior.temperature - q.entropy(counted)
+
+    def weighting(evaluate: Evaluate, target: Target) -> Evaluate:
+        if not config.unscaled or not config.batch_size:
+            return evaluate
+        return _weighted(evaluate, target, config.batch_size / (target.rows * target.posterior.shards))
+
+    exact = exact_kl if posterior.family == "normal" else None
+    family = Family(
+        name="mean field",
+        begin=begin,
+        improve=improve,
+        draw=draw,
+        log_prior=log_prior,
+        exact_kl=exact,
+        fit=lambda q: {"mean": q.mean, "sd": spread(q)},
+        centre=lambda q: q.mean,
     )
+    return build_variational(config, family, posterior, data, weighting)
 
 
 def _weighted(evaluate: Evaluate, target: Target, weight: float) -> Evaluate:
@@ -200,30 +198,3 @@ def _weighted(evaluate: Evaluate, target: Target, weight: float) -> Evaluate:
         return Evaluation(LogDensity(weight * likelihood, prior), weight * (gradient - slope) + slope)
 
     return weighted
-
-
-def _sample(
-    key: Array, index: Array, state: MeanFieldState, target: Target, settings: Any
-) -> tuple[MeanFieldState, dict[str, Array]]:
-    """A draw from q."""
-    q, posterior = state.q, target.posterior
-    temperature = posterior.temperature
-    noise = jax.random.normal(key, q.mean.shape, q.mean.dtype)
-    draw, divergent = next_draw(q.mean + q.sigma * noise, target, state.draw)
-    likelihood, prior = draw.density
-    log_q = q.log_density(noise)
-    kl = log_q - prior / temperature
-    if posterior.family == "normal":
-        kl = -expected_log_prior(target.data.prior, q) / temperature - q.entropy()
-    state = state._replace(draw=draw)
-    return state, _statistics(state, (likelihood + prior) / temperature - log_q, kl, divergent)
-
-
-def _statistics(state: MeanFieldState, elbo: Array, kl: Array, divergent: Array) -> dict[str, Array]:
-    return {
-        "elbo": elbo,
-        "kl": kl,
-        "gradient_norm": state.gradient_norm,
-        "skipped_updates": state.skipped,
-        "divergent": divergent,
-    }

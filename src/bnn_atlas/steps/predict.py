@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from bnn_atlas.data.evaluation import Rows, corrupted_rows, outside_rows, shifted_rows
+from bnn_atlas.data.evaluation import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.predictor import Predictor
@@ -27,15 +27,18 @@ def predict(
     shift: str | None = None,
     other: str | Path | None = None,
     limit: int | None = None,
+    interval: tuple[float, float] | None = None,
 ) -> None:
     """Predict rows with every draw of a pooled trace and write the summary (.npz).
 
     The rows are the test rows of the split; with `shift` their shifted images, computed or, with `other`, taken from
-    CIFAR-10-C; with `other` alone the first `limit` rows of that prepared data set. A file that was made of the same
-    draws, rows, settings and code is left alone.
+    CIFAR-10-C; with `other` alone the first `limit` rows of that prepared data set; with `interval` a grid of the only
+    input between its ends. A file that was made of the same draws, rows, settings and code is left alone.
     """
     problem = load_without_rows(dataset, split, posterior)
-    if shift is not None:
+    if interval is not None:
+        rows = interval_rows(problem.split, interval)
+    elif shift is not None:
         rows = corrupted_rows(problem.split, shift, other) if other else shifted_rows(problem.split, shift)
     elif other is not None:
         rows = outside_rows(problem.split, other, limit)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bnn_atlas.config.evaluation import OUTSIDE
+from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.data.dead_pixels import dead_inputs
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import load_predictions
@@ -73,9 +73,11 @@ def score_set(
     published: Collection[str],
     marks: Sequence[str] = (),
 ) -> None:
-    """Score the predictions for a shifted or an out-of-distribution set beside those for the test rows."""
+    """Score the predictions for a shifted or an out-of-distribution set, or an interval, beside those for test rows."""
     summary, identified = load(predictions), RunIdentity(**identity)
-    if name.startswith(OUTSIDE):
+    if name.startswith(INTERVAL):
+        rows = sets.interval_rows(identified, name, summary)
+    elif name.startswith(OUTSIDE):
         rows = sets.outside_rows(identified, name, summary, load(test), published)
     else:
         rows = sets.shift_rows(identified, name, summary, load_split(dataset, split).y_test, published)

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, TEST
 from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.config.marks import marks
 from bnn_atlas.config.references import remark
@@ -129,7 +129,12 @@ class Inputs:
 
     def shift(self, w: Wildcards) -> str | None:
         """Name of the shift that makes a set of the test rows; None for the test rows and for other data."""
-        return None if w.set == TEST or w.set.startswith(OUTSIDE) else str(w.set)
+        return None if w.set == TEST or w.set.startswith((OUTSIDE, INTERVAL)) else str(w.set)
+
+    def interval(self, w: Wildcards) -> tuple[float, float] | None:
+        """Ends of the interval that a set is on; None for rows of data."""
+        intervals = self.run(w).config.evaluate.intervals
+        return intervals[w.set.removeprefix(INTERVAL)] if w.set.startswith(INTERVAL) else None
 
     def is_published(self, w: Wildcards) -> bool:
         """Whether a reference is one of the registry, not a run."""

@@ -71,6 +71,15 @@ def test_published_sce_by_hand():
     assert published.sce_uppal(probabilities, labels) == pytest.approx(np.mean(ranks))
 
 
+def test_published_sce_of_calibrated_predictions_is_far_from_0():
+    """Labels drawn from their own probabilities: the ranks are crossed, so that the error is of another size."""
+    rng = np.random.default_rng(0)
+    probabilities = rng.dirichlet(np.full(10, 0.3), 8000)
+    labels = (rng.random((8000, 1)) > probabilities.cumsum(axis=1)).sum(axis=1).clip(max=9)
+    assert calibration.static_calibration_error(probabilities, labels, 100) < 0.03
+    assert published.sce_uppal(probabilities, labels) > 0.1
+
+
 def test_published_sce_drops_the_confident_and_breaks_ties_upwards():
     probabilities = np.array([[0.995, 0.005], [0.3, 0.7]])
     # Rank 0 keeps both rows, 0.005 and 0.3, with hits 1 and 0; rank 1 keeps 0.7 only, whose class is the other one.

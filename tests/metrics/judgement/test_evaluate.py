@@ -62,6 +62,7 @@ def test_regression_run_has_every_metric_with_the_values_of_brute_force(memory_p
     rmse = np.sqrt(np.mean((mean.mean(axis=(0, 1)) - data.y_test) ** 2))
     assert only(scored, "rmse").value == pytest.approx(rmse)
     assert only(scored, "rmse_original_units").value == pytest.approx(3 * rmse)
+    assert only(scored, "noise_sd").value == pytest.approx(np.sqrt(np.mean(np.square(scale))))
     pit = norm.cdf(data.y_test, mean, scale).mean(axis=(0, 1))
     assert only(scored, "coverage", "0.9").value == pytest.approx(((pit >= 0.05) & (pit <= 0.95)).mean())
     for metric in ("nll_moment_matched", "calibration_error", "lppd_chain_mean", "lppd_chain_min", "lppd_chain_max",

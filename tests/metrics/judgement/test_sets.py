@@ -133,3 +133,41 @@ def test_shifted_rows_have_the_ceiling_of_the_chains_that_are_left():
     assert value(rows, "accuracy_chain_min").value == min(single)
     alone = sets.shift_rows(RUN, "rotated30", summary(1, chains=1), labels)
     assert "agreement_ceiling" not in {row.metric for row in alone}
+
+
+def functions(chains: int, draws: int, divergent: int = 0) -> tuple[PredictiveSummary, np.ndarray]:
+    """Predictions of a regression without targets at six inputs, and its functions [chain, draw, input]."""
+    values = np.random.default_rng(3).normal(size=(chains, draws, 6)) * np.arange(1, 7)
+    left_out = np.arange(chains) < divergent
+    mean, second = values.mean(axis=1), np.square(values).mean(axis=1)
+    mean[left_out] = second[left_out] = np.nan
+    found = PredictiveSummary(
+        draws, left_out, np.zeros(chains, bool), np.empty(0, np.int64), values, np.arange(6), np.full(6, -1),
+        mean=mean, second_moment=second, noise_variance=np.ones((chains, 6)),
+    )  # fmt: skip
+    return found, values
+
+
+def test_spread_of_functions_on_an_interval_is_over_all_draws_of_the_chains_that_count():
+    found, values = functions(3, 40, divergent=1)
+    (row,) = sets.interval_rows(RUN, "interval-gap", found)
+    assert (row.dataset, row.metric) == ("mnist/interval-gap", "function_sd")
+    assert row.value == pytest.approx(values[1:].reshape(-1, 6).std(axis=0).mean())
+    halves = [values[chain].std(axis=0).mean() for chain in (1, 2)]
+    assert row.monte_carlo_error == pytest.approx(abs(halves[0] - halves[1]) / 2)
+
+
+def test_the_error_of_one_chain_is_over_batches_of_draws_and_one_draw_has_none():
+    found, values = functions(1, 400)
+    (row,) = sets.interval_rows(RUN, "interval-gap", found)
+    # Of independent draws the relative error of a standard deviation is 1 / sqrt(2 S); six inputs are averaged.
+    expected = np.sqrt(np.sum((values[0].std(axis=0) / np.sqrt(800)) ** 2)) / 6
+    assert row.monte_carlo_error == pytest.approx(expected, rel=0.5)
+    (row,) = sets.interval_rows(RUN, "interval-gap", functions(1, 1)[0])
+    assert (row.value, row.monte_carlo_error) == (0, None)
+
+
+def test_without_a_chain_the_spread_is_not_a_number():
+    (row,) = sets.interval_rows(RUN, "interval-gap", functions(2, 5, divergent=2)[0])
+    assert np.isnan(row.value)
+    assert "no chain left" in row.note

@@ -1,15 +1,17 @@
 """What the settings of all methods share: the record of what is true of a method, and the lengths of a chain."""
 
 from enum import StrEnum
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from bnn_atlas.config.base import Model
 from bnn_atlas.config.fields import Count
 
 Family = Literal["hamiltonian", "microcanonical", "langevin", "stochastic_hamiltonian", "optimised", "approximation"]
 """Methods of one family have one colour in figures."""
+PointNoise = Annotated[Literal["sampled", "point"], Field(exclude_if=lambda value: value == "sampled")]
+"""What a variational method makes of a learned noise; part of the settings only where it is given."""
 
 
 class KindOfDraws(StrEnum):

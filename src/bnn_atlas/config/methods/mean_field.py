@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from bnn_atlas.config.fields import Count, Positive
-from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
+from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, PointNoise
 from bnn_atlas.config.methods.optimisation import AdamConfig, OptimiserConfig
 
 
@@ -36,6 +36,9 @@ class MeanFieldConfig(ChainSettings):
     or at the location of the prior."""
     sigma_init: Positive = 0.01
     """Standard deviation of every parameter at the start."""
+    noise: PointNoise = "sampled"
+    """Of `learned_noise`: log sigma is one more parameter of q, or one number without a prior (`point`) that maximises
+    the evidence lower bound of the weights (type-II maximum likelihood)."""
     steps: Count = 100
     """Draws from q."""
 

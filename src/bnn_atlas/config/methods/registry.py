@@ -8,7 +8,9 @@ from bnn_atlas.config.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig
+from bnn_atlas.config.methods.ivon import IVONConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
+from bnn_atlas.config.methods.low_rank import LowRankConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig
@@ -37,6 +39,8 @@ MethodConfig = Annotated[
     | SGHMCPrecConfig
     | AdaptiveSGHMCConfig
     | MeanFieldConfig
+    | LowRankConfig
+    | IVONConfig
     | LaplaceConfig
     | ImplicitConfig
     | MAPConfig

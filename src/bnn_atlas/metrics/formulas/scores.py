@@ -123,3 +123,8 @@ def mixture_moments(
     centre = mean.mean(axis=0)
     spread = np.maximum(second_moment.mean(axis=0) - centre**2, 0.0)
     return centre, noise_variance.mean(axis=0) + spread
+
+
+def function_spread(mean: np.ndarray, second_moment: np.ndarray) -> float:
+    """Mean over inputs of sqrt(E[f^2] - E[f]^2), both expectations [n] over draws of functions f."""
+    return float(np.sqrt(np.maximum(second_moment - mean**2, 0)).mean())

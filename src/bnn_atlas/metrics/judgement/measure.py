@@ -12,7 +12,7 @@ from bnn_atlas.metrics.formulas import calibration, published, scores, stacking
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.classes import ECE_BINS, OVER_CHAINS, chain_scores, classification_scores
 from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
-from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors
+from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors, spread_error
 from bnn_atlas.metrics.tables.measurement import Measurement
 
 ORDERINGS, ORDERING_SEED = 5, 0
@@ -67,6 +67,20 @@ def nll(summary: PredictiveSummary) -> Measurement:
     """
     mixture = _mixture(summary)
     return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
+
+
+def function_sd(summary: PredictiveSummary) -> Measurement:
+    """sqrt(Var f(x)) over all draws of the chains that are not divergent, mean over inputs x; no noise of observations.
+
+    The Monte Carlo error is that of other chains (or batches of draws, of one chain), by a jackknife.
+    """
+    mean, second = (_of(summary, name).mean(axis=0) for name in ("mean", "second_moment"))
+    return Measurement(
+        "function_sd",
+        scores.function_spread(mean, second),
+        note=f"mean over {len(mean)} inputs",
+        monte_carlo_error=spread_error(summary),
+    )
 
 
 def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
@@ -149,6 +163,7 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
         Measurement("rmse_original_units", rmse * y_scale),
         _in_original_units(_mixture(summary), y_scale),
         Measurement("nll_moment_matched", -float(matched.mean()), scores.error_of_mean(matched)),
+        Measurement("noise_sd", float(np.sqrt(noise.mean())), note="in units of the target as it is scaled"),
         *(Measurement("coverage", float(c), at=f"{a:g}") for a, c in zip(levels, covered, strict=True)),
         Measurement("calibration_error", calibration.calibration_error(levels, covered), note=_levels_note(levels)),
         *(

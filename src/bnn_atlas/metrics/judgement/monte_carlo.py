@@ -70,6 +70,22 @@ def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str
     return {name: _jackknife(np.array([getattr(one, name) for one in left_out])) for name in COMPARED}
 
 
+def spread_error(summary: PredictiveSummary) -> float | None:
+    """Jackknife error of `function_spread`, from the inputs at which every draw is kept; None of a single draw."""
+    draws = summary.function_draws[summary.kept].astype(np.float64)
+    if draws.shape[0] > 1:
+        parts = np.array_split(draws, min(GROUPS, len(draws)))
+    else:
+        parts = np.array_split(draws, min(GROUPS, draws.shape[1]), axis=1)
+    if len(parts) < 2:
+        return None
+    left_out = []
+    for number in range(len(parts)):
+        rest = np.concatenate([part.reshape(-1, draws.shape[2]) for i, part in enumerate(parts) if i != number])
+        left_out.append(scores.function_spread(rest.mean(axis=0), np.square(rest).mean(axis=0)))
+    return _jackknife(np.array(left_out))
+
+
 def _jackknife(values: np.ndarray) -> float:
     groups = len(values)
     return float(np.sqrt((groups - 1) / groups * np.square(values - values.mean()).sum()))

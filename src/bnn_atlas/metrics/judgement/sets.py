@@ -46,6 +46,14 @@ def outside_rows(
     return _rows_of_set(identity, name, summary, measured)
 
 
+def interval_rows(identity: RunIdentity, name: str, summary: PredictiveSummary) -> list[Row]:
+    """How much the functions of all draws differ on an interval of the input."""
+    of_set = identity._replace(dataset=f"{identity.dataset}/{name}")
+    if not len(summary.kept):
+        return as_rows(of_set, [Measurement("function_sd", float("nan"), note=measure.NO_CHAIN)], summary)
+    return as_rows(of_set, [measure.function_sd(summary)], summary)
+
+
 def reference_rows(
     identity: RunIdentity,
     name: str,

@@ -1,0 +1,100 @@
+"""Scores of methods as the test images are turned."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator
+
+from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.config.shift import ROTATION
+from bnn_atlas.figures import style
+from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.set_scores import averaged, read_sets
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.judgement.trust import Trust
+from bnn_atlas.provenance import Provenance
+
+KIND = {"files": ["table", "sets"]}
+
+METRICS = {
+    "accuracy": ("accuracy", 1),
+    "nll": ("log-likelihood per row", -1),
+    "ece": ("ECE", 1),
+    "mean_maximum_confidence": ("mean confidence", 1),
+}
+"""Metric -> text at its axis, and the sign with which it is drawn."""
+COLUMNS = ["label", "method", "angle", "metric", "value", "error", "over", "repetitions"]
+
+
+def rotated_mnist(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Accuracy, log-likelihood, ECE and mean confidence by the angle, a line per label.
+
+    Angle 0 are the test rows as they are. Bars are one standard error, over rows or over seeds and splits where there
+    are several. Numbers are those of `rotation_numbers`.
+    """
+    numbers = rotation_numbers(shown)
+    trusts = trusted(shown)
+    with style.context():
+        figure = _figure(numbers, method_looks(shown), trusts)
+        head(figure, [sign_text(trusts)])
+        style.save(figure, numbers, outputs, provenance)
+
+
+def rotation_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
+    """COLUMNS: each metric of a label at each angle, in degrees; other sets are left out.
+
+    The log-likelihood is the metric `nll` with its sign changed, under the name `log_likelihood`. Raises ValueError
+    for labels that were not scored on the same angles, and where there are none.
+    """
+    means = averaged(shown, read_sets(shown, list(METRICS)))
+    kept = means[[name == TEST or name.startswith(ROTATION) for name in means["set"]]]
+    angles = [0 if name == TEST else int(name.removeprefix(ROTATION)) for name in kept["set"]]
+    kept = kept.assign(angle=angles)
+    of_label = kept[kept["angle"] > 0].groupby("label")["angle"].agg(set).to_dict()
+    labels = list(dict.fromkeys(means["label"]))
+    for label in labels:
+        if label not in of_label:
+            raise ValueError(f"'{label}' was scored on no rotated images; give its runs some in evaluate.shifts")
+        if others := of_label[label] ^ of_label[labels[0]]:
+            raise ValueError(
+                f"'{label}' and '{labels[0]}' differ in their angles ({', '.join(map(str, sorted(others)[:4]))}): make "
+                "evaluate.shifts of their runs equal"
+            )
+    kept = kept.assign(value=kept["value"] * kept["metric"].map({name: sign for name, (_, sign) in METRICS.items()}))
+    kept["metric"] = kept["metric"].replace({"nll": "log_likelihood"})
+    return kept[COLUMNS].reset_index(drop=True)
+
+
+def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.2))
+    axes = figure.subplots(1, len(METRICS))
+    for ax, (metric, (text, _)) in zip(axes, METRICS.items(), strict=True):
+        name = "log_likelihood" if metric == "nll" else metric
+        _panel(ax, numbers[numbers["metric"] == name], looks)
+        ax.set_title(text)
+        ax.set_xlabel("angle in degrees")
+        ax.xaxis.set_major_locator(MultipleLocator(60))
+    entries: dict[str, Artist] = {
+        signed(label, trusts): Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3, lw=1)
+        for label, look in looks.items()
+    }
+    style.legend_below(figure, entries)
+    return figure
+
+
+def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """One metric."""
+    for label, look in looks.items():
+        of_label = part[part["label"] == label].sort_values("angle")
+        error = of_label["error"].to_numpy(dtype=float)
+        ax.errorbar(
+            of_label["angle"], of_label["value"], np.where(np.isfinite(error), error, 0.0), color=look.colour,
+            ls=look.dash, marker=look.marker, ms=2.6, mew=0, lw=1, elinewidth=0.6,
+        )  # fmt: skip

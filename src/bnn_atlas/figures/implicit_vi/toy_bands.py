@@ -1,0 +1,161 @@
+"""The toy regression of Uppal et al. 2023 as in their Figure 1: a panel per method, without and with noise."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from scipy.special import ndtr
+
+from bnn_atlas.config.evaluation import INTERVAL
+from bnn_atlas.figures import style
+from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures.functions import Functions, draw_points, line, read_functions, training_points
+from bnn_atlas.figures.set_scores import read_sets
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.judgement.trust import Trust
+from bnn_atlas.provenance import Provenance
+
+KIND = {"sections": ["functions"], "files": ["table", "sets"]}
+
+MOST, COLUMNS_OF_PANELS = 12, 4
+X_LIMITS, Y_LIMITS = (-1.5, 1.5), (-5.0, 5.0)
+"""Those of the paper's figure."""
+LEVELS = (0.05, 0.95)
+"""Quantiles that the bands reach from and to."""
+LARGEST = 1.28
+"""What the inputs are divided by in the data set."""
+FUNCTION, WITH_NOISE = "function", "function and noise"
+OPACITY = {FUNCTION: 0.5, WITH_NOISE: 0.2}
+HALVINGS = 40
+SHARE = "share of the first run"
+
+
+def toy_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Bands from the 5 to the 95 % quantile along the input: of the functions of all draws, and of new targets.
+
+    The band of targets has the quantiles of the mixture over draws of N(f(x), sigma^2). A run of one point has only
+    that one. File: `functions` along a line, and function_sd on the intervals of each run. Numbers are those of
+    `band_table` and `spread_table`. Raises ValueError for more panels than fit.
+    """
+    if len(shown) > MOST:
+        raise ValueError(f"{len(shown)} runs: at most {MOST} panels fit; name fewer")
+    functions = read_functions(shown, fewest=1)
+    trusts = trusted(shown)
+    parts = [band_table(one, run) for one, run in zip(functions, shown, strict=True)]
+    data = pd.concat([*parts, spread_table(shown)], ignore_index=True)
+    with style.context():
+        figure = _page(functions, shown, trusts)
+        head(figure, [sign_text(trusts)])
+        style.save(figure, data, outputs, provenance)
+
+
+def true_function(x: np.ndarray) -> np.ndarray:
+    """What the targets are, but for their noise, at inputs of the data set."""
+    z = LARGEST * x
+    return z + 0.8 * np.sin(2 * np.pi * z) + 0.8 * np.sin(4 * np.pi * z)
+
+
+def target_band(functions: Functions) -> np.ndarray:
+    """Quantiles [2, n] of the mixture over draws of N(mean, scale^2) at each input, by bisection."""
+    mean, scale = functions.mean, functions.scale
+    low, high = (mean - 5 * scale).min(axis=0), (mean + 5 * scale).max(axis=0)
+    edges = []
+    for level in LEVELS:
+        below, above = low.copy(), high.copy()
+        for _ in range(HALVINGS):
+            middle = (below + above) / 2
+            under = ndtr((middle - mean) / scale).mean(axis=0) < level
+            below, above = np.where(under, middle, below), np.where(under, above, middle)
+        edges.append((below + above) / 2)
+    return np.array(edges)
+
+
+def bands(functions: Functions) -> dict[str, np.ndarray]:
+    """Name of a band -> its edges [2, n]; the band of functions needs more than one draw."""
+    found = {WITH_NOISE: target_band(functions)}
+    if len(functions.mean) > 1:
+        found[FUNCTION] = np.quantile(functions.mean, LEVELS, axis=0)
+    return found
+
+
+def band_table(functions: Functions, run: Shown) -> pd.DataFrame:
+    """Plotted numbers: label, method, draws, series, x, value, high.
+
+    Series are `mean`, the bands (their lower edge in `value`), `truth` and `training row`.
+    """
+    x = line(functions)
+    parts = [("mean", x, functions.mean.mean(axis=0), None), ("truth", x, true_function(x), None)]
+    parts += [(name, x, low, high) for name, (low, high) in bands(functions).items()]
+    parts.append(("training row", *training_points(functions), None))
+    rows = [pd.DataFrame({"series": s, "x": at, "value": value, "high": high}) for s, at, value, high in parts]
+    table = pd.concat(rows, ignore_index=True)
+    table = table.assign(label=functions.name, method=run.method, draws=len(functions.mean))
+    return table.reindex(columns=["label", "method", "draws", "series", "x", "value", "high"])
+
+
+def spread_table(shown: Sequence[Shown]) -> pd.DataFrame:
+    """Series `sd <interval>`, function_sd there, and `sd <interval>, share of the first run`: label, method, value."""
+    found = read_sets(shown, ["function_sd"])
+    first = found[found["label"] == shown[0].label].set_index("set")["value"]
+    rows = []
+    for label, method, name, value in found[["label", "method", "set", "value"]].itertuples(index=False):
+        series = f"sd {name.removeprefix(INTERVAL)}"
+        rows.append({"label": label, "method": method, "series": series, "value": value})
+        if name in first.index:
+            rows.append(
+                {"label": label, "method": method, "series": f"{series}, {SHARE}", "value": value / first[name]}
+            )
+    return pd.DataFrame(rows)
+
+
+def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mapping[str, Trust]) -> Figure:
+    columns = min(COLUMNS_OF_PANELS, len(functions))
+    rows = math.ceil(len(functions) / columns)
+    width = style.COLUMN_WIDTH if columns < 3 else style.TEXT_WIDTH
+    figure = Figure(figsize=(width, 1.55 * rows + 0.7))
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for place, (ax, one, run) in enumerate(zip(axes.flat, functions, shown, strict=False)):
+        _panel(ax, one, style.METHODS[run.method].colour)
+        ax.set_title(one.name if one.name != run.label else signed(run.label, trusts), fontsize=7)
+        ax.tick_params(labelbottom=place + columns >= len(functions))
+    axes[0, 0].set_xlim(*X_LIMITS)
+    axes[0, 0].set_ylim(*Y_LIMITS)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("target")
+    for ax in axes[-1]:
+        ax.set_xlabel("input")
+    for ax in axes.flat[len(functions) :]:
+        ax.set_visible(False)
+    style.legend_below(figure, _legend())
+    return figure
+
+
+def _panel(ax: Axes, functions: Functions, colour: str) -> None:
+    x = line(functions)
+    for name, edges in bands(functions).items():
+        ax.fill_between(x, *edges, color=colour, alpha=OPACITY[name], lw=0)
+    ax.plot(x, true_function(x), color=style.BLACK, lw=0.7, ls="--")
+    ax.plot(x, functions.mean.mean(axis=0), color=colour, lw=1.1)
+    draw_points(ax, functions)
+    noise = math.sqrt(float(np.square(functions.scale).mean()))
+    texts = [f"noise {noise:.2f}", functions.remark]
+    ax.text(
+        0.97, 0.03, "\n".join(text for text in texts if text), transform=ax.transAxes, fontsize=5.5,
+        color=style.GREY, ha="right",
+    )  # fmt: skip
+
+
+def _legend() -> dict[str, Artist]:
+    return {
+        "mean": Line2D([], [], color=style.GREY, lw=1.1),
+        **{f"{name}, 5 to 95 %": Patch(color=style.GREY, alpha=alpha, lw=0) for name, alpha in OPACITY.items()},
+        "true function": Line2D([], [], color=style.BLACK, lw=0.7, ls="--"),
+        "training rows": Line2D([], [], color=style.BLACK, marker="o", ms=2.5, ls=""),
+    }

@@ -1,0 +1,203 @@
+"""Variational inference with normals whose covariance is a diagonal and a matrix of low rank.
+
+Ong, Nott and Smith 2018 (Gaussian Variational Approximation With a Factor Covariance Structure). With A = F / s (row by
+row) and C = I + A'A [r, r], the determinant lemma gives log det(diag(s^2) + F F') = 2 sum log s + log det C, so that
+nothing of size P x P is held.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.config.methods.low_rank import LowRankConfig
+from bnn_atlas.methods import minibatch
+from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.mean_field import expected_log_prior, rho_of
+from bnn_atlas.methods.optimise import build_optimiser, update
+from bnn_atlas.methods.point_noise import noise_index, weights_only, without_noise
+from bnn_atlas.methods.variational import DrawFrom, Family, Improved, build_variational
+from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
+from bnn_atlas.posterior.priors import PriorValues
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class LowRank(NamedTuple):
+    """q(theta) = N(mean, diag(s^2) + F F') with s = softplus(rho) [P] and the factor F [P, r]."""
+
+    mean: Array
+    rho: Array
+    factor: Array
+
+    @property
+    def diagonal(self) -> Array:
+        """S [P]."""
+        return jax.nn.softplus(self.rho)
+
+    @property
+    def sigma(self) -> Array:
+        """Standard deviations of the parameters [P]."""
+        return jnp.sqrt(self.diagonal**2 + jnp.sum(self.factor**2, axis=1))
+
+    def at(self, noise: "Noise") -> Array:
+        """Mean + s xi + F zeta [P]."""
+        return self.mean + self.diagonal * noise.xi + self.factor @ noise.zeta
+
+
+class Noise(NamedTuple):
+    """Standard normal numbers of a draw: xi [..., P] and zeta [..., r]."""
+
+    xi: Array
+    zeta: Array
+
+
+class Counted(NamedTuple):
+    """Which parameters q is a density of."""
+
+    weights: Array
+    """[P], 1 for those and 0 for a noise that is a number."""
+    size: int
+    """How many they are."""
+
+    def whitened_factor(self, q: LowRank) -> Array:
+        """A = F / s [P, r], with rows of 0 for what is not counted."""
+        return (self.weights / q.diagonal)[:, None] * q.factor
+
+    def log_density(self, q: LowRank, noise: Noise) -> Array:
+        """Log q at `q.at(noise)`, by the lemmas of Woodbury and of the determinant."""
+        a = self.whitened_factor(q)
+        root = jnp.linalg.cholesky(jnp.eye(a.shape[1], dtype=a.dtype) + a.T @ a)
+        u = self.weights * noise.xi + a @ noise.zeta
+        inner = jax.scipy.linalg.solve_triangular(root, a.T @ u, lower=True)
+        square = jnp.vdot(u, u) - jnp.vdot(inner, inner)
+        return -0.5 * square - self.size * _HALF_LOG_2PI - self._half_log_det(q, root)
+
+    def entropy(self, q: LowRank) -> Array:
+        """-E_q[log q]."""
+        a = self.whitened_factor(q)
+        root = jnp.linalg.cholesky(jnp.eye(a.shape[1], dtype=a.dtype) + a.T @ a)
+        return self.size * (_HALF_LOG_2PI + 0.5) + self._half_log_det(q, root)
+
+    def _half_log_det(self, q: LowRank, root: Array) -> Array:
+        return jnp.sum(self.weights * jnp.log(q.diagonal)) + jnp.sum(jnp.log(jnp.diag(root)))
+
+
+class Objective(NamedTuple):
+    """Estimates of the evidence lower bound, of its part from prior and entropy, and of the descent direction."""
+
+    elbo: Array
+    kl: Array
+    gradient: LowRank
+    """Of -elbo."""
+
+
+def draw_noise(key: Array, shape: tuple[int, ...], q: LowRank, counted: Counted) -> Noise:
+    """Numbers of `shape` draws; those of a noise that is a number are 0."""
+    of_xi, of_zeta = jax.random.split(key)
+    xi = counted.weights * jax.random.normal(of_xi, (*shape, *q.mean.shape), q.mean.dtype)
+    return Noise(xi, jax.random.normal(of_zeta, (*shape, q.factor.shape[1]), q.mean.dtype))
+
+
+def objective(
+    key: Array, q: LowRank, evaluate: Evaluate, target: Target, samples: int, counted: Counted, values: PriorValues
+) -> Objective:
+    """Estimate -KL(q || p_T) but for the evidence, as `mean_field.objective` does, from `samples` draws of q.
+
+    Gradients of the likelihood go to the parameters of q through theta = mean + s xi + F zeta; expected prior (if it is
+    normal) and entropy are exact.
+
+    Args:
+        key: for the draws.
+        q: where to estimate.
+        evaluate: densities and tempered gradient of the full data or of a mini-batch.
+        target: the posterior.
+        samples: number of draws.
+        counted: what q is a density of.
+        values: of the prior of that.
+    """
+    posterior, temperature = target.posterior, target.posterior.temperature
+    exact_prior = posterior.family == "normal"
+
+    def add(total: tuple[Array, Array, LowRank], noise: Noise) -> tuple[tuple[Array, Array, LowRank], None]:
+        theta, back = jax.vjp(lambda q: q.at(noise), q)
+        (likelihood, prior), gradient = evaluate(theta)
+        if exact_prior:
+            gradient = gradient - jax.grad(posterior.log_prior)(theta, target.data.prior) / temperature
+        return jax.tree.map(jnp.add, total, (likelihood, prior, back(gradient)[0])), None
+
+    zero = jnp.zeros((), q.mean.dtype)
+    zeros = (zero, zero, jax.tree.map(jnp.zeros_like, q))
+    total, _ = jax.lax.scan(add, zeros, draw_noise(key, (samples,), q, counted))
+    likelihood, prior, slope = jax.tree.map(lambda leaf: leaf / samples, total)
+
+    def closed_form(q: LowRank) -> tuple[Array, Array]:
+        expected = expected_log_prior(values, q) if exact_prior else prior
+        kl = -expected / temperature - counted.entropy(q)
+        return kl, kl
+
+    exact, kl = jax.grad(closed_form, has_aux=True)(q)
+    return Objective(likelihood / temperature - kl, kl, jax.tree.map(lambda b, a: b - a, exact, slope))
+
+
+def build_low_rank(config: LowRankConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """Fit q, then draw from it; statistics as `variational.build_variational` has them.
+
+    The fit is `mean` [P], `diagonal` [P] (s), `factor` [P, r], and `sd` [P], the standard deviations of both together.
+
+    Raises:
+        ValueError: the rank is above the number of parameters, the mini-batches do not fit the rows, or the noise
+            cannot be a number.
+    """
+    size = posterior.layout.size
+    if config.rank > size:
+        raise ValueError(f"method.rank = {config.rank}: the posterior has {size} parameters; at most {size} is allowed")
+    steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
+    optimiser = build_optimiser(config.optimiser, steps)
+    point = noise_index(posterior) if config.noise == "point" else None
+    weights = jnp.ones(size, jnp.float32) if point is None else weights_only(size, point)
+    counted = Counted(weights, size if point is None else size - 1)
+
+    def begin(key: Array, position: Array, target: Target) -> tuple[LowRank, Any]:
+        mean = position if config.mean_init == "warm_start" else target.data.prior.loc
+        factor = jax.random.normal(key, (size, config.rank), mean.dtype) * (config.sigma_init / math.sqrt(config.rank))
+        q = LowRank(mean, jnp.full_like(mean, rho_of(config.sigma_init)), counted.weights[:, None] * factor)
+        return q, optimiser.init(q)
+
+    def prior_of(target: Target) -> PriorValues:
+        return target.data.prior if point is None else without_noise(target.data.prior, point)
+
+    def improve(key: Array, q: LowRank, memory: Any, evaluate: Evaluate, target: Target) -> Improved:
+        elbo, kl, gradient = objective(key, q, evaluate, target, config.samples, counted, prior_of(target))
+        gradient = gradient._replace(factor=counted.weights[:, None] * gradient.factor)
+        q, memory, skipped = update(optimiser, gradient, memory, q)
+        norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in gradient))
+        return Improved(q, memory, elbo, kl, norm, skipped)
+
+    def draw(key: Array, q: LowRank) -> DrawFrom:
+        noise = draw_noise(key, (), q, counted)
+        return DrawFrom(q.at(noise), counted.log_density(q, noise))
+
+    def log_prior(position: Array, prior: Array, target: Target) -> Array:
+        return prior if point is None else target.posterior.log_prior(position, prior_of(target))
+
+    def exact_kl(q: LowRank, target: Target) -> Array:
+        return -expected_log_prior(prior_of(target), q) / target.posterior.temperature - counted.entropy(q)
+
+    def fit(q: LowRank) -> dict[str, Array]:
+        weights = counted.weights
+        return {"mean": q.mean, "sd": weights * q.sigma, "diagonal": weights * q.diagonal, "factor": q.factor}
+
+    family = Family(
+        name="low-rank normal",
+        begin=begin,
+        improve=improve,
+        draw=draw,
+        log_prior=log_prior,
+        exact_kl=exact_kl if posterior.family == "normal" else None,
+        fit=fit,
+        centre=lambda q: q.mean,
+    )
+    return build_variational(config, family, posterior, data)

@@ -1,0 +1,195 @@
+"""A fit of a density q to the posterior, then independent draws from it: what variational methods share."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+from jax import Array
+from jax import numpy as jnp
+
+from bnn_atlas.methods import minibatch
+from bnn_atlas.methods.base import Method, Phase, Statistic
+from bnn_atlas.methods.independent import Draw, draw_at, next_draw
+from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
+
+log = logging.getLogger(__name__)
+
+
+class Lengths(Protocol):
+    """Settings of a variational method that say how long its phases are."""
+
+    @property
+    def epochs(self) -> int:
+        """Of the fit."""
+
+    @property
+    def batch_size(self) -> int | None:
+        """Rows per mini-batch; None for the full data."""
+
+    @property
+    def samples(self) -> int:
+        """Draws from q per step of the fit."""
+
+    @property
+    def steps(self) -> int:
+        """Draws after the fit."""
+
+    @property
+    def thinning(self) -> int:
+        """Every how many of them are kept."""
+
+
+class Improved(NamedTuple):
+    """What one step of a fit gives."""
+
+    q: Any
+    optimiser: Any
+    elbo: Array
+    """Estimate of the evidence lower bound, over the temperature."""
+    kl: Array
+    """Its part from prior and entropy."""
+    gradient_norm: Array
+    skipped: Array
+    """Whether something was not finite, so that nothing changed."""
+
+
+class DrawFrom(NamedTuple):
+    """A draw from q."""
+
+    position: Array
+    log_q: Array
+
+
+class Family(NamedTuple):
+    """A family of densities q, a NamedTuple of arrays, and how a step improves one."""
+
+    name: str
+    begin: Callable[[Array, Array, Target], tuple[Any, Any]]
+    """(key, position [P], target) -> q and the state of its optimiser."""
+    improve: Callable[[Array, Any, Any, Evaluate, Target], Improved]
+    """(key, q, state of the optimiser, densities of this step's rows, target)."""
+    draw: Callable[[Array, Any], DrawFrom]
+    """(key, q)."""
+    log_prior: Callable[[Array, Array, Target], Array]
+    """(position, its log-prior, target) -> the log-prior of what q is a density of."""
+    exact_kl: Callable[[Any, Target], Array] | None
+    """-E_q[log prior] / T - entropy in closed form; None where it is estimated from the draws."""
+    fit: Callable[[Any], dict[str, Array]]
+    centre: Callable[[Any], Array]
+    """The mean of q [P]."""
+
+
+class VariationalState(NamedTuple):
+    """A fit, its optimiser, and the last draw from it."""
+
+    q: Any
+    optimiser: Any
+    shuffle: minibatch.Shuffle | None
+    draw: Draw
+    gradient_norm: Array
+    """Length of the last estimate of the gradient by the parameters of q."""
+    skipped: Array
+    """Updates that were skipped because something was not finite."""
+
+
+def build_variational(
+    config: Lengths,
+    family: Family,
+    posterior: Posterior,
+    data: PosteriorData,
+    weighting: Callable[[Evaluate, Target], Evaluate] = lambda evaluate, target: evaluate,
+) -> Method:
+    """Fit q in the phase "optimising", then draw from it.
+
+    Statistics of a draw: `elbo` = (log-likelihood + log-prior) / T - log q on all rows, whose mean over draws is the
+    evidence lower bound; `kl`, its part from prior and entropy (exact for normal priors, then the same for all draws);
+    `gradient_norm` of the last update, with the noise of its draws and mini-batch; `skipped_updates`; `divergent`, 1 if
+    the density of a draw was not finite, which repeats the draw before it.
+
+    Args:
+        config: lengths, mini-batches and draws of the fit.
+        family: of densities.
+        posterior: what q is to be near.
+        data: its data.
+        weighting: changes the densities of a mini-batch.
+
+    Raises:
+        ValueError: the mini-batches do not fit the rows.
+    """
+    steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
+
+    def init(key: Array, position: Array, target: Target) -> VariationalState:
+        q, optimiser = family.begin(key, position, target)
+        mean = family.centre(q)
+        return VariationalState(
+            q,
+            optimiser,
+            minibatch.begin(target, config.batch_size),
+            draw_at(mean, target),
+            jnp.zeros((), mean.dtype),
+            jnp.int32(0),
+        )
+
+    def descend(
+        key: Array, index: Array, state: VariationalState, target: Target, settings: Any
+    ) -> tuple[VariationalState, dict[str, Array]]:
+        rows_key, noise_key = jax.random.split(key)
+        shuffle, evaluate = minibatch.next_evaluate(rows_key, index, state.shuffle, target, config.batch_size)
+        evaluate = weighting(evaluate, target)
+        found = family.improve(noise_key, state.q, state.optimiser, evaluate, target)
+        skipped = state.skipped + found.skipped
+        state = VariationalState(found.q, found.optimiser, shuffle, state.draw, found.gradient_norm, skipped)
+        return state, _statistics(state, found.elbo, found.kl, found.skipped)
+
+    def report(state: VariationalState, kept: np.ndarray | None) -> VariationalState:
+        if state.skipped:
+            log.warning(
+                "%d of %d updates of a fit (%s) were not finite and were skipped; lower the learning rate",
+                state.skipped,
+                steps,
+                family.name,
+            )
+        return state
+
+    def sample(
+        key: Array, index: Array, state: VariationalState, target: Target, settings: Any
+    ) -> tuple[VariationalState, dict[str, Array]]:
+        temperature = target.posterior.temperature
+        position, log_q = family.draw(key, state.q)
+        draw, divergent = next_draw(position, target, state.draw)
+        likelihood, prior = draw.density
+        prior = family.log_prior(draw.position, prior, target)
+        kl = log_q - prior / temperature if family.exact_kl is None else family.exact_kl(state.q, target)
+        state = state._replace(draw=draw)
+        return state, _statistics(state, (likelihood + prior) / temperature - log_q, kl, divergent)
+
+    return Method(
+        init=init,
+        phases=(
+            Phase("optimising", steps, descend, finish=report),
+            Phase("sampling", config.steps, sample, keep=True, thinning=config.thinning),
+        ),
+        statistics={
+            "elbo": Statistic("last"),
+            "kl": Statistic("last"),
+            "gradient_norm": Statistic("last"),
+            "skipped_updates": Statistic("last", "int32"),
+            "divergent": Statistic("sum", "int32"),
+        },
+        position=lambda state: state.draw.position,
+        density=lambda state: state.draw.density,
+        gradients_per_step=float(config.samples),
+        fit=lambda state: family.fit(state.q),
+    )
+
+
+def _statistics(state: VariationalState, elbo: Array, kl: Array, divergent: Array) -> dict[str, Array]:
+    return {
+        "elbo": elbo,
+        "kl": kl,
+        "gradient_norm": state.gradient_norm,
+        "skipped_updates": state.skipped,
+        "divergent": divergent,
+    }

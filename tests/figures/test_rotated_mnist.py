@@ -1,0 +1,49 @@
+"""Scores by the angle of rotated images: what is read, how it is drawn, refusals."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bnn_atlas.figures.implicit_vi.rotated_mnist import rotated_mnist, rotation_numbers
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.provenance import Provenance
+from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
+
+Outputs = Callable[[str], FigureOutputs]
+
+
+def run(folder: Path, name: str, angles: Sequence[int], diagnostics: Values = CONVERGED, method: str = "map") -> Shown:
+    def scores(angle: int) -> Values:
+        return {
+            "accuracy": (0.9 - angle / 400, 0.01), "nll": (0.2 + angle / 100, 0.02), "ece": 0.05,
+            "mean_maximum_confidence": 0.8,
+        }  # fmt: skip
+
+    sets = {f"rotated{angle}": scores(angle) for angle in angles} | {"ood-letters": {"auroc_confidence": 0.9}}
+    return written(folder, name, {**diagnostics, **scores(0)}, sets, method=method)
+
+
+def test_a_line_per_method_over_the_angles(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    shown = [run(tmp_path, "MAP", (90, 45)), run(tmp_path, "HMC", (45, 90), UNCONVERGED, "hmc")]
+    for folder in ("a", "b"):
+        rotated_mnist(shown, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    assert read_provenance(outputs("a").pdf) == provenance
+    numbers = pd.read_csv(outputs("a").csv)
+    assert set(numbers["angle"]) == {0, 45, 90}
+    of_map = numbers[(numbers["label"] == "MAP") & (numbers["angle"] == 90)].set_index("metric")
+    assert of_map["value"].to_dict() == pytest.approx(
+        {"accuracy": 0.675, "log_likelihood": -1.1, "ece": 0.05, "mean_maximum_confidence": 0.8}
+    )
+    assert of_map["error"]["log_likelihood"] == 0.02
+
+
+def test_runs_without_rotations_or_with_other_angles_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'flat' was scored on no rotated images"):
+        rotation_numbers([run(tmp_path, "flat", ())])
+    with pytest.raises(ValueError, match=r"'b' and 'a' differ in their angles \(45\)"):
+        rotation_numbers([run(tmp_path, "a", (90,)), run(tmp_path, "b", (45, 90))])
