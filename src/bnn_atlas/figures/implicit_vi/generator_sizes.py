@@ -57,7 +57,7 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
         "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
         "learned of the generator, outputs beyond the weights included."
     ]
-    write_latex(header, [("", cells)], notes, pd.DataFrame(rows), outputs, provenance)
+    write_latex(header, [("Generators", cells)], notes, pd.DataFrame(rows), outputs, provenance)
 
 
 def _size(one: Shown) -> Size:
