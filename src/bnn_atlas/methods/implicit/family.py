@@ -13,14 +13,12 @@ from jax.tree_util import keystr
 
 from bnn_atlas.config.base import near_or_all
 from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 from bnn_atlas.methods.implicit.generators.build import build_generator
 from bnn_atlas.methods.noise import standard_normal
+from bnn_atlas.methods.point_noise import noise_index
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Posterior
-
-NOISE = "log_sigma"
 
 
 class Learned(NamedTuple):
@@ -28,8 +26,8 @@ class Learned(NamedTuple):
 
     generator: Array
     """Parameters of the generator, one after the other: an optimiser's step then is one loop, quick to compile."""
-    point: Array
-    """Values [r] of the scalars that are not generated."""
+    point: Array | None
+    """Values [r] of the scalars that are not generated; None where all are."""
 
 
 class Noise(NamedTuple):
@@ -51,16 +49,19 @@ class Family:
     points: np.ndarray
     """Indices [r] of the others."""
     sigma: float
+    noise_at: int | None
+    """Index of the noise of the targets where it is one number."""
 
     @property
     def noise(self) -> int:
-        """D."""
+        """d, the number of noise entries of the generator."""
         return prod(self.generator.shape)
 
     def start(self, key: Array, position: Array) -> Learned:
         """Where a fit from a position [P] starts."""
         leaves = jax.tree.leaves(self.generator.start(key, position[self.generated]))
-        return Learned(jnp.concatenate([leaf.ravel() for leaf in leaves]), position[self.points])
+        point = position[self.points] if len(self.points) else None
+        return Learned(jnp.concatenate([leaf.ravel() for leaf in leaves]), point)
 
     def tree(self, numbers: Array) -> Tree:
         """Parameters of the generator by layer, from `Learned.generator`."""
@@ -106,7 +107,7 @@ class Family:
     def assembled(self, outputs: Array, q: Learned, noise: Noise) -> Array:
         """The same from g(z)."""
         weights = outputs + self.sigma * noise.e
-        if not len(self.points):
+        if q.point is None:
             return weights
         order = np.argsort(np.concatenate([self.generated, self.points]))
         whole = jnp.concatenate([weights, q.point])
@@ -117,25 +118,22 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
     """The family of the settings.
 
     Raises:
-        ValueError: nothing is generated, a layer, role or parameter does not exist, the noise is a number although the
-            likelihood has none, or the generator does not fit.
+        ValueError: nothing is generated, a layer, role or parameter does not exist, or the generator does not fit; for
+            a noise that is a number as `point_noise.noise_index`.
     """
     layout = posterior.layout
-    if config.noise == "point" and not isinstance(posterior.likelihood, LearnedNoiseLikelihood):
-        raise ValueError(
-            f"noise: point is for the likelihood learned_noise, and this one is {posterior.likelihood.kind}: leave "
-            "noise out, or choose that likelihood"
-        )
     generated = _selected(config.generated, layout)
-    if config.noise == "point":
-        generated = generated[generated != layout.offset(NOISE)]
+    noise_at = noise_index(posterior) if config.noise == "point" else None
+    if noise_at is not None:
+        generated = generated[generated != noise_at]
     if not len(generated):
         raise ValueError(
             "no parameter meets all conditions of generated, so there is nothing for the generator to make: "
             "loosen them, or leave generated out"
         )
     generator = build_generator(config.generator, layout, generated)
-    return Family(generator, generated, np.setdiff1d(np.arange(layout.size), generated), config.sigma)
+    points = np.setdiff1d(np.arange(layout.size), generated)
+    return Family(generator, generated, points, config.sigma, noise_at)
 
 
 def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:

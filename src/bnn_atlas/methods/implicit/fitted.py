@@ -27,13 +27,13 @@ class Fitted(NamedTuple):
         """Independent draws theta [count, P]."""
 
         def draw(key: Array) -> Array:
-            return self.family(self.q, self.family.draw_noise(key, self.q.point))
+            return self.family(self.q, self.family.draw_noise(key, self.q.generator))
 
         return jax.lax.map(draw, jax.random.split(key, count))
 
     def squared_singular_values(self, key: Array) -> Array:
         """Eigenvalues [d] of J'J at a random z, from the smallest on."""
-        z = self.family.draw_noise(key, self.q.point).z
+        z = self.family.draw_noise(key, self.q.generator).z
         return jnp.linalg.eigvalsh(self.family.generator.gram(self.family.tree(self.q.generator), z))
 
 
@@ -57,4 +57,5 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
     if not 0 <= chain < len(arrays["point"]):
         raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")
     numbers = [np.ravel(arrays[f"generator.{name}"][chain]) for name in family.names]
-    return Fitted(family, Learned(jnp.asarray(np.concatenate(numbers)), jnp.asarray(arrays["point"][chain])))
+    point = jnp.asarray(arrays["point"][chain]) if len(family.points) else None
+    return Fitted(family, Learned(jnp.asarray(np.concatenate(numbers)), point))
