@@ -1,6 +1,6 @@
 """The sets for which a run predicts, and what its predictions are compared with."""
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -29,7 +29,7 @@ class EvaluationConfig(Model):
     """Predictions for the same test rows: published ones, by their name in config/datasets.yaml, or those of another
     run of the study, by its name. Classes are compared by agreement and total variation, and two runs also by
     `elpd_diff`, the difference of their LPPD, paired by row."""
-    intervals: Annotated[dict[DatasetName, Interval], Field(default_factory=dict, exclude_if=lambda value: not value)]
+    intervals: dict[DatasetName, Interval] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Regressions of one input: name -> the two ends of an interval of it, in its own units, such as the gap between
     clusters of rows. `function_sd` says how much the functions of the draws differ there."""
 
