@@ -1,6 +1,6 @@
 """The sets for which a run predicts, and what its predictions are compared with."""
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -35,7 +35,7 @@ class EvaluationConfig(Model):
     """What is measured between networks of two chains; null for nothing."""
     pruning: Annotated[PruningConfig | None, Field(exclude_if=lambda value: value is None)] = None
     """Networks of aligned runs that are pruned; null for none."""
-    intervals: Annotated[dict[DatasetName, Interval], Field(default_factory=dict, exclude_if=lambda value: not value)]
+    intervals: dict[DatasetName, Interval] = Field(default_factory=dict, exclude_if=lambda value: not value)
     """Regressions of one input: name -> the two ends of an interval of it, in its own units, such as the gap between
     clusters of rows. `function_sd` says how much the functions of the draws differ there."""
 

@@ -43,8 +43,8 @@ def gamma_precision(config: NormalGammaNoisePrior, layout: Layout) -> GammaPreci
             f"prior.kind '{config.kind}' is for the noise of likelihood.kind 'learned_noise', which this posterior "
             "does not have: choose that likelihood, or prior.kind 'normal'"
         )
-    a, b = np.float64(config.shape), np.float64(config.rate)
-    return GammaPrecision(a, b, -0.5 * (digamma(a) - np.log(b)), 0.5 * np.sqrt(polygamma(1, a)))
+    a, b = config.shape, config.rate
+    return GammaPrecision(*np.array([a, b, -0.5 * (digamma(a) - np.log(b)), 0.5 * np.sqrt(polygamma(1, a))]))
 
 
 def log_integral(noise: GammaPrecision) -> float:

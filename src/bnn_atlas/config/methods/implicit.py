@@ -41,8 +41,8 @@ class SmallestEntropy(Model):
     iterations: Count = 3
     """Iterations in each step of the fit."""
     tolerance: Positive = 0.1
-    """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search has converged and the value less
-    the residual is called a bound."""
+    """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search has converged and the value
+    less the residual is called a bound."""
 
 
 class PublishedEntropy(Model):

@@ -1,6 +1,8 @@
 """Sizes of the generators of implicit runs."""
 
 from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,18 @@ KINDS = {
 }
 
 
+class Size(NamedTuple):
+    """A row of the table."""
+
+    label: str
+    dataset: str
+    generator: str
+    noise: int
+    weights: int
+    points: int
+    parameters: int
+
+
 def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
     """Noise numbers, generated weights and learned parameters of each entry's generator, as a LaTeX table and a CSV.
 
@@ -26,7 +40,7 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
     """
     if not shown:
         raise ValueError("there are no runs to show; list at least one in the figure's runs")
-    rows = pd.DataFrame([_row(one) for one in shown]).drop_duplicates(ignore_index=True)
+    rows = list(dict.fromkeys(_size(one) for one in shown))
     cells = [
         [
             escape(row.label),
@@ -35,7 +49,7 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
             *(f"{number:,}" for number in (row.noise, row.weights, row.points, row.parameters)),
             f"{row.parameters / row.weights:.1f}",
         ]
-        for row in rows.itertuples()
+        for row in rows
     ]
     header = ["run", "data", "generator", "noise", "weights", "points", "parameters", "per weight"]
     notes = [
@@ -43,22 +57,21 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
         "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
         "learned of the generator, outputs beyond the weights included."
     ]
-    write_latex(header, [("", cells)], notes, rows, outputs, provenance)
+    write_latex(header, [("Generators", cells)], notes, pd.DataFrame(rows), outputs, provenance)
 
 
-def _row(one: Shown) -> dict[str, object]:
+def _size(one: Shown) -> Size:
     if one.method != "implicit":
         raise ValueError(f"run '{one.run}' has the method {one.method}, and only implicit runs have a generator")
     with np.load(one.files["fit"], allow_pickle=False) as fit:
         shapes = {name: fit[name].shape[1:] for name in fit.files}
         noise = int(fit["noise"][0])
-    learned = [shape for name, shape in shapes.items() if name.startswith("generator.")]
-    return {
-        "label": one.label,
-        "dataset": one.dataset_title,
-        "generator": one.settings["method"]["generator"]["kind"],
-        "noise": noise,
-        "weights": int(shapes["generated"][0]),
-        "points": int(shapes["points"][0]),
-        "parameters": int(sum(np.prod(shape, dtype=np.int64) for shape in learned)),
-    }
+    return Size(
+        one.label,
+        one.dataset_title,
+        one.settings["method"]["generator"]["kind"],
+        noise,
+        shapes["generated"][0],
+        shapes["points"][0],
+        sum(prod(shape) for name, shape in shapes.items() if name.startswith("generator.")),
+    )

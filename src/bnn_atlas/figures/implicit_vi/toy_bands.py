@@ -148,7 +148,7 @@ def _panel(ax: Axes, functions: Functions, colour: str) -> None:
     texts = [f"noise {noise:.2f}", functions.remark]
     ax.text(
         0.97, 0.03, "\n".join(text for text in texts if text), transform=ax.transAxes, fontsize=5.5,
-        color=style.GREY, ha="right",
+        color=style.GREY, ha="right", bbox={"fc": "white", "ec": "none", "alpha": 0.8, "pad": 0.8},
     )  # fmt: skip
 
 

@@ -17,9 +17,8 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.base import Method, Phase, Statistic
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
-from bnn_atlas.methods.implicit.family import NOISE, Learned, build_family
-from bnn_atlas.methods.implicit.fitted import names_of
-from bnn_atlas.methods.implicit.objective import build_objective
+from bnn_atlas.methods.implicit.family import Learned, build_family
+from bnn_atlas.methods.implicit.objective import Objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of
 from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
@@ -39,8 +38,8 @@ class ImplicitState(NamedTuple):
     q: Learned
     optimiser: optax.OptState
     shuffle: minibatch.Shuffle | None
-    search: Array
-    """[samples, ...]."""
+    search: Array | None
+    """[samples, ...]; None for forms of the entropy without a search."""
     draw: Draw
     gradient_norm: Array
     """Length of the last estimate of the gradient."""
@@ -73,7 +72,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     form = build_form(config.entropy, family.generator, dtype)
     scoring = scoring_form(config, form, family.generator, dtype)
     weights = weights_of(config, posterior, len(data.y))
-    objective = build_objective(config, family, form, weights, posterior.family)
+    objective = Objective(family, form, weights)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = optimiser_of(config, steps)
     searches = isinstance(config.entropy, SmallestEntropy)
@@ -83,7 +82,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     def init(key: Array, position: Array, target: Target) -> ImplicitState:
         first, second = jax.random.split(key)
         if config.noise_init is not None:
-            position = position.at[posterior.layout.offset(NOISE)].set(np.log(config.noise_init))
+            position = position.at[family.noise_at].set(np.log(config.noise_init))
         q = family.start(first, position)
         like = jnp.zeros(family.noise, position.dtype)
         zero = jnp.zeros((), position.dtype)
@@ -106,13 +105,12 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         keys = jax.random.split(samples_key, config.samples)
         found = objective.estimate(keys, state.q, evaluate, target, state.search)
         q, memory, skipped = update(optimiser, found.gradient, state.optimiser, state.q)
-        usable = jnp.all(jnp.isfinite(found.search))
         norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(found.gradient)))
         state = ImplicitState(
             q,
             memory,
             shuffle,
-            jnp.where(usable, found.search, state.search),
+            jax.tree.map(_finite_or, found.search, state.search),
             state.draw,
             norm,
             state.skipped + skipped,
@@ -142,17 +140,19 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
     ) -> tuple[ImplicitState, dict[str, Array]]:
         noise_key, trained_key, scoring_key = jax.random.split(key, 3)
-        noise = family.draw_noise(noise_key, state.q.point)
+        noise = family.draw_noise(noise_key, state.q.generator)
         theta = family(state.q, noise)
         draw, divergent = next_draw(theta, target, state.draw)
-        at = (family.generator, state.q.generator, noise.z, config.sigma)
-        half, trained = form.half_log_det(trained_key, *at, state.search[0])
+        at = (family.generator, family.tree(state.q.generator), noise.z, config.sigma)
+        search = None if state.search is None else state.search[0]
+        half, trained = form.half_log_det(trained_key, *at, search)
         scored, scores = half, trained
         if scoring is not form:
-            scored, scores = scoring.half_log_det(scoring_key, *at, jnp.zeros(0, half.dtype))
+            scored, scores = scoring.half_log_det(scoring_key, *at, None)
         entropy, as_trained = objective.entropy(scored), objective.entropy(half)
-        search = state.search.at[0].set(trained.search)
-        state = state._replace(draw=draw, search=search, singular=state.singular + (trained.singular | scores.singular))
+        if state.search is not None and trained.search is not None:
+            state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
+        state = state._replace(draw=draw, singular=state.singular + (trained.singular | scores.singular))
         values = {
             "entropy": entropy,
             "entropy_error": scores.error,
@@ -175,8 +175,10 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         }
 
     def fit(state: ImplicitState) -> dict[str, Array]:
+        named = {f"generator.{name}": array for name, array in family.named(state.q.generator).items()}
         indices = {"generated": family.generated, "points": family.points, "noise": family.noise}
-        return {**names_of(state.q), **{name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}}
+        whole = {name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}
+        return {**named, **whole, "point": jnp.zeros(0) if state.q.point is None else state.q.point}
 
     real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")
     counts = ("skipped_updates", "singular", *(("entropy_is_bound",) if searches else ()))
@@ -196,3 +198,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         gradients_per_step=float(config.samples),
         fit=fit,
     )
+
+
+def _finite_or(new: Array, old: Array) -> Array:
+    """`new`, or `old` where something of it is not finite."""
+    return jnp.where(jnp.all(jnp.isfinite(new)), new, old)

@@ -1,6 +1,7 @@
 """The distribution that is fitted: generated weights with a little noise, and points."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
@@ -8,25 +9,25 @@ import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
+from jax.tree_util import keystr
 
 from bnn_atlas.config.base import near_or_all
 from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 from bnn_atlas.methods.implicit.generators.build import build_generator
 from bnn_atlas.methods.noise import standard_normal
+from bnn_atlas.methods.point_noise import noise_index
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Posterior
-
-NOISE = "log_sigma"
 
 
 class Learned(NamedTuple):
     """What is learned."""
 
-    generator: Tree
-    point: Array
-    """Values [r] of the scalars that are not generated."""
+    generator: Array
+    """Parameters of the generator, one after the other: an optimiser's step then is one loop, quick to compile."""
+    point: Array | None
+    """Values [r] of the scalars that are not generated; None where all are."""
 
 
 class Noise(NamedTuple):
@@ -48,15 +49,48 @@ class Family:
     points: np.ndarray
     """Indices [r] of the others."""
     sigma: float
+    noise_at: int | None
+    """Index of the noise of the targets where it is one number."""
 
     @property
     def noise(self) -> int:
-        """D."""
+        """d, the number of noise entries of the generator."""
         return prod(self.generator.shape)
 
     def start(self, key: Array, position: Array) -> Learned:
         """Where a fit from a position [P] starts."""
-        return Learned(self.generator.start(key, position[self.generated]), position[self.points])
+        leaves = jax.tree.leaves(self.generator.start(key, position[self.generated]))
+        point = position[self.points] if len(self.points) else None
+        return Learned(jnp.concatenate([leaf.ravel() for leaf in leaves]), point)
+
+    def tree(self, numbers: Array) -> Tree:
+        """Parameters of the generator by layer, from `Learned.generator`."""
+        return jax.tree.unflatten(self._started[1], self._pieces(numbers))
+
+    def named(self, numbers: Array) -> dict[str, Array]:
+        """The same by name."""
+        return dict(zip(self.names, self._pieces(numbers), strict=True))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the generator's parameters in their order in `Learned.generator`, such as `branches.0.1.weight`."""
+        return [keystr(path, simple=True, separator=".") for path, _ in self._started[0]]
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Their shapes."""
+        return [leaf.shape for _, leaf in self._started[0]]
+
+    def _pieces(self, numbers: Array) -> list[Array]:
+        pieces = jnp.split(numbers, np.cumsum([prod(shape) for shape in self.shapes])[:-1])
+        return [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+
+    @cached_property
+    def _started(self) -> tuple[list[Any], Any]:
+        """Paths and shapes of the generator's parameters, and how they nest."""
+        centre = jax.ShapeDtypeStruct((len(self.generated),), jnp.float32)
+        started = jax.eval_shape(self.generator.start, jax.random.key(0), centre)
+        return jax.tree.flatten_with_path(started)
 
     def draw_noise(self, key: Array, like: Array) -> Noise:
         """Noise of one draw, of the type of `like`."""
@@ -68,8 +102,12 @@ class Family:
 
     def __call__(self, q: Learned, noise: Noise) -> Array:
         """Theta = g(z) + sigma e at the generated scalars, and the points at the others."""
-        weights = self.generator(q.generator, noise.z) + self.sigma * noise.e
-        if not len(self.points):
+        return self.assembled(self.generator(self.tree(q.generator), noise.z), q, noise)
+
+    def assembled(self, outputs: Array, q: Learned, noise: Noise) -> Array:
+        """The same from g(z)."""
+        weights = outputs + self.sigma * noise.e
+        if q.point is None:
             return weights
         order = np.argsort(np.concatenate([self.generated, self.points]))
         whole = jnp.concatenate([weights, q.point])
@@ -80,25 +118,22 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
     """The family of the settings.
 
     Raises:
-        ValueError: nothing is generated, a layer, role or parameter does not exist, the noise is a number although the
-            likelihood has none, or the generator does not fit.
+        ValueError: nothing is generated, a layer, role or parameter does not exist, or the generator does not fit; for
+            a noise that is a number as `point_noise.noise_index`.
     """
     layout = posterior.layout
-    if config.noise == "point" and not isinstance(posterior.likelihood, LearnedNoiseLikelihood):
-        raise ValueError(
-            f"noise: point is for the likelihood learned_noise, and this one is {posterior.likelihood.kind}: leave "
-            "noise out, or choose that likelihood"
-        )
     generated = _selected(config.generated, layout)
-    if config.noise == "point":
-        generated = generated[generated != layout.offset(NOISE)]
+    noise_at = noise_index(posterior) if config.noise == "point" else None
+    if noise_at is not None:
+        generated = generated[generated != noise_at]
     if not len(generated):
         raise ValueError(
             "no parameter meets all conditions of generated, so there is nothing for the generator to make: "
             "loosen them, or leave generated out"
         )
     generator = build_generator(config.generator, layout, generated)
-    return Family(generator, generated, np.setdiff1d(np.arange(layout.size), generated), config.sigma)
+    points = np.setdiff1d(np.arange(layout.size), generated)
+    return Family(generator, generated, points, config.sigma, noise_at)
 
 
 def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
-from jax.tree_util import keystr
 
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.methods.implicit.family import Family, Learned, build_family
@@ -28,21 +27,14 @@ class Fitted(NamedTuple):
         """Independent draws theta [count, P]."""
 
         def draw(key: Array) -> Array:
-            return self.family(self.q, self.family.draw_noise(key, self.q.point))
+            return self.family(self.q, self.family.draw_noise(key, self.q.generator))
 
         return jax.lax.map(draw, jax.random.split(key, count))
 
     def squared_singular_values(self, key: Array) -> Array:
         """Eigenvalues [d] of J'J at a random z, from the smallest on."""
-        z = self.family.draw_noise(key, self.q.point).z
-        return jnp.linalg.eigvalsh(self.family.generator.gram(self.q.generator, z))
-
-
-def names_of(values: Learned) -> dict[str, Array]:
-    """The arrays of a fit by name: `point`, and the generator's, such as `generator.branches.0.1.weight`."""
-    leaves = jax.tree.leaves_with_path(values.generator)
-    named = {f"generator.{keystr(path, simple=True, separator='.')}": leaf for path, leaf in leaves}
-    return {**named, "point": values.point}
+        z = self.family.draw_noise(key, self.q.generator).z
+        return jnp.linalg.eigvalsh(self.family.generator.gram(self.family.tree(self.q.generator), z))
 
 
 def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np.ndarray], chain: int = 0) -> Fitted:
@@ -53,9 +45,8 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
         ValueError: as `build_family`.
     """
     family = build_family(config, posterior)
-    dtype = arrays["point"].dtype if "point" in arrays else np.dtype(np.float32)
-    start = jax.eval_shape(family.start, jax.random.key(0), jax.ShapeDtypeStruct((posterior.layout.size,), dtype))
-    wanted = {name: leaf.shape for name, leaf in names_of(start).items()}
+    shapes = zip(family.names, family.shapes, strict=True)
+    wanted = {**{f"generator.{name}": shape for name, shape in shapes}, "point": (len(family.points),)}
     found = {name: arrays[name].shape[1:] for name in wanted if name in arrays}
     if found != wanted:
         wrong = sorted(name for name in wanted if found.get(name) != wanted[name])
@@ -65,5 +56,6 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
         )
     if not 0 <= chain < len(arrays["point"]):
         raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")
-    leaves = [jnp.asarray(arrays[name][chain]) for name in wanted]
-    return Fitted(family, jax.tree.unflatten(jax.tree.structure(start), [*leaves]))
+    numbers = [np.ravel(arrays[f"generator.{name}"][chain]) for name in family.names]
+    point = jnp.asarray(arrays["point"][chain]) if len(family.points) else None
+    return Fitted(family, Learned(jnp.asarray(np.concatenate(numbers)), point))

@@ -65,5 +65,7 @@ def optimiser_of(config: ImplicitConfig, steps: int) -> optax.GradientTransforma
     if config.point_learning_rate is None:
         return base
     ratio = config.point_learning_rate / chosen.learning_rate
-    scale = optax.stateless(lambda changes, _: changes._replace(point=ratio * changes.point))
+    scale = optax.stateless(
+        lambda changes, _: changes._replace(point=jax.tree.map(lambda change: ratio * change, changes.point))
+    )
     return optax.chain(base, scale)

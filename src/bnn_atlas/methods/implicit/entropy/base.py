@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 
 import jax
 from jax import Array
-from jax import numpy as jnp
 
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 
@@ -28,27 +27,22 @@ class Report(NamedTuple):
     """Whether J'J was singular to rounding, so that sigma^2 alone bounds its smallest eigenvalues from below."""
     converged: Array
     """Whether the search for the smallest singular value has converged; the value less the error is then a bound."""
-    search: Array
-    """Where the search goes on in the next step; empty for forms without one."""
+    search: Array | None
+    """Where the search goes on in the next step; None for forms without one."""
 
 
 class Form(Protocol):
     """A way to 1/2 log det(J'J + sigma^2 I)."""
 
-    def start(self, key: Array, like: Array) -> Array:
-        """The search before the first step, for noise `like` [d]."""
+    def start(self, key: Array, like: Array) -> Array | None:
+        """The search before the first step, for noise `like` [d]; None for forms without one."""
         ...
 
     def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array
+        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
     ) -> tuple[Array, Report]:
         """Value at z [d], to be differentiated by the generator's parameters, and a report."""
         ...
-
-
-def without_search(key: Array, like: Array) -> Array:
-    """The search of forms that have none."""
-    return jnp.zeros(0, like.dtype)
 
 
 def constant(size: int, noise: int, sigma: float) -> float:

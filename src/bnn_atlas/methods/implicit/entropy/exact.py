@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.methods.implicit.entropy.base import Report, with_slope_of, without_search
+from bnn_atlas.methods.implicit.entropy.base import Report, with_slope_of
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 
 ITERATIONS = 4
@@ -26,12 +26,11 @@ class Exact(NamedTuple):
     zero to rounding, or less than a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
-    def start(self, key: Array, like: Array) -> Array:
+    def start(self, key: Array, like: Array) -> None:
         """No search."""
-        return without_search(key, like)
 
     def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array
+        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
     ) -> tuple[Array, Report]:
         """As `Form.half_log_det`."""
         gram = generator.gram(values, z)

@@ -12,7 +12,6 @@ from bnn_atlas.methods.implicit.entropy.base import (
     forward_product,
     products_at,
     with_slope_of,
-    without_search,
 )
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 from bnn_atlas.methods.noise import standard_normal
@@ -43,12 +42,11 @@ class Lanczos(NamedTuple):
     steps: int
     probes: int
 
-    def start(self, key: Array, like: Array) -> Array:
+    def start(self, key: Array, like: Array) -> None:
         """No search."""
-        return without_search(key, like)
 
     def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array
+        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
     ) -> tuple[Array, Report]:
         """As `Form.half_log_det`."""
         products = products_at(generator, values, z)

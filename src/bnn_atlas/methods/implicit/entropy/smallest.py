@@ -34,9 +34,10 @@ class Smallest(NamedTuple):
         return jnp.stack([standard_normal(key, like), jnp.zeros_like(like)])
 
     def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array
+        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
     ) -> tuple[Array, Report]:
         """As `Form.half_log_det`."""
+        assert search is not None
         products = products_at(generator, values, z)
         search = jax.lax.fori_loop(0, self.iterations, lambda _, search: improved(search, products), search)
         v = search[0] / jnp.linalg.norm(search[0])

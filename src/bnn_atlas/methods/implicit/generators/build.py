@@ -32,13 +32,15 @@ def build_generator(config: GeneratorConfig, layout: Layout, generated: np.ndarr
 
 def _one(config: MLPGenerator | MatrixGenerator | CorrelatedGenerator, size: int, where: str) -> Branches:
     """Generator of `size` weights; `where` begins messages about a part."""
+    shared: tuple[Layer, ...] = ()
+    branches: tuple[tuple[Layer, ...], ...]
     match config:
         case MLPGenerator():
             widths = (config.noise, *config.hidden, size)
-            shared, branches = (), (tuple(Dense(a, b) for a, b in pairwise(widths)),)
+            branches = (tuple(Dense(a, b) for a, b in pairwise(widths)),)
         case MatrixGenerator():
             output = config.output or nearly_square(size)
-            shared, branches = (), (_matrices((config.noise, *config.hidden, output), config.bias_rank),)
+            branches = (_matrices((config.noise, *config.hidden, output), config.bias_rank),)
         case CorrelatedGenerator():
             whole = config.written_out()
             assert whole.noise is not None

@@ -78,8 +78,11 @@ class Dense(NamedTuple):
         return values["weight"] @ x + values["bias"]
 
     def gram(self, values: Values, tangents: Array, used: int) -> Array:
-        """T (W'W) T' with T [d, fan_in], W'W once for all samples of a step."""
+        """(T W')(T W')' with T [d, fan_in], or T (W'W) T' where there are more outputs than inputs."""
         weight = values["weight"][:used]
+        if used <= self.fan_in:
+            changes = tangents @ weight.T
+            return changes @ changes.T
         return tangents @ (weight.T @ weight) @ tangents.T
 
     def centred(self, values: Values, centre: Array) -> Values:
