@@ -1,6 +1,6 @@
 """The sets for which a run predicts, and what its predictions are compared with."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
