@@ -170,7 +170,7 @@ def test_copied_results_count_in_a_fresh_clone(copied):
     [
         ("methods/hmc.py", {"sample": 2}),
         ("warmstart/ensemble.py", {"warmstart": 7}),
-        ("inference/predictor.py", {"predict": 6}),
+        ("inference/predictor.py", {"predict": 5}),
         ("figures/style.py", {}),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_changed_setting_counts_in_copied_results(copied):
 
 def test_data_that_are_made_again_count_in_copied_results(copied):
     jobs = planned(copied, "--forcerun", "prepare")
-    assert (jobs["warmstart"], jobs["sample"], jobs["predict"]) == (7, 7, 6)
+    assert (jobs["warmstart"], jobs["sample"], jobs["predict"], jobs["predict_sets"]) == (7, 7, 5, 1)
 
 
 def test_a_forced_job_keeps_draws_that_are_up_to_date(workspace):
