@@ -233,7 +233,7 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         lambda s: s["figures"]["curve"].update(bins=3),
         (
             "figures.curve: unknown key 'bins'",
-            "allowed keys: draw, runs, labels, title, caption, alignments, files, subset",
+            "allowed keys: draw, runs, labels, title, caption, alignments, files",
         ),
     ),
     "too many bins": (

@@ -1,11 +1,20 @@
 """Files of an alignment for tests of figures."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.aligned_draws import AlignedDraws, save_aligned_draws
+from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame
+
+from .shown import shown
+
+Outputs = Callable[[str], FigureOutputs]
 
 NAMES = ("layer0.bias[0]", "layer0.weight[0,0]", "layer0.weight[1,2]", "layer1.weight[0,1]", "layer1.weight[2,0]")
 
@@ -45,3 +54,15 @@ def frame(file: Path, size: int = 400, sd: float = 1.0, fitted: bool = False, sh
     )  # fmt: skip
     save_frame(file, found)
     return found
+
+
+def of_alignments(name: str, files: dict[str, Path], run: str = "mile") -> Shown:
+    return shown(run, parts={name: files})
+
+
+def drawn(figure: Callable[..., None], runs: list[Shown], outputs: Outputs, provenance: Provenance) -> pd.DataFrame:
+    """The plotted numbers of a figure that has the same bytes twice."""
+    for folder in ("a", "b"):
+        figure(runs, outputs(folder), provenance)
+    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
+    return pd.read_csv(outputs("a").csv)
