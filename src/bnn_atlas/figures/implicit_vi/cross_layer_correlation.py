@@ -46,7 +46,7 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
             (entries[label],) = ax.plot(x, own["correlation"], MARKERS[number], color=line.colour, ms=4, ls="none")
         ax.set_xticks(range(len(pairs)), pairs)
         ax.set_xlim(-0.5, len(pairs) - 0.5)
-        ax.set_ylim(0, 1.12 * float(data[["correlation", "independent"]].max(axis=None)))
+        ax.set_ylim(0, 1.12 * float(np.nanmax(data[["correlation", "independent"]].to_numpy(float))))
         ax.set_xlabel("layers")
         ax.set_ylabel("r.m.s. correlation")
         style.legend_below(figure, entries)
