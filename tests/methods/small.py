@@ -39,7 +39,7 @@ SMALL = {
     "ivon": IVONConfig(epochs=4, batch_size=10, samples=2, steps=5),
     "laplace": LaplaceConfig(map_steps=0, steps=5),
     "implicit": ImplicitConfig(
-        generator=MLPGenerator(noise=3, hidden=(4,)),
+        generator=MLPGenerator(noise=2, hidden=(4,)),
         entropy=SmallestEntropy(),
         epochs=4,
         batch_size=10,

@@ -36,7 +36,7 @@ LEARNED = {
     "laplace": {"location": (SIZE,), "indices": (SIZE,), "root": (SIZE, SIZE)},
     "implicit": {
         "generator.branches.0.0.bias": (4,),
-        "generator.branches.0.0.weight": (4, 3),
+        "generator.branches.0.0.weight": (4, 2),
         "generator.branches.0.1.bias": (SIZE,),
         "generator.branches.0.1.weight": (SIZE, 4),
         "generated": (SIZE,),

@@ -45,7 +45,12 @@ PARTS = (
                 "PointConfig",
             ),
             "Further evaluation": ("EvaluationConfig",),
-            "Optimisers": ("AdamConfig", "SGDConfig"),
+            "Optimisers": ("AdamConfig", "AMSGradConfig", "SGDConfig"),
+            "Generators of implicit variational inference": (
+                "MLPGenerator", "MatrixGenerator", "CorrelatedGenerator", "Part", "FactorisedGenerator",
+                "GeneratedConfig",
+            ),
+            "Entropies of implicit variational inference": ("*Entropy",),
             "Step sizes and masses of stochastic-gradient methods": ("*Schedule", "RMSpropConfig"),
             "Augmentation": ("AugmentationConfig",),
             METHODS_HEADING: ("*Config",),
