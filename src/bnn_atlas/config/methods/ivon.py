@@ -30,7 +30,8 @@ class IVONConfig(ChainSettings):
     samples: Count = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
     learning_rate: Positive = 0.1
-    """Of the mean, for a loss that is a mean over rows: 0.1 to 0.5 for networks from scratch, as for SGD."""
+    """Of the mean, for a loss that is a mean over rows: 0.1 to 0.5 for networks from scratch, as for SGD. Times
+    `hessian_init` it is the share of a Newton step that a step takes, which has to be below 1."""
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
     momentum: Share = 0.9
