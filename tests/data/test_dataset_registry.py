@@ -32,6 +32,7 @@ def test_registry_has_the_papers_data_sets() -> None:
         "synthetic_regression_1x", "digits_images", "mnist", "fashion_mnist", "kmnist", "notmnist", "cifar10",
         "cifar10_first4000", "cifar10_jpeg", "cifar100", "svhn", "imdb", "cifar10c", "hmc_cifar10", "hmc_imdb",
         "line_1x", "clusters_1d", "clusters_1d_bnn_hmc", "wave_1d", "naval_bnn_hmc",
+        "sinusoids_1", "sinusoids_2", "sinusoids_3", "notmnist_dark",
     }  # fmt: skip
     assert "deprecated" in registry["boston"].note
     assert "season" in registry["bikesharing_mile"].note

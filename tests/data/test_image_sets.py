@@ -45,7 +45,7 @@ def test_images(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dataset.x, X[..., None])
     np.testing.assert_array_equal(dataset.y, Y)
     assert (dataset.x.dtype, dataset.y.dtype) == (np.uint8, np.int64)
-    assert dataset[2:] == ((), "label", "classification", ("a", "b", "c"), "image", 5, 0, ((0.25,), (0.5,)))
+    assert dataset[2:] == ((), "label", "classification", ("a", "b", "c"), "image", 5, 0, ((0.25,), (0.5,)), 1.0)
 
 
 def test_test_files_may_come_first(tmp_path: Path) -> None:

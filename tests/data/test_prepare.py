@@ -35,7 +35,7 @@ def test_regression(tmp_path: Path) -> None:
     dataset = prepare("small", _entry(), [tmp_path / "t.csv"])
     np.testing.assert_array_equal(dataset.x, [[1, 2], [4, 5.5], [-7, 8]])
     np.testing.assert_array_equal(dataset.y, [3, 6, 0.009])
-    assert dataset[2:] == (("a", "b"), "y", "regression", (), "table", None, 0, None)
+    assert dataset[2:] == (("a", "b"), "y", "regression", (), "table", None, 0, None, 1.0)
     assert dataset.x.dtype == dataset.y.dtype == np.float64
 
 

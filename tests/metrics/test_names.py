@@ -12,6 +12,7 @@ from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.alignment import alignment_rows
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.predictive import summarise
+from bnn_atlas.metrics.gathering.variational import LAST, MEANS, variational_measurements
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
 from bnn_atlas.metrics.judgement.pairs import pair_measurements
 from bnn_atlas.metrics.judgement.pruned import pruning_measurements
@@ -54,7 +55,7 @@ def small_split() -> SplitData:
 
 
 def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
-    """Rows of a regression with a referee, a classification, a shifted set, an outside set and two comparisons."""
+    """Rows of a regression with a referee, a fit, a classification, a shifted set, an outside set and two comparisons."""
     rng = np.random.default_rng(0)
     x, theta = rng.normal(size=(25, 2)), 0.1 * rng.normal(size=(4, 60, 3))
     weights, labels = rng.normal(size=(4, 60, 6)), rng.integers(0, 3, size=25)
@@ -66,6 +67,9 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         run = RUN._replace(method="hmc") if extra else RUN
         found = evaluate.score(pool, summary, Data(target), run, cost=COST, published=PAPERS, prior_sd=1.0)
         rows += found.rows + found.rates
+    fitted = dict.fromkeys((*MEANS, "entropy_error", *LAST), np.full((4, 60), 0.5))
+    pool = memory_pool(theta, statistics(4, 60) | fitted, layout=LINEAR)
+    rows += as_rows(RUN, variational_measurements(pool, np.arange(4), 10**6), summary)
     rows += sets.reference_rows(RUN, "other_run", summary, summary)
     rows += sets.interval_rows(RUN, "interval-gap", summarise(pool, predict_linear, x, None))
     rows += as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)

@@ -15,7 +15,7 @@ class CompactConfig(MethodSettings):
     title = "compact"
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
-    variant = 4
+    variant = 6
     builder = "bnn_atlas.methods.compact:build_compact"
 
     kind: Literal["compact"] = "compact"
