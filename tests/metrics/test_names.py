@@ -55,7 +55,7 @@ def small_split() -> SplitData:
 
 
 def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
-    """Rows of a regression with a referee, a fit, a classification, a shifted set, an outside set and two comparisons."""
+    """Rows of a regression with a referee, a fit, a classification, a shifted set, an outside set, two comparisons."""
     rng = np.random.default_rng(0)
     x, theta = rng.normal(size=(25, 2)), 0.1 * rng.normal(size=(4, 60, 3))
     weights, labels = rng.normal(size=(4, 60, 6)), rng.integers(0, 3, size=25)
