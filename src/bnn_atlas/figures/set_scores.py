@@ -1,7 +1,8 @@
 """Scores of runs on their test rows and on further sets of rows, and their means over seeds and splits."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -78,6 +79,29 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(found)
+
+
+def check_same_sets(labels: Sequence[str], sets: Mapping[Any, Collection[Any]], what: str, differing: str) -> None:
+    """Refuse labels without sets, and those whose `sets` are not those of the first.
+
+    `what` the sets are, such as `rotated images`, and what tells them apart, such as `angles`, are for the message of
+    the ValueError.
+    """
+    for label in labels:
+        if label not in sets:
+            raise ValueError(f"'{label}' was scored on no {what}; give its runs some in evaluate.shifts")
+        if others := set(sets[label]) ^ set(sets[labels[0]]):
+            raise ValueError(
+                f"'{label}' and '{labels[0]}' differ in their {differing} ({', '.join(map(str, sorted(others)[:4]))}): "
+                "make evaluate.shifts of their runs equal"
+            )
+
+
+def with_signs(rows: pd.DataFrame, metrics: Mapping[str, tuple[str, int]]) -> pd.DataFrame:
+    """The rows with each metric times its sign, the second of its entry; `nll` becomes `log_likelihood`."""
+    signs = {name: sign for name, (_, sign) in metrics.items()}
+    signed = rows.assign(value=rows["value"] * rows["metric"].map(signs))
+    return signed.assign(metric=signed["metric"].replace({"nll": "log_likelihood"}))
 
 
 def corruption_of(name: str) -> tuple[str, int] | None:

@@ -15,7 +15,7 @@ from bnn_atlas.config.shift import ROTATION
 from bnn_atlas.figures import style
 from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.method_looks import Look, method_looks
-from bnn_atlas.figures.set_scores import averaged, read_sets
+from bnn_atlas.figures.set_scores import averaged, check_same_sets, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.judgement.trust import Trust
@@ -58,18 +58,8 @@ def rotation_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     angles = [0 if name == TEST else int(name.removeprefix(ROTATION)) for name in kept["set"]]
     kept = kept.assign(angle=angles)
     of_label = kept[kept["angle"] > 0].groupby("label")["angle"].agg(set).to_dict()
-    labels = list(dict.fromkeys(means["label"]))
-    for label in labels:
-        if label not in of_label:
-            raise ValueError(f"'{label}' was scored on no rotated images; give its runs some in evaluate.shifts")
-        if others := of_label[label] ^ of_label[labels[0]]:
-            raise ValueError(
-                f"'{label}' and '{labels[0]}' differ in their angles ({', '.join(map(str, sorted(others)[:4]))}): make "
-                "evaluate.shifts of their runs equal"
-            )
-    kept = kept.assign(value=kept["value"] * kept["metric"].map({name: sign for name, (_, sign) in METRICS.items()}))
-    kept["metric"] = kept["metric"].replace({"nll": "log_likelihood"})
-    return kept[COLUMNS].reset_index(drop=True)
+    check_same_sets(list(dict.fromkeys(means["label"])), of_label, "rotated images", "angles")
+    return with_signs(kept, METRICS)[COLUMNS].reset_index(drop=True)
 
 
 def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:

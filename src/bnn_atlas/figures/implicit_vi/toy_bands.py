@@ -14,7 +14,8 @@ from scipy.special import ndtr
 
 from bnn_atlas.config.evaluation import INTERVAL
 from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures.convergence import head, sign_text, trusted
+from bnn_atlas.figures.function_panels import check_number, function_panels
 from bnn_atlas.figures.functions import Functions, draw_points, line, read_functions, training_points
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
@@ -24,7 +25,6 @@ from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["table", "sets"]}
 
-MOST, COLUMNS_OF_PANELS = 12, 4
 X_LIMITS, Y_LIMITS = (-1.5, 1.5), (-5.0, 5.0)
 """Those of the paper's figure."""
 LEVELS = (0.05, 0.95)
@@ -44,8 +44,7 @@ def toy_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
     that one. File: `functions` along a line, and function_sd on the intervals of each run. Numbers are those of
     `band_table` and `spread_table`. Raises ValueError for more panels than fit.
     """
-    if len(shown) > MOST:
-        raise ValueError(f"{len(shown)} runs: at most {MOST} panels fit; name fewer")
+    check_number(shown)
     functions = read_functions(shown, fewest=1)
     trusts = trusted(shown)
     parts = [band_table(one, run) for one, run in zip(functions, shown, strict=True)]
@@ -116,23 +115,9 @@ def spread_table(shown: Sequence[Shown]) -> pd.DataFrame:
 
 
 def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mapping[str, Trust]) -> Figure:
-    columns = min(COLUMNS_OF_PANELS, len(functions))
-    rows = math.ceil(len(functions) / columns)
-    width = style.COLUMN_WIDTH if columns < 3 else style.TEXT_WIDTH
-    figure = Figure(figsize=(width, 1.55 * rows + 0.7))
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    for place, (ax, one, run) in enumerate(zip(axes.flat, functions, shown, strict=False)):
-        _panel(ax, one, style.METHODS[run.method].colour)
-        ax.set_title(one.name if one.name != run.label else signed(run.label, trusts), fontsize=7)
-        ax.tick_params(labelbottom=place + columns >= len(functions))
+    figure, axes = function_panels(functions, shown, trusts, _panel, height=1.55)
     axes[0, 0].set_xlim(*X_LIMITS)
     axes[0, 0].set_ylim(*Y_LIMITS)
-    for ax in axes[:, 0]:
-        ax.set_ylabel("target")
-    for ax in axes[-1]:
-        ax.set_xlabel("input")
-    for ax in axes.flat[len(functions) :]:
-        ax.set_visible(False)
     style.legend_below(figure, _legend())
     return figure
 

@@ -18,7 +18,7 @@ from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.method_looks import Look, method_looks
 from bnn_atlas.figures.scores import off_scale_remark, remark
-from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
+from bnn_atlas.figures.set_scores import averaged, check_same_sets, corruption_of, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.judgement.trust import Trust
@@ -62,18 +62,8 @@ def corruption_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     places = [corruption_of(name) or ("", 0) for name in kept["set"]]
     kept = kept.assign(corruption=[kind for kind, _ in places], severity=[level for _, level in places])
     of_label = kept[kept["severity"] > 0].groupby("label")["set"].agg(set).to_dict()
-    labels = list(dict.fromkeys(means["label"]))
-    for label in labels:
-        if of_label.get(label) is None:
-            raise ValueError(f"'{label}' was scored on no corruptions; give its runs some in evaluate.shifts")
-        if others := of_label[label] ^ of_label[labels[0]]:
-            raise ValueError(
-                f"'{label}' and '{labels[0]}' differ in their corruptions ({', '.join(sorted(others)[:4])}); boxes are "
-                "over the same ones: make evaluate.shifts of their runs equal"
-            )
-    kept = kept.assign(value=kept["value"] * kept["metric"].map({name: sign for name, (_, sign) in METRICS.items()}))
-    kept["metric"] = kept["metric"].replace({"nll": "log_likelihood"})
-    return kept[COLUMNS].reset_index(drop=True)
+    check_same_sets(list(dict.fromkeys(means["label"])), of_label, "corruptions", "corruptions")
+    return with_signs(kept, METRICS)[COLUMNS].reset_index(drop=True)
 
 
 def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:

@@ -1,6 +1,5 @@
 """Predictive bands of methods on data of one input, a panel each."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures.convergence import head, sign_text, trusted
+from bnn_atlas.figures.function_panels import check_number, function_panels
 from bnn_atlas.figures.functions import Functions, draw_points, line, read_functions, target_limits, training_points
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
@@ -21,9 +21,6 @@ from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["table"]}
 
-MOST = 12
-"""Panels of a figure."""
-COLUMNS_OF_PANELS = 4
 SHARES = {0.95: 0.22, 0.5: 0.45}
 """Share of the draws that a band holds -> how opaque it is."""
 ROOM = 0.6
@@ -37,8 +34,7 @@ def synthetic_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     chain with a single chain has no band. All panels have the same axes. Raises ValueError for a classification, a
     data set of several inputs, and more panels than fit.
     """
-    if len(shown) > MOST:
-        raise ValueError(f"{len(shown)} runs: at most {MOST} panels fit; name fewer")
+    check_number(shown)
     functions = read_functions(shown, fewest=1)
     trusts = trusted(shown)
     data = pd.concat([_table(one, run) for one, run in zip(functions, shown, strict=True)], ignore_index=True)
@@ -54,23 +50,8 @@ def band(functions: Functions, share: float) -> np.ndarray:
 
 
 def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mapping[str, Trust]) -> Figure:
-    columns = min(COLUMNS_OF_PANELS, len(functions))
-    rows = math.ceil(len(functions) / columns)
-    width = style.COLUMN_WIDTH if columns < 3 else style.TEXT_WIDTH
-    figure = Figure(figsize=(width, 1.5 * rows + 0.7))
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    limits = target_limits(functions, [band(one, max(SHARES)) for one in functions], ROOM)
-    for place, (ax, one, run) in enumerate(zip(axes.flat, functions, shown, strict=False)):
-        _panel(ax, one, style.METHODS[run.method].colour)
-        ax.set_title(one.name if one.name != run.label else signed(run.label, trusts), fontsize=7)
-        ax.set_ylim(*limits)
-        ax.tick_params(labelbottom=place + columns >= len(functions))
-    for ax in axes[:, 0]:
-        ax.set_ylabel("target")
-    for ax in axes[-1]:
-        ax.set_xlabel("input")
-    for ax in axes.flat[len(functions) :]:
-        ax.set_visible(False)
+    figure, axes = function_panels(functions, shown, trusts, _panel, height=1.5)
+    axes[0, 0].set_ylim(*target_limits(functions, [band(one, max(SHARES)) for one in functions], ROOM))
     style.legend_below(figure, _legend())
     return figure
 

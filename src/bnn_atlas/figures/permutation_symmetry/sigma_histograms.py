@@ -1,6 +1,7 @@
 """Standard deviations of the weights over the draws, before and after alignment, beside those of prior draws."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,7 +92,7 @@ def _figure(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, table: pd.DataFrame, looks: dict[str, dict[str, object]]) -> None:
+def _panel(ax: Axes, table: pd.DataFrame, looks: dict[str, dict[str, Any]]) -> None:
     """Shares on a logarithmic axis, which leaves out empty bins."""
     positive = table.loc[(table["share"] > 0) & (table["what"] != "prior"), "share"]
     for name, look in looks.items():
@@ -99,7 +100,7 @@ def _panel(ax: Axes, table: pd.DataFrame, looks: dict[str, dict[str, object]]) -
         if len(part):
             edges = np.append(part["low"].to_numpy(), part["high"].to_numpy()[-1])
             shares = part["share"].where(part["share"] > 0).to_numpy()
-            ax.stairs(shares, edges, baseline=None, **look)  # type: ignore[arg-type]
+            ax.stairs(shares, edges, baseline=None, **look)
     ax.set_yscale("log")
     ax.set_ylim(float(positive.min()) / 2, 2 * float(table["share"].max()))
     ax.set_xlim(0, float(table["high"].max()))

@@ -1,0 +1,54 @@
+"""A panel for the functions of each run, all with the same axes."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.convergence import signed
+from bnn_atlas.figures.functions import Functions
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.judgement.trust import Trust
+
+MOST = 12
+"""Panels of a figure."""
+COLUMNS = 4
+
+
+def function_panels(
+    functions: Sequence[Functions],
+    shown: Sequence[Shown],
+    trusts: Mapping[str, Trust],
+    panel: Callable[[Axes, Functions, str], None],
+    *,
+    height: float,
+) -> tuple[Figure, np.ndarray]:
+    """Draw `panel(ax, functions, colour)` for each run, and return the figure and its axes [rows, columns].
+
+    `height` is that of a row, in inches. Places without a run are left empty.
+    """
+    columns = min(COLUMNS, len(functions))
+    rows = math.ceil(len(functions) / columns)
+    width = style.COLUMN_WIDTH if columns < 3 else style.TEXT_WIDTH
+    figure = Figure(figsize=(width, height * rows + 0.7))
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for place, (ax, one, run) in enumerate(zip(axes.flat, functions, shown, strict=False)):
+        panel(ax, one, style.METHODS[run.method].colour)
+        ax.set_title(one.name if one.name != run.label else signed(run.label, trusts), fontsize=7)
+        ax.tick_params(labelbottom=place + columns >= len(functions))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("target")
+    for ax in axes[-1]:
+        ax.set_xlabel("input")
+    for ax in axes.flat[len(functions) :]:
+        ax.set_visible(False)
+    return figure, axes
+
+
+def check_number(shown: Sequence[Shown]) -> None:
+    """Refuse more runs than there are panels for; ValueError."""
+    if len(shown) > MOST:
+        raise ValueError(f"{len(shown)} runs: at most {MOST} panels fit; name fewer")
