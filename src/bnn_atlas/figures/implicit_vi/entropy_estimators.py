@@ -46,7 +46,7 @@ def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
         for ax in grid[:, 0]:
             ax.set_ylabel("value − exact value (nats)")
         handles, labels = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, columnspacing=1.2)
+        style.legend_below(figure, dict(zip(labels, handles, strict=True)))
         data = pd.concat(tables, ignore_index=True)
         style.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance)
 
