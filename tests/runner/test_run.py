@@ -174,6 +174,33 @@ def test_timing_counts_every_phase_and_attempt(sampler, problem, tmp_path, monke
     assert (timing["processor"], timing["cores"]) == (processor(), len(os.sched_getaffinity(0)))
 
 
+def test_gradients_of_the_warm_up_are_counted_in_all_attempts(problem, tmp_path, monkeypatch):
+    """Against a run that keeps the statistics of every step of its warm-up."""
+    method = build_hmc(HMC, problem.posterior, problem.data)
+    warm_up = method._replace(phases=(method.phases[0]._replace(keep=True),))
+    steps = run(warm_up, problem, tmp_path / "warm-up" / "trace.zarr").statistic("gradients")
+    assert steps.shape == (5, HMC.burn_in)
+    assert np.ptp(steps) > 0
+    destination = tmp_path / "trace.zarr"
+    abandon((method, 7), problem, destination, monkeypatch, saves=2)
+    run(method, problem, destination, checkpoint_every=7)
+    first, last = json.loads(destination.with_name("timing.json").read_text())["phases"]
+    assert first["gradients"] == steps.sum()
+    assert "gradients" not in last, "the trace has them"
+
+
+def test_a_checkpoint_that_does_not_know_gradients_is_continued_without_them(problem, tmp_path, monkeypatch):
+    method, destination = build_hmc(HMC, problem.posterior, problem.data), tmp_path / "trace.zarr"
+    save = CheckpointStore.save
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            CheckpointStore, "save", lambda self, progress, state: save(self, progress._replace(gradients=()), state)
+        )
+        abandon((method, 7), problem, destination, monkeypatch, saves=2)
+    run(method, problem, destination, checkpoint_every=7)
+    assert not any("gradients" in phase for phase in json.loads((tmp_path / "timing.json").read_text())["phases"])
+
+
 def test_other_settings_start_afresh(sampler, problem, quiet, tmp_path, monkeypatch, caplog):
     destination = tmp_path / "trace.zarr"
     abandon(sampler, problem, destination, monkeypatch)

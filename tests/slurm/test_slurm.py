@@ -120,13 +120,14 @@ def test_jobs_are_warned_before_their_limit_and_have_one_task(tmp_path: Path, pr
     logs = list((tmp_path / "work" / ".snakemake" / "slurm_logs").glob("*/**/*.log"))
     assert logs
     assert {log.read_text().count("Building DAG of jobs") for log in logs} == {1}
-    # The first attempt was told in time to save its state and the second went on from there.
+    # An attempt was told in time to save its state and the last one went on from there. On a slow machine the
+    # notice can come before the script is up: that attempt ends with nothing saved, and a later one saves.
     assert (tmp_path / "work" / "patient.txt").read_text() == "SIGTERM"
-    assert sorted(state for state in states if state.startswith("rule_patient")) == [
-        "rule_patient COMPLETED",
-        "rule_patient FAILED",
-    ]
-    assert run.output.count("Trying to restart job") == 1
+    failed = states.count("rule_patient FAILED")
+    assert 1 <= failed <= 3
+    assert states.count("rule_patient COMPLETED") == 1
+    assert sum(state.startswith("rule_patient") for state in states) == failed + 1
+    assert run.output.count("Trying to restart job") == failed
     # One line: the script ran once.
     for count in (1, 2):
         assert (tmp_path / "work" / f"gpus{count}.tasks").read_text() == f"NumTasks=1 gpus={count}\n"

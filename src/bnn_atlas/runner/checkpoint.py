@@ -29,6 +29,8 @@ class Progress(NamedTuple):
     done: int
     seconds: tuple[float, ...] = ()
     """Wall time that each phase has taken so far, compilation left out, in all attempts together."""
+    gradients: tuple[int, ...] = ()
+    """Gradients that all chains have counted in each phase so far; empty in checkpoints that do not know."""
 
 
 class CheckpointStore:
@@ -73,8 +75,8 @@ class CheckpointStore:
     @staticmethod
     def _read(path: Path, like: Any) -> tuple[Progress, Any]:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as stored:
-            phase, done, seconds = json.loads(stored["progress"].tobytes())
-            progress = Progress(phase, done, tuple(seconds))
+            phase, done, *lists = json.loads(stored["progress"].tobytes())
+            progress = Progress(phase, done, *map(tuple, lists))
             paths, structure = jax.tree.flatten_with_path(like)
             arrays = [stored[keystr(key)] for key, _ in paths]
         for (key, leaf), array in zip(paths, arrays, strict=True):

@@ -129,6 +129,7 @@ class _Run:
         self.stopping = stopping
         self.checkpoints = CheckpointStore(work)
         self.seconds = [0.0] * len(self.phases)
+        self.gradients = [0] * len(self.phases) if "gradients" in program.method.statistics else []
 
     def run(self, stop: Stop) -> Path:
         """Go from the last checkpoint (or the start) to the end of the last phase, and give the trace's path."""
@@ -147,7 +148,7 @@ class _Run:
             report.close()
         end = self.stopping.end if self.stopping else None
         with refusals(self.work / "timing.json", RERUN):
-            write_timing(self.work / "timing.json", self.program.method, self.seconds, self.place, end)
+            write_timing(self.work / "timing.json", self.program.method, self.seconds, self.gradients, self.place, end)
         fit: dict[str, Any] = self.program.fit(states)
         with refusals(self.work / "fit.npz", RERUN):
             save_arrays(self.work / "fit.npz", fit)
@@ -158,7 +159,7 @@ class _Run:
         shapes = self.program.state_shapes(self.block.starts)
         if loaded := self.checkpoints.load(shapes):
             progress, states = loaded
-            self.seconds = list(progress.seconds)
+            self.seconds, self.gradients = list(progress.seconds), list(progress.gradients)
             log.info("going on from %s of phase '%s'", f"{progress.done:,}", self.phases[progress.phase].name)
             return self.place.put(states), progress
         with ThreadPoolExecutor(1, thread_name_prefix="compiler") as compiler:
@@ -187,6 +188,8 @@ class _Run:
         def write(begin: int, count: int, segment: Segment) -> None:
             after = self.place.get(segment.states)
             self.seconds[number] = clock.read()
+            if self.gradients:
+                self.gradients[number] += int(self.place.get(segment.statistics["gradients"]).sum(dtype=np.int64))
             if sink:
                 kept = jax.tree.map(lambda leaf: leaf[:, :count], self.place.get(segment[1:]))
                 sink(begin // size, *kept)
@@ -270,7 +273,7 @@ class _Run:
         return states
 
     def _save(self, phase: int, done: int, states: State) -> None:
-        self.checkpoints.save(Progress(phase, done, tuple(self.seconds)), states)
+        self.checkpoints.save(Progress(phase, done, tuple(self.seconds), tuple(self.gradients)), states)
 
     def _steps_before(self, progress: Progress) -> int:
         before = sum(phase.draws * phase.thinning for phase in self.phases[: progress.phase])

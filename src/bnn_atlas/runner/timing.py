@@ -30,13 +30,17 @@ class Clock:
         return self._before + time.monotonic() - self._begun
 
 
-def write_timing(path: Path, method: Method, seconds: list[float], place: Placement, draws: int | None = None) -> None:
-    """Write what each phase took and on what machine, for effective sample sizes per second.
+def write_timing(
+    path: Path, method: Method, seconds: list[float], gradients: list[int], place: Placement, draws: int | None = None
+) -> None:
+    """Write what each phase took and on what machine, for effective sample sizes per second and per gradient.
 
     Args:
         path: a JSON file.
         method: whose phases they are.
         seconds: wall time of each phase, compilation left out.
+        gradients: what all chains counted in each phase; empty where they did not. Those of the last phase are in the
+            trace, draw by draw.
         place: where the chains were computed.
         draws: where a stopping rule ended the last phase; its seconds are then those until the segment with its last
             draw was written, its steps those of the trace, and `planned` the steps that it would have had.
@@ -46,6 +50,8 @@ def write_timing(path: Path, method: Method, seconds: list[float], place: Placem
         {"name": phase.name, "steps": phase.steps, "seconds": round(taken, 3)}
         for phase, taken in zip(method.phases, seconds, strict=True)
     ]
+    for phase, counted in zip(phases[:-1], gradients, strict=False):
+        phase["gradients"] = counted
     if draws is not None:
         last = method.phases[-1]
         phases[-1] |= {"steps": draws * last.thinning, "planned": last.steps}

@@ -102,6 +102,21 @@ def test_gradients_that_the_trace_counted_come_first():
     assert total["gradients_total"] == 1000, "without another phase, everything is the sampling"
 
 
+def test_gradients_that_the_warm_up_counted_come_first(tmp_path):
+    """Of two blocks; a block that did not count leaves those of the phase unknown."""
+    phases = [PHASES[0] | {"gradients": 700}, PHASES[1]]
+    first = write(tmp_path / "a" / "timing.json", phases=phases, gradients_per_step=None)
+    second = write(tmp_path / "b" / "timing.json", phases=phases, gradients_per_step=None)
+    cost = read_cost([first, second])
+    rows = {row.metric: row.value for row in gradient_measurements(ESS, counted([100.0] * 20), cost, None)}
+    assert rows["gradients_total"] == 2000 + 1400
+    write(second, gradients_per_step=None)
+    metrics = {
+        row.metric for row in gradient_measurements(ESS, counted([100.0] * 20), read_cost([first, second]), None)
+    }
+    assert metrics.isdisjoint({"gradients_total"})
+
+
 def test_nothing_is_said_where_gradients_are_unknown():
     assert gradient_measurements(ESS, counted([np.nan]), None, None) == []
     assert gradient_measurements(ESS, counted([np.nan]), COST._replace(gradients_per_step=None), None) == []

@@ -41,6 +41,8 @@ class PhaseTime(BaseModel):
     """Wall time of computing the phase, summed over attempts."""
     planned: Annotated[int, Field(ge=0)] | None = None
     """Steps that the phase would have had without the rule that ended it; None where none did."""
+    gradients: Annotated[int, Field(ge=0)] | None = None
+    """Gradients that all chains counted; None where they did not, and for the last phase, whose trace has them."""
 
 
 class BlockTime(BaseModel):
@@ -66,6 +68,8 @@ class Phase(NamedTuple):
     """Sum over the blocks, as if one machine had run them one after another."""
     further: int = 0
     """Steps beyond `steps`, added up over all chains."""
+    gradients: int | None = None
+    """Gradients that all chains of all blocks counted; None where one of the blocks did not."""
 
 
 class Cost(NamedTuple):
@@ -88,10 +92,17 @@ class Cost(NamedTuple):
         return sum(phase.seconds for phase in self.phases)
 
     def gradients(self, phases: Sequence[Phase]) -> float | None:
-        """Gradients of all chains in some phases; None where the number per step is not known."""
+        """Gradients of all chains in some phases: as counted, else steps times gradients per step; None if unknown."""
+        found = [self._gradients(phase) for phase in phases]
+        known = [gradients for gradients in found if gradients is not None]
+        return sum(known) if len(known) == len(found) else None
+
+    def _gradients(self, phase: Phase) -> float | None:
+        if phase.gradients is not None:
+            return phase.gradients
         if self.gradients_per_step is None:
             return None
-        return self.gradients_per_step * sum(self.chains * phase.steps + phase.further for phase in phases)
+        return self.gradients_per_step * (self.chains * phase.steps + phase.further)
 
     @property
     def note(self) -> str:
@@ -136,8 +147,6 @@ def gradient_measurements(
     if sampling is None and cost is not None:
         sampling = cost.gradients([cost.sampling])
     before = cost.gradients(cost.phases[:-1]) if cost is not None else None
-    if cost is not None and len(cost.phases) == 1:
-        before = 0.0
     measurements = []
     if sampling:
         measurements.append(
@@ -180,7 +189,9 @@ def _together(blocks: Sequence[BlockTime], place: int) -> Phase:
     parts = [block.phases[place] for block in blocks]
     fewest = min(part.steps for part in parts)
     further = sum(block.chains * (part.steps - fewest) for block, part in zip(blocks, parts, strict=True))
-    return Phase(parts[0].name, fewest, sum(part.seconds for part in parts), further)
+    counted = [part.gradients for part in parts if part.gradients is not None]
+    gradients = sum(counted) if len(counted) == len(parts) else None
+    return Phase(parts[0].name, fewest, sum(part.seconds for part in parts), further, gradients)
 
 
 def _read(file: Path) -> BlockTime:
