@@ -21,22 +21,27 @@ LEVEL = 0.01
 LARGEST = 0.999
 CONSTANT = 1e-12
 """Length of a centred column of activations below which a unit is constant on the rows, and in no group."""
-BINS = 50
+BINS = 40
+FLOOR = 1e-8
+"""Sensitivities below are drawn here: a change that the arithmetic of the run could not tell from none."""
 
 
 def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Sensitivity of a relu network with one hidden layer to mixing alike units, a column per run.
 
-    Above, its density over the groups of all draws of the first chain, with their median; below, the median of each
-    draw's groups in order of the draws. The subset has layer0.weight and layer0.bias, the functions give the training
-    rows. Raises ValueError for another network.
+    Above, the groups of all draws of the first chain by their sensitivity, with their median; below, the median of each
+    draw's groups in order of the draws. Axes are logarithmic and shared, so that columns can be compared; values below
+    `FLOOR` are drawn there. The subset has layer0.weight and layer0.bias, the functions give the training rows. Raises
+    ValueError for another network.
     """
     if not shown:
         raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
     tables = [_sensitivities(run) for run in shown]
     with style.context():
         figure = Figure(figsize=(style.TEXT_WIDTH if len(shown) > 1 else style.COLUMN_WIDTH, 3.2))
-        axes = figure.subplots(2, len(shown), squeeze=False)
+        axes = figure.subplots(2, len(shown), squeeze=False, sharex="row", sharey="row")
+        largest = max((table["sensitivity"].max() for table in tables if len(table)), default=1.0)
+        bins = np.geomspace(FLOOR, max(largest, 10 * FLOOR), BINS + 1)
         for (top, bottom), run, table in zip(axes.T, shown, tables, strict=True):
             top.set_title(run.label)
             top.set_xlabel("$S$")
@@ -44,12 +49,19 @@ def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
             if table.empty:
                 top.text(0.5, 0.5, "no units are alike", transform=top.transAxes, ha="center", fontsize=7)
                 continue
-            top.hist(table["sensitivity"], BINS, density=True, histtype="stepfilled", color=style.BLUE, alpha=0.5)
-            top.axvline(table["sensitivity"].median(), color=style.VERMILION, lw=1.2)
-            course = table.groupby("draw")["sensitivity"].median()
+            drawn = table["sensitivity"].clip(lower=FLOOR)
+            share = np.full(len(drawn), 1 / len(drawn))
+            top.hist(drawn, bins, weights=share, histtype="stepfilled", color=style.BLUE, alpha=0.5)
+            top.axvline(drawn.median(), color=style.VERMILION, lw=1.2)
+            course = table.groupby("draw")["sensitivity"].median().clip(lower=FLOOR)
             bottom.plot(course.index, course, color=style.BLUE, lw=0.4)
             bottom.axhline(course.median(), color=style.VERMILION, lw=1.2)
-        axes[0, 0].set_ylabel("density")
+            if below := float((table["sensitivity"] < FLOOR).mean()):
+                note = f"{100 * below:.2g} % below $10^{{{np.log10(FLOOR):.0f}}}$"
+                top.text(0.97, 0.96, note, transform=top.transAxes, ha="right", va="top", fontsize=6, color=style.GREY)
+        axes[0, 0].set_xscale("log")
+        axes[1, 0].set_yscale("log")
+        axes[0, 0].set_ylabel("share of groups")
         axes[1, 0].set_ylabel("median $S$ of a draw")
         data = pd.concat([t.assign(run=r.run, label=r.label) for t, r in zip(tables, shown, strict=True)])
         style.save(figure, data[["run", "label", "draw", "units", "sensitivity"]], outputs, provenance)

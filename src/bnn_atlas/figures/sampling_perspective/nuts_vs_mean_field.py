@@ -49,7 +49,7 @@ def nuts_vs_mean_field(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
         parts = []
         for ax, (sd, runs) in zip(axes, panels.items(), strict=True):
             parts.append(_panel(ax, runs["nuts"], runs["mean_field"]).assign(prior_sd=sd))
-            ax.set_title(f"prior scale {sd:g}")
+            ax.set_title(f"prior scale {sd:.3g}")
         axes[0].set_ylabel("$w_2$")
         style.legend_below(figure, _legend())
         data = pd.concat(parts, ignore_index=True)[["prior_sd", "method", "share", "line", "x", "y"]]
@@ -95,7 +95,7 @@ def _panel(ax: Axes, nuts: Shown, mean_field: Shown) -> pd.DataFrame:
     rings = mass_levels(blob, SHARES)
     _outline(ax, blob, rings)
     _axes(ax, window)
-    ax.text(0.03, 0.97, _counts(sampled, fitted), transform=ax.transAxes, va="top", fontsize=6.5, color=style.GREY)
+    ax.text(0.03, 0.97, _counts(sampled, fitted), transform=ax.transAxes, va="top", fontsize=5.5, color=style.GREY)
     if high.max() < -LIMIT or low.min() > LIMIT:
         ax.text(0.03, 0.03, "mean field lies outside", transform=ax.transAxes, fontsize=6.5, color=style.PURPLE)
     elif float((high - low).max()) < SMALL:
@@ -121,7 +121,7 @@ def _enlarged(ax: Axes, exact: np.ndarray, blob: Surface, rings: dict[float, flo
     ax.add_patch(
         Rectangle((near[0, 0], near[1, 0]), *(near[:, 1] - near[:, 0]), fill=False, ec=style.BLACK, lw=0.6, zorder=6)
     )
-    inset.set_title("framed square, as dots", fontsize=6, pad=2)
+    inset.set_title("square, as dots", fontsize=6, pad=2)
 
 
 def _fill(ax: Axes, surface: Surface, levels: dict[float, float]) -> None:
@@ -161,13 +161,13 @@ def _counts(sampled: Subset, fitted: Subset) -> str:
     """How many draws a panel shows of each method, and what it leaves out."""
     lines = []
     for name, subset, chains in (("NUTS", sampled, len(sampled.chains)), ("mean field", fitted, 1)):
-        draws = style.thousands(chains * subset.values.shape[1])
-        fits = len(subset.chains)
-        lines.append(f"{name}: {draws} draws" + (f" of fit 1 of {fits}" if name != "NUTS" and fits > 1 else ""))
+        lines.append(f"{name}: {style.thousands(chains * subset.values.shape[1])} draws")
         lines += [subset.remark] if subset.remark else []
+    if (fits := len(fitted.chains)) > 1:
+        lines.append(f"of fit 1 of {fits}")
     points = locate(sampled, WEIGHTS, "").reshape(-1, 2)
     if outside := float((np.abs(points) > LIMIT).any(axis=1).mean()):
-        lines.append(f"{100 * outside:.2g} % of NUTS outside")
+        lines.insert(1, f"({100 * outside:.2g} % outside)")
     return "\n".join(lines)
 
 
