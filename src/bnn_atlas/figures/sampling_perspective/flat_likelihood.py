@@ -58,7 +58,7 @@ def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
             bottom.axhline(course.median(), color=style.VERMILION, lw=1.2)
             if below := float((table["sensitivity"] < FLOOR).mean()):
                 note = f"{100 * below:.2g} % below $10^{{{np.log10(FLOOR):.0f}}}$"
-                top.text(0.97, 0.96, note, transform=top.transAxes, ha="right", va="top", fontsize=6, color=style.GREY)
+                top.text(0.5, 0.96, note, transform=top.transAxes, ha="center", va="top", fontsize=6, color=style.GREY)
         axes[0, 0].set_xscale("log")
         axes[1, 0].set_yscale("log")
         axes[0, 0].set_ylabel("share of groups")
