@@ -52,7 +52,7 @@ def _cells(finding: Mapping[str, Any], claims: pd.DataFrame, figures: Collection
     paper = paper_number(main)
     if paper == DASH:
         given = (None if pd.isna(main[name]) else float(main[name]) for name in ("tolerance", "bound"))
-        paper = f"no number; {cell(limit(main['relation'], *given))} asked"
+        paper = f"no number; {cell(limit(main['relation'], *given, main['compares']))} asked"
     return {
         "finding": f"{sentence(finding['statement'])}<br><sub>{' · '.join(below)}</sub>",
         "paper": paper,
