@@ -193,6 +193,7 @@ def test_excluded_chains_are_said_on_the_page_and_in_the_table(tmp_path: Path) -
         ({"than": {"runs": ["ensemble"]}}, "difference within 0.25 of it"),
         ({"relation": "at_most", "tolerance": None, "bound": -0.9}, "at most −0.9"),
         ({"relation": "at_least", "tolerance": None, "bound": 0.7824}, "at least 0.7824"),
+        (COMPARISON | {"relation": "at_least", "bound": -0.1}, "difference at least −0.1"),
         (COMPARISON | {"relation": "changes_less_than", "bound": 0.002}, "difference within ± 0.002"),
         (COMPARISON | {"bound": 0.1}, "difference below −0.1"),
         (COMPARISON | {"relation": "greater_than"}, "difference above 0"),

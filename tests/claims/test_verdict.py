@@ -55,6 +55,8 @@ def test_one_run_has_the_error_of_its_row_or_none(tmp_path: Path) -> None:
         ({"than": {"runs": ["ensemble"]}}, {1.25: True, 1.75: True, 1.24: False, 1.76: False, 0.5: False}),
         ({"relation": "at_most", "tolerance": None, "bound": 0.5}, {0.5: True, 0.4: True, 0.501: False}),
         ({"relation": "at_least", "tolerance": None, "bound": 0.5}, {0.5: True, 0.6: True, 0.499: False}),
+        (COMPARISON | {"relation": "at_least", "bound": -0.25}, {0.75: True, 9.0: True, 0.74: False}),
+        (COMPARISON | {"relation": "at_most", "bound": 0.25}, {1.25: True, -9.0: True, 1.26: False}),
         (COMPARISON, {0.9: True, 1.0: False, 1.1: False}),
         (COMPARISON | {"bound": 0.5}, {0.4: True, 0.5: False, 0.9: False}),
         (COMPARISON | {"relation": "greater_than"}, {1.1: True, 1.0: False, 0.9: False}),

@@ -13,6 +13,7 @@ from tests.config.folders import CLAIM, DATASETS, study_file
 
 EQUALS = CLAIM | {"relation": "equals", "bound": None}
 THAN = {"than": {"dataset": "other"}}
+AT_LEAST = {"paper_value": 0.2, "tolerance": None, "relation": "at_least"}
 IN_FIGURE = {"metric": None, "runs": [], "figure": "curve", "in_figure": {"column": "c", "where": {"kind": "zero"}}}
 
 
@@ -30,6 +31,13 @@ def claim(**changes: Any) -> Claim:
         ({"paper_value": -0.2, "tolerance": None, "relation": "less_than"} | THAN, "the sign of a difference"),
         ({"paper_value": -0.2, "tolerance": None, "relation": "less_than", "bound": 0.1} | THAN, ""),
         ({"paper_value": None, "tolerance": None, "relation": "greater_than"} | THAN, ""),
+        (
+            {"paper_value": 0.2, "tolerance": None, "relation": "at_least", "bound": -0.1} | THAN,
+            "the sign of a difference",
+        ),
+        ({"paper_value": 0.2, "tolerance": None, "relation": "at_least", "bound": 0.1} | THAN, ""),
+        ({"paper_value": -0.2, "tolerance": None, "relation": "at_most", "bound": -0.1} | THAN, ""),
+        ({"paper_value": 0.2, "tolerance": None, "relation": "at_least", "bound": -0.1}, ""),
         ({"paper_value": 0.0}, ""),
     ],
 )

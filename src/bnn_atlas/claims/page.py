@@ -91,7 +91,8 @@ def limit_text(relation: str, tolerance: float | None, bound: float | None, comp
         case "changes_less_than":
             return f"difference within ± {text}"
         case _:
-            return f"{relation.replace('_', ' ')} {text}"
+            words = f"{relation.replace('_', ' ')} {text}"
+            return f"difference {words}" if compares else words
 
 
 def thumbnail(path: str | Path) -> str:

@@ -21,7 +21,8 @@ from bnn_atlas.config.studies import REPETITION, Run, Study, by_name
 Source = Literal["paper", "package", "beyond"]
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
 COMPARISONS = ("less_than", "greater_than", "changes_less_than")
-"""Relations to another measured value; `equals` may also have one."""
+"""Relations to another measured value; all others may also have one."""
+LIMITS = ("at_most", "at_least")
 HALF = 0.5
 """Share of a published number that a limit has to stay below."""
 NAMES = ("description", "chains_per_block")
@@ -92,11 +93,13 @@ class Claim(Model):
     draws: Count | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
     relation: Relation
-    """`equals`: |value - paper_value| <= tolerance, or the same for value - value of `than`; `at_most`, `at_least`:
-    against `bound`; `less_than`, `greater_than`: than the value of `than`, by more than `bound` (0 if left out);
-    `changes_less_than`: |value - value of `than`| < bound."""
+    """`equals`: |value - paper_value| <= tolerance; `at_most`, `at_least`: against `bound`; with `than` these three are
+    about value - value of `than`, so that `at_least` with the bound -0.1 is "not lower by more than 0.1". `less_than`,
+    `greater_than`: than the value of `than`, by more than `bound` (0 if left out); `changes_less_than`: |value - value
+    of `than`| < bound."""
     than: Other | None = None
-    """What `less_than`, `greater_than` and `changes_less_than` compare with; `equals` with it is about a difference."""
+    """What `less_than`, `greater_than` and `changes_less_than` compare with; with it, `equals`, `at_most` and
+    `at_least` are about a difference."""
     paper_value: Number | None = None
     """The paper's number, for comparisons the difference of its two; null for a statement without one."""
     paper_sd: Positive | None = None
@@ -117,12 +120,10 @@ class Claim(Model):
         self._one_source()
         if relation == "equals" and (self.paper_value is None or self.tolerance is None):
             raise ValueError("relation 'equals' needs paper_value and tolerance")
-        if relation in ("at_most", "at_least", "changes_less_than") and self.bound is None:
+        if relation in (*LIMITS, "changes_less_than") and self.bound is None:
             raise ValueError(f"relation '{relation}' needs bound")
         if compares and self.than is None:
             raise ValueError(f"relation '{relation}' needs than: what the value is compared with")
-        if not compares and relation != "equals" and self.than is not None:
-            raise ValueError(f"relation '{relation}' takes no than; that is for equals, {', '.join(COMPARISONS)}")
         if relation == "equals" and self.bound is not None:
             raise ValueError("relation 'equals' takes no bound; give tolerance")
         if relation != "equals" and self.tolerance is not None:
@@ -232,7 +233,9 @@ def cannot_fail(claim: Claim) -> str:
     paper, size = claim.paper_value, abs(claim.paper_value or 0.0)
     if not size:
         return ""
-    if claim.relation in ("less_than", "greater_than") and (claim.bound or 0.0) < HALF * size:
+    of_sign = claim.relation in ("less_than", "greater_than") or (claim.than and claim.relation in LIMITS)
+    reach = -(claim.bound or 0.0) if claim.relation == "at_most" else claim.bound or 0.0
+    if of_sign and reach < HALF * size:
         return (
             f"the sign of a difference says little where its size is published ({paper:g}): use relation "
             f"'equals' with a tolerance, or a bound of at least {HALF * size:.3g}"

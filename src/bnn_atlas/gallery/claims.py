@@ -97,7 +97,7 @@ def claim_cells(row: pd.Series, figures: Collection[str], findings: Sequence[Map
         "claim": f"{sentence(row['statement'])}<br><sub>{' · '.join(below)}</sub>",
         "paper": paper_number(row),
         "here": measured_number(row),
-        "limit": cell(limit(row["relation"], _given(row["tolerance"]), _given(row["bound"]))),
+        "limit": cell(limit(row["relation"], _given(row["tolerance"]), _given(row["bound"]), row["compares"])),
         "reduced": cell(_reduced(row["reductions"])),
     }
 

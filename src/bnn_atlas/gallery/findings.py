@@ -51,8 +51,8 @@ def _cells(finding: Mapping[str, Any], claims: pd.DataFrame, figures: Collection
     below.append(f"measured: {sentence(main['statement'])}")
     paper = paper_number(main)
     if paper == DASH:
-        given = (None if pd.isna(main[name]) else float(main[name]) for name in ("tolerance", "bound"))
-        paper = f"no number; {cell(limit(main['relation'], *given))} asked"
+        tolerance, bound = (None if pd.isna(main[name]) else float(main[name]) for name in ("tolerance", "bound"))
+        paper = f"no number; {cell(limit(main['relation'], tolerance, bound, main['compares']))} asked"
     return {
         "finding": f"{sentence(finding['statement'])}<br><sub>{' · '.join(below)}</sub>",
         "paper": paper,

@@ -32,16 +32,16 @@ def with_sd(value: float | None, sd: float | None, digits: int = 4) -> str:
     return number(value, digits) + ("" if pd.isna(sd) else f" ± {number(sd, digits)}")
 
 
-def limit(relation: str, tolerance: float | None, bound: float | None) -> str:
-    """What a claim holds its value, or its difference, against: `± 0.01` for a distance to the paper's number."""
-    text = number(bound or 0.0, decimals(bound))
+def limit(relation: str, tolerance: float | None, bound: float | None, compares: bool) -> str:
+    """What a claim holds its value, or its difference (`compares`), against: `± 0.01` for one to the paper's number."""
+    text, difference = number(bound or 0.0, decimals(bound)), DELTA if compares else ""
     match relation:
         case "equals":
             return f"± {number(tolerance, decimals(tolerance))}"
         case "at_most":
-            return f"≤ {text}"
+            return f"{difference}≤ {text}"
         case "at_least":
-            return f"≥ {text}"
+            return f"{difference}≥ {text}"
         case "less_than":
             return f"{DELTA}< {number(0.0 - (bound or 0.0), decimals(bound))}"
         case "greater_than":

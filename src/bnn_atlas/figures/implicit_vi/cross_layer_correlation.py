@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.covariances import correlations, covariances
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.subsets import Subset, read_subset
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
@@ -22,13 +22,18 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Root mean square correlation within chains of the weights of every two layers, a marker per run and split.
 
-    With n draws of C chains, independent draws have the root mean square 1 / sqrt(n - C), a line for each run; what is
-    above it is correlation, sqrt(r^2 - 1 / (n - C)) in the CSV as `excess`, 0 where it is below. Input `subset`: the
-    draws, of the same parameters for all runs.
+    A line for each run has that of weights which do not belong together: those of one layer with those of the other
+    half a chain later, so that few draws, rejected proposals and slow chains raise both alike (1 / sqrt(n - C) for n
+    independent draws of C chains). What is above it is correlation, sqrt(r^2 - line^2) in the CSV as `excess`, 0 where
+    it is below; `from_first` is how far that is from the first run's. A root mean square over weights is the same
+    whatever the order of a chain's units. Input `subset`: the draws, of the same parameters for all runs.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
     data = pd.concat([_rows(one) for one in shown], ignore_index=True)
+    first = data[data["run"] == shown[0].run].set_index(["split", "layers"])["excess"]
+    there = pd.MultiIndex.from_frame(data[["split", "layers"]])
+    data["from_first"] = (data["excess"] - first.reindex(there).to_numpy()).abs()
     pairs = list(dict.fromkeys(data["layers"]))
     lines = style.lines([one.method for one in shown])
     if len(shown) > len(MARKERS):
@@ -55,18 +60,16 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
 
 def _rows(one: Shown) -> pd.DataFrame:
     """A row for every pair of layers of a run."""
-    found = covariances(one.files["subset"])
-    correlation = correlations(found.within)
+    found = read_subset(one.files["subset"])
+    correlation, apart = _correlations(found, one.run)
     layers = np.array([_layer(name) for name in found.names])
     there = sorted(set(layers[layers > 0].tolist()))
     if len(there) < 2:
         raise ValueError(f"run '{one.run}': correlations across layers need weights of two layers; widen the subset")
-    free = found.draws - found.chains
     rows = []
     for i, first in enumerate(there):
         for second in there[i + 1 :]:
-            block = correlation[np.ix_(layers == first, layers == second)]
-            square = float(np.nanmean(block**2)) if np.isfinite(block).any() else math.nan
+            square, by_chance = (_mean_square(m, layers == first, layers == second) for m in (correlation, apart))
             rows.append(
                 {
                     "run": one.run,
@@ -74,12 +77,35 @@ def _rows(one: Shown) -> pd.DataFrame:
                     "split": one.split,
                     "layers": f"{first} and {second}",
                     "correlation": math.sqrt(square),
-                    "independent": 1 / math.sqrt(free),
-                    "excess": math.sqrt(max(square - 1 / free, 0)) if math.isfinite(square) else math.nan,
-                    "draws": found.draws,
+                    "independent": math.sqrt(by_chance),
+                    "excess": math.sqrt(max(square - by_chance, 0)) if math.isfinite(square) else math.nan,
+                    "draws": math.prod(found.values.shape[:2]),
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _correlations(found: Subset, run: str) -> tuple[np.ndarray, np.ndarray]:
+    """Correlations [p, p] within chains, and those of each parameter with each half a chain later, going round.
+
+    NaN for parameters that do not vary.
+    """
+    draws = found.values.shape[1]
+    if draws < 4:
+        raise ValueError(f"run '{run}': {draws} draws of a chain have no correlations; a subset needs at least 4")
+    scaled = found.values - found.values.mean(axis=1, keepdims=True)
+    lengths = np.sqrt((scaled**2).sum(axis=(0, 1)))
+    # Rounding leaves a parameter that never moved with some 1e-16 of its scale.
+    scaled /= np.where(lengths > 1e-7 * lengths.max(), lengths, np.nan)
+    later = np.roll(scaled, draws // 2, axis=1)
+    within, apart = (np.einsum("csp,csq->pq", scaled, values, optimize=True) for values in (scaled, later))
+    return within, apart
+
+
+def _mean_square(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> float:
+    """Mean square of both blocks of a matrix between two sets of parameters, without parameters that do not vary."""
+    values = np.concatenate([matrix[np.ix_(rows, columns)].ravel(), matrix[np.ix_(columns, rows)].ravel()])
+    return float(np.nanmean(values**2)) if np.isfinite(values).any() else math.nan
 
 
 def _layer(name: str) -> int:
