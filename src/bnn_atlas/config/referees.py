@@ -3,7 +3,6 @@
 from bnn_atlas.config.evaluation import EvaluationConfig
 from bnn_atlas.config.studies import REFEREE, Run, RunConfig
 from bnn_atlas.config.warmstart import StartConfig
-from bnn_atlas.provenance import fingerprint
 
 SECTION = "referee."
 """How reductions of a run begin that are those of its referee."""
@@ -12,8 +11,8 @@ SECTION = "referee."
 def with_referee(run: Run) -> list[Run]:
     """The run, and its referee if it has one: `<run>-referee`, of the entry `<entry>-referee`.
 
-    The referee has the run's data, posterior and chains, and the run's `referee` as its method. Its seed follows from
-    the run's, so that no random key is used by both. Reductions of `referee` are those of the referee alone.
+    The referee has the run's data, posterior and chains, and the run's `referee` as its method; no random key is used
+    by both (`RunConfig.seed_of`). Reductions of `referee` are those of the referee alone.
     """
     if run.referee is None:
         return [run]
@@ -21,7 +20,6 @@ def with_referee(run: Run) -> list[Run]:
     own = {
         "description": f"the same chains continued with a Metropolis test ({run.config.method.title}: {run.name})",
         "evaluate": EvaluationConfig(),
-        "seed": int(fingerprint([REFEREE, run.config.seed])[:7], 16),
         "warmstart": None,
         "initial": None,
         "start": StartConfig(run=run.name),

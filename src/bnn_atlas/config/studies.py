@@ -20,6 +20,7 @@ from bnn_atlas.config.priors import NORMAL, NormalPrior, StandardNormalPrior, st
 from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.config.stopping import StoppingConfig
 from bnn_atlas.config.warmstart import StartConfig, WarmStartConfig
+from bnn_atlas.provenance import fingerprint
 
 Scale = Literal["demo", "laptop", "paper"]
 REPETITION = ("seed", "split.seed")
@@ -186,12 +187,17 @@ class RunConfig(PosteriorConfig):
         return self.model_copy(update=found) if found else self
 
     def seed_of(self, split: int) -> int:
-        """Seed of initialisation, training and chains on one split, so that splits are independent repetitions."""
-        if split == 0:
+        """Seed of initialisation, training and chains on one split, so that splits are independent repetitions.
+
+        A run that starts from positions of another run has other random numbers than that run, whatever their seeds:
+        noise that has led a chain to where it is would otherwise push it again.
+        """
+        source = [] if self.start is None else [int(fingerprint(self.start.run)[:8], 16)]
+        if split == 0 and not source:
             return self.seed
         import numpy as np  # a tenth of a second, and most plans need no further split
 
-        return int(np.random.SeedSequence([self.seed, split]).generate_state(1)[0] >> 1)
+        return int(np.random.SeedSequence([self.seed, split, *source]).generate_state(1)[0] >> 1)
 
     def no_e_values(self) -> str | None:
         """Why E-values of draws against the warm start would say nothing about this run; None if they would."""
