@@ -74,9 +74,11 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
         found += [_number(own, one, group, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
     numbers = pd.DataFrame([*_of_versions(reference, source), *(row for row in found if row is not None)])
     numbers["distrusted"] = [is_distrusted(label, trusts) for label in numbers["label"]]
-    printed_here = source is not None or runs[0].dataset == PRINTED_FOR
-    published = _with_published(numbers, shown) if printed_here else numbers.assign(published=np.nan, published_sd=np.nan)
-    return Agreements(published[COLUMNS], _texts(runs, reference, source, sign_text(trusts)))
+    if source is not None or runs[0].dataset == PRINTED_FOR:
+        numbers = _with_published(numbers, shown)
+    else:
+        numbers = numbers.assign(published=np.nan, published_sd=np.nan)
+    return Agreements(numbers[COLUMNS], _texts(runs, reference, source, sign_text(trusts)))
 
 
 def _of_versions(reference: str, source: Shown | None) -> list[dict[str, Any]]:
