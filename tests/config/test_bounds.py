@@ -48,6 +48,8 @@ BEYOND: dict[str, tuple[Edit, str]] = {
     "small scale": (run_edit(prior={"kind": "normal", "scale": 1e-46}), f"prior.scale = 1e-46: {RANGE}"),
     "location": (run_edit(prior={"kind": "normal", "loc": -1e39}), "loc = -1e+39: must be between -1e+18 and 1e+18"),
     "temperature": (run_edit(temperature=1e-40), f"temperature = 1e-40: {RANGE}"),
+    "temperature of 0": (run_edit(temperature=0), "temperature = 0: must be greater than 0"),
+    "temperature below 0": (run_edit(temperature=-1), "temperature = -1: must be greater than 0"),
     "step size": (run_edit(method={**HMC, "step_size": 1e-300}), f"method.step_size = 1e-300: {RANGE}"),
     "weight decay": (section("warmstart", weight_decay=1e40), f"weight_decay = 1e+40: {MOST}"),
     "long name": (lambda s: s["runs"].update({"a" * 300: RUN}), "the name has 300 characters; at most 200 are allowed"),

@@ -81,6 +81,7 @@ def test_the_sets_of_a_run_in_order() -> None:
         ({"intervals": {"The gap": [0, 1]}}, "intervals.The gap"),
         ({"shifts": ["turned30"]}, "no shift 'turned30'; allowed are rotated"),
         ({"shifts": ["rotated360"]}, "no shift 'rotated360'"),
+        ({"shifts": ["blur0"]}, "severity from 1 to 5"),
         ({"shifts": ["blur6"]}, "severity from 1 to 5"),
         ({"shifts": ["cifar10c_rain1"]}, "for CIFAR-10 also cifar10c_ before one of brightness"),
         ({"shifts": [3]}, "no shift 3;"),

@@ -92,6 +92,25 @@ def test_sweeps_vary_what_they_are_named_after(scales: dict[str, Atlas]) -> None
     assert {config.start.run for config in found["step_size"]} == {"mnist1000_hmc"}
 
 
+def test_biased_chains_start_from_the_posterior_whose_bias_they_show(scales: dict[str, Atlas]) -> None:
+    runs = scales["laptop"].studies[STUDY].runs
+    for run in runs.values():
+        if run.entry in ("mnist1000_sgld_temperature", "mnist1000_temperature_augmented"):
+            sampled = f"mnist1000_temperature-temperature{run.point['temperature']:g}" in runs
+            assert run.config.start.run == ("mnist1000_temperature" if sampled else "mnist1000_hmc"), run.name
+        if run.entry == "mnist1000_sgld_step_size":
+            assert run.config.start.run == "mnist1000_hmc"
+
+
+def test_imdb_is_also_scored_on_the_posteriors_that_the_published_predictions_may_be_of(
+    scales: dict[str, Atlas],
+) -> None:
+    for decay in (40, 1):
+        config = config_of(scales, f"imdb_map-weight_decay{decay}", "laptop")
+        assert (config.split.first, config.evaluate.references) == (None, ("hmc_imdb",))
+        assert config.prior_sd == pytest.approx(decay**-0.5)
+
+
 def test_the_synthetic_regression_is_the_published_notebook(scales: dict[str, Atlas]) -> None:
     hmc = config_of(scales, "synthetic_hmc", "laptop")
     assert (hmc.method.burn_in, hmc.method.steps, hmc.method.jitter, hmc.chains) == (0, 100, 0, 1)

@@ -96,10 +96,27 @@ def test_a_reference_that_has_not_converged_is_said_to(tmp_path: Path) -> None:
     assert number(numbers, "HMC", "agreement")["distrusted"]
 
 
-def test_published_predictions_have_no_ceiling(tmp_path: Path) -> None:
+def test_published_predictions_have_no_ceiling_and_no_numbers_of_other_data(tmp_path: Path) -> None:
     numbers, texts = agreements([run(tmp_path, "SGLD", 0.94)])
     assert set(numbers["group"]) == {"same posterior"}
     assert texts[0] == "Reference: the predictions ref."
+    assert numbers["published"].isna().all()
+    assert number(agreements([run(tmp_path, "SGLD", 0.94, dataset="cifar10")]).numbers, "SGLD", "agreement")[
+        "published"
+    ] == pytest.approx(0.9154)
+
+
+def test_the_ceiling_of_published_predictions_is_that_of_their_two_versions(tmp_path: Path) -> None:
+    against = {"hmc_imdb": {"test": {"agreement": 0.94, "total_variation": 0.08}}}
+    shown = [written(tmp_path, "SGLD", {"accuracy": 0.86, **CONVERGED}, None, against, method="sgld")]
+    numbers, texts = agreements(shown)
+    ceiling = numbers[numbers["group"] == "ceiling"].set_index("metric")["value"]
+    assert ceiling.to_dict() == {"agreement": 0.9904, "total_variation": 0.0101}
+    assert texts[0] == "Reference: the predictions hmc imdb."
+    figure = _figure(numbers)
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["two published versions", "SGLD"]
+    entries = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert entries == ["method ± 1 standard error", "ceiling: the reference's two published versions"]
 
 
 def test_methods_without_shifted_sets_leave_the_others_theirs(tmp_path: Path) -> None:

@@ -30,6 +30,15 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+PRINTED_FOR = "cifar10"
+"""Data set of the paper's numbers."""
+TWO_VERSIONS = "two published versions"
+VERSIONS = {"hmc_imdb": {"agreement": 0.9904, "total_variation": 0.0101}}
+"""Published predictions -> how near the two versions are that were published of them: for IMDB the file of the
+competition's starter kit at commit 6743c84 and the one that took its place (SHA-256 da849bdb..., 7308a108...). Nothing
+can be much nearer to either. If one has the draws of the other, it is a lower bound of their Monte Carlo error."""
+
+
 class Agreements(NamedTuple):
     """What the figure and the table show."""
 
@@ -45,7 +54,8 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
 
     Shifted rows are the corruptions (other shifts where there are none) on which all runs that have any were compared
     with the reference; their error is the mean of the errors of the sets, which have the same rows. Published numbers
-    are those for CIFAR-10. Raises ValueError where the runs have no reference in common, or several.
+    are those for CIFAR-10. The ceiling of published predictions is that of `VERSIONS`, where they have two, and beside
+    them there are no numbers of other data. Raises ValueError where the runs have no reference in common, or several.
     """
     reference, runs = _of_reference(shown)
     rows = pd.concat([read_sets(shown, [*METRICS, *OF_CHAINS.values()]), _against(runs, reference)], ignore_index=True)
@@ -62,9 +72,24 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
         group = _group(one, reference)
         own = means[means["label"] == one.label]
         found += [_number(own, one, group, metric, which, sets) for which in _kinds(sets) for metric in METRICS]
-    numbers = pd.DataFrame([row for row in found if row is not None])
+    numbers = pd.DataFrame([*_of_versions(reference, source), *(row for row in found if row is not None)])
     numbers["distrusted"] = [is_distrusted(label, trusts) for label in numbers["label"]]
-    return Agreements(_with_published(numbers, shown)[COLUMNS], _texts(runs, reference, source, sign_text(trusts)))
+    if source is not None or runs[0].dataset == PRINTED_FOR:
+        numbers = _with_published(numbers, shown)
+    else:
+        numbers = numbers.assign(published=np.nan, published_sd=np.nan)
+    return Agreements(numbers[COLUMNS], _texts(runs, reference, source, sign_text(trusts)))
+
+
+def _of_versions(reference: str, source: Shown | None) -> list[dict[str, Any]]:
+    """The ceiling of published predictions that have two versions."""
+    if source is not None:
+        return []
+    given = {"label": TWO_VERSIONS, "method": "hmc", "group": CEILING, "rows": TEST, "sets": 1, "repetitions": 1}
+    return [
+        {**given, "metric": metric, "value": value, "error": np.nan, "over": "", "prior_sd": None}
+        for metric, value in VERSIONS.get(reference, {}).items()
+    ]
 
 
 def _of_reference(shown: Sequence[Shown]) -> tuple[str, list[Shown]]:

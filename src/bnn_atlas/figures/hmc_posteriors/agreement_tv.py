@@ -16,7 +16,7 @@ from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.convergence import SIGN, head
-from bnn_atlas.figures.hmc_posteriors.agreement import COMPARED, OTHER, SAME, agreements
+from bnn_atlas.figures.hmc_posteriors.agreement import COMPARED, OTHER, SAME, TWO_VERSIONS, agreements
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, SHIFTED
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.scores import off_scale_remark, remark
@@ -30,6 +30,8 @@ TITLES = {"agreement": "agreement", "total_variation": "total variation"}
 ROWS = {TEST: "test rows", SHIFTED: "shifted rows"}
 PUBLISHED_OFFSET = -0.3
 """Published marks are above the method's line."""
+CHAINS_CEILING = "each chain of the reference against the others"
+VERSIONS_CEILING = "the reference's two published versions"
 FENCE = 6.0
 """Interquartile ranges beyond which a mark does not set the axis."""
 
@@ -39,8 +41,9 @@ def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pro
 
     Single chains of the reference come first, then methods on its posterior, then those on another one. The
     vertical line is the ceiling, the mean over the reference's chains of each against the others, and the band its
-    standard error. Bars are one standard error; marks of methods whose chains should not be trusted are white. Open
-    black marks are the paper's numbers for CIFAR-10. Numbers are those of `agreement.agreements`.
+    standard error; of published predictions it is how near their two versions are to each other. Bars are one standard
+    error; marks of methods whose chains should not be trusted are white. Open black marks are the paper's numbers for
+    CIFAR-10. Numbers are those of `agreement.agreements`.
     """
     numbers, texts = agreements(shown)
     table = numbers[numbers["metric"].isin(COMPARED)]
@@ -81,8 +84,7 @@ def _names(ax: Axes, table: pd.DataFrame, lines: Mapping[tuple[str, str], float]
     """Labels at the lines, and the names of the groups where there are two."""
     bad = set(table.loc[table["distrusted"], "label"])
     names = [
-        " ".join([*label.split(), *(["single chains"] if group == CEILING else []), *([SIGN] if label in bad else [])])
-        for group, label in lines
+        " ".join([*label.split(), *_of_what(group, label), *([SIGN] if label in bad else [])]) for group, label in lines
     ]
     ax.set_yticks(list(lines.values()), names)
     ax.set_ylim(max(lines.values()) + 0.6, min(lines.values()) - 0.8)
@@ -94,6 +96,11 @@ def _names(ax: Axes, table: pd.DataFrame, lines: Mapping[tuple[str, str], float]
                 text, (0, first - 0.72), xycoords=("axes fraction", "data"), xytext=(-4, 0),
                 textcoords="offset points", ha="right", va="center", fontsize=6, color=style.GREY,
             )  # fmt: skip
+
+
+def _of_what(group: str, label: str) -> list[str]:
+    """Which part of a label's draws a line is about, where it is not all."""
+    return ["single chains"] if group == CEILING and label != TWO_VERSIONS else []
 
 
 def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:
@@ -127,10 +134,12 @@ def _legend(table: pd.DataFrame) -> dict[str, Artist]:
     entries: dict[str, Artist] = {"method ± 1 standard error": Line2D([], [], color=style.GREY, **mark)}
     if table["distrusted"].any():
         entries["its chains should not be trusted"] = Line2D([], [], color=style.GREY, mfc="white", **mark)
-    if (table["group"] == CEILING).any():
-        entries["ceiling: each chain of the reference against the others"] = Line2D(
-            [], [], color=style.BLACK, lw=0.9, ls=(0, (4, 1.5))
-        )
+    ceiling = table[table["group"] == CEILING]
+    if len(ceiling):
+        of_versions = (ceiling["label"] == TWO_VERSIONS).all()
+        name = VERSIONS_CEILING if of_versions else CHAINS_CEILING
+        entries[f"ceiling: {name}"] = Line2D([], [], color=style.BLACK, lw=0.9, ls=(0, (4, 1.5)))
+    if ceiling["error"].notna().any():
         entries["± 1 standard error over chains"] = Patch(color="#E3E3E3", lw=0)
     if table["published"].notna().any():
         entries["published for CIFAR-10 ± sd"] = published_handle()

@@ -7,7 +7,7 @@ import pandas as pd
 
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.figures.convergence import SIGN
-from bnn_atlas.figures.hmc_posteriors.agreement import OTHER, SAME, agreements
+from bnn_atlas.figures.hmc_posteriors.agreement import OTHER, SAME, TWO_VERSIONS, agreements
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
 from bnn_atlas.figures.shown import Shown
@@ -21,6 +21,7 @@ BLOCKS = {
     SAME: "On the same posterior",
     OTHER: "On the posterior with the prior that the method has in the paper",
 }
+OF_VERSIONS = "The two published versions of the reference: agreement and TV with each other"
 DIGITS = 3
 
 
@@ -33,9 +34,10 @@ def agreement_tv_table(shown: Sequence[Shown], outputs: TableOutputs, provenance
     numbers, texts = agreements(shown)
     kinds = [which for which in (TEST, SHIFTED) if (numbers["rows"] == which).any()]
     columns = [(which, metric) for which in kinds for metric in METRICS]
+    titles = BLOCKS | ({CEILING: OF_VERSIONS} if (numbers["label"] == TWO_VERSIONS).any() else {})
     blocks = [
         (title, _rows(part, columns, "value", "error"))
-        for group, title in BLOCKS.items()
+        for group, title in titles.items()
         if len(part := numbers[numbers["group"] == group])
     ]
     if len(paper := numbers[numbers["published"].notna()]):
@@ -50,7 +52,7 @@ def _rows(part: pd.DataFrame, columns: Sequence[tuple[str, str]], value: str, er
     for (group, label), own in part.groupby(["group", "label"], sort=False):
         found = {(row.rows, row.metric): (getattr(row, value), getattr(row, error)) for row in own.itertuples()}
         cells = [_cell(*found.get(column, (np.nan, np.nan))) for column in columns]
-        chains = ", single chains" if group == CEILING else ""
+        chains = ", single chains" if group == CEILING and label != TWO_VERSIONS else ""
         sign = f" {SIGN}" if own["distrusted"].any() and value == "value" else ""
         rows.append([escape(f"{label}{chains}{sign}"), *cells])
     return rows
