@@ -46,10 +46,10 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     Raises:
         ValueError: the exact value would take too much memory.
     """
-    generator, values, sigma = fit.family.generator, fit.family.tree(fit.q.generator), fit.family.sigma
-    check_memory(generator, np.dtype(fit.q.generator.dtype), MEMORY_MB)
+    generator, values, sigma = fit.family.generator, fit.family.tree(fit.q), fit.family.sigma
+    check_memory(generator, np.dtype(fit.q.dtype), MEMORY_MB)
     places_key, starts_key = jax.random.split(jax.random.key(seed))
-    places = [fit.family.draw_noise(key, fit.q.generator).z for key in jax.random.split(places_key, PLACES)]
+    places = [fit.family.draw_noise(key, fit.q).z for key in jax.random.split(places_key, PLACES)]
     spectrum = jax.jit(lambda z: jnp.linalg.eigvalsh(generator.gram(values, z)))
     spectra = [np.maximum(np.asarray(spectrum(z), np.float64), 0) for z in places]
     exact = np.array([0.5 * np.log(one + sigma**2).sum() for one in spectra])

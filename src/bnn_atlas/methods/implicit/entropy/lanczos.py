@@ -55,9 +55,8 @@ class Lanczos(NamedTuple):
         )
 
         def slope(pair: tuple[Array, Array]) -> Array:
-            solution, probe = pair
-            change = forward_product(generator, values, z, solution)
-            return jnp.vdot(change, forward_product(generator, values, z, probe))
+            solution, probe = jax.lax.map(lambda v: forward_product(generator, values, z, v), jnp.stack(pair))
+            return jnp.vdot(solution, probe)
 
         surrogate = 0.5 * jnp.mean(jax.lax.map(slope, (probes.solution, probes.probe)))
         error = jnp.sqrt(jnp.sum(probes.variance)) / self.probes
@@ -68,15 +67,18 @@ class Lanczos(NamedTuple):
         d = len(noise)
         first = noise / jnp.linalg.norm(noise)
         basis, diagonal, beside = krylov(first, products, self.steps)
-        matrix = jnp.diag(diagonal) + jnp.diag(beside[:-1], 1) + jnp.diag(beside[:-1], -1)
-        ritz, vectors = jnp.linalg.eigh(matrix)
-        raised = jnp.maximum(ritz, 0) + sigma**2
-        weights, logs = vectors[0] ** 2, 0.5 * jnp.log(raised)
-        mean = jnp.sum(weights * logs)
-        spread = jnp.sum(weights * (logs - mean) ** 2)
-        changed = mean - _of_first(matrix[:-1, :-1], sigma) if self.steps > 1 else jnp.zeros_like(mean)
+        # Beside the whole matrix that of a step less: cut off from the others, the last one has no weight.
+        fewer = jnp.where(jnp.arange(self.steps) < self.steps - 2, beside, 0)
+        lower = jnp.eye(self.steps, k=-1) * jnp.stack([beside, fewer])[:, None]
+        found = jnp.linalg.eigh(jnp.eye(self.steps) * diagonal + lower, symmetrize_input=False)
+        raised = jnp.maximum(found.eigenvalues, 0) + sigma**2
+        shares, logs = found.eigenvectors[:, 0] ** 2, 0.5 * jnp.log(raised)
+        mean, before = jnp.sum(shares * logs, axis=1)
+        spread = jnp.sum(shares[0] * (logs[0] - mean) ** 2)
+        changed = mean - before if self.steps > 1 else jnp.zeros_like(mean)
         root = jnp.asarray(d, noise.dtype) ** 0.5
-        solution = root * (basis.T @ (vectors @ (vectors[0] / raised)))
+        vectors = found.eigenvectors[0]
+        solution = root * (basis.T @ (vectors @ (vectors[0] / raised[0])))
         variance = 2 * d * spread + (d * changed) ** 2
         return _Quadrature(d * mean, variance, root * first, solution)
 
@@ -106,9 +108,3 @@ def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Array, 
     begin = jnp.zeros((steps + 1, d), dtype).at[0].set(first), jnp.zeros(steps, dtype), jnp.zeros(steps, dtype)
     basis, diagonal, beside = jax.lax.fori_loop(0, steps, step, begin)
     return basis[:-1], diagonal, beside
-
-
-def _of_first(matrix: Array, sigma: float) -> Array:
-    """The quadrature with a step less."""
-    ritz, vectors = jnp.linalg.eigh(matrix)
-    return jnp.sum(vectors[0] ** 2 * 0.5 * jnp.log(jnp.maximum(ritz, 0) + sigma**2))
