@@ -109,11 +109,12 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     def step(
         key: Array, index: Array, state: ImplicitState, target: Target, stage: Stage
     ) -> tuple[ImplicitState, dict[str, Array]]:
+        """Draw weights and value the objective there; move q against its gradient, or keep and score the draw."""
         keys = jax.random.split(key, 2 + config.samples)
         shuffle, evaluate = minibatch.next_evaluate(keys[0], index, state.shuffle, target, config.batch_size)
         found = objective.estimate(keys[2:], stage.samples, state.q, evaluate, target, state.search)
         norm = jnp.linalg.norm(found.gradient)
-        # As quick to compile as it can be: no number of the gradient is looked at but in the norm.
+        # Finite only where all of the gradient is; asking each number is a tenth of the code of the whole program.
         finite = jnp.isfinite(norm)
         changes, memory = optimiser.update(found.gradient, state.optimiser, state.q)
         moves = stage.fitting & finite
