@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import jax
+import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
@@ -73,7 +74,13 @@ class Objective:
         return draw.density._replace(log_prior=target.posterior.log_prior(draw.position, self.prior(target)))
 
     def estimate(
-        self, keys: Array, count: Array | int, q: Array, evaluate: Evaluate, target: Target, search: Array | None
+        self,
+        keys: Array,
+        count: Array | np.int32 | int,
+        q: Array,
+        evaluate: Evaluate,
+        target: Target,
+        search: Array | None,
     ) -> Estimate:
         """Estimate from one draw for each of the first `count` keys, in turn, so that memory does not grow with them.
 
