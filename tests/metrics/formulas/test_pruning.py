@@ -29,6 +29,12 @@ def test_signal_to_noise_keeps_what_has_no_spread_and_magnitude_ignores_signs() 
     assert np.argsort(pruning.by_magnitude(THETA)).tolist() == [0, 1, 2, 3, 4]
 
 
+def test_the_smallest_spread_of_single_precision_has_a_rank() -> None:
+    theta, sd = np.float32([1, 1]), np.float32([1e-45, 1])
+    assert np.isfinite(pruning.by_signal_to_noise(theta, sd)).all()
+    assert np.argsort(pruning.by_signal_to_noise(theta, sd)).tolist() == [0, 1]
+
+
 def test_sds_of_prior_draws_have_the_spread_of_estimates() -> None:
     """Of 1,000 draws: 0.022, 1 / sqrt(2 n)."""
     found = pruning.by_prior_sd(np.random.default_rng(0), 100_000, 1000) / np.sqrt(999)

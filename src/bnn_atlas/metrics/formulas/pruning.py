@@ -28,7 +28,8 @@ def by_sd(sd: np.ndarray) -> np.ndarray:
 
 def by_signal_to_noise(theta: np.ndarray, sd: np.ndarray) -> np.ndarray:
     """The smallest |theta| / sd goes first (Graves 2011; Blundell et al. 2015); what has no spread goes last."""
-    return -np.divide(np.abs(theta), sd, out=np.full(theta.shape, np.finfo(np.float64).max), where=sd > 0)
+    last = np.full(theta.shape, np.finfo(np.float64).max)
+    return -np.divide(np.abs(theta), sd, out=last, where=sd > 0, dtype=np.float64)
 
 
 def by_magnitude(theta: np.ndarray) -> np.ndarray:
