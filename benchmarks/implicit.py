@@ -40,7 +40,6 @@ from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
 from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.keys import step_key
-from bnn_atlas.methods.base import Phase
 from bnn_atlas.methods.implicit.build import build_implicit
 from bnn_atlas.methods.implicit.entropy.build import build_form
 from bnn_atlas.methods.implicit.generators.build import build_generator
@@ -156,14 +155,14 @@ def toy() -> dict[str, Timed]:
             optimiser=AdamConfig(),
         )
         method = build_implicit(config, posterior, data)
-        fit = method.phases[0]
+        step = method.phases[0].step
         state = jax.jit(lambda data, method=method: method.init(jax.random.key(0), jnp.zeros(106), bind(data)))(data)
 
-        def steps(state: Any, data: Any, fit: Phase = fit) -> Any:
+        def steps(state: Any, data: Any, step: Callable[..., Any] = step) -> Any:
             target = bind(data)
 
             def one(index: jax.Array, state: Any) -> Any:
-                return fit.step(step_key(jax.random.key(1), 0, index), index, state, target, fit.settings)[0]
+                return step(step_key(jax.random.key(1), 0, index), index, state, target, ())[0]
 
             return jax.lax.fori_loop(0, TOY_STEPS, one, state)
 

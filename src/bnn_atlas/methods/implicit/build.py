@@ -16,13 +16,13 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.base import Method, Phase, Statistic
-from bnn_atlas.methods.implicit.entropy.base import Report
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
-from bnn_atlas.methods.implicit.family import build_family
+from bnn_atlas.methods.implicit.family import Learned, build_family
 from bnn_atlas.methods.implicit.objective import Objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of
 from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
+from bnn_atlas.methods.optimise import update
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 
 log = logging.getLogger(__name__)
@@ -32,20 +32,10 @@ LARGE_SIGMA = 0.1
 ELBO = TermWeights(1.0, 1.0)
 
 
-class Stage(NamedTuple):
-    """What the steps of a phase do; both phases have the same step, so that one program is compiled."""
-
-    fitting: np.bool_
-    """Whether q moves."""
-    samples: np.int32
-    """Draws of a step."""
-
-
 class ImplicitState(NamedTuple):
     """A fit, its optimiser, where the searches of the entropy go on, and the last draw."""
 
-    q: Array
-    """What is learned (`family.Family`)."""
+    q: Learned
     optimiser: optax.OptState
     shuffle: minibatch.Shuffle | None
     search: Array | None
@@ -84,7 +74,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     weights = weights_of(config, posterior, len(data.y))
     objective = Objective(family, form, weights)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
-    optimiser = optimiser_of(config, steps, family.generator.parameters)
+    optimiser = optimiser_of(config, steps)
     searches = isinstance(config.entropy, SmallestEntropy)
     if config.sigma > LARGE_SIGMA:
         log.warning("sigma (%g) is large: most of the weights' spread may be this noise", config.sigma)
@@ -95,61 +85,40 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             position = position.at[family.noise_at].set(np.log(config.noise_init))
         q = family.start(first, position)
         like = jnp.zeros(family.noise, position.dtype)
+        zero = jnp.zeros((), position.dtype)
         return ImplicitState(
             q,
             optimiser.init(q),
             minibatch.begin(target, config.batch_size),
             jax.vmap(lambda key: form.start(key, like))(jax.random.split(second, config.samples)),
             draw_at(position, target),
-            jnp.zeros((), position.dtype),
+            zero,
             jnp.int32(0),
             jnp.int32(0),
         )
 
-    def step(
-        key: Array, index: Array, state: ImplicitState, target: Target, stage: Stage
+    def descend(
+        key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
     ) -> tuple[ImplicitState, dict[str, Array]]:
-        """Draw weights and value the objective there; move q against its gradient, or keep and score the draw."""
-        keys = jax.random.split(key, 2 + config.samples)
-        shuffle, evaluate = minibatch.next_evaluate(keys[0], index, state.shuffle, target, config.batch_size)
-        found = objective.estimate(keys[2:], stage.samples, state.q, evaluate, target, state.search)
-        norm = jnp.linalg.norm(found.gradient)
-        # Finite only where all of the gradient is; asking each number is a tenth of the code of the whole program.
-        finite = jnp.isfinite(norm)
-        changes, memory = optimiser.update(found.gradient, state.optimiser, state.q)
-        moves = stage.fitting & finite
-        q, memory = _where(moves, (state.q + changes, memory), (state.q, state.optimiser))
-        norm = jnp.where(stage.fitting, norm, state.gradient_norm)
-        skipped = state.skipped + (stage.fitting & ~finite)
-        last = found.last
-        # Densities of all rows are there where the step had them.
-        known = target if config.batch_size else target._replace(log_density=lambda _: last.draw.density)
-
-        def scored() -> tuple[Draw, Array, Array, Report]:
-            draw, divergent = next_draw(last.draw.position, known, state.draw)
-            if scoring is form:
-                return draw, divergent, last.half_log_det, last.report
-            at = (family.generator, family.tree(state.q), last.z, config.sigma)
-            return draw, divergent, *scoring.half_log_det(keys[1], *at, None)
-
-        before = (state.draw, jnp.bool_(False), last.half_log_det, last.report)
-        draw, divergent, half, scores = jax.lax.cond(stage.fitting, lambda: before, scored)
-        singular = state.singular + jnp.maximum(found.singular, scores.singular)
-        search = jax.tree.map(_finite_or, found.search, state.search)
-        density, temperature = objective.densities(draw, target), target.posterior.temperature
-        entropy, as_trained = objective.entropy(half), objective.entropy(last.half_log_det)
-        return ImplicitState(q, memory, shuffle, search, draw, norm, skipped, singular), {
-            "entropy": entropy,
-            "entropy_error": scores.error,
-            "entropy_as_trained": as_trained,
-            "elbo": ELBO.objective(density, entropy, temperature),
-            "objective": weights.objective(density, as_trained, temperature),
-            **({"entropy_is_bound": last.report.converged} if searches else {}),
-            "gradient_norm": norm,
-            "skipped_updates": skipped,
-            "singular": singular,
-            "divergent": divergent,
-        }
+        rows_key, samples_key = jax.random.split(key)
+        shuffle, evaluate = minibatch.next_evaluate(rows_key, index, state.shuffle, target, config.batch_size)
+        keys = jax.random.split(samples_key, config.samples)
+        found = objective.estimate(keys, state.q, evaluate, target, state.search)
+        q, memory, skipped = update(optimiser, found.gradient, state.optimiser, state.q)
+        norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(found.gradient)))
+        state = ImplicitState(
+            q,
+            memory,
+            shuffle,
+            jax.tree.map(_finite_or, found.search, state.search),
+            state.draw,
+            norm,
+            state.skipped + skipped,
+            state.singular + found.singular,
+        )
+        zero, no = jnp.zeros_like(norm), jnp.bool_(False)
+        entropies = {"entropy": zero, "entropy_error": zero, "entropy_as_trained": zero, "elbo": zero}
+        return state, statistics(state, skipped, {**entropies, "objective": found.objective}, no)
 
     def report(state: ImplicitState, kept: np.ndarray | None) -> ImplicitState:
         if state.skipped:
@@ -167,20 +136,57 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             )
         return state
 
-    def fit(state: ImplicitState) -> dict[str, Any]:
-        values, point = family.named(np.asarray(state.q))
-        named = {f"generator.{name}": array for name, array in values.items()}
+    def sample(
+        key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
+    ) -> tuple[ImplicitState, dict[str, Array]]:
+        noise_key, trained_key, scoring_key = jax.random.split(key, 3)
+        noise = family.draw_noise(noise_key, state.q.generator)
+        theta = family(state.q, noise)
+        draw, divergent = next_draw(theta, target, state.draw)
+        at = (family.generator, family.tree(state.q.generator), noise.z, config.sigma)
+        search = None if state.search is None else state.search[0]
+        half, trained = form.half_log_det(trained_key, *at, search)
+        scored, scores = half, trained
+        if scoring is not form:
+            scored, scores = scoring.half_log_det(scoring_key, *at, None)
+        entropy, as_trained = objective.entropy(scored), objective.entropy(half)
+        if state.search is not None and trained.search is not None:
+            state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
+        state = state._replace(draw=draw, singular=state.singular + (trained.singular | scores.singular))
+        values = {
+            "entropy": entropy,
+            "entropy_error": scores.error,
+            "entropy_as_trained": as_trained,
+            "elbo": objective.value(theta, draw.density, entropy, target, ELBO),
+            "objective": objective.value(theta, draw.density, as_trained, target, weights),
+        }
+        return state, statistics(state, divergent, values, trained.converged)
+
+    def statistics(
+        state: ImplicitState, divergent: Array, values: dict[str, Array], converged: Array
+    ) -> dict[str, Array]:
+        return {
+            **values,
+            **({"entropy_is_bound": converged} if searches else {}),
+            "gradient_norm": state.gradient_norm,
+            "skipped_updates": state.skipped,
+            "singular": state.singular,
+            "divergent": divergent,
+        }
+
+    def fit(state: ImplicitState) -> dict[str, Array]:
+        named = {f"generator.{name}": array for name, array in family.named(state.q.generator).items()}
         indices = {"generated": family.generated, "points": family.points, "noise": family.noise}
-        whole = {name: np.asarray(where, np.int32) for name, where in indices.items()}
-        return {**named, **whole, "point": point}
+        whole = {name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}
+        return {**named, **whole, "point": jnp.zeros(0) if state.q.point is None else state.q.point}
 
     real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")
     counts = ("skipped_updates", "singular", *(("entropy_is_bound",) if searches else ()))
     return Method(
         init=init,
         phases=(
-            Phase("optimising", steps, step, Stage(np.bool_(True), np.int32(config.samples)), finish=report),
-            Phase("sampling", config.steps, step, Stage(np.bool_(False), np.int32(1)), True, config.thinning),
+            Phase("optimising", steps, descend, finish=report),
+            Phase("sampling", config.steps, sample, keep=True, thinning=config.thinning),
         ),
         statistics={
             **{name: Statistic("last") for name in real},
@@ -192,11 +198,6 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         gradients_per_step=float(config.samples),
         fit=fit,
     )
-
-
-def _where(chosen: Array, new: Any, old: Any) -> Any:
-    """A tree of arrays, one or the other."""
-    return jax.tree.map(lambda a, b: jnp.where(chosen, a, b), new, old)
 
 
 def _finite_or(new: Array, old: Array) -> Array:

@@ -5,41 +5,27 @@ from functools import cached_property
 from typing import NamedTuple
 
 import jax
-import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.methods.implicit.entropy.base import Form, Report, constant
-from bnn_atlas.methods.implicit.family import Family
+from bnn_atlas.methods.implicit.family import Family, Learned
 from bnn_atlas.methods.implicit.terms import TermWeights
-from bnn_atlas.methods.independent import Draw
 from bnn_atlas.methods.point_noise import without_noise
 from bnn_atlas.posterior.density import Evaluate, LogDensity, Target
 from bnn_atlas.posterior.priors import PriorValues
 
 
-class Drawn(NamedTuple):
-    """A draw of weights, and the entropy where it was made."""
-
-    draw: Draw
-    """With the densities of the rows that the step has."""
-    z: Array
-    half_log_det: Array
-    """Of the entropy's form, which `report` is about."""
-    report: Report
-
-
 class Estimate(NamedTuple):
     """Of one step."""
 
-    gradient: Array
-    """Of -objective, by q."""
-    singular: Array
-    """Samples at which J'J was singular."""
+    objective: Array
+    gradient: Learned
+    """Of -objective."""
     search: Array | None
     """[samples, ...] where the searches of the entropy go on, if it has any."""
-    last: Drawn
-    """Of the samples, the last."""
+    singular: Array
+    """Samples at which J'J was singular."""
 
 
 @dataclass(frozen=True)
@@ -67,56 +53,47 @@ class Objective:
         values = target.data.prior
         return values if self.family.noise_at is None else without_noise(values, self.family.noise_at)
 
-    def densities(self, draw: Draw, target: Target) -> LogDensity:
-        """Those of a draw, with the prior of what has one."""
-        if self.family.noise_at is None:
-            return draw.density
-        return draw.density._replace(log_prior=target.posterior.log_prior(draw.position, self.prior(target)))
+    def value(self, theta: Array, density: LogDensity, entropy: Array, target: Target, weights: TermWeights) -> Array:
+        """The objective with the given weights at one draw."""
+        prior = density.log_prior
+        if self.family.noise_at is not None:
+            prior = target.posterior.log_prior(theta, self.prior(target))
+        prior = weights.prior * prior
+        return (density.log_likelihood + prior) / target.posterior.temperature + weights.entropy * entropy
 
-    def estimate(
-        self,
-        keys: Array,
-        count: Array | np.int32 | int,
-        q: Array,
-        evaluate: Evaluate,
-        target: Target,
-        search: Array | None,
-    ) -> Estimate:
-        """Estimate from one draw for each of the first `count` keys, in turn, so that memory does not grow with them.
+    def estimate(self, keys: Array, q: Learned, evaluate: Evaluate, target: Target, search: Array | None) -> Estimate:
+        """Estimate from one draw for each key, in turn, so that memory does not grow with their number.
 
         Args:
             keys: [samples].
-            count: how many are used, at least 1; the others' searches stay as they are.
             q: where to estimate.
             evaluate: densities and tempered gradient of the full data or of a mini-batch.
             target: the posterior.
             search: [samples, ...] of the entropy.
         """
-        zero, no = jnp.zeros((), q.dtype), jnp.bool_(False)
-        theta, z = jnp.zeros(target.posterior.layout.size, q.dtype), jnp.zeros(self.family.noise, q.dtype)
-        nothing = Drawn(Draw(theta, LogDensity(zero, zero)), z, zero, Report(zero, no, no, None))
+        zero = jnp.zeros((), q.generator.dtype)
+        zeros = (zero, jax.tree.map(jnp.zeros_like, q), jnp.int32(0))
 
-        def add(index: Array, total: Estimate) -> Estimate:
-            slope, drawn = self._one(keys[index], q, evaluate, target, None if search is None else search[index])
-            report, searches = drawn.report, total.search
-            if searches is not None and report.search is not None:
-                searches = searches.at[index].set(report.search)
-            drawn = drawn._replace(report=report._replace(search=None))
-            return Estimate(total.gradient + slope, total.singular + report.singular, searches, drawn)
+        def add(
+            total: tuple[Array, Learned, Array], one: tuple[Array, Array | None]
+        ) -> tuple[tuple[Array, Learned, Array], Array | None]:
+            value, gradient, report = self._one(one[0], q, evaluate, target, one[1])
+            found = (value, gradient, report.singular.astype(jnp.int32))
+            return jax.tree.map(jnp.add, total, found), report.search
 
-        total = jax.lax.fori_loop(0, count, add, Estimate(jnp.zeros_like(q), jnp.int32(0), search, nothing))
-        return total._replace(gradient=-total.gradient / count)
+        (value, gradient, singular), search = jax.lax.scan(add, zeros, (keys, search))
+        gradient = jax.tree.map(lambda leaf: -leaf / len(keys), gradient)
+        return Estimate(value / len(keys), gradient, search, singular)
 
     def _one(
-        self, key: Array, q: Array, evaluate: Evaluate, target: Target, search: Array | None
-    ) -> tuple[Array, Drawn]:
-        """Gradient of the objective by q, estimated from one draw."""
+        self, key: Array, q: Learned, evaluate: Evaluate, target: Target, search: Array | None
+    ) -> tuple[Array, Learned, Report]:
         noise_key, form_key = jax.random.split(key)
-        noise = self.family.draw_noise(noise_key, q)
+        noise = self.family.draw_noise(noise_key, q.generator)
 
-        def outputs(q: Array) -> tuple[tuple[Array, Array], Report]:
-            generator, (values, point) = self.family.generator, self.family.parts(q)
-            theta = self.family.assembled(generator(values, noise.z), point, noise)
+        def outputs(q: Learned) -> tuple[tuple[Array, Array], Report]:
+            generator, values = self.family.generator, self.family.tree(q.generator)
+            theta = self.family.assembled(generator(values, noise.z), q, noise)
             half, report = self.form.half_log_det(form_key, generator, values, noise.z, self.family.sigma, search)
             return (theta, half), report
 
@@ -124,17 +101,13 @@ class Objective:
         density, gradient = evaluate(theta)
         gradient = gradient + self._prior_correction(theta, target)
         (slope,) = pull((gradient, jnp.asarray(self.weights.entropy, half.dtype)))
-        return slope, Drawn(Draw(theta, density), noise.z, half, report)
+        value = self.value(theta, density, self.entropy(half), target, self.weights)
+        return value, slope, report
 
     def _prior_correction(self, theta: Array, target: Target) -> Array | float:
         """What the weight of the prior, and what has none, change in the tempered gradient."""
         if self.weights.prior == 1 and self.family.noise_at is None:
             return 0.0
-
-        def beyond(theta: Array) -> Array:
-            wanted, there = (
-                target.posterior.log_prior(theta, values) for values in (self.prior(target), target.data.prior)
-            )
-            return (self.weights.prior * wanted - there) / target.posterior.temperature
-
-        return jax.grad(beyond)(theta)
+        slope = jax.grad(target.posterior.log_prior)
+        wanted, there = slope(theta, self.prior(target)), slope(theta, target.data.prior)
+        return (self.weights.prior * wanted - there) / target.posterior.temperature

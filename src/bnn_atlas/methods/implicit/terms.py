@@ -7,11 +7,9 @@ of standard deviation s has the standard deviation s sqrt(w_H / w_p) there.
 
 from typing import NamedTuple
 
-from jax import Array
-
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.posterior import CategoricalLikelihood
-from bnn_atlas.posterior.density import LogDensity, Posterior
+from bnn_atlas.posterior.density import Posterior
 
 PRIOR_OF_CLASSES, PRIOR_OF_REGRESSION = 8.5e-4, 0.1
 """Weights of the log prior in the published losses, for classes times the rows of a batch."""
@@ -22,10 +20,6 @@ class TermWeights(NamedTuple):
 
     prior: float
     entropy: float
-
-    def objective(self, density: LogDensity, entropy: Array, temperature: float) -> Array:
-        """The objective at one draw."""
-        return (density.log_likelihood + self.prior * density.log_prior) / temperature + self.entropy * entropy
 
     @property
     def likelihood_power(self) -> float:

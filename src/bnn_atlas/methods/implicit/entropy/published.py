@@ -49,7 +49,8 @@ class Published(NamedTuple):
 
 def found_direction(key: Array, like: Array, products: Products, rows: int, iterations: int) -> Array:
     """The vector [d] in which the published search ends."""
-    v, p = standard_normal(key, jnp.concatenate([like, like])).reshape(2, -1)
+    first, second = jax.random.split(key)
+    v, p = standard_normal(first, like), standard_normal(second, like)
     mu = jnp.linalg.norm(products.forward(v)) / jnp.linalg.norm(v)
 
     def iteration(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
