@@ -152,7 +152,11 @@ def test_further_sets_have_one_table_and_the_names_of_their_data_sets() -> None:
     assert first.set_titles == {"ood-fashion_mnist": "Fashion-MNIST", "ood-notmnist": "notMNIST"}
     assert first.files["sets"] == Path("results/paper/hmc_posteriors/mnist1000_hmc/split0/metrics/sets.parquet")
     drawn = shown_runs(figure(loaded, "hmc_posteriors_agreement_tv").described())
-    assert {one.run for one in drawn if "sets" not in one.files} == {"mnist1000_mile", "mnist1000_adjusted"}
+    assert {one.run for one in drawn if "sets" not in one.files} == {
+        "mnist1000_mile",
+        "mnist1000_adjusted",
+        "mnist1000_hmc_other",
+    }
 
 
 def test_r_figures_name_their_code_and_are_left_out_without_r(tmp_path: Path) -> None:
