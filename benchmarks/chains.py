@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+
 import report
 from machine import ROOT, cores, matmul_gflops, processor
 from work import CALL_FLOP, Work

@@ -2,11 +2,10 @@
 
 import logging
 
+from bnn_atlas.runtime import configure
 from machine import cores
 from work import Loop, Work
 from workers import serve
-
-from bnn_atlas.runtime import configure
 
 configure(cores())
 

@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 from jax.scipy.stats import norm
+
 from work import DECOHERENCE, STEP_SIZE, Loop, Work, length
 from workers import serve
 

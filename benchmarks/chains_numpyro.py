@@ -14,6 +14,7 @@ from jax import numpy as jnp
 from numpyro import distributions as dist
 from numpyro.infer import HMC, MCMC
 from numpyro.infer.util import log_density
+
 from work import STEP_SIZE, Loop, Work, length
 from workers import serve
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 import report
 from machine import cores, environment, processor
 
@@ -114,14 +115,13 @@ def job(network: str, method: str, seed: int) -> dict[str, Any]:
 
     configure(cores())
     watched = Compilation()
-    from problems import classification, regression
-    from work import Work
-
     from bnn_atlas.config.methods.hmc import HMCConfig
     from bnn_atlas.config.methods.mclmc import MCLMCConfig
     from bnn_atlas.methods.hmc import build_hmc
     from bnn_atlas.methods.mclmc.mile import build_mile
     from bnn_atlas.runner.run import Block, run_block
+    from problems import classification, regression
+    from work import Work
 
     logging.disable()
     begun = time.perf_counter()

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+
 import report
 from machine import cores, environment
 from work import Work
@@ -129,10 +130,10 @@ def values(options: argparse.Namespace, batched: bool = True) -> dict[str, Any]:
     """Values of some chains, batched as they are on a GPU."""
     about = start(options)
     import jax
-    from problems import regression
 
     from bnn_atlas.placement import Placement
     from bnn_atlas.posterior.density import PosteriorData, binder
+    from problems import regression
 
     work = Work(HIDDEN, ROWS, COMPARED_CHAINS)
     posterior, data, starts = regression(work)
@@ -239,9 +240,8 @@ def products() -> float:
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Seconds of each stretch of the run, estimated from the time that a part of it takes."""
     about = start(options)
-    from problems import regression
-
     from bnn_atlas.runner import run as runner
+    from problems import regression
 
     chains = options.run_chains
     posterior, data, starts = regression(Work(HIDDEN, ROWS, chains))

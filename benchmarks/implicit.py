@@ -15,9 +15,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from machine import matmul_gflops, processor
-
 from bnn_atlas.runtime import configure
+from machine import matmul_gflops, processor
 
 # One core for all threads, or those that spin while they wait for work would be counted.
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from machine import gradient_flop, processor
 
 from bnn_atlas.runtime import configure
+from machine import gradient_flop, processor
 
 configure(1)
 
 import jax
 import pandas as pd
-import report
 from jax import numpy as jnp
 
+import report
 from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig
 from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.posterior.density import build_posterior, posterior_data

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from problems import Problem
-from work import STEP_SIZE, Loop, Work, length
 
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
@@ -17,6 +15,8 @@ from bnn_atlas.methods.mclmc.mile import build_mile
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import PosteriorData, binder, data_specs
 from bnn_atlas.runner import run
+from problems import Problem
+from work import STEP_SIZE, Loop, Work, length
 
 
 def slope(problem: Problem) -> float:

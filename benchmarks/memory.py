@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 import report
 from machine import environment, processor
 
@@ -74,6 +75,7 @@ def gradient(rows: int, budget: float | None = None, pieces: int = 1) -> dict[st
 
     configure(1)
     import jax
+
     from problems import classification
 
     logging.disable()

@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import report
 import yaml
-from machine import ROOT, cores, environment, gradient_flop, matmul_gflops, processor
 
+import report
 from bnn_atlas.config.datasets import load_registry
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.config.studies import Run
@@ -34,6 +33,7 @@ from bnn_atlas.data.download import fetch
 from bnn_atlas.data.errors import DownloadError
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.splits import load_split, make_split, save_split
+from machine import ROOT, cores, environment, gradient_flop, matmul_gflops, processor
 
 HERE = Path(__file__).parent
 PEERS = ROOT / ".venv-peers" / "bin" / "python"

@@ -14,10 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bnn_atlas.runtime import configure
 from machine import matmul_gflops, processor
 from report import BASES
-
-from bnn_atlas.runtime import configure
 
 # One core for all threads, or those that spin while they wait for work would be counted.
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
 import report
 from machine import cores, processor
 from memory import resident
@@ -90,11 +91,10 @@ def writing(options: argparse.Namespace) -> list[dict[str, Any]]:
         from bnn_atlas.runtime import configure
 
         configure(cores())
-        from problems import regression
-
         from bnn_atlas.config.methods.mclmc import MCLMCConfig
         from bnn_atlas.methods.mclmc.mile import build_mile
         from bnn_atlas.runner import run
+        from problems import regression
 
         logging.disable()
         posterior, data, starts = regression(WORK)
@@ -146,9 +146,8 @@ def reading(options: argparse.Namespace) -> list[dict[str, Any]]:
     from bnn_atlas.runtime import configure
 
     configure(cores())
-    from problems import regression
-
     from bnn_atlas.traces.pool import open_pool, pool_traces
+    from problems import regression
 
     chains, draws = options.shape
     layout = regression(WORK._replace(chains=1)).posterior.layout

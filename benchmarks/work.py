@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from machine import gradient_flop
 
 FEATURES, OUTPUTS = 5, 2

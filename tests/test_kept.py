@@ -3,7 +3,6 @@
 import logging
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -72,13 +71,12 @@ def test_a_second_process_waits_and_keeps_what_the_first_has_made(
     assert f"another process ({process.pid}) is making {path}" in caplog.text
 
 
-def test_a_process_that_was_killed_holds_no_lock(tmp_path: Path) -> None:
+def test_a_process_that_was_killed_holds_no_lock(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "start.npz"
     with hold(path, 60) as process:
         process.kill()
-    began = time.monotonic()
     assert make(path, "a", "by this process")
-    assert time.monotonic() - began < 5
+    assert "another process" not in caplog.text
 
 
 def test_waiting_can_be_given_up(tmp_path: Path) -> None:

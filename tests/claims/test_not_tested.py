@@ -7,11 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.claims.estimate import difference
+from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.page import write_page
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
 from bnn_atlas.files import save_arrays
 from bnn_atlas.gallery.claims import claim_cells, read_claims
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import collect
 
@@ -224,6 +227,33 @@ def test_differences_on_the_same_rows_are_paired_by_row(tmp_path: Path) -> None:
         assert found.difference is not None
         assert found.difference.standard_error == (pytest.approx(error) if error else None)
         assert found.difference.over == ("rows, paired" if error else "")
+
+
+def test_differences_of_accuracies_are_paired_by_row(tmp_path: Path) -> None:
+    """Both are right at 30 of 40 rows, and one of them at five more."""
+    rows, nothing = 40, np.empty(0, dtype=np.int64)
+    right = {"chains": np.arange(rows) < 35, "rival": np.arange(rows) < 30}
+    files = {}
+    for run, correct in right.items():
+        observed = np.where(correct, 0.7, 0.3)
+        summary = PredictiveSummary(
+            1, np.zeros(1, bool), np.zeros(1, bool), nothing, np.empty((1, 1, 0)), nothing, nothing,
+            log_density_by_chain=np.log(observed)[None],
+            probabilities_by_batch=np.stack([observed, 1 - observed], axis=1)[None, None], batch_stops=np.array([1]),
+        )  # fmt: skip
+        files[f"small/{run}/split0"] = tmp_path / f"{run}.npz"
+        save(files[f"small/{run}/split0"], summary)
+    values = {run: float(correct.mean()) for run, correct in right.items()}
+    table(tmp_path, [row(run, v, metric="accuracy", chains=1, standard_error=0.07) for run, v in values.items()])
+    runs = {name: plan | {"chains": 1} for name, plan in STARTS.items()}
+    study = claimed(GREATER | {"metric": "accuracy", "than": {"runs": ["rival"]}}, runs=runs)
+    (found,) = judge_all([study], {"small": tmp_path / "small.parquet"}, predictions=files)
+    assert found.difference is not None
+    differs = right["chains"] ^ right["rival"]
+    assert found.difference.standard_error == pytest.approx(differs.std(ddof=1) / np.sqrt(rows))
+    measured = Measured(None, predictions={key.partition("/")[2]: file for key, file in files.items()})
+    other_set = [[of._replace(dataset="data/noise") for of in side] for side in found.rows.values()]
+    assert difference(*other_set, study, measured).standard_error is None, "these are predictions for the test rows"
 
 
 def test_errors_over_splits_are_corrected_for_the_rows_they_share(tmp_path: Path) -> None:

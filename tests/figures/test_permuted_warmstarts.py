@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import permuted_warmstarts
+from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import _limits, permuted_warmstarts
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.gathering.running import RunningLppd
 from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
 
@@ -47,6 +48,14 @@ def test_permuted_warm_starts_beside_regular_ones(outputs: Outputs, provenance: 
     together = running[running["chain"].isna()].set_index("draws")["lppd"]
     mean_of_chains = running.groupby("draws")["lppd"].mean()
     assert (together >= mean_of_chains - 1e-12).all()
+
+
+def test_the_axis_holds_all_chains_together_however_far_above_single_ones() -> None:
+    chains = np.linspace(-0.1, 0.0, 12)[:, None] + np.array([-5.0, 0.0, 0.02])
+    limits = _limits([RunningLppd(np.array([1, 50, 100]), np.array([-4.0, 0.2, 0.25]), chains)])
+    assert limits is not None
+    assert -0.2 < limits[0] < -0.1
+    assert 0.25 < limits[1] < 0.3
 
 
 def test_what_cannot_be_drawn_of_a_running_lppd_stays_in_the_csv(

@@ -122,7 +122,7 @@ def test_a_large_summary_is_left_out_and_the_page_says_where_it_is(tmp_path: Pat
         file.write((row + "\n") * (LARGEST // len(row)))
     text = page(tmp_path / "large", inputs)
     assert not (tmp_path / "large" / "gallery" / "summary.csv").exists()
-    assert "rows (0.3 MB) that are not kept here; the command below makes them (`tables/small-summary.csv` of" in text
+    assert "rows (0.5 MB) that are not kept here; the command below makes them (`tables/small-summary.csv` of" in text
 
 
 def test_figures_have_headings_in_words_and_definitions_folded(tmp_path: Path, inputs: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ def test_figures_have_headings_in_words_and_definitions_folded(tmp_path: Path, i
         "On *W*<sub>1</sub>, in `file.csv`. Compare.\n\nNot needed at first.\n\n</details>\n"
     )
     assert many.startswith(
-        f'many"></a>\n\n### many\n\n![many](many.png)\n\nIts {LARGEST // 2:,} plotted numbers (0.3 MB)'
+        f'many"></a>\n\n### many\n\n![many](many.png)\n\nIts {LARGEST // 2:,} plotted numbers (0.5 MB)'
     )
     assert uci == (
         'uci"></a>\n\n### uci\n\nLPPD:\n\n| method | air \\| foil | energy | mean rank |\n|---|---|---|---|\n'

@@ -80,11 +80,13 @@ def test_fresh_results_replace_kept_ones_and_nothing_else(tmp_path: Path) -> Non
     assert both.densities.keys() == {("old", 0, "lppd", 10)}, "those of an earlier run do not belong to the fresh one"
 
 
-def test_rows_that_no_page_reads_are_not_kept(tmp_path: Path) -> None:
+def test_of_metrics_by_chains_only_rows_that_a_page_reads_are_kept(tmp_path: Path) -> None:
     rows = [row("one", 0.0, metric="lppd_cumulative_chains", chains=n) for n in range(1, 138)]
     rows += [row("one", 0.0, metric="lppd_cumulative_draws", draws=n) for n in range(1, 11)]
     rows += [row("two", 0.0, metric="lppd_cumulative_chains", chains=n) for n in (1, 3)]
     kept = compact(table(tmp_path, [*rows, row("one", 1.0)]), {37})
+    by_draws = kept["metric"] == "lppd_cumulative_draws"
+    assert kept[by_draws]["draws"].tolist() == list(range(1, 11)), "the points of a curve that figures show"
+    kept = kept[~by_draws]
     assert kept[kept["run"] == "one"]["chains"].tolist() == [1, 2, 5, 10, 20, 37, 50, 100, 137, 10]
     assert kept[kept["run"] == "two"]["chains"].tolist() == [1, 3]
-    assert "lppd_cumulative_draws" not in set(kept["metric"])

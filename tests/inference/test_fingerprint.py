@@ -92,6 +92,8 @@ def test_a_method_depends_on_what_it_uses(package):
     assert code_of_draws(methods[0], stopped=False) != laplace
     assert code_of_draws(methods[1], stopped=False) == mile
     edit(package / "metrics/formulas/rhat_ess.py")
+    assert code_of_draws(methods[1], stopped=False) == mile
+    edit(package / "metrics/formulas/autocorrelation.py")
     assert code_of_draws(methods[1], stopped=False) != mile
 
 

@@ -115,17 +115,20 @@ def test_jobs_are_warned_before_their_limit_and_have_one_task(tmp_path: Path, pr
         run = Snakemake(tmp_path / "work", "snakemake --cores 12 --profile slurm")
         assert run.finish() == 0, run.output
         states = slurm("squeue", "--noheader", "--states=all", "--format=%k %T").splitlines()
-    # Snakemake names itself once in a job's log: a second one would read the whole workflow again.
-    logs = list((tmp_path / "work" / ".snakemake" / "slurm_logs").glob("*/**/*.log"))
-    assert max(log.read_text().count("Building DAG of jobs") for log in logs) == 1
-    # An attempt was told in time to save its state and the last one went on from there. On a slow machine the
-    # notice can come before the script is up: that attempt ends with nothing saved, and a later one saves.
+    # One attempt was told in time to save its state, and the next one that started went on from there. On a slow
+    # machine the notice can come before the script is up: such an attempt fails, notes nothing, and is restarted, too.
     assert (tmp_path / "work" / "patient.txt").read_text() == "SIGTERM"
-    failed = states.count("rule_patient FAILED")
-    assert 1 <= failed <= 3
-    assert states.count("rule_patient COMPLETED") == 1
-    assert sum(state.startswith("rule_patient") for state in states) == failed + 1
+    assert (tmp_path / "work" / "patient.history").read_text().split() == ["saved", "finished"]
+    attempts = [state for state in states if state.startswith("rule_patient")]
+    assert attempts.count("rule_patient COMPLETED") == 1
+    failed = attempts.count("rule_patient FAILED")
+    assert len(attempts) == failed + 1 >= 2
     assert run.output.count("Trying to restart job") == failed
+    # Snakemake names itself once in the log of the attempt that saved: a second time would read the whole workflow
+    # again. The logs of jobs that succeed are deleted.
+    logs = list((tmp_path / "work" / ".snakemake" / "slurm_logs").glob("*/**/*.log"))
+    assert len(logs) == failed
+    assert max(log.read_text().count("Building DAG of jobs") for log in logs) == 1
     # One line: the script ran once.
     for count in (1, 2):
         assert (tmp_path / "work" / f"gpus{count}.tasks").read_text() == f"NumTasks=1 gpus={count}\n"

@@ -38,6 +38,19 @@ DRAWN_FROM = [["a: reduces", "b"], ["a: reduces", "c"], ["curve: bins", "10"]]
 DRAWN = ["{'curve: bins': '10'}", "{'src/x.py': 'hash'}", "{'a: reduces': 'c'}", "{'a: reduces': 'b'}"]
 
 
+SHOWN = {
+    "study": "small", "dataset": "airfoil", "dataset_title": "Airfoil", "task": "regression", "model": "mlp",
+    "point": {}, "hidden": [], "method": "mclmc", "likelihood": "gaussian", "prior_sd": 1.0, "energy_variance": None,
+    "split": 0, "chains": 10, "files": {"table": "not there"}, "parts": {}, "set_titles": {}, "published": [],
+}  # fmt: skip
+CUMULATIVE = {
+    "study": "small", "figure": "cumulative", "kind": "cumulative_lppd", "caption": "", "scale": "laptop",
+    "module": "bnn_atlas.figures.kinds.cumulative_lppd", "reductions": {}, "runs": ["one", "two"], "own": {},
+    "of_runs": {"one": {}, "two": {}},
+    "shown": [SHOWN | {"run": run, "entry": run, "label": run} for run in ("one", "two")],
+}  # fmt: skip
+
+
 class Results:
     """Made-up results of the runs `one` and `two`, and of a figure."""
 
@@ -57,8 +70,16 @@ class Results:
             "figures": {
                 "curve": {
                     "files": [str(self.folder / f"curve.{end}") for end in ("csv", "png")], "settings": "f",
-                    "drawn_from": DRAWN_FROM, "inputs": [str(self.table("one"))], "drawn": None,
-                }
+                    "drawn_from": DRAWN_FROM, "inputs": [str(self.table("one"))], "of_claims": None,
+                    "of_rows": None,
+                },
+                "cumulative": {
+                    "files": [str(self.folder / f"cumulative.{end}") for end in ("csv", "png")], "settings": "g",
+                    "drawn_from": [], "inputs": [str(self.table(run)) for run in ("one", "two")], "of_claims": None,
+                    "of_rows": {
+                        "described": CUMULATIVE, "outputs": [f"cumulative.{end}" for end in ("pdf", "csv", "png")],
+                    },
+                },
             },
             "captions": {},
             "entries": {"one": "one", "two": "two"},
@@ -153,6 +174,37 @@ def test_a_campaign_in_three_sittings(results: Results) -> None:
     assert "3 reproduced." in page
     assert jobs["seconds"].tolist() == [50.0, 75.0]
     assert not [path for path in results.kept.parent.iterdir() if path.name.startswith(".")], "nothing is left behind"
+
+
+def test_a_figure_of_metric_tables_is_drawn_once_all_its_runs_are_kept(results: Results) -> None:
+    curves = {"one": [-1.0, -0.5, -0.25], "two": [-1.5, -0.75, -0.5]}
+    drawn = []
+    for run, values in curves.items():
+        results.make(run, 0.5)
+        points = zip((1, 2, 5), values, strict=True)
+        rows = [row(run, value, metric="lppd_cumulative_chains", chains=n) for n, value in points]
+        rows += [row(run, values[-1], metric="lppd_cumulative_draws", draws=n) for n in (10, 100)]
+        write_table(results.table(run), [row(run, 0.5), row(run, -0.5, metric="lppd"), *rows])
+        results.page()
+        drawn.append((results.kept / "cumulative.png").is_file())
+        shutil.rmtree(results.folder)
+    assert drawn == [False, True]
+    numbers = pd.read_csv(results.kept / "cumulative.csv", comment="#")
+    by_chains = numbers[numbers["over"] == "chains"].groupby("label")["mean"]
+    assert {label: values.tolist() for label, values in by_chains} == curves
+    assert numbers[numbers["over"] == "draws"].groupby("label").size().to_dict() == {"one": 2, "two": 2}
+    assert "![cumulative](cumulative.png)" in (results.kept / "README.md").read_text()
+    picture = (results.kept / "cumulative.png").read_bytes()
+    results.page()
+    assert (results.kept / "cumulative.png").read_bytes() == picture
+
+
+def test_runs_without_the_points_of_curves_are_not_drawn(results: Results) -> None:
+    """As those that were kept before these points were."""
+    for run in ("one", "two"):
+        results.make(run, 0.5)
+    results.page()
+    assert not (results.kept / "cumulative.png").exists()
 
 
 def test_a_difference_is_paired_by_row_whenever_its_runs_were_made(results: Results) -> None:

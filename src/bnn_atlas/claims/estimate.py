@@ -52,7 +52,7 @@ def difference(
 
     Where both sides have the same seeds and splits, the spread is that of the differences; else the standard error is
     sqrt(se_own^2 + se_other^2) of two independent means. A single difference of two means over the same test rows is
-    paired by row, sd(d) / sqrt(n), where the densities of single rows are known; else it has no error.
+    paired by row, sd(d) / sqrt(n), where the values of single rows are known; else it has no error.
     """
     a, b = _by_repetition(own, study), _by_repetition(other, study)
     if a.keys() == b.keys() and len(a) == len(own) and len(b) == len(other):
@@ -69,10 +69,13 @@ def difference(
 
 
 def _paired_error(own: Repetition, other: Repetition, measured: Measured) -> float | None:
-    """Standard error of the difference of two means over the same rows; None where single rows are not known."""
-    if (own.split, own.dataset) != (other.split, other.dataset):
+    """Standard error of the difference of two means over the same test rows; None where single rows are not known.
+
+    Rows of other sets (`dataset/set`) are not known.
+    """
+    if (own.split, own.dataset) != (other.split, other.dataset) or "/" in own.dataset:
         return None
-    sides = [measured.log_densities(row.run, row.split, row.metric, row.chains) for row in (own, other)]
+    sides = [measured.row_values(row.run, row.split, row.metric, row.chains) for row in (own, other)]
     if sides[0] is None or sides[1] is None or sides[0].shape != sides[1].shape:
         return None
     return error_of_mean(sides[0] - sides[1])

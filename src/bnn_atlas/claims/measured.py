@@ -8,11 +8,12 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.claims.plan import SIGN
+from bnn_atlas.claims.plan import OF_ROWS, SIGN
 from bnn_atlas.files import load_chosen
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.scores import density_over_chains
-from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS
+from bnn_atlas.metrics.gathering.summary import load
+from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS, correct_rows
 from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
 from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.trust import Trust, trusts
@@ -33,8 +34,8 @@ class Measured:
         """`table` is None where there is none.
 
         `figures` has the PNG of a figure by its name, beside which its CSV is, `predictions` those for the test rows by
-        `run/split<n>`: densities of single rows, by which differences on the same rows are paired. `kept` are those of
-        runs without predictions, by run, split, metric and number of chains, as `log_densities` gives them.
+        `run/split<n>`, by whose values at single rows differences on the same rows are paired. `kept` are these values
+        of runs without predictions, by run, split, metric and number of chains, as `row_values` gives them.
         """
         self.table, self.figures, self._predictions = table, dict(figures or {}), dict(predictions or {})
         self._kept = dict(kept or {})
@@ -79,14 +80,17 @@ class Measured:
         found = zip(rows["run"], rows["split"], rows["note"], strict=True)
         return {(str(run), int(split)): note.split("; ")[0] for run, split, note in found}
 
-    def log_densities(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
+    def row_values(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
         """The values [n] of the test rows whose mean is a metric, of a number of chains; None where they are not known.
 
         Of fewer chains than there are it is the mean over the same random orders as in the table.
         """
         path = self._predictions.get(f"{run}/split{split}")
-        if metric not in SIGN or path is None or not Path(path).is_file():
+        if metric not in OF_ROWS or path is None or not Path(path).is_file():
             return self._kept.get((run, split, metric, chains))
+        if metric not in SIGN:
+            summary = load(path)
+            return correct_rows(summary).astype(float) if chains == len(summary.kept) else None
         names = {"log_density_by_chain", "divergent"}
         found = load_chosen(path, names, PredictionError, "a predictive summary")
         kept = found["log_density_by_chain"][~found["divergent"]]
@@ -97,4 +101,4 @@ class Measured:
 
 
 Rows = Callable[[str, int, str, int], np.ndarray | None]
-"""`Measured.log_densities`."""
+"""`Measured.row_values`."""

@@ -12,6 +12,8 @@ from bnn_atlas.config.studies import Run, Scale, Study, by_name
 
 SIGN = {"lppd": 1.0, "lppd_cumulative_chains": 1.0, "nll": -1.0}
 """Metrics that are means over rows of the log density of a mixture of chains, and their sign."""
+OF_ROWS = (*SIGN, "accuracy")
+"""Metrics that are means over test rows of what can be told row by row, so that differences can be paired."""
 
 
 class RunPlan(Model):

@@ -1,5 +1,6 @@
 """Whether the chains that a figure leans on can be trusted, in words and by a sign at their labels."""
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,7 +78,8 @@ def convergence_text(rows: pd.DataFrame) -> str:
 def head(figure: Figure, texts: Sequence[str]) -> None:
     """Small lines above everything else: what a reader has to know of the chains before looking at numbers."""
     width = int(figure.get_size_inches()[0] / CHARACTER)
-    lines = [line for text in texts if text for line in textwrap.wrap(text, width)]
+    signed = (re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text) for text in texts if text)
+    lines = [line for text in signed for line in textwrap.wrap(text, width)]
     if lines:
         figure.suptitle("\n".join(lines), x=0.005, ha="left", fontsize=HEAD_SIZE, color=style.GREY)
 

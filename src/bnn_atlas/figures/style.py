@@ -158,7 +158,7 @@ def scale_note(provenance: Provenance) -> str:
 def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:
     """One legend for all panels, below them, in as few rows as the width of the figure allows."""
     labels = list(entries)
-    inches = [0.4 + 0.056 * len(label) for label in labels]
+    inches = [0.43 + 0.058 * len(label) for label in labels]
     for rows in range(1, len(labels) + 1):
         # Legends are filled column by column.
         width = sum(max(inches[i : i + rows]) for i in range(0, len(labels), rows))

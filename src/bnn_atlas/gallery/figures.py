@@ -12,7 +12,7 @@ from bnn_atlas.gallery.tables import method_tables
 
 WIDTH = 1300
 """Largest width of a picture, in pixels."""
-LARGEST = 250_000
+LARGEST = 500_000
 """Largest size of a CSV file in bytes; a larger one is left out, and the page says how many rows it has."""
 
 

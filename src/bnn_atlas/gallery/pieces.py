@@ -1,8 +1,8 @@
 """What a study's page keeps of its results, small enough to be committed: campaigns take longer than one sitting.
 
-The folder `kept` beside the page has the metric rows of finished runs, the log densities of single rows that claims
-pair, what the runs were made from, and what their jobs took. The next page is made from these and from what is there by
-then.
+The folder `kept` beside the page has the metric rows of finished runs, the values of single rows that claims
+pair, what the runs were made from, and what their jobs took. The next page and its figures of metric rows are made from
+these and from what is there by then.
 """
 
 import json
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bnn_atlas.files import atomic, put_back
 from bnn_atlas.gallery.times import JOB_COLUMNS
 from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_rows
-from bnn_atlas.metrics.tables.pooled import BY_CHAINS, LEFT_OUT
+from bnn_atlas.metrics.tables.pooled import BY_CHAINS
 
 FOLDER = "kept"
 """Folder beside a page."""
@@ -29,7 +29,7 @@ TEXTS = ("settings", "code", "machine", "packages", "reductions")
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Numbers of chains of which metrics by number of chains are kept, besides those that claims name and all chains."""
 DECIMALS = 3
-"""Of kept log densities: far below what these vary by from row to row, which is what an error is taken from."""
+"""Of kept values of single rows: far below what these vary by from row to row, which is what an error is taken from."""
 DENSITIES = pa.schema(
     [
         pa.field("run", pa.string()),
@@ -150,14 +150,13 @@ def union(fresh: Piece, kept: Piece) -> Piece:
 
 
 def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
-    """The rows that pages and claims read: not by number of draws, and by number of chains only at some numbers.
+    """The rows that pages, their figures and claims read: of metrics by number of chains only those at some numbers.
 
     Those are CHAINS, `chains`, and all chains of a run.
     """
-    rows = table[~table["metric"].isin(LEFT_OUT)]
-    largest = rows.groupby(["run", "split", "dataset", "metric", "at"], sort=False)["chains"].transform("max")
-    chosen = ~rows["metric"].isin(BY_CHAINS) | rows["chains"].isin([*CHAINS, *chains]) | (rows["chains"] == largest)
-    return rows[chosen].reset_index(drop=True)
+    largest = table.groupby(["run", "split", "dataset", "metric", "at"], sort=False)["chains"].transform("max")
+    chosen = ~table["metric"].isin(BY_CHAINS) | table["chains"].isin([*CHAINS, *chains]) | (table["chains"] == largest)
+    return table[chosen].reset_index(drop=True)
 
 
 def _joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:

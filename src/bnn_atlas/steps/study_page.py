@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.claims.measured import Measured
-from bnn_atlas.claims.plan import SIGN, ClaimedStudy
+from bnn_atlas.claims.plan import OF_ROWS, ClaimedStudy
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, judge
 from bnn_atlas.figures.shown import draw
@@ -22,7 +22,7 @@ from bnn_atlas.gallery.page import write_gallery
 from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.gallery.times import StudyJobs, jobs
 from bnn_atlas.metrics.tables.files import TableError, concat_tables, read_table, write_rows
-from bnn_atlas.metrics.tables.pooled import GridPoint, write_runs, write_summary
+from bnn_atlas.metrics.tables.pooled import CURVES, GridPoint, write_runs, write_summary
 from bnn_atlas.workflow.made import Records
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
     files = found.figures | {name: _kept_files(earlier, name) for name in earlier.figures if name not in found.figures}
     with replaced(destination) as folder, tempfile.TemporaryDirectory() as name:
         work = Path(name)
+        files |= _of_rows(plan, piece, files, work)
         if claimed:
             pictures = {figure: path for figure, paths in files.items() for path in paths if path.suffix == ".png"}
             pictures |= {f: paths[0].with_suffix(".png") for f, paths in files.items() if f not in pictures and paths}
@@ -79,7 +80,7 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
             judgements = [judge(one, claimed, measured) for one in claimed.claims.claims]
             piece = piece._replace(densities=_densities(judgements, measured))
             write_claims(work / "claims.parquet", judgements)
-            files |= _drawn(plan, work)
+            files |= _of_claims(plan, work)
         _write_tables(piece, plan, work)
         write_gallery(
             folder,
@@ -166,7 +167,7 @@ def _is_current(files: Mapping[str, Any], records: Records) -> bool:
 def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
     """Files of a figure that is there and was drawn with today's settings from the files that are there."""
     files = figure["files"]
-    if figure["drawn"] or not all(Path(file).is_file() for file in files):
+    if figure["of_claims"] or not all(Path(file).is_file() for file in files):
         return []
     made = records.drawn_from(files[0])
     current = not made or made == figure["drawn_from"]
@@ -206,22 +207,39 @@ def _densities(judgements: Collection[Judgement], measured: Measured) -> dict[tu
     found = {}
     for judged in judgements:
         for rows in judged.rows.values():
-            if len(judged.rows) == 2 and len(rows) == 1 and rows[0].metric in SIGN:
+            if len(judged.rows) == 2 and len(rows) == 1 and rows[0].metric in OF_ROWS:
                 key = (rows[0].run, rows[0].split, rows[0].metric, rows[0].chains)
-                if (values := measured.log_densities(*key)) is not None:
+                if (values := measured.row_values(*key)) is not None:
                     found[key] = values
     return found
 
 
-def _drawn(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
+def _of_claims(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
     """The figures of the judged claims, drawn from what is judged here."""
+    claims = {"claims": str(work / "claims.parquet")}
+    return {name: _draw(of, work, claims) for name, figure in plan["figures"].items() if (of := figure["of_claims"])}
+
+
+def _of_rows(plan: Mapping[str, Any], piece: Piece, there: Collection[str], work: Path) -> dict[str, list[Path]]:
+    """The figures of metric tables alone that are not there, where all their runs are: a sitting need not have all."""
+    table = work / "rows.parquet"
+    write_rows(table, piece.table)
+    curves = piece.table[piece.table["metric"].isin(CURVES)]
+    complete = piece.places & set(zip(curves["run"], curves["split"], strict=True))
     made = {}
     for name, figure in plan["figures"].items():
-        if figure["drawn"]:
-            outputs = [work / file for file in figure["drawn"]["outputs"]]
-            draw({**figure["drawn"]["described"], "claims": str(work / "claims.parquet")}, outputs)
-            made[name] = [file for file in outputs if file.suffix != ".pdf"]
+        if (of := figure["of_rows"]) and name not in there:
+            shown = [{**one, "files": {"table": str(table)}} for one in of["described"]["shown"]]
+            if {(one["run"], one["split"]) for one in shown} <= complete:
+                made[name] = _draw(of, work, {"shown": shown})
     return made
+
+
+def _draw(figure: Mapping[str, Any], work: Path, changes: Mapping[str, Any]) -> list[Path]:
+    """Draw a figure in a folder, of other files than the rule's, and give those files of it that a page shows."""
+    outputs = [work / file for file in figure["outputs"]]
+    draw({**figure["described"], **changes}, outputs)
+    return [file for file in outputs if file.suffix != ".pdf"]
 
 
 def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:

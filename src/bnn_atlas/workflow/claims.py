@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from bnn_atlas.claims.plan import SIGN, claimed_study
+from bnn_atlas.claims.plan import OF_ROWS, claimed_study
 from bnn_atlas.config.expansion import leaves
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.studies import Run
@@ -31,12 +31,12 @@ def findings_of(atlas: Atlas, study: str) -> list[dict[str, Any]]:
 
 
 def compared_predictions(atlas: Atlas, paths: Paths, studies: Iterable[str]) -> dict[str, str]:
-    """`study/run/split<n>` -> predictions for the test rows of runs whose densities claims compare, run with run."""
+    """`study/run/split<n>` -> predictions for the test rows of runs that claims compare row by row."""
     found = {}
     for study in studies:
         for claim in atlas.claims[study].claims.values():
             sides = list(claim.sides.values())
-            if len(sides) < 2 or any(side.metric not in SIGN for side in sides):
+            if len(sides) < 2 or any(side.metric not in OF_ROWS for side in sides):
                 continue
             for run in atlas.studies[study].runs_of(tuple(name for side in sides for name in side.runs)):
                 for split in range(run.config.split.count):

@@ -437,8 +437,8 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 def _marks(runs: Iterable[Run], atlas: Atlas) -> dict[str, list[str]]:
     """What the note of a picture has to say of its runs; left out where that is nothing."""
-    # Below a picture is little room: what follows from a mark is for tables.
-    found = list(dict.fromkeys(mark.partition(":")[0] for run in runs for mark in marks(run, atlas.datasets)))
+    # Below a picture is little room: why a mark is there and what follows from it are for tables.
+    found = list(dict.fromkeys(re.split(r":| \(", mark)[0] for run in runs for mark in marks(run, atlas.datasets)))
     return {"marks": found} if found else {}
 
 

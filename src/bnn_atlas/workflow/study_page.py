@@ -144,17 +144,21 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
 
 
 def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
-    """A figure: its files, its hash, and what its files have to be made from; of one of claims, how it is drawn."""
+    """A figure: its files, its hash, what its files have to be made from, and how the page itself draws it, if it can.
+
+    That is `of_claims` for a figure of the judged claims, and `of_rows` for one that shows metric tables alone.
+    """
     of = {
         "figure": figure.config.model_dump(mode="json", exclude={"caption", "title"}, exclude_defaults=True),
         "runs": {name: settings_of_run(run, atlas) for name, run in figure.runs.items()},
     }
+    kind, outputs = figure.kind, [Path(file).name for file in figure.outputs]
+    rows_alone = figure.inputs.keys() == {"table"} and not (kind.files_if_any or figure.uses_r)
+    drawn = {"described": figure.described(), "outputs": outputs}
     return {
         "files": [file for file in figure.outputs if not file.endswith(".pdf")],
         "settings": fingerprint(of)[:LENGTH],
         "drawn_from": sorted([name, value] for setting in figure.settings for name, value in setting.items()),
         "inputs": [file for files in figure.inputs.values() for file in files],
-        "drawn": {"described": figure.described(), "outputs": [Path(f).name for f in figure.outputs]}
-        if figure.kind.claims
-        else None,
+        **{key: drawn if wanted else None for key, wanted in (("of_claims", kind.claims), ("of_rows", rows_alone))},
     }

@@ -210,7 +210,7 @@ def test_the_published_search(rows):
     j = rng.normal(size=(60, 20)) / np.sqrt(60)
     products = Products(lambda v: jnp.asarray(j) @ v, lambda w: jnp.asarray(j).T @ w)
     key = jax.random.key(3)
-    v, p = (np.asarray(jax.random.normal(k, (20,))) for k in jax.random.split(key))
+    v, p = np.asarray(jax.random.normal(key, (40,))).reshape(2, 20)
     found = np.asarray(jax.jit(lambda key: found_direction(key, jnp.zeros(20), products, rows, 4))(key))
     expected = published_search(j, v, p, rows, 4)
     np.testing.assert_allclose(np.linalg.norm(j @ found), np.linalg.norm(j @ expected), rtol=1e-8)

@@ -84,7 +84,7 @@ def test_cumulative_curves_have_one_row_per_point(memory_pool, predict_linear):
     assert {row.draws for row in over_chains} == {40}
     assert over_chains[-1].value == pytest.approx(only(scored, "lppd").value)
     assert over_chains[-1].standard_error == pytest.approx(only(scored, "lppd").standard_error)
-    assert "mean over 5 random orders" in over_chains[0].note
+    assert "mean over 50 random orders" in over_chains[0].note
     deviations = [row for row in scored.rows if row.metric == "lppd_cumulative_chains_order_sd"]
     assert [row.chains for row in deviations] == [1, 2, 3, 4]
     assert all(row.value > 0 and row.standard_error is None for row in deviations[:-1])

@@ -8,7 +8,7 @@ from bnn_atlas.metrics.formulas.agreement import compare
 from bnn_atlas.metrics.formulas.ood import auroc
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import sets
-from bnn_atlas.metrics.judgement.measure import elpd_difference
+from bnn_atlas.metrics.judgement.measure import correct_rows, elpd_difference
 from bnn_atlas.metrics.judgement.rows import average
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 
@@ -31,6 +31,15 @@ def summary(seed: int, rows: int = 30, chains: int = 3, divergent: int = 0) -> P
 def value(rows, metric):
     (row,) = (row for row in rows if row.metric == metric)
     return row
+
+
+def test_correct_rows_are_those_whose_most_probable_class_was_observed():
+    found = summary(0, divergent=1)
+    labels = np.random.default_rng(1).integers(4, size=30)
+    observed = np.log(found.probabilities[:, np.arange(30), labels])
+    correct = correct_rows(found._replace(log_density_by_chain=observed.astype(np.float32)))
+    np.testing.assert_array_equal(correct, average(found).argmax(axis=1) == labels)
+    assert 0 < correct.sum() < 30
 
 
 def test_average_weighs_batches_by_their_draws_and_leaves_divergent_chains_out():

@@ -204,4 +204,4 @@ def test_the_word_of_a_reference_is_found_in_a_note():
 def test_reasons_are_short_and_whole():
     values = {"divergences": 2.0, "divergences_chains": 1.0, "divergence_share": 0.02, "rhat_weight_max": 9.0}
     bad = judging.trust(rows_of(GOOD | values | {"rhat_function_max": 1.4}, "nuts"))
-    assert bad.text == "R-hat of function values at most 1.40; 2 steps (2% of all) diverged, in 1 of 10 chains"
+    assert bad.text == "2 steps (2% of all) diverged, in 1 of 10 chains; R-hat of function values at most 1.40"

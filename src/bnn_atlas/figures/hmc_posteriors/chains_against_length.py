@@ -1,6 +1,5 @@
 """One long chain against several short ones, at the same number of draws in all."""
 
-import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import count_axis
+from bnn_atlas.figures.convergence import head
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.judgement.reference import FIT
@@ -29,8 +29,6 @@ LABELS = {
 """Score -> text at its axis."""
 ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
 """Endings of the metrics of a chain alone and of all chains, with their first draws."""
-WRAP = 120
-"""Characters of a line of what is said of the chains."""
 ONE, ALL = style.ORANGE, style.BLUE
 PUBLISHED = pd.DataFrame(
     [
@@ -108,7 +106,7 @@ def _figure(table: pd.DataFrame, words: str) -> Figure:
         rows = table[table["metric"] == metric]
         _panel(ax, rows, PUBLISHED[PUBLISHED["metric"] == metric])
         ax.set_ylabel(label)
-    figure.suptitle("\n".join(textwrap.wrap(words, WRAP)), fontsize=6, color=style.GREY, x=0.99, ha="right")
+    head(figure, [words])
     style.legend_below(figure, _legend(table))
     return figure
 

@@ -23,6 +23,8 @@ MOST = 6
 """Runs beside each other."""
 CHANCE = 1.96
 """Standard errors of the grey regions: 95 % of calibrated predictions are inside, row by row independent."""
+ROOM = 0.06
+"""Of levels that are nearer to each other than this, only the lower one has its label."""
 
 
 def calibration(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -95,18 +97,21 @@ def _coverage(ax: Axes, part: pd.DataFrame) -> None:
     ax.plot(mean.index, mean, color=style.BLUE, marker="o", ms=4, mfc="white", lw=1.0)
     ax.set_xlim(0, 1)
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    named = -1.0
     for at, value in zip(mean.index.to_numpy(dtype=float), mean.to_numpy(dtype=float), strict=True):
-        if abs(value) > CHANCE * np.sqrt(at * (1 - at) / part["rows"].min()):
+        outside = abs(value) > CHANCE * np.sqrt(at * (1 - at) / part["rows"].min())
+        if outside and at - named > ROOM:
             text = f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}") + " %"
             ax.annotate(
                 text,
                 (at, value),
-                xytext=(-5, 0),
+                xytext=(0, 5),
                 textcoords="offset points",
                 fontsize=5.5,
-                ha="right",
-                va="center",
+                ha="center",
+                bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
             )
+            named = at
 
 
 def _histogram(ax: Axes, part: pd.DataFrame) -> None:

@@ -214,6 +214,7 @@ def _lppd_panel(ax: Axes, part: pd.DataFrame, over: str, looks: Mapping[str, sty
             text, (x[-1], mean[-1]), xytext=(0, 4), textcoords="offset points", ha="right", va="bottom", fontsize=7,
             annotation_clip=False,
         )  # fmt: skip
+        ax.margins(y=0.2)
     if infinite:
         ax.text(0.98, 0.04, f"not finite at {', '.join(dict.fromkeys(infinite))}", transform=ax.transAxes, ha="right",
                 fontsize=6.5, color=style.GREY)  # fmt: skip

@@ -113,7 +113,7 @@ def _row(row: SubFigure, plane: _Plane) -> None:
         top = _top(plane.grid[column], plane.at_points[column])
         ax.set_title(f"{name}, at most {style.thousands(top)}".replace(" -", " \N{MINUS SIGN}"))
         _panel(ax, plane, column)
-    axes[0].set_ylabel("distance from that line")
+    axes[0].set_ylabel("distance\nfrom that line")
     places = "   ".join(f"{number}: {label}" for number, label in enumerate(plane.labels, start=1))
     row.supxlabel(f"distance along the line through 1 and 2\n{places}", fontsize=7.5)
 

@@ -13,7 +13,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.scores import remark
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.gathering.convergence import PLAIN
@@ -122,6 +121,8 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         prefix = "plain: " if column == PLAIN else ""
         texts.append(f"{prefix}{below['share']:.1%} of {total:,} at most {RHAT.look:g}")
         left_out = max(left_out, int(below["left_out"]))
+    if left_out:
+        texts.append(f"{left_out:,} without R-hat: constant draws")
     ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
     ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5,
             bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
@@ -130,7 +131,6 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
     ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in TICKS]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticklabels([f"{tick:g}" for tick in TICKS])
-    remark(ax, [f"{left_out:,} without R-hat: constant draws" if left_out else ""])
 
 
 def _legend() -> dict[str, Artist]:

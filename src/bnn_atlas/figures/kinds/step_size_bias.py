@@ -119,13 +119,11 @@ def _bias_figure(table: pd.DataFrame) -> Figure:
         _shifts(upper, of_column)
         _scores(lower, of_column)
         upper.set_title(name)
-        lower.set_xlabel("desired energy variance per dimension")
     for ax in axes.flat:
         ax.set_xscale("log")
         for method, (setting, look) in DEFAULTS.items():
             ax.axvline(_default(method, setting), color=style.GREY, lw=0.6, ls=look, zorder=0)
-    if len(names) == 1:
-        axes[0, 0].set_xlabel("desired energy variance per dimension")
+    figure.supxlabel("desired energy variance per dimension", fontsize=7.5)
     axes[0, 0].set_ylabel("shift of log-likelihood,\nsd of the run's draws")
     axes[1, 0].set_ylabel("LPPD per test row")
     figure.align_ylabels(axes[:, 0])

@@ -82,7 +82,7 @@ def _page(
     side = min(2.5, (width - 1.0) / columns - 0.35)
     figure = Figure(figsize=(width, 1.75 + side + 0.95))
     axes = figure.subplots(2, columns, squeeze=False, height_ratios=(1.75, side + 0.3))
-    limits = bulk_limits(np.concatenate([_settled(curves) for curves in running]), tail=0.1)
+    limits = _limits(running)
     largest = max(float(matrix.max()) for matrix in distances)
     for column, (title, curves, one, matrix) in enumerate(zip(titles, running, functions, distances, strict=True)):
         upper, lower = axes[:, column]
@@ -104,10 +104,20 @@ def _page(
     return figure
 
 
-def _settled(curves: RunningLppd) -> np.ndarray:
-    """All values after the first tenth of the draws, which set the axis: burn-in would leave no room for the rest."""
-    late = curves.counts >= curves.counts[-1] / 10
-    return np.concatenate([curves.ensemble[late], curves.chains[:, late].ravel()])
+def _limits(running: Sequence[RunningLppd]) -> tuple[float, float] | None:
+    """Limits of the y axis: the bulk of the chains alone, and all chains together.
+
+    Only values after the first tenth of the draws count: burn-in would leave no room for the rest.
+    """
+    late = [curves.counts >= curves.counts[-1] / 10 for curves in running]
+    alone = [curves.chains[:, of].ravel() for curves, of in zip(running, late, strict=True)]
+    together = np.concatenate([curves.ensemble[of] for curves, of in zip(running, late, strict=True)])
+    limits = bulk_limits(np.concatenate(alone), tail=0.1)
+    together = together[np.isfinite(together)]
+    if limits is None or not together.size:
+        return limits
+    margin = 0.06 * (limits[1] - limits[0])
+    return min(limits[0], float(together.min()) - margin), max(limits[1], float(together.max()) + margin)
 
 
 def _running_panel(ax: Axes, curves: RunningLppd, limits: tuple[float, float] | None, largest: int) -> None:

@@ -17,12 +17,11 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.base import Method, Phase, Statistic
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
-from bnn_atlas.methods.implicit.family import Learned, build_family
+from bnn_atlas.methods.implicit.family import build_family
 from bnn_atlas.methods.implicit.objective import Objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of
 from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
-from bnn_atlas.methods.optimise import update
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 
 log = logging.getLogger(__name__)
@@ -35,7 +34,8 @@ ELBO = TermWeights(1.0, 1.0)
 class ImplicitState(NamedTuple):
     """A fit, its optimiser, where the searches of the entropy go on, and the last draw."""
 
-    q: Learned
+    q: Array
+    """What is learned (`family.Family`)."""
     optimiser: optax.OptState
     shuffle: minibatch.Shuffle | None
     search: Array | None
@@ -74,7 +74,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     weights = weights_of(config, posterior, len(data.y))
     objective = Objective(family, form, weights)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
-    optimiser = optimiser_of(config, steps)
+    optimiser = optimiser_of(config, steps, family.generator.parameters)
     searches = isinstance(config.entropy, SmallestEntropy)
     if config.sigma > LARGE_SIGMA:
         log.warning("sigma (%g) is large: most of the weights' spread may be this noise", config.sigma)
@@ -104,8 +104,11 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         shuffle, evaluate = minibatch.next_evaluate(rows_key, index, state.shuffle, target, config.batch_size)
         keys = jax.random.split(samples_key, config.samples)
         found = objective.estimate(keys, state.q, evaluate, target, state.search)
-        q, memory, skipped = update(optimiser, found.gradient, state.optimiser, state.q)
-        norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(found.gradient)))
+        norm = jnp.linalg.norm(found.gradient)
+        # Finite only where all of the gradient is; asking each number is a tenth of the code of the whole program.
+        finite = jnp.isfinite(norm)
+        changes, memory = optimiser.update(found.gradient, state.optimiser, state.q)
+        q, memory = _where(finite, (state.q + changes, memory), (state.q, state.optimiser))
         state = ImplicitState(
             q,
             memory,
@@ -113,12 +116,12 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             jax.tree.map(_finite_or, found.search, state.search),
             state.draw,
             norm,
-            state.skipped + skipped,
+            state.skipped + ~finite,
             state.singular + found.singular,
         )
         zero, no = jnp.zeros_like(norm), jnp.bool_(False)
         entropies = {"entropy": zero, "entropy_error": zero, "entropy_as_trained": zero, "elbo": zero}
-        return state, statistics(state, skipped, {**entropies, "objective": found.objective}, no)
+        return state, statistics(state, ~finite, {**entropies, "objective": found.objective}, no)
 
     def report(state: ImplicitState, kept: np.ndarray | None) -> ImplicitState:
         if state.skipped:
@@ -140,10 +143,10 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
     ) -> tuple[ImplicitState, dict[str, Array]]:
         noise_key, trained_key, scoring_key = jax.random.split(key, 3)
-        noise = family.draw_noise(noise_key, state.q.generator)
+        noise = family.draw_noise(noise_key, state.q)
         theta = family(state.q, noise)
         draw, divergent = next_draw(theta, target, state.draw)
-        at = (family.generator, family.tree(state.q.generator), noise.z, config.sigma)
+        at = (family.generator, family.tree(state.q), noise.z, config.sigma)
         search = None if state.search is None else state.search[0]
         half, trained = form.half_log_det(trained_key, *at, search)
         scored, scores = half, trained
@@ -174,11 +177,12 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             "divergent": divergent,
         }
 
-    def fit(state: ImplicitState) -> dict[str, Array]:
-        named = {f"generator.{name}": array for name, array in family.named(state.q.generator).items()}
+    def fit(state: ImplicitState) -> dict[str, Any]:
+        values, point = family.named(np.asarray(state.q))
+        named = {f"generator.{name}": array for name, array in values.items()}
         indices = {"generated": family.generated, "points": family.points, "noise": family.noise}
-        whole = {name: jnp.asarray(where, jnp.int32) for name, where in indices.items()}
-        return {**named, **whole, "point": jnp.zeros(0) if state.q.point is None else state.q.point}
+        whole = {name: np.asarray(where, np.int32) for name, where in indices.items()}
+        return {**named, **whole, "point": point}
 
     real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")
     counts = ("skipped_updates", "singular", *(("entropy_is_bound",) if searches else ()))
@@ -198,6 +202,11 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         gradients_per_step=float(config.samples),
         fit=fit,
     )
+
+
+def _where(chosen: Array, new: Any, old: Any) -> Any:
+    """A tree of arrays, one or the other."""
+    return jax.tree.map(lambda a, b: jnp.where(chosen, a, b), new, old)
 
 
 def _finite_or(new: Array, old: Array) -> Array:

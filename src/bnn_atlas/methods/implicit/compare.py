@@ -1,6 +1,6 @@
 """The forms of the entropy beside the exact value, at a fit that is kept."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,12 +8,13 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.methods.implicit.entropy.base import Form
+from bnn_atlas.methods.implicit.entropy.base import products_at
 from bnn_atlas.methods.implicit.entropy.exact import check_memory
-from bnn_atlas.methods.implicit.entropy.lanczos import Lanczos
+from bnn_atlas.methods.implicit.entropy.lanczos import values_after
 from bnn_atlas.methods.implicit.entropy.published import Published
 from bnn_atlas.methods.implicit.entropy.smallest import Smallest
 from bnn_atlas.methods.implicit.fitted import Fitted
+from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 
 STEPS = (2, 5, 10, 20)
 ITERATIONS = {"smallest": (1, 3, 10, 30), "published": (1, 3, 5, 10)}
@@ -46,47 +47,75 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     Raises:
         ValueError: the exact value would take too much memory.
     """
-    generator, values, sigma = fit.family.generator, fit.family.tree(fit.q.generator), fit.family.sigma
-    check_memory(generator, np.dtype(fit.q.generator.dtype), MEMORY_MB)
+    generator, values, sigma = fit.family.generator, fit.family.tree(fit.q), fit.family.sigma
+    check_memory(generator, np.dtype(fit.q.dtype), MEMORY_MB)
     places_key, starts_key = jax.random.split(jax.random.key(seed))
-    places = [fit.family.draw_noise(key, fit.q.generator).z for key in jax.random.split(places_key, PLACES)]
+    place = jax.jit(lambda key: fit.family.draw_noise(key, fit.q).z)
+    places = [place(key) for key in jax.random.split(places_key, PLACES)]
     spectrum = jax.jit(lambda z: jnp.linalg.eigvalsh(generator.gram(values, z)))
     spectra = [np.maximum(np.asarray(spectrum(z), np.float64), 0) for z in places]
     exact = np.array([0.5 * np.log(one + sigma**2).sum() for one in spectra])
     keys = jax.random.split(starts_key, REPEATS)
     rows = []
-    for name, settings, make, products in _forms(fit.family.noise):
+    for form in _forms(fit.family.noise):
 
-        def value(key: Array, z: Array, setting: Any, make: Callable[[Any], Form] = make) -> tuple[Array, Array]:
-            first, second = jax.random.split(key)
-            form = make(setting)
-            found, report = form.half_log_det(second, generator, values, z, sigma, form.start(first, z))
-            return found, report.error
+        @jax.jit
+        def over_keys(z: Array, form: "_Form" = form) -> tuple[Array, Array]:
+            return jax.lax.map(lambda key: form.values(key, generator, values, z, sigma), keys)
 
-        def over_keys(z: Array, setting: Any, value: Callable[..., Any] = value) -> tuple[Array, Array]:
-            return jax.lax.map(lambda key: value(key, z, setting), keys)
-
-        # Lanczos has arrays of its number of steps, so each number is a program of its own.
-        program = jax.jit(over_keys, static_argnums=(1,) if name == "lanczos" else ())
-        for setting in settings:
-            found, stated = (np.stack(part) for part in zip(*(program(z, setting) for z in places), strict=True))
-            off = np.asarray(found, np.float64) - exact[:, None]
-            rows.append(
-                Compared(
-                    name,
-                    setting,
-                    products(setting),
-                    float(exact.mean()),
-                    float(off.mean()),
-                    float(np.sqrt(off.var(axis=1, ddof=1).mean())),
-                    float(np.sqrt(np.mean(np.asarray(stated, np.float64) ** 2))),
-                )
+        found, stated = (np.stack(part) for part in zip(*map(over_keys, places), strict=True))
+        off = np.asarray(found, np.float64) - exact[:, None, None]
+        rows += [
+            Compared(
+                form.name,
+                setting,
+                form.products(setting),
+                float(exact.mean()),
+                float(off[..., n].mean()),
+                float(np.sqrt(off[..., n].var(axis=1, ddof=1).mean())),
+                float(np.sqrt(np.mean(np.asarray(stated[..., n], np.float64) ** 2))),
             )
+            for n, setting in enumerate(form.settings)
+        ]
     return rows
 
 
-def _forms(noise: int) -> Iterator[tuple[str, list[int], Callable[[Any], Form], Callable[[int], int]]]:
-    """Name, settings, form of a setting, and products that it takes."""
-    yield "lanczos", [s for s in STEPS if s <= noise], lambda steps: Lanczos(steps, 1), lambda steps: 2 * steps
-    yield "smallest", list(ITERATIONS["smallest"]), lambda n: Smallest(n, 0.1), lambda n: 5 * n + 2
-    yield "published", list(ITERATIONS["published"]), Published, lambda n: 6 * n + 1
+class _Form(NamedTuple):
+    """A form with several settings, whose values one program has."""
+
+    name: str
+    settings: tuple[int, ...]
+    values: Callable[[Array, Generator, Tree, Array, float], tuple[Array, Array]]
+    """(key, generator, its parameters, z, sigma) -> values and stated errors [setting]."""
+    products: Callable[[int], int]
+    """Products with J and with J' that a setting takes."""
+
+
+def _forms(noise: int) -> list[_Form]:
+    steps = tuple(s for s in STEPS if s <= noise)
+
+    def lanczos(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> tuple[Array, Array]:
+        found = values_after(steps, key, z, products_at(generator, values, z), sigma)
+        return found.value, jnp.sqrt(found.variance)
+
+    return [
+        _Form("lanczos", steps, lanczos, lambda steps: 2 * steps),
+        _Form("smallest", ITERATIONS["smallest"], _searching(Smallest(1, 0.1), "smallest"), lambda n: 5 * n + 2),
+        _Form("published", ITERATIONS["published"], _searching(Published(1), "published"), lambda n: 6 * n + 1),
+    ]
+
+
+def _searching(form: Smallest | Published, name: str) -> Callable[..., tuple[Array, Array]]:
+    """Values of a form after each of its numbers of iterations."""
+
+    def values(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> tuple[Array, Array]:
+        first, second = jax.random.split(key)
+
+        def after(iterations: Any) -> tuple[Array, Array]:
+            several = form._replace(iterations=iterations)
+            found, report = several.half_log_det(second, generator, values, z, sigma, form.start(first, z))
+            return found, report.error
+
+        return jax.lax.map(after, jnp.asarray(ITERATIONS[name]))
+
+    return values

@@ -21,15 +21,6 @@ from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Posterior
 
 
-class Learned(NamedTuple):
-    """What is learned."""
-
-    generator: Array
-    """Parameters of the generator, one after the other: an optimiser's step then is one loop, quick to compile."""
-    point: Array | None
-    """Values [r] of the scalars that are not generated; None where all are."""
-
-
 class Noise(NamedTuple):
     """Standard normal numbers of a draw."""
 
@@ -41,7 +32,11 @@ class Noise(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """theta [P] from a generator's weights [D] and points [r]."""
+    """theta [P] from a generator's weights [D] and points [r].
+
+    What is learned is one vector q: the generator's parameters one after the other, then the points, the values of the
+    scalars that are not generated. An optimiser's step then is one loop, quick to compile.
+    """
 
     generator: Generator
     generated: np.ndarray
@@ -57,23 +52,30 @@ class Family:
         """d, the number of noise entries of the generator."""
         return prod(self.generator.shape)
 
-    def start(self, key: Array, position: Array) -> Learned:
+    def start(self, key: Array, position: Array) -> Array:
         """Where a fit from a position [P] starts."""
         leaves = jax.tree.leaves(self.generator.start(key, position[self.generated]))
-        point = position[self.points] if len(self.points) else None
-        return Learned(jnp.concatenate([leaf.ravel() for leaf in leaves]), point)
+        return jnp.concatenate([*(leaf.ravel() for leaf in leaves), position[self.points]])
 
-    def tree(self, numbers: Array) -> Tree:
-        """Parameters of the generator by layer, from `Learned.generator`."""
-        return jax.tree.unflatten(self._started[1], self._pieces(numbers))
+    def parts(self, q: Array) -> tuple[Tree, Array]:
+        """Parameters of the generator by layer, and the points [r]."""
+        *pieces, point = jnp.split(q, self._ends)
+        shaped = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+        return jax.tree.unflatten(self._started[1], shaped), point
 
-    def named(self, numbers: Array) -> dict[str, Array]:
-        """The same by name."""
-        return dict(zip(self.names, self._pieces(numbers), strict=True))
+    def tree(self, q: Array) -> Tree:
+        """Parameters of the generator by layer."""
+        return self.parts(q)[0]
+
+    def named(self, q: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The generator's parameters by name, and the points, on the host, where nothing is compiled for it."""
+        *pieces, point = np.split(q, self._ends)
+        named = zip(self.names, pieces, self.shapes, strict=True)
+        return {name: piece.reshape(shape) for name, piece, shape in named}, point
 
     @property
     def names(self) -> list[str]:
-        """Names of the generator's parameters in their order in `Learned.generator`, such as `branches.0.1.weight`."""
+        """Names of the generator's parameters in their order in q, such as `branches.0.1.weight`."""
         return [keystr(path, simple=True, separator=".") for path, _ in self._started[0]]
 
     @property
@@ -81,9 +83,10 @@ class Family:
         """Their shapes."""
         return [leaf.shape for _, leaf in self._started[0]]
 
-    def _pieces(self, numbers: Array) -> list[Array]:
-        pieces = jnp.split(numbers, np.cumsum([prod(shape) for shape in self.shapes])[:-1])
-        return [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+    @property
+    def _ends(self) -> list[int]:
+        """Where each of them ends in q."""
+        return np.cumsum([prod(shape) for shape in self.shapes]).tolist()
 
     @cached_property
     def _started(self) -> tuple[list[Any], Any]:
@@ -94,23 +97,21 @@ class Family:
 
     def draw_noise(self, key: Array, like: Array) -> Noise:
         """Noise of one draw, of the type of `like`."""
-        first, second = jax.random.split(key)
-        return Noise(
-            standard_normal(first, jnp.zeros(self.noise, like.dtype)),
-            standard_normal(second, jnp.zeros(len(self.generated), like.dtype)),
-        )
+        numbers = standard_normal(key, jnp.zeros(self.noise + len(self.generated), like.dtype))
+        return Noise(numbers[: self.noise], numbers[self.noise :])
 
-    def __call__(self, q: Learned, noise: Noise) -> Array:
+    def __call__(self, q: Array, noise: Noise) -> Array:
         """Theta = g(z) + sigma e at the generated scalars, and the points at the others."""
-        return self.assembled(self.generator(self.tree(q.generator), noise.z), q, noise)
+        values, point = self.parts(q)
+        return self.assembled(self.generator(values, noise.z), point, noise)
 
-    def assembled(self, outputs: Array, q: Learned, noise: Noise) -> Array:
+    def assembled(self, outputs: Array, point: Array, noise: Noise) -> Array:
         """The same from g(z)."""
         weights = outputs + self.sigma * noise.e
-        if q.point is None:
+        if not len(self.points):
             return weights
         order = np.argsort(np.concatenate([self.generated, self.points]))
-        whole = jnp.concatenate([weights, q.point])
+        whole = jnp.concatenate([weights, point])
         return whole if np.array_equal(order, np.arange(len(order))) else whole[order]
 
 

@@ -9,7 +9,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.implicit import ImplicitConfig
-from bnn_atlas.methods.implicit.family import Family, Learned, build_family
+from bnn_atlas.methods.implicit.family import Family, build_family
 from bnn_atlas.posterior.density import Posterior
 
 
@@ -21,20 +21,20 @@ class Fitted(NamedTuple):
     """The distribution that a chain has fitted."""
 
     family: Family
-    q: Learned
+    q: Array
 
     def draws(self, key: Array, count: int) -> Array:
         """Independent draws theta [count, P]."""
 
         def draw(key: Array) -> Array:
-            return self.family(self.q, self.family.draw_noise(key, self.q.generator))
+            return self.family(self.q, self.family.draw_noise(key, self.q))
 
         return jax.lax.map(draw, jax.random.split(key, count))
 
     def squared_singular_values(self, key: Array) -> Array:
         """Eigenvalues [d] of J'J at a random z, from the smallest on."""
-        z = self.family.draw_noise(key, self.q.generator).z
-        return jnp.linalg.eigvalsh(self.family.generator.gram(self.family.tree(self.q.generator), z))
+        z = self.family.draw_noise(key, self.q).z
+        return jnp.linalg.eigvalsh(self.family.generator.gram(self.family.tree(self.q), z))
 
 
 def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np.ndarray], chain: int = 0) -> Fitted:
@@ -56,6 +56,5 @@ def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np
         )
     if not 0 <= chain < len(arrays["point"]):
         raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")
-    numbers = [np.ravel(arrays[f"generator.{name}"][chain]) for name in family.names]
-    point = jnp.asarray(arrays["point"][chain]) if len(family.points) else None
-    return Fitted(family, Learned(jnp.asarray(np.concatenate(numbers)), point))
+    numbers = [np.ravel(arrays[name][chain]) for name in wanted]
+    return Fitted(family, jnp.asarray(np.concatenate(numbers)))

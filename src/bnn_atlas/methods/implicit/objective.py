@@ -9,7 +9,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.methods.implicit.entropy.base import Form, Report, constant
-from bnn_atlas.methods.implicit.family import Family, Learned
+from bnn_atlas.methods.implicit.family import Family
 from bnn_atlas.methods.implicit.terms import TermWeights
 from bnn_atlas.methods.point_noise import without_noise
 from bnn_atlas.posterior.density import Evaluate, LogDensity, Target
@@ -20,8 +20,8 @@ class Estimate(NamedTuple):
     """Of one step."""
 
     objective: Array
-    gradient: Learned
-    """Of -objective."""
+    gradient: Array
+    """Of -objective, by q."""
     search: Array | None
     """[samples, ...] where the searches of the entropy go on, if it has any."""
     singular: Array
@@ -61,7 +61,7 @@ class Objective:
         prior = weights.prior * prior
         return (density.log_likelihood + prior) / target.posterior.temperature + weights.entropy * entropy
 
-    def estimate(self, keys: Array, q: Learned, evaluate: Evaluate, target: Target, search: Array | None) -> Estimate:
+    def estimate(self, keys: Array, q: Array, evaluate: Evaluate, target: Target, search: Array | None) -> Estimate:
         """Estimate from one draw for each key, in turn, so that memory does not grow with their number.
 
         Args:
@@ -71,29 +71,27 @@ class Objective:
             target: the posterior.
             search: [samples, ...] of the entropy.
         """
-        zero = jnp.zeros((), q.generator.dtype)
-        zeros = (zero, jax.tree.map(jnp.zeros_like, q), jnp.int32(0))
+        zeros = (jnp.zeros((), q.dtype), jnp.zeros_like(q), jnp.int32(0))
 
         def add(
-            total: tuple[Array, Learned, Array], one: tuple[Array, Array | None]
-        ) -> tuple[tuple[Array, Learned, Array], Array | None]:
+            total: tuple[Array, Array, Array], one: tuple[Array, Array | None]
+        ) -> tuple[tuple[Array, Array, Array], Array | None]:
             value, gradient, report = self._one(one[0], q, evaluate, target, one[1])
             found = (value, gradient, report.singular.astype(jnp.int32))
             return jax.tree.map(jnp.add, total, found), report.search
 
         (value, gradient, singular), search = jax.lax.scan(add, zeros, (keys, search))
-        gradient = jax.tree.map(lambda leaf: -leaf / len(keys), gradient)
-        return Estimate(value / len(keys), gradient, search, singular)
+        return Estimate(value / len(keys), -gradient / len(keys), search, singular)
 
     def _one(
-        self, key: Array, q: Learned, evaluate: Evaluate, target: Target, search: Array | None
-    ) -> tuple[Array, Learned, Report]:
+        self, key: Array, q: Array, evaluate: Evaluate, target: Target, search: Array | None
+    ) -> tuple[Array, Array, Report]:
         noise_key, form_key = jax.random.split(key)
-        noise = self.family.draw_noise(noise_key, q.generator)
+        noise = self.family.draw_noise(noise_key, q)
 
-        def outputs(q: Learned) -> tuple[tuple[Array, Array], Report]:
-            generator, values = self.family.generator, self.family.tree(q.generator)
-            theta = self.family.assembled(generator(values, noise.z), q, noise)
+        def outputs(q: Array) -> tuple[tuple[Array, Array], Report]:
+            generator, (values, point) = self.family.generator, self.family.parts(q)
+            theta = self.family.assembled(generator(values, noise.z), point, noise)
             half, report = self.form.half_log_det(form_key, generator, values, noise.z, self.family.sigma, search)
             return (theta, half), report
 
@@ -108,6 +106,11 @@ class Objective:
         """What the weight of the prior, and what has none, change in the tempered gradient."""
         if self.weights.prior == 1 and self.family.noise_at is None:
             return 0.0
-        slope = jax.grad(target.posterior.log_prior)
-        wanted, there = slope(theta, self.prior(target)), slope(theta, target.data.prior)
-        return (self.weights.prior * wanted - there) / target.posterior.temperature
+
+        def beyond(theta: Array) -> Array:
+            wanted, there = (
+                target.posterior.log_prior(theta, values) for values in (self.prior(target), target.data.prior)
+            )
+            return (self.weights.prior * wanted - there) / target.posterior.temperature
+
+        return jax.grad(beyond)(theta)

@@ -52,8 +52,11 @@ def scale_by_amsgrad(
     return optax.GradientTransformation(init, change)
 
 
-def optimiser_of(config: ImplicitConfig, steps: int) -> optax.GradientTransformation:
-    """Optimiser of a `Learned` for a minimisation in this many steps; points may have a learning rate of their own."""
+def optimiser_of(config: ImplicitConfig, steps: int, numbers: int) -> optax.GradientTransformation:
+    """Optimiser of a q (`family.Family`) for a minimisation in this many steps.
+
+    What comes after the `numbers` of the generator, the points, may have a learning rate of its own.
+    """
     chosen = config.optimiser
     if isinstance(chosen, AMSGradConfig):
         rate: Any = chosen.learning_rate
@@ -65,7 +68,8 @@ def optimiser_of(config: ImplicitConfig, steps: int) -> optax.GradientTransforma
     if config.point_learning_rate is None:
         return base
     ratio = config.point_learning_rate / chosen.learning_rate
-    scale = optax.stateless(
-        lambda changes, _: changes._replace(point=jax.tree.map(lambda change: ratio * change, changes.point))
-    )
-    return optax.chain(base, scale)
+
+    def scaled(changes: Array, _: Any) -> Array:
+        return jnp.where(jnp.arange(len(changes)) < numbers, changes, ratio * changes)
+
+    return optax.chain(base, optax.stateless(scaled))

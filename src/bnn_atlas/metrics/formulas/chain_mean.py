@@ -1,11 +1,11 @@
 """Monte Carlo error of a mean over the draws of Markov chains.
 
-Not in `rhat_ess`, which the tuning of MCLMC uses, so that an edit here leaves its traces valid.
+Not in `autocorrelation`, which the tuning of MCLMC uses, so that an edit here leaves its traces valid.
 """
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
+from bnn_atlas.metrics.formulas.autocorrelation import ess_mean
 
 
 def error_of_chain_mean(draws: np.ndarray) -> float:

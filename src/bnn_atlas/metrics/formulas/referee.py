@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.rhat_ess import ess_bulk, ess_mean, rhat
+from bnn_atlas.metrics.formulas.autocorrelation import ess_mean
+from bnn_atlas.metrics.formulas.rhat_ess import ess_bulk, rhat
 
 
 class Shift(NamedTuple):

@@ -6,12 +6,12 @@ where the diagnostic does not exist: fewer than 4 draws (10 for bulk and tail ef
 (R-hat), constant or non-finite draws.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import fft
 from scipy.special import ndtri
+
+from bnn_atlas.metrics.formulas.autocorrelation import by_quantity, effective_size, on_quantities
 
 PIECES = 4
 """Pieces into which chain-wise R-hat cuts a chain."""
@@ -42,7 +42,7 @@ def rhat(draws: np.ndarray) -> np.ndarray:
 
     Infinite where half chains are constant at different values.
     """
-    return _apply(_rhat_of_halves, draws, min_chains=2, min_draws=4)
+    return on_quantities(_rhat_of_halves, draws, min_chains=2, min_draws=4)
 
 
 def rhat_chainwise(draws: np.ndarray) -> np.ndarray:
@@ -50,37 +50,25 @@ def rhat_chainwise(draws: np.ndarray) -> np.ndarray:
 
     Sommer et al. 2024, Connecting the Dots. Leading draws that do not fill four equal pieces are left out.
     """
-    return np.stack([_apply(_rhat_of_pieces, chain[None], min_chains=1, min_draws=2 * PIECES) for chain in draws])
-
-
-def ess_mean(draws: np.ndarray) -> np.ndarray:
-    """Effective sample size of the draws as they are, without ranks and with whole chains: that of their mean."""
-    return _apply(_ess, draws, min_chains=1, min_draws=4)
+    chains, count, *shape = draws.shape
+    alone = by_quantity(draws).reshape(-1, 1, count)
+    found = on_quantities(_rhat_of_pieces, np.moveaxis(alone, 0, -1), min_chains=1, min_draws=2 * PIECES)
+    return np.moveaxis(found.reshape(*shape, chains), -1, 0)
 
 
 def ess_bulk(draws: np.ndarray) -> np.ndarray:
     """Effective sample size of the rank-normalised draws of all half chains."""
-    return _apply(lambda x: _ess(_z_scale(_split(x, 2))), draws, min_chains=1, min_draws=SHORTEST_ESS)
+    return on_quantities(lambda x: effective_size(_z_scale(_split(x, 2))), draws, min_chains=1, min_draws=SHORTEST_ESS)
 
 
 def ess_tail(draws: np.ndarray) -> np.ndarray:
     """The smaller effective sample size of the indicators of the 5% and 95% quantiles."""
-    return _apply(_ess_of_tails, draws, min_chains=1, min_draws=SHORTEST_ESS)
-
-
-def autocorrelation(draws: np.ndarray) -> np.ndarray:
-    """Autocorrelation at lags 0, 1, ... of draws [C, S], as it enters the effective sample size: [S].
-
-    rho_t = 1 - (W - c_t) / V with c_t the mean autocovariance within chains, W = c_0 S / (S - 1) and
-    V = c_0 + variance of the chain means: chains that disagree keep it above 0 at all lags.
-    """
-    rho: np.ndarray = _autocorrelation(_by_quantity(draws))[0]
-    return rho
+    return on_quantities(_ess_of_tails, draws, min_chains=1, min_draws=SHORTEST_ESS)
 
 
 def variance_within_between(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean over chains of the chain variance, and variance over chains of the chain mean (both unbiased, ddof = 1)."""
-    x = _by_quantity(draws)
+    x = by_quantity(draws)
     within, between = np.full(len(x), np.nan), np.full(len(x), np.nan)
     finite = np.isfinite(x).all(axis=(1, 2))
     if x.shape[2] > 1:
@@ -92,28 +80,10 @@ def variance_within_between(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def diagnose(draws: np.ndarray) -> Diagnostics:
     """All diagnostics of draws [C, S, P]."""
+    draws = np.moveaxis(by_quantity(draws), 0, -1)  # in the order that all of these work in, once
     chainwise = rhat_chainwise(draws)
     largest, median = chainwise.max(axis=0), np.median(chainwise, axis=0)
     return Diagnostics(rhat(draws), largest, median, ess_bulk(draws), ess_tail(draws), *variance_within_between(draws))
-
-
-def _apply(
-    function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray, min_chains: int, min_draws: int
-) -> np.ndarray:
-    """`function` of [P, C, S] -> [P] on the quantities that have the diagnostic, NaN on the others."""
-    chains, count, *shape = draws.shape
-    x = _by_quantity(draws)
-    result = np.full(len(x), np.nan)
-    if chains >= min_chains and count >= min_draws:
-        usable = np.isfinite(x).all(axis=(1, 2)) & (np.ptp(x, axis=(1, 2)) > 0)
-        if usable.any():
-            result[usable] = function(x[usable])
-    return result.reshape(shape)
-
-
-def _by_quantity(draws: np.ndarray) -> np.ndarray:
-    """Draws [C, S, ...] as float64 [P, C, S]: with rows contiguous, a sum does not depend on the other quantities."""
-    return np.ascontiguousarray(np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0), dtype=np.float64)
 
 
 def _split(x: np.ndarray, pieces: int) -> np.ndarray:
@@ -129,10 +99,17 @@ def _split(x: np.ndarray, pieces: int) -> np.ndarray:
 
 def _z_scale(x: np.ndarray) -> np.ndarray:
     """Normal scores of the ranks over chains and draws, Phi^-1((r - 3/8) / (N + 1/4)); ties share the mean rank."""
-    import pandas as pd  # takes long to import and is not needed by samplers, which use this module too
-
-    ranks = pd.DataFrame(x.reshape(len(x), -1).T).rank(method="average").to_numpy().T
-    return ndtri((ranks - 0.375) / (ranks.shape[1] + 0.25)).reshape(x.shape)
+    flat = x.reshape(len(x), -1)
+    size = flat.shape[1]
+    order = np.argsort(flat, axis=1)
+    ordered = np.take_along_axis(flat, order, axis=1)
+    differs = np.ones(flat.shape, dtype=bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=differs[:, 1:])
+    first = np.flatnonzero(differs)  # of each group of ties; the first of a row always is one
+    ties = np.diff(first, append=flat.size)
+    scores = ndtri((first % size + (ties + 1) / 2 - 0.375) / (size + 0.25))
+    np.put_along_axis(ordered, order, np.repeat(scores, ties).reshape(flat.shape), axis=1)
+    return ordered.reshape(x.shape)
 
 
 def _rhat(x: np.ndarray) -> np.ndarray:
@@ -159,46 +136,6 @@ def _rhat_of_pieces(x: np.ndarray) -> np.ndarray:
 
 
 def _ess_of_tails(x: np.ndarray) -> np.ndarray:
-    low, high = np.quantile(x, (0.05, 0.95), axis=(1, 2), keepdims=True)
-    return np.minimum(_ess(_split(x <= low, 2).astype(np.float64)), _ess(_split(x <= high, 2).astype(np.float64)))
-
-
-def _ess(x: np.ndarray) -> np.ndarray:
-    """Effective sample size mN / tau of [P, m, N]; NaN for constant quantities.
-
-    tau = -1 + 2 sum of autocorrelations over Geyer's initial positive, monotone sequence of pairs; tau >= 1/log10(mN).
-    """
-    chains, count = x.shape[1:]
-    rho = _autocorrelation(x)
-    pairs = 1 + max(0, (count - 3) // 2)
-    even, odd = rho[:, 0 : 2 * pairs : 2], rho[:, 1 : 2 * pairs : 2]
-    sums = even + odd
-    ended = sums <= 0
-    last = np.where(ended.any(axis=1), ended.argmax(axis=1), pairs - 1)[:, None]
-    monotone = np.minimum.accumulate(sums, axis=1)
-    body = np.where(np.arange(pairs) < last, monotone, 0.0).sum(axis=1)
-    even, sums = np.take_along_axis(even, last, axis=1)[:, 0], np.take_along_axis(sums, last, axis=1)[:, 0]
-    tau = -1.0 + 2.0 * body + np.where((even > 0) | (sums >= 0), even, 0.0)
-    size, constant = chains * count, np.ptp(x, axis=(1, 2)) == 0
-    return np.where(constant, np.nan, size / np.maximum(tau, 1 / np.log10(size)))
-
-
-def _autocorrelation(x: np.ndarray) -> np.ndarray:
-    """`autocorrelation` of [P, m, N]: [P, N]; without meaning for constant quantities."""
-    chains, count = x.shape[1:]
-    covariance = _mean_autocovariance(x)
-    within = covariance[:, 0] * count / (count - 1)
-    total = covariance[:, 0] + (x.mean(axis=2).var(axis=1, ddof=1) if chains > 1 else 0.0)
-    total[np.ptp(x, axis=(1, 2)) == 0] = 1.0
-    rho = 1.0 - (within[:, None] - covariance) / total[:, None]
-    rho[:, 0] = 1.0
-    return rho
-
-
-def _mean_autocovariance(x: np.ndarray) -> np.ndarray:
-    """Autocovariance at lags 0 ... N-1, averaged over chains: [P, N] from [P, m, N] (one inverse transform for all)."""
-    count = x.shape[2]
-    length = fft.next_fast_len(2 * count, real=True)
-    spectrum = fft.rfft(x - x.mean(axis=2, keepdims=True), n=length, axis=2)
-    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=1)
-    return fft.irfft(power, n=length, axis=1)[:, :count] / count
+    quantiles = np.quantile(x, (0.05, 0.95), axis=(1, 2), keepdims=True)
+    low, high = (effective_size(_split(x <= quantile, 2).astype(np.float64)) for quantile in quantiles)
+    return np.minimum(low, high)

@@ -110,8 +110,10 @@ def checks(table: pd.DataFrame) -> list[Check]:
         bias = _bias("the step size and by mini-batches")
     elif kind in UNBOUNDED:
         bias = _bias("the step size")
-    chains = [_divergences(rows), _acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
-    return [check for check in (excluded_check(rows), *convergence, bias, *chains) if check is not None]
+    # What a diverged chain says of its convergence means nothing.
+    first = [excluded_check(rows), _divergences(rows)]
+    chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
+    return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
 
 def metric_rows(table: pd.DataFrame) -> Values:

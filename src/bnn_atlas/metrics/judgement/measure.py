@@ -13,15 +13,19 @@ from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.classes import ECE_BINS, OVER_CHAINS, chain_scores, classification_scores
 from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors, spread_error
+from bnn_atlas.metrics.judgement.rows import average
 from bnn_atlas.metrics.tables.measurement import Measurement
 
-ORDERINGS, ORDERING_SEED = 5, 0
-"""Random orders of the chains for the LPPD over chains (5 in Sommer et al. 2025), and their seed."""
+ORDERINGS, ORDERING_SEED = 50, 0
+"""Random orders of the chains for the LPPD over chains, and their seed. Sommer et al. 2025 have 5, whose mean at 20 of
+1,000 chains on airfoil has a standard deviation of 0.005; that of 50 has 0.0015."""
 COVERAGE_LEVELS = (0.5, 0.75, 0.9, 0.95)
 """Nominal levels of central intervals; those of MILE (Sommer et al. 2025)."""
 KAPPA = 1.0
 """Exponent of the weights in `calibration_error_sommer`."""
 PIT_BINS = 10
+ROUNDING = 1e-5
+"""Of a class probability, relative: those of single precision are averaged in two orders."""
 NO_CHAIN = "no chain left to average"
 HEADLINES = {
     "regression": ("lppd", "nll", "rmse", "rmse_original_units", "lppd_original_units"),
@@ -67,6 +71,11 @@ def nll(summary: PredictiveSummary) -> Measurement:
     """
     mixture = _mixture(summary)
     return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
+
+
+def correct_rows(summary: PredictiveSummary) -> np.ndarray:
+    """[n] whether the most probable class of a row is the observed one: whether the density there is the largest."""
+    return np.exp(_mixture(summary)) > average(summary).max(axis=1) * (1 - ROUNDING)
 
 
 def function_sd(summary: PredictiveSummary) -> Measurement:

@@ -19,12 +19,12 @@ from bnn_atlas.metrics.tables.files import TableError, read_table, write_frame
 BY_CHAINS = (
     "lppd_cumulative_chains", "lppd_cumulative_chains_order_sd", "accuracy_cumulative_chains", "ece_cumulative_chains",
 )  # fmt: skip
-LEFT_OUT = (
+CURVES = (
     "lppd_cumulative_draws", "accuracy_cumulative_draws", "ece_cumulative_draws", "lppd_chain_mean_cumulative_draws",
     "accuracy_chain_mean_cumulative_draws", "ece_chain_mean_cumulative_draws", "calibration_confidence",
     "calibration_accuracy", "calibration_share", "entropy_histogram",
 )  # fmt: skip
-"""Metrics with a row per number of chains, which are kept, and points of other curves, which are left out."""
+"""Metrics with a row per number of chains, and points of other curves, which are no scores of a run."""
 SEEDS, SPLITS = "seeds", "splits"
 """What an error over repetitions is over."""
 KEYS = ("study", "entry", "point", "dataset", "model", "method", "metric", "at")
@@ -131,13 +131,13 @@ def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFram
 
     Repetitions of a setting are the rows of one entry, point of the grid without its seeds, data set, model, method and
     metric. A metric enters with its row at all chains and draws, those of BY_CHAINS with each number of chains, and
-    those of LEFT_OUT not at all. Rows are in the order of the table. Raises TableError for a run that is not in
+    those of CURVES not at all. Rows are in the order of the table. Raises TableError for a run that is not in
     `runs` and where a run and split has two values of a metric.
     """
     unknown = sorted(set(table["run"]) - runs.keys())
     if unknown:
         raise TableError(f"the table has runs that the study does not have: {', '.join(unknown)}; make the table again")
-    rows = table[~table["metric"].isin(LEFT_OUT)].assign(
+    rows = table[~table["metric"].isin(CURVES)].assign(
         entry=table["run"].map({run: where.entry for run, where in runs.items()}),
         point=table["run"].map({run: point_text(where.point) for run, where in runs.items()}),
         marks=table["run"].map({run: "; ".join(where.marks) for run, where in runs.items()}),

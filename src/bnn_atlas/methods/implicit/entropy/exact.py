@@ -4,7 +4,6 @@ from math import prod
 from typing import NamedTuple
 
 import jax
-import jax.scipy
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
@@ -12,8 +11,6 @@ from jax import numpy as jnp
 from bnn_atlas.methods.implicit.entropy.base import Report, with_slope_of
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 
-ITERATIONS = 4
-"""For the smallest eigenvalue, to tell whether J'J is singular."""
 COPIES = 4
 """Arrays of the size of all tangents, and of J'J, that exist at once."""
 
@@ -42,29 +39,29 @@ class Exact(NamedTuple):
 def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
     """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular to rounding."""
     unit = jnp.eye(len(gram), dtype=gram.dtype)
-    factor = jnp.linalg.cholesky(gram + sigma**2 * unit)
-    pivots = jnp.diagonal(factor)
-    rounding = len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(jnp.diagonal(gram))
+    factor = _factor(gram + sigma**2 * unit)
+    root = jax.lax.linalg.triangular_solve(factor, unit, left_side=True, lower=True)
+    pivots = jnp.sum(factor * unit, axis=0)
+    # No entry of J'J is larger than the largest of its diagonal.
+    rounding = len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(gram)
     regular = jnp.all(pivots**2 > rounding)  # never where one is NaN
-
-    def by_factor() -> tuple[Array, Array]:
-        return jnp.sum(jnp.log(pivots)), jax.scipy.linalg.cho_solve((factor, True), unit)
+    by_factor = pivots, root.T @ root
 
     def by_eigenvalues() -> tuple[Array, Array]:
-        eigenvalues, vectors = jnp.linalg.eigh(gram)
+        vectors, eigenvalues = jax.lax.linalg.eigh(gram, symmetrize_input=False)
         raised = jnp.maximum(eigenvalues, 0) + sigma**2
-        return 0.5 * jnp.sum(jnp.log(raised)), (vectors / raised) @ vectors.T
+        return jnp.sqrt(raised), (vectors / raised) @ vectors.T
 
-    value, inverse = jax.lax.cond(regular, by_factor, by_eigenvalues)
-    return value, inverse, _smallest(inverse) - sigma**2 <= rounding + 0.01 * sigma**2
+    roots, inverse = jax.lax.cond(regular, lambda: by_factor, by_eigenvalues)
+    # There is no factor where an eigenvalue is below what is taken off.
+    off = rounding + 0.01 * sigma**2
+    singular = jnp.isnan(_factor(gram - off * unit)[0, 0]) & jnp.isfinite(off)
+    return jnp.sum(jnp.log(roots)), inverse, singular
 
 
-def _smallest(inverse: Array) -> Array:
-    """Smallest eigenvalue of a matrix from its inverse, by iterations that approach it from above."""
-    vector = inverse[jnp.argmax(jnp.diagonal(inverse))]
-    for _ in range(ITERATIONS):
-        vector = inverse @ (vector / jnp.linalg.norm(vector))
-    return 1 / jnp.linalg.norm(vector)
+def _factor(matrix: Array) -> Array:
+    """Cholesky factor, all NaN where there is none; transposed, a symmetric matrix is in LAPACK's order already."""
+    return jax.lax.linalg.cholesky(matrix.T, symmetrize_input=False)
 
 
 def check_memory(generator: Generator, dtype: np.dtype, memory_mb: int) -> None:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import jax
+import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
@@ -55,9 +56,8 @@ class Lanczos(NamedTuple):
         )
 
         def slope(pair: tuple[Array, Array]) -> Array:
-            solution, probe = pair
-            change = forward_product(generator, values, z, solution)
-            return jnp.vdot(change, forward_product(generator, values, z, probe))
+            solution, probe = jax.lax.map(lambda v: forward_product(generator, values, z, v), jnp.stack(pair))
+            return jnp.vdot(solution, probe)
 
         surrogate = 0.5 * jnp.mean(jax.lax.map(slope, (probes.solution, probes.probe)))
         error = jnp.sqrt(jnp.sum(probes.variance)) / self.probes
@@ -68,17 +68,45 @@ class Lanczos(NamedTuple):
         d = len(noise)
         first = noise / jnp.linalg.norm(noise)
         basis, diagonal, beside = krylov(first, products, self.steps)
-        matrix = jnp.diag(diagonal) + jnp.diag(beside[:-1], 1) + jnp.diag(beside[:-1], -1)
-        ritz, vectors = jnp.linalg.eigh(matrix)
-        raised = jnp.maximum(ritz, 0) + sigma**2
-        weights, logs = vectors[0] ** 2, 0.5 * jnp.log(raised)
-        mean = jnp.sum(weights * logs)
-        spread = jnp.sum(weights * (logs - mean) ** 2)
-        changed = mean - _of_first(matrix[:-1, :-1], sigma) if self.steps > 1 else jnp.zeros_like(mean)
+        found = quadratures(diagonal, beside, (self.steps,), d, sigma)
         root = jnp.asarray(d, noise.dtype) ** 0.5
-        solution = root * (basis.T @ (vectors @ (vectors[0] / raised)))
-        variance = 2 * d * spread + (d * changed) ** 2
-        return _Quadrature(d * mean, variance, root * first, solution)
+        solution = root * (basis.T @ found.solution[0])
+        return _Quadrature(found.value[0], found.variance[0], root * first, solution)
+
+
+class Quadratures(NamedTuple):
+    """What one probe gives after several numbers of steps."""
+
+    value: Array
+    """Estimates of 1/2 log det M [count]."""
+    variance: Array
+    """[count], as `_Quadrature.variance`."""
+    solution: Array
+    """M^-1 times the first vector of the basis, in the basis [count, step]."""
+
+
+def quadratures(diagonal: Array, beside: Array, counts: tuple[int, ...], d: int, sigma: float) -> Quadratures:
+    """Quadratures after each of `counts` steps, from `krylov` with at least as many, for noise of d numbers."""
+    steps = len(diagonal)
+    ends = np.array([*counts, *(max(1, count - 1) for count in counts)])
+    # Cut off from the first ones, later steps have no weight.
+    linked = np.arange(steps) < ends[:, None] - 1
+    lower = jnp.eye(steps, k=-1) * jnp.where(linked, beside, 0)[:, None]
+    vectors, ritz = jax.lax.linalg.eigh(jnp.eye(steps) * diagonal + lower, symmetrize_input=False)
+    first, raised = vectors[:, 0], jnp.maximum(ritz, 0) + sigma**2
+    shares, logs = first**2, 0.5 * jnp.log(raised)
+    means = jnp.sum(shares * logs, axis=1)
+    spread = jnp.sum(shares * (logs - means[:, None]) ** 2, axis=1)[: len(counts)]
+    solution = jnp.einsum("cij,cj->ci", vectors, first / raised)[: len(counts)]
+    mean, fewer = jnp.split(means, 2)
+    return Quadratures(d * mean, 2 * d * spread + (d * (mean - fewer)) ** 2, solution)
+
+
+def values_after(counts: tuple[int, ...], key: Array, like: Array, products: Products, sigma: float) -> Quadratures:
+    """Estimates from the first steps of one probe, random by its key, for noise `like` [d]."""
+    noise = standard_normal(key, like)
+    _, diagonal, beside = krylov(noise / jnp.linalg.norm(noise), products, max(counts))
+    return quadratures(diagonal, beside, counts, len(like), sigma)
 
 
 def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Array, Array]:
@@ -106,9 +134,3 @@ def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Array, 
     begin = jnp.zeros((steps + 1, d), dtype).at[0].set(first), jnp.zeros(steps, dtype), jnp.zeros(steps, dtype)
     basis, diagonal, beside = jax.lax.fori_loop(0, steps, step, begin)
     return basis[:-1], diagonal, beside
-
-
-def _of_first(matrix: Array, sigma: float) -> Array:
-    """The quadrature with a step less."""
-    ritz, vectors = jnp.linalg.eigh(matrix)
-    return jnp.sum(vectors[0] ** 2 * 0.5 * jnp.log(jnp.maximum(ritz, 0) + sigma**2))

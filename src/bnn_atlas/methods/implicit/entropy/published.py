@@ -49,8 +49,7 @@ class Published(NamedTuple):
 
 def found_direction(key: Array, like: Array, products: Products, rows: int, iterations: int) -> Array:
     """The vector [d] in which the published search ends."""
-    first, second = jax.random.split(key)
-    v, p = standard_normal(first, like), standard_normal(second, like)
+    v, p = standard_normal(key, jnp.concatenate([like, like])).reshape(2, -1)
     mu = jnp.linalg.norm(products.forward(v)) / jnp.linalg.norm(v)
 
     def iteration(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

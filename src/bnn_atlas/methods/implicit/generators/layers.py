@@ -176,10 +176,23 @@ def parameters(layer: Layer) -> int:
     return sum(prod(shape) for shape, _ in layer.bounds.values())
 
 
+@jax.custom_jvp
+def elu(x: Array) -> Array:
+    """X above 0 and exp(x) - 1 below, to rounding near 1; its slope, exp(min(x, 0)), is all that a tangent takes."""
+    return jnp.maximum(x, 0) + (jnp.exp(jnp.minimum(x, 0)) - 1)
+
+
+@elu.defjvp
+def _elu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (change,) = primals, tangents
+    slope = jnp.exp(jnp.minimum(x, 0))
+    return jnp.maximum(x, 0) + (slope - 1), slope * change
+
+
 def through(layers: tuple[Layer, ...], values: tuple[Values, ...], x: Array) -> Array:
     """X through layers with elu after each."""
     for layer, own in zip(layers, values, strict=True):
-        x = jax.nn.elu(layer.apply(own, x))
+        x = elu(layer.apply(own, x))
     return x
 
 
