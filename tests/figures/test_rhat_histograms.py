@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.kinds.rhat_histograms import rhat_histograms, rhat_table
+from bnn_atlas.figures.kinds.rhat_histograms import _figure, rhat_histograms, rhat_table
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import FUNCTION_SCHEMA, PARAMETER_SCHEMA, write_frame
@@ -52,6 +52,8 @@ def test_shares_below_the_limit_and_bins_that_hold_all(
     assert weights["share"].iloc[-1] == pytest.approx(2 / 6), "infinite and very large ones are in the last bin"
     found = table[(table["kind"] == "at most 1.1") & table["form"].str.startswith("rank")]
     assert found["left_out"].tolist() == [0, 1]
+    remarks = ["without R-hat: constant draws" in ax.texts[0].get_text() for ax in _figure(table).axes]
+    assert remarks == [False, True], "in the panel that leaves values out, and only there"
 
 
 def test_files_of_the_metrics_have_what_it_reads(tmp_path: Path) -> None:
