@@ -42,13 +42,21 @@ def frame(path: Path, size: int = SIZE) -> Path:
         "chain_ids": np.arange(CHAINS), "draw_ids": np.arange(DRAWS), "finite": np.ones((CHAINS, DRAWS), bool),
         "units": units, "signs": np.ones_like(units, np.int8), "chain_units": units[:, 0],
         "chain_signs": np.ones((CHAINS, 1), np.int8), "objective": np.zeros(1), "fixed": True,
+        "target": np.zeros(size),
     }  # fmt: skip
     save_frame(path, Frame(moments=parts, factor=np.full((1, size), 0.2, np.float32), **common))
     return path
 
 
 def drawn(source: Path, folder: Path, aligned: Path | None = None, **settings: Any) -> np.ndarray:
-    given = {"form": "diagonal", "rank": 50, "members": MEMBERS, "seed": 4, **settings}
+    given = {
+        "form": "diagonal",
+        "rank": 50,
+        "members": MEMBERS,
+        "seed": 4,
+        "model": {"kind": "mlp", "hidden": []},
+        **settings,
+    }
     compact_starts(source, aligned, folder / "starts.npz", **given)
     with np.load(folder / "starts.npz") as arrays:
         assert arrays["members"].tolist() == given["members"]
@@ -68,12 +76,24 @@ def test_diagonal_and_low_rank_draws_have_the_moments_of_the_draws(values: np.nd
     np.testing.assert_allclose(drawn(source, tmp_path, form="mean", members=[0])[0], mean, rtol=1e-5)
 
 
+@pytest.mark.parametrize("rank", [100, None])
+def test_all_directions_need_no_factor(values: np.ndarray, tmp_path: Path, rank: int | None) -> None:
+    """With as many directions as there are, both ways give the covariance of the draws; few chains are taken."""
+    rows = values[0].astype(float)
+    found = drawn(pool(tmp_path, values), tmp_path, form="low_rank", rank=rank, chains=1, members=list(range(8000)))
+    np.testing.assert_allclose(found.mean(axis=0), rows.mean(axis=0), atol=0.03)
+    np.testing.assert_allclose(np.cov(found[:, :6].T), np.cov(rows[:, :6].T), atol=0.015)
+    basis = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][: DRAWS - 1]
+    outside = (found - rows.mean(axis=0)) - (found - rows.mean(axis=0)) @ basis.T @ basis
+    assert np.abs(outside).max() < 1e-4, "no draw leaves the directions of the draws"
+
+
 def test_a_frame_gives_the_moments_of_aligned_draws(values: np.ndarray, tmp_path: Path) -> None:
     source, aligned = pool(tmp_path, values), frame(tmp_path / "frame.npz")
     found = drawn(source, tmp_path, aligned)
     assert found.mean() == pytest.approx(3.0, abs=0.01)
     assert found.std() == pytest.approx(0.2, rel=0.02)
-    low_rank = drawn(source, tmp_path, aligned, form="low_rank")
+    low_rank = drawn(source, tmp_path, aligned, form="low_rank", rank=1)
     np.testing.assert_allclose(low_rank, np.repeat(low_rank[:, :1], SIZE, axis=1), rtol=1e-5)
 
 
@@ -81,6 +101,9 @@ def test_blocks_change_no_bit(values: np.ndarray, tmp_path: Path) -> None:
     source = pool(tmp_path, values)
     whole = drawn(source, tmp_path, members=[0, 1, 2, 3])
     np.testing.assert_array_equal(drawn(source, tmp_path, members=[3, 1]), whole[[3, 1]])
+    every = {"form": "low_rank", "rank": None}
+    whole = drawn(source, tmp_path, members=[0, 1, 2, 3], **every)
+    np.testing.assert_array_equal(drawn(source, tmp_path, members=[3, 1], **every), whole[[3, 1]])
 
 
 def test_draws_that_are_not_finite_are_left_out(values: np.ndarray, tmp_path: Path) -> None:

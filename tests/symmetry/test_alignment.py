@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from bnn_atlas.symmetry import alignment
-from bnn_atlas.symmetry.alignment import Aligned, Aligner, Fit, Plan
+from bnn_atlas.symmetry.alignment import Aligned, Aligner
 from bnn_atlas.symmetry.barycentre import barycentre
-from bnn_atlas.symmetry.features import weight_features
+from bnn_atlas.symmetry.features import Features, cosine_features, weight_features
 from bnn_atlas.symmetry.frame import Frame, load_frame, save_frame
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.pairs import match_pairs
 from bnn_atlas.symmetry.permutation import apply
+from bnn_atlas.symmetry.plan import Fit, Plan
 from bnn_atlas.symmetry.resuming import Checkpoint
 
 from .draws import copies, in_memory, small_symmetry
@@ -110,9 +111,50 @@ def test_another_frame_is_taken_over(tmp_path: Path) -> None:
     draws, theta = copies(SYMMETRY, 2, 6, 0.01)
     others, _ = copies(SYMMETRY, 2, 6, 0.02)
     first = aligned(draws, tmp_path).frame
-    second = aligned(others, tmp_path, reference=first.mean).frame
+    second = aligned(others, tmp_path, reference=first.target).frame
     assert np.abs(first.mean - second.mean).max() < 0.05
     assert np.abs(np.sort(theta) - np.sort(second.mean)).max() < 0.1
+    np.testing.assert_allclose(second.target, first.target, rtol=1e-6)
+
+
+def test_a_target_is_what_draws_were_matched_to(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 2, 6, 0.3)
+    np.testing.assert_array_equal(aligned(draws, tmp_path, reference="first").frame.target, draws[0, 0])
+    barycentre = aligned(draws, tmp_path).frame
+    np.testing.assert_array_equal(barycentre.target, barycentre.mean)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_aligned_draws_enter_another_frame_as_one(activation: str, tmp_path: Path) -> None:
+    """All draws are carried by one permutation, also of signs: spread and objective stay, and the mean arrives."""
+    symmetry, signed = small_symmetry(hidden=(6,), activation=activation), activation == "tanh"
+    draws, theta = copies(symmetry, 3, 4, 0.3)
+    if signed:
+        signs = np.random.default_rng(3).choice([-1, 1], size=(3, 4, symmetry.units)).astype(np.int8)
+        draws = alignment.transform(symmetry, draws, np.broadcast_to(symmetry.identity, signs.shape), signs)
+    alone = aligned(draws, tmp_path, symmetry=symmetry, signed=signed).frame
+    entered = aligned(draws, tmp_path, symmetry=symmetry, signed=signed, frame=theta).frame
+    assert np.abs(entered.mean - theta).max() < 0.5 < np.abs(alone.mean - theta).max()
+    np.testing.assert_array_equal(entered.objective, alone.objective)
+    for variant in ("aligned", "chain_wise"):
+        np.testing.assert_allclose(
+            np.sort(entered.moment(variant, "sd")), np.sort(alone.moment(variant, "sd")), rtol=1e-5, atol=1e-6
+        )
+    moved = alignment.transform(symmetry, draws, entered.units, entered.signs)
+    np.testing.assert_allclose(moved.mean(axis=(0, 1)), entered.mean, atol=1e-6)
+    np.testing.assert_array_equal(entered.target, theta)
+
+
+def test_means_of_chains_may_be_matched_by_fewer_features(tmp_path: Path) -> None:
+    one = small_symmetry(hidden=(6,))
+    draws, _ = copies(one, 3, 4, 0.05)
+    every, fewer = weight_features(one), cosine_features(one)
+    plan, checkpoint = Plan(reference="first"), Checkpoint(tmp_path / "part.npz", "same")
+    frames = [
+        Aligner(in_memory(one, draws), one, every, plan, checkpoint, of_chains=of_chains).run().frame
+        for of_chains in (None, fewer)
+    ]
+    np.testing.assert_array_equal(frames[0].units, frames[1].units)
 
 
 def test_fits_enter_the_frame_by_their_means(tmp_path: Path) -> None:
@@ -124,6 +166,35 @@ def test_fits_enter_the_frame_by_their_means(tmp_path: Path) -> None:
     assert frame.fit_sd is not None
     np.testing.assert_array_equal(frame.fit_mean, np.tile(frame.fit_mean[0], (3, 1)))
     np.testing.assert_array_equal(frame.fit_sd, np.abs(frame.fit_mean) + 1)
+
+
+def test_spreads_of_fits_are_balanced_as_their_means(tmp_path: Path) -> None:
+    centres, _ = copies(SYMMETRY, 3, 1, 0.5)
+    fit = Fit(centres[:, 0], 0.1 * np.abs(centres[:, 0]))
+    frame = aligned(np.repeat(centres, 2, axis=1), tmp_path, fit, unit="chain", balance=True).frame
+    assert frame.fit_mean is not None
+    assert frame.fit_sd is not None
+    np.testing.assert_allclose(frame.fit_sd, 0.1 * np.abs(frame.fit_mean), rtol=1e-5)
+    assert not np.allclose(np.sort(frame.fit_mean), np.sort(centres[:, 0]), rtol=0.01)
+
+
+@pytest.mark.parametrize("plan", [{"unit": "chain", "reference": "first"}, {"unit": "chain"}, {}])
+def test_a_diverged_fit_is_left_out(plan: dict[str, Any], tmp_path: Path) -> None:
+    centres, _ = copies(SYMMETRY, 3, 1, 0.0)
+    draws = np.repeat(centres, 2, axis=1)
+    centres[1], draws[1] = np.nan, np.nan
+    frame = aligned(draws, tmp_path, Fit(centres[:, 0], None), **plan).frame
+    assert frame.finite.tolist() == [[True, True], [False, False], [True, True]]
+    np.testing.assert_array_equal(frame.moment("aligned", "sd"), 0)
+
+
+def test_what_finite_draws_are_matched_by_must_be_finite(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 2, 3, 0.0)
+    overflowing = Features(SYMMETRY, lambda rows: rows * np.where(np.abs(rows).max() > 1e20, np.inf, 1))
+    draws[1, 2] *= 1e25
+    run = Aligner(in_memory(SYMMETRY, draws), SYMMETRY, overflowing, Plan("first"), Checkpoint(tmp_path / "p", "same"))
+    with pytest.raises(SymmetryError, match="draws of chain 1 are finite, but what they are matched by is not"):
+        run.run()
 
 
 def test_draws_that_are_not_finite_are_counted_and_left_out(tmp_path: Path) -> None:
@@ -148,6 +219,10 @@ def test_signs_and_scales_are_removed_where_there_are_some(tmp_path: Path) -> No
     turned = alignment.transform(tanh, draws, np.broadcast_to(tanh.identity, signs.shape), signs)
     np.testing.assert_allclose(aligned(turned, tmp_path, symmetry=tanh, signed=True).frame.moment("aligned", "sd"), 0)
     assert aligned(turned, tmp_path, symmetry=tanh).frame.moment("aligned", "sd").max() > 0.1
+    same_signs = np.abs(draws).astype(np.float32)
+    scrambled = [aligned(same_signs, tmp_path, symmetry=tanh, signed=signed).frame.moment("scrambled", "mean")
+                 for signed in (True, False)]  # fmt: skip
+    assert np.abs(scrambled[0]).mean() < 0.5 * np.abs(scrambled[1]).mean(), "signs of the control are random too"
     with pytest.raises(SymmetryError, match="no scales to remove"):
         aligned(draws, tmp_path, symmetry=tanh, balance=True)
     with pytest.raises(SymmetryError, match="no signs to remove"):

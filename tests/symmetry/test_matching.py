@@ -131,7 +131,7 @@ def test_signs_of_tanh_units_are_found() -> None:
 @pytest.mark.parametrize("name", ["mlp", "lenet", "mlp_no_bias"])
 def test_balanced_networks_are_the_same_function_with_the_least_norm(name: str) -> None:
     case = example(name)
-    (least,) = balanced(case.symmetry, case.theta[None])
+    ((least,),) = balanced(case.symmetry, case.theta[None])
     np.testing.assert_allclose(case.outputs(least[None]), case.outputs(case.theta[None]), rtol=1e-6, atol=1e-9)
     assert (least**2).sum() < (case.theta**2).sum()
     scaled = case.theta.copy()[None]
@@ -142,9 +142,9 @@ def test_balanced_networks_are_the_same_function_with_the_least_norm(name: str) 
             view = case.layout.unflatten(scaled)[place.array]
             by_index = np.repeat(factor, place.inner).reshape(-1, *(1,) * (view.ndim - 2 - place.axis))
             view *= by_index if place.incoming else 1 / by_index
-    np.testing.assert_allclose(balanced(case.symmetry, scaled)[0], least, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(balanced(case.symmetry, scaled)[0][0], least, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(
-        balanced(case.symmetry, apply(case.symmetry, case.theta[None], drawn(case.symmetry, 1)))[0],
+        balanced(case.symmetry, apply(case.symmetry, case.theta[None], drawn(case.symmetry, 1)))[0][0],
         apply(case.symmetry, least, drawn(case.symmetry, 1)[0]),
         rtol=1e-5, atol=1e-7,
     )  # fmt: skip
@@ -158,7 +158,7 @@ def test_freedoms_that_a_network_does_not_have_are_refused() -> None:
 def test_units_without_weights_keep_their_scale() -> None:
     symmetry = mlp(2)
     theta = np.zeros((1, symmetry.layout.size))
-    np.testing.assert_array_equal(balanced(symmetry, theta), theta)
+    np.testing.assert_array_equal(balanced(symmetry, theta)[0], theta)
 
 
 def test_the_cosine_of_the_first_layer_is_the_published_cost() -> None:

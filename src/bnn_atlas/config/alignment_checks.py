@@ -19,18 +19,18 @@ def alignments_of(study: Study, run: Run) -> dict[str, AlignmentConfig]:
 
 
 def reference_run(study: Study, alignment: AlignmentConfig, run: Run) -> Run | None:
-    """The run in whose frame a run is aligned: that of another alignment; None for a frame of its own.
+    """The run in whose frame a run is aligned: that of another alignment (`other`); None for a frame of its own.
 
     Of the runs of an entry it is the one with the same values of the grid. Raises ConfigError where there is none.
     """
-    if alignment.reference in OWN_REFERENCES:
+    if alignment.other is None:
         return None
-    there = study.runs_of((study.alignments[alignment.reference].run,))
+    there = study.runs_of((study.alignments[alignment.other].run,))
     found = there if len(there) == 1 else [each for each in there if each.point == run.point]
     if len(found) != 1:
         raise ConfigError(
-            f"reference = '{alignment.reference}': it is an alignment of {len(there)} runs, {len(found)} of them with "
-            f"the grid values of '{run.name}'; name one for a single run"
+            f"{_field(alignment)} = '{alignment.other}': it is an alignment of {len(there)} runs, {len(found)} of them "
+            f"with the grid values of '{run.name}'; name one for a single run"
         )
     return found[0]
 
@@ -55,7 +55,7 @@ def check_alignments(study: Study, where: str, known: Mapping[str, object]) -> N
             )
         _check_reference(study, name, alignment, place, known)
         for run in runs:
-            if wrong := unsuited(alignment, run.config.model, _draws(run)):
+            if wrong := unsuited(alignment, run.config.model, run.config.chains, _draws(run)):
                 field, why = wrong
                 raise ConfigError(f"{place}.{field} = {getattr(alignment, field)!r} (run '{run.name}'): {why}")
             try:
@@ -65,7 +65,7 @@ def check_alignments(study: Study, where: str, known: Mapping[str, object]) -> N
             if other is not None:
                 conclusion = "so its frame is one of another posterior"
                 check_same(
-                    run, other, SAME, f"{place}.reference = '{alignment.reference}' ('{other.name}')", conclusion
+                    run, other, SAME, f"{place}.{_field(alignment)} = '{alignment.other}' ('{other.name}')", conclusion
                 )
 
 
@@ -73,21 +73,24 @@ def _check_reference(
     study: Study, name: str, alignment: AlignmentConfig, place: str, known: Mapping[str, object]
 ) -> None:
     """Refuse a reference that is no alignment, or one whose own frame is another's."""
-    reference = alignment.reference
-    if reference in OWN_REFERENCES:
+    other, field = alignment.other, _field(alignment)
+    if other is None:
         return
-    others = [*OWN_REFERENCES, *(each for each in study.alignments if each != name)]
-    if reference not in study.alignments or reference == name:
-        why = "no such alignment at this scale" if reference in known and reference != name else "no such reference"
-        raise ConfigError(f"{place}.reference = '{reference}': {why}{near_or_all(reference, 'there are', others)}")
-    further = study.alignments[reference].reference
-    if further not in OWN_REFERENCES:
+    others = [*(OWN_REFERENCES if field == "reference" else ()), *(each for each in study.alignments if each != name)]
+    if other not in study.alignments or other == name:
+        why = "no such alignment at this scale" if other in known and other != name else f"no such {field}"
+        raise ConfigError(f"{place}.{field} = '{other}': {why}{near_or_all(other, 'there are', others)}")
+    if further := study.alignments[other].other:
         raise ConfigError(
-            f"{place}.reference = '{reference}': the frame of '{reference}' is itself that of '{further}'; name "
-            f"'{further}'"
+            f"{place}.{field} = '{other}': the frame of '{other}' is itself that of '{further}'; name '{further}'"
         )
 
 
+def _field(alignment: AlignmentConfig) -> str:
+    """The field that names another alignment."""
+    return "frame" if alignment.own_reference else "reference"
+
+
 def _draws(run: Run) -> int:
-    """Draws of all chains."""
-    return run.config.chains * int(getattr(run.config.method, "draws", 1))
+    """Draws of a chain."""
+    return int(getattr(run.config.method, "draws", 1))

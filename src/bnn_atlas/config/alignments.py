@@ -31,7 +31,11 @@ class AlignmentConfig(Model):
     reference: str = "barycentre"
     """What draws are matched to. `first`: the first draw; `mean`: the mean of the draws as they are; `barycentre`: the
     mean of the aligned draws, iterated to a fixed point, never worse than one permutation per chain; else the name of
-    another alignment of this study, whose frame is taken over."""
+    another alignment of this study, to whose target each draw is matched."""
+    frame: str | None = None
+    """Another alignment of this study, whose frame the draws enter once they are aligned with each other: the mean of
+    the aligned draws is matched to that frame's target, and its permutation taken for all. So Xiao et al. 2023 bring
+    an ensemble into the frame of HMC."""
     unit: Literal["draw", "chain"] = "draw"
     """What has a permutation of its own. Where each chain is a fit with a mean, `chain` matches these means, and the
     mean and standard deviation of each fit enter the frame too."""
@@ -45,12 +49,24 @@ class AlignmentConfig(Model):
     rank: Count = 20
     """Rank of the factor of the covariance of the aligned draws that is kept; exact from one less than the number of
     draws on."""
+    chains: Count | None = None
+    """The first this many chains; null takes all."""
     draws: Count | None = None
     """At most this many draws of each chain, evenly spread; null takes all."""
     pairs: Count = 50
     """Pairs of draws within chains, and as many across chains, that are also matched to each other directly."""
     seed: Seed = 0
     """Seed of the scrambled control and of the pairs."""
+
+    @property
+    def own_reference(self) -> bool:
+        """Whether draws are matched to one of themselves or to their mean."""
+        return self.reference in OWN_REFERENCES
+
+    @property
+    def other(self) -> str | None:
+        """The other alignment whose frame is taken over or entered."""
+        return self.frame if self.own_reference else self.reference
 
 
 class AlignmentEntry(AlignmentConfig):
@@ -60,13 +76,19 @@ class AlignmentEntry(AlignmentConfig):
     """Fields that a scale replaces; null: not made there."""
 
 
-def unsuited(config: AlignmentConfig, model: ModelConfig, draws: int) -> tuple[str, str] | None:
-    """Field of an alignment that a network, or `draws` draws of it in all, cannot have, and why; None where all fit."""
+def unsuited(config: AlignmentConfig, model: ModelConfig, chains: int, draws: int) -> tuple[str, str] | None:
+    """Field of an alignment that a network, or so many chains of `draws` draws, cannot have, and why; else None."""
     hidden = getattr(model, "hidden", None)
     if hidden == ():
         return "run", "its network has no hidden units to permute"
-    if draws < 2:
-        return "run", f"it has {draws} draw in all, and an alignment needs two: raise its chains or draws"
+    if config.chains is not None and config.chains > chains:
+        return "chains", f"the run has {chains}"
+    if (count := (config.chains or chains) * draws) < 2:
+        return "run", f"it has {count} draw in all, and an alignment needs two: raise its chains or draws"
+    if config.frame is not None and not config.own_reference:
+        return "frame", f"'{config.reference}' already gives the frame: leave one of the two out"
+    if config.dead_inputs == "masked" and config.criterion not in ("weights", "cosine"):
+        return "dead_inputs", "activations do not see inputs that never vary: use 'kept', or match by weights"
     if config.criterion == "cosine" and (hidden is None or len(hidden) != 1):
         return "criterion", f"it matches one hidden layer, and the network is '{model.label}': use 'weights'"
     if config.dead_inputs == "masked" and hidden is None:

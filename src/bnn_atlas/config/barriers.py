@@ -27,7 +27,7 @@ class BarrierConfig(Model):
     the only hidden layer; `activations` by the inner product of activations over rows, as published, `centred` by their
     covariance, `correlation` by their correlation."""
     matching_rows: Count | None = 5000
-    """Training rows, the first ones, whose activations are compared; null takes all."""
+    """Training rows, evenly spread, whose activations are compared; null takes all."""
     training_rows: Count | None = None
     """Training rows, the first ones, on which loss and error are computed; null takes all."""
     surface: bool = False

@@ -53,6 +53,18 @@ def _check_compact(studies: Mapping[str, Study], run: Run, name: str, sources: S
     own = alignments_of(studies[source.study], source)
     if name not in own:
         raise ConfigError(f"{where} = '{name}': no alignment of '{source.name}'{near_or_all(name, 'there are', own)}")
+    method = run.config.method
+    assert isinstance(method, CompactConfig)
+    if method.rank is not None and method.rank > own[name].rank:
+        raise ConfigError(
+            f"{where.removesuffix('.alignment')}.rank = {method.rank}: the alignment '{name}' keeps {own[name].rank} "
+            "directions; raise its rank, or leave this one out for all directions"
+        )
+    if method.source_chains is not None:
+        raise ConfigError(
+            f"{where.removesuffix('.alignment')}.source_chains = {method.source_chains}: which chains count is said by "
+            f"the alignment '{name}' (chains); leave this out"
+        )
 
 
 def _check_pruning(study: Study, run: Run, where: str) -> None:
@@ -70,10 +82,10 @@ def _check_pruning(study: Study, run: Run, where: str) -> None:
             )
     first, *others = runs
     for name in others:
-        if study.alignments[name].reference != first:
+        if study.alignments[name].other != first:
             raise ConfigError(
-                f"{where} = '{name}': its reference is '{study.alignments[name].reference}'; networks are pruned in "
-                f"one frame, that of the first: set its reference to '{first}'"
+                f"{where} = '{name}': its frame is '{study.alignments[name].other or 'its own'}'; networks are pruned "
+                f"in one frame, that of the first: set its frame to '{first}'"
             )
     for name, one in runs.items():
         check_same(

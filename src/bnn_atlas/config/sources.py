@@ -152,7 +152,10 @@ def _check_compact(run: Run, source: Run, where: str) -> None:
     if isinstance(source.config.method, CompactConfig):
         raise ConfigError(f"{where}: it is compact itself; name the run whose draws it represents")
     check_same(run, source, POSTERIOR, where, "so it is no representation of this posterior")
-    draws = source.config.chains * int(getattr(source.config.method, "draws", 1))
+    chains = run.config.method.source_chains or source.config.chains
+    if chains > source.config.chains:
+        raise ConfigError(f"{where}: it has {source.config.chains} chains, and method.source_chains is {chains}")
+    draws = chains * int(getattr(source.config.method, "draws", 1))
     if draws < 2 and run.config.method.form != "mean":
         raise ConfigError(f"{where}: it has {draws} draw, and a spread needs at least two")
 

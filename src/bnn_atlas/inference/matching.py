@@ -8,7 +8,6 @@ from bnn_atlas.data.dead_pixels import dead_inputs
 from bnn_atlas.inference.problem import Problem
 from bnn_atlas.symmetry.features import Features, activation_features, cosine_features, weight_features
 from bnn_atlas.symmetry.groups import Symmetry
-from bnn_atlas.symmetry.matching import match
 from bnn_atlas.traces.draws import evenly
 
 Criterion = Literal["weights", "cosine", "activations", "centred", "correlation"]
@@ -41,24 +40,3 @@ def features_of(
     sizes = {"outputs": outputs, "vocabulary": split.vocabulary}
     inputs = np.asarray(x, problem.data.x.dtype)
     return activation_features(problem.config.model, symmetry, split.shape, inputs, criterion, **sizes)
-
-
-class Matcher:
-    """Finds the permutations [units] that bring one network near another."""
-
-    def __init__(
-        self,
-        symmetry: Symmetry,
-        problem: Problem,
-        criterion: Criterion,
-        *,
-        rows: int | None = None,
-        masked: bool = False,
-    ) -> None:
-        """Arguments and errors are those of `features_of`."""
-        self._features = features_of(symmetry, problem, criterion, rows=rows, masked=masked)
-
-    def __call__(self, reference: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Permutations of all groups that bring parameters theta [P] near the reference [P]."""
-        ours, theirs = self._features.of(np.stack([reference, theta]))
-        return match(self._features.symmetry, ours, theirs[None]).units[0]

@@ -1,6 +1,7 @@
 """Aligning the draws of a run, and what the alignment says of them."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bnn_atlas.config.alignments import OWN_REFERENCES, AlignmentConfig
+from bnn_atlas.config.alignments import AlignmentConfig
 from bnn_atlas.files import load_chosen
 from bnn_atlas.inference.matching import features_of
 from bnn_atlas.inference.problem import load_without_rows
@@ -19,17 +20,20 @@ from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import code_digest
 from bnn_atlas.steps.score import marked
-from bnn_atlas.symmetry.alignment import Aligner, Fit, Plan
+from bnn_atlas.symmetry.alignment import CHAIN_BYTES, Aligner
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.frame import VARIANTS, load_frame, save_frame
 from bnn_atlas.symmetry.freedoms import balanced
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError, symmetry_of
 from bnn_atlas.symmetry.pairs import match_pairs
+from bnn_atlas.symmetry.plan import Fit, Plan
 from bnn_atlas.symmetry.resuming import Checkpoint
 from bnn_atlas.symmetry.variants import touched
 from bnn_atlas.traces.draws import Draws, evenly
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import Selection
+
+log = logging.getLogger(__name__)
 
 
 def align(
@@ -59,7 +63,7 @@ def align(
         draws: where these draws go.
         posterior: the run's posterior in plain values.
         alignment: the settings.
-        reference: file of the frame that is taken over, if it is another alignment's.
+        reference: file of another alignment's frame: the one that is taken over, or that the draws enter.
         fits: fits of the run's blocks, in order, whose means then stand for their chains.
         centre: name of the mean in a fit.
 
@@ -71,13 +75,28 @@ def align(
     whole = open_pool(pool)
     symmetry = symmetry_of(problem.config.model, whole.layout)
     chosen = evenly(whole.draws, config.draws or whole.draws)
-    part = Selection(whole, np.arange(whole.chains), chosen, np.arange(whole.size))
-    features = features_of(symmetry, problem, config.criterion, rows=config.rows, masked=config.dead_inputs == "masked")
-    to = load_frame(reference, symmetry).mean if reference is not None else config.reference
-    plan = Plan(to, config.unit, config.signs, config.balanced, config.rank, config.seed)  # type: ignore[arg-type]
-    checkpoint = Checkpoint(Path(frame).with_name("frame.partial.npz"), _fingerprint(config, posterior, whole, to))
-    fit = _fit(fits, centre) if fits and centre else None
-    found = Aligner(part, symmetry, features, plan, checkpoint, fit).run()
+    chains = np.arange(min(config.chains or whole.chains, whole.chains))
+    part = Selection(whole, chains, chosen, np.arange(whole.size))
+    matched_by = {"masked": config.dead_inputs == "masked"}
+    features = features_of(symmetry, problem, config.criterion, rows=config.rows, **matched_by)
+    target = load_frame(reference, symmetry).target if reference is not None else None
+    plan = Plan(
+        reference=config.reference if config.own_reference else target,  # type: ignore[arg-type]
+        unit=config.unit,
+        frame=target if config.own_reference else None,
+        signed=config.signs,
+        balance=config.balanced,
+        rank=config.rank,
+        seed=config.seed,
+    )
+    fit = _fit(fits, centre, chains) if fits and centre else None
+    of_chains = None
+    if (rows := rows_of_chains(features, len(chains), len(problem.split.x_fit), config)) is not None:
+        of_chains = features_of(symmetry, problem, config.criterion, rows=rows, **matched_by)
+        log.info("means of chains are matched by activations of %d rows, as memory has it", rows)
+    basis = _fingerprint(config, posterior, Path(split), whole, target, fit)
+    checkpoint = Checkpoint(Path(frame).with_name("frame.partial.npz"), basis)
+    found = Aligner(part, symmetry, features, plan, checkpoint, fit, of_chains).run()
     paired = _balanced(features, symmetry) if config.balanced else features
     pairs = match_pairs(part, paired, found.frame.finite, config.pairs, config.seed, signed=config.signs)
     names = whole.layout.names()
@@ -116,21 +135,40 @@ def score_alignment(
     write_table(destination, marked(rows, marks))
 
 
-def _fit(paths: Sequence[str | Path], centre: str) -> Fit:
-    """Means of the fits of all chains, and their standard deviations if they have some."""
+def rows_of_chains(features: Features, chains: int, rows: int, config: AlignmentConfig) -> int | None:
+    """Rows whose activations of all chains' means fit into memory; None where all rows of the alignment do.
+
+    A barycentre needs the same features of chains and of draws, and is refused instead (`Aligner`).
+    """
+    size = 8 * chains * features.symmetry.layout.size
+    if size <= CHAIN_BYTES or config.reference == "barycentre" or config.criterion in ("weights", "cosine"):
+        return None
+    return max(1, int(min(config.rows or rows, rows) * (CHAIN_BYTES / size)))
+
+
+def _fit(paths: Sequence[str | Path], centre: str, chains: np.ndarray) -> Fit:
+    """Means of the fits of these chains, and their standard deviations if they have some."""
     means = [load_chosen(path, (centre,), SymmetryError, f"a fit with the array '{centre}'")[centre] for path in paths]
     if centre != "mean":
-        return Fit(np.concatenate(means), None)
+        return Fit(np.concatenate(means)[chains], None)
     spreads = [load_chosen(path, ("sd",), SymmetryError, "a fit with the array 'sd'")["sd"] for path in paths]
-    return Fit(np.concatenate(means), np.concatenate(spreads))
+    return Fit(np.concatenate(means)[chains], np.concatenate(spreads)[chains])
 
 
 def _balanced(features: Features, symmetry: Symmetry) -> Features:
-    return Features(features.symmetry, lambda draws: features.of(balanced(symmetry, draws).astype(draws.dtype)))
+    return Features(features.symmetry, lambda draws: features.of(balanced(symmetry, draws)[0].astype(draws.dtype)))
 
 
-def _fingerprint(config: AlignmentConfig, posterior: Mapping[str, Any], pool: Draws, to: np.ndarray | str) -> str:
+def _fingerprint(
+    config: AlignmentConfig,
+    posterior: Mapping[str, Any],
+    split: Path,
+    pool: Draws,
+    target: np.ndarray | None,
+    fit: Fit | None,
+) -> str:
     """Hash of what a checkpoint depends on."""
+    arrays = {"target": target, "fit_mean": fit and fit.mean, "fit_sd": fit and fit.sd}
     ends = [pool.read([chain], [draw]).tobytes() for chain, draw in ((0, 0), (pool.chains - 1, pool.draws - 1))]
     return fingerprint(
         {
@@ -138,8 +176,8 @@ def _fingerprint(config: AlignmentConfig, posterior: Mapping[str, Any], pool: Dr
             "posterior": dict(posterior),
             "draws": [*pool.shape, json.dumps(pool.attributes, sort_keys=True, default=str)],
             "ends": [sha256(end).hexdigest() for end in ends],
-            "reference": to if isinstance(to, str) else sha256(to.tobytes()).hexdigest(),
-            "own": config.reference in OWN_REFERENCES,
+            "split": sha256(split.read_bytes()).hexdigest(),
+            **{name: sha256(array.tobytes()).hexdigest() for name, array in arrays.items() if array is not None},
             "code": code_digest("bnn_atlas.symmetry.alignment", "bnn_atlas.inference.matching"),
         }
     )

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bnn_atlas.config.barriers import BarrierConfig
 from bnn_atlas.config.initial import InitialConfig
+from bnn_atlas.inference.matching import features_of
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.metrics.formulas.barriers import line
@@ -17,10 +18,8 @@ from bnn_atlas.metrics.judgement.pairs import pair_measurements
 from bnn_atlas.metrics.judgement.rows import listed
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import RunIdentity
-from bnn_atlas.posterior.likelihoods import outputs_needed
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.steps.score import marked
-from bnn_atlas.symmetry.features import Features, activation_features, cosine_features, weight_features
 from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
 from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions
@@ -93,7 +92,7 @@ class _Pairs:
     ) -> None:
         self._draws, self._config, self._initial, self._seed = draws, config, initial, seed
         self._symmetry = symmetry_of(problem.config.model, problem.posterior.layout)
-        self._features = _features(problem, self._symmetry, config)
+        self._features = features_of(self._symmetry, problem, config.criterion, rows=config.matching_rows)
         self._predict = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
         rows, count = problem.split, config.training_rows
         self._rows = [_Rows("train", rows.x_fit[:count], rows.y_fit[:count])]
@@ -169,19 +168,6 @@ class _Pairs:
         distance = float(((theta.astype(np.float64) - first) ** 2).sum())
         most, count = sum(ceiling(group.size) for group in groups), transpositions_of(self._symmetry, units)
         return (*key, state, point, planted, count, most, self._symmetry.units, distance)
-
-
-def _features(problem: Problem, symmetry: Symmetry, config: BarrierConfig) -> Features:
-    """What units are matched by."""
-    if config.criterion == "weights":
-        return weight_features(symmetry)
-    if config.criterion == "cosine":
-        return cosine_features(symmetry)
-    rows, model = problem.split, problem.config.model
-    outputs = outputs_needed(problem.config.likelihood, len(rows.classes))
-    x = rows.x_fit[: config.matching_rows]
-    sizes = {"outputs": outputs, "vocabulary": rows.vocabulary}
-    return activation_features(model, symmetry, rows.shape, x, config.criterion, **sizes)
 
 
 def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:

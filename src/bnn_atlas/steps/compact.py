@@ -1,18 +1,23 @@
 """Draws from a Gaussian with the moments of another run's draws, aligned or as they are."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
+from bnn_atlas.config.posterior import ModelConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import save_arrays
-from bnn_atlas.symmetry.frame import load_frame
+from bnn_atlas.symmetry.frame import Frame, load_frame
+from bnn_atlas.symmetry.freedoms import balanced, transform
+from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.moments import Factor, Moments
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import open_pool
+from bnn_atlas.traces.subset import Selection
 
 log = logging.getLogger(__name__)
 
@@ -39,26 +44,57 @@ def compact_starts(
     destination: str | Path,
     *,
     form: Literal["diagonal", "low_rank", "mean"],
-    rank: int,
+    rank: int | None,
     members: Sequence[int],
     seed: int,
+    model: Mapping[str, Any],
+    chains: int | None = None,
+    balance: bool = False,
 ) -> None:
     """Write a draw [member, P] from the Gaussian of a pool's draws for each member (.npz, as starts of chains).
 
         diagonal: mean + sd z,   low_rank: mean + B'z,   mean: mean,   z ~ N(0, I)
 
-    A draw depends on the seed and its number alone. With a `frame` (the file of an alignment) the moments are those of
-    the aligned draws, and B has at most the rank of the frame. Draws that are not finite are left out and counted.
+    B has the `rank` largest directions of the covariance. With `rank` None it has all of them: its rows are then
+    (w_k - mean) / sqrt(K - 1), for K draws w_k, and no factor is in memory. A draw depends on the seed and its number
+    alone. With a `frame` (the file of an alignment) all is of the aligned draws, and `rank` is at most the frame's.
+    Draws that are not finite are left out and counted.
+
+    Args:
+        pool: the source's draws.
+        frame: file of an alignment of them, or None for the draws as they are.
+        destination: where the draws go.
+        form: see above.
+        rank: of the covariance.
+        members: numbers of the draws.
+        seed: of the draws.
+        model: of the network, in plain values.
+        chains: without a frame, the first this many chains count; None for all.
+        balance: whether the alignment balances the scales of units.
 
     Raises:
         DataError: fewer than two finite draws, or a frame of another network.
     """
-    draws = open_pool(pool)
-    gaussian = _of_frame(frame, draws, rank) if frame else moments(draws, rank if form == "low_rank" else None)
+    whole = open_pool(pool)
+    first = np.arange(min(chains or whole.chains, whole.chains))
+    draws = Selection(whole, first, np.arange(whole.draws), np.arange(whole.size))
+    found = _frame(frame, draws) if frame else None
+    if found is not None:
+        factor = found.factor[:rank] if rank is not None else None
+        gaussian = Gaussian(found.mean, found.moment("aligned", "sd"), factor, int(found.finite.sum()))
+    else:
+        gaussian = moments(draws, rank if form == "low_rank" else None)
     if gaussian.draws < 2 and form != "mean":
         raise DataError(f"{pool}: {gaussian.draws} finite draws have no spread; a compact representation needs two")
-    theta = np.stack([_draw(gaussian, form, np.random.default_rng([seed, member])) for member in members])
-    save_arrays(destination, {"members": np.asarray(members), "parameters": theta.astype(draws.dtype)})
+    generators = [np.random.default_rng([seed, member]) for member in members]
+    theta = np.empty((len(members), whole.size), whole.dtype)
+    if form == "low_rank" and rank is None:
+        rows = _rows(whole, found, model, balance) if found is not None else _finite(draws)
+        _add_deviations(theta, gaussian, rows, generators)
+    else:
+        for row, generator in zip(theta, generators, strict=True):
+            row[:] = _draw(gaussian, form, generator)
+    save_arrays(destination, {"members": np.asarray(members), "parameters": theta})
 
 
 def moments(draws: Draws, rank: int | None = None) -> Gaussian:
@@ -67,9 +103,7 @@ def moments(draws: Draws, rank: int | None = None) -> Gaussian:
     Raises DataError where no draw is finite.
     """
     found, factor = Moments(draws.size), Factor(draws.size, rank) if rank else None
-    for _, _, batch in draws.batches(BATCH_BYTES):
-        rows = batch.reshape(-1, draws.size)
-        kept = rows[np.isfinite(rows).all(axis=1)]
+    for kept in _finite(draws):
         found.add(kept)
         if factor is not None:
             factor.add(kept)
@@ -81,15 +115,49 @@ def moments(draws: Draws, rank: int | None = None) -> Gaussian:
     return Gaussian(found.mean, np.sqrt(found.variance), spread, found.count)
 
 
-def _of_frame(path: str | Path, draws: Draws, rank: int) -> Gaussian:
-    """The moments of aligned draws."""
+def _finite(draws: Draws) -> Iterator[np.ndarray]:
+    """Finite draws [m, P] as they are, in batches."""
+    for _, _, batch in draws.batches(BATCH_BYTES):
+        rows = batch.reshape(-1, draws.size)
+        yield rows[np.isfinite(rows).all(axis=1)]
+
+
+def _rows(draws: Draws, frame: Frame, model: Mapping[str, Any], balance: bool) -> Iterator[np.ndarray]:
+    """Finite draws [m, P] in a frame, in batches."""
+    symmetry = symmetry_of(TypeAdapter(ModelConfig).validate_python(model), draws.layout)
+    chains, numbers = np.isin(draws.chain_ids, frame.chain_ids), np.isin(draws.draw_ids, frame.draw_ids)
+    aligned = Selection(draws, np.flatnonzero(chains), np.flatnonzero(numbers), np.arange(draws.size))
+    if aligned.shape[:2] != frame.finite.shape:
+        raise DataError(f"the alignment is not of the draws of {draws.path}: align them again")
+    for at_chains, at_draws, batch in aligned.batches(BATCH_BYTES):
+        place = at_chains, at_draws
+        usable = frame.finite[place]
+        rows = batch[usable]
+        if balance and len(rows):
+            rows = balanced(symmetry, rows)[0].astype(rows.dtype)
+        yield transform(symmetry, rows, frame.units[place][usable], frame.signs[place][usable])
+
+
+def _add_deviations(
+    theta: np.ndarray, gaussian: Gaussian, rows: Iterator[np.ndarray], generators: Sequence[np.random.Generator]
+) -> None:
+    """Fill theta [member, P] with mean + sum_k z_k (w_k - mean) / sqrt(K - 1), the draws w_k coming in batches."""
+    theta[:] = gaussian.mean
+    for batch in rows:
+        deviations = (batch - gaussian.mean).astype(theta.dtype) / theta.dtype.type(np.sqrt(gaussian.draws - 1))
+        for row, generator in zip(theta, generators, strict=True):
+            row += generator.standard_normal(len(batch)).astype(theta.dtype) @ deviations
+
+
+def _frame(path: str | Path, draws: Draws) -> Frame:
+    """The frame of an alignment of these draws."""
     frame = load_frame(path)
     if len(frame.mean) != draws.size:
         raise DataError(
             f"{path}: an alignment of draws of {len(frame.mean):,} parameters, but those of {draws.path} have "
             f"{draws.size:,}; align it again"
         )
-    return Gaussian(frame.mean, frame.moment("aligned", "sd"), frame.factor[:rank], int(frame.finite.sum()))
+    return frame
 
 
 def _draw(gaussian: Gaussian, form: str, generator: np.random.Generator) -> np.ndarray:

@@ -4,11 +4,13 @@
 1. Each draw is matched to the reference, from its chain's permutation on. The passes to a barycentre begin with one to
    the first draw; from its mean or from the chain-wise one, whichever is longer, each pass matches to the mean of the
    pass before, until one moves no unit. So a barycentre is never worse than the chain-wise one.
-2. Moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and some of their parameters.
+2. To enter another frame, the mean of the aligned draws is matched to that frame's target, and its permutation is
+   composed onto those of all draws.
+3. Moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and some of their parameters.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +20,8 @@ from bnn_atlas.symmetry.frame import Frame
 from bnn_atlas.symmetry.freedoms import balanced, require, transform
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
 from bnn_atlas.symmetry.matching import Matched, match
-from bnn_atlas.symmetry.permutation import uniform_units
+from bnn_atlas.symmetry.permutation import compose_units, uniform_units
+from bnn_atlas.symmetry.plan import Fit, Plan
 from bnn_atlas.symmetry.resuming import Checkpoint
 from bnn_atlas.symmetry.variants import Variants
 from bnn_atlas.traces.draws import Draws
@@ -27,32 +30,10 @@ READ_BYTES = 32 << 20
 """Bytes of draws that are read at once, and of features that are matched at once."""
 CHAIN_BYTES = 512 << 20
 """Bytes that the features of all chains' means may take."""
-MEANS, MATCHING, MOMENTS = 0, 1, 2
+MEANS, MATCHING, ENTERING, MOMENTS = 0, 1, 2, 3
 """Stages, as numbered above."""
-
-
-class Plan(NamedTuple):
-    """What an alignment does (`config.alignments` says what each means)."""
-
-    reference: Literal["first", "mean", "barycentre"] | np.ndarray
-    """An array is the mean [P] of another frame."""
-    unit: Literal["draw", "chain"] = "draw"
-    signed: bool = False
-    balance: bool = False
-    rank: int = 20
-    seed: int = 0
-
-    @property
-    def to_barycentre(self) -> bool:
-        """Whether the reference follows from the aligned draws themselves."""
-        return isinstance(self.reference, str) and self.reference == "barycentre"
-
-
-class Fit(NamedTuple):
-    """Mean and standard deviations [c, P] that each chain of an approximation has fitted."""
-
-    mean: np.ndarray
-    sd: np.ndarray | None
+SCRAMBLING = 2
+"""Distinguishes the random numbers of the scrambled control from those of the pairs (`symmetry.pairs`)."""
 
 
 class Aligned(NamedTuple):
@@ -76,20 +57,25 @@ class Aligner:
         plan: Plan,
         checkpoint: Checkpoint,
         fit: Fit | None = None,
+        of_chains: Features | None = None,
     ) -> None:
         """With a `fit` its mean stands for the chain.
+
+        `of_chains`, fewer features such as activations of fewer rows, are those by which means of chains are matched.
+        They are for a reference that is not a barycentre, where chain-wise permutations are only where draws start.
 
         Raises SymmetryError where scales or signs are asked for that the network does not have, and for chains whose
         features memory should not hold.
         """
         self._draws, self._symmetry, self._features = draws, symmetry, features
+        self._of_chains = features if of_chains is None or plan.to_barycentre else of_chains
         self._plan, self._checkpoint, self._fit = plan, checkpoint, fit
         self._lots = list(_lots(draws))
         if plan.signed:
             require(symmetry, "sign")
         if plan.balance:
             require(symmetry, "scale")
-        size = 8 * draws.chains * features.symmetry.layout.size
+        size = 8 * draws.chains * self._of_chains.symmetry.layout.size
         if size > CHAIN_BYTES:
             raise SymmetryError(
                 f"the features of {draws.chains:,} chains take {size / 2**20:,.0f} MiB, more than "
@@ -105,12 +91,14 @@ class Aligner:
             self._begin_matching()
         while self._stage == MATCHING:
             self._match_draws()
+        if self._stage == ENTERING:
+            self._enter_frame()
         return self._take_moments()
 
     def _take_means(self) -> None:
         state, chains_there = self._state, self._draws.chains
         if not state:
-            state["sums"] = np.zeros((chains_there, self._features.symmetry.layout.size))
+            state["sums"] = np.zeros((chains_there, self._of_chains.symmetry.layout.size))
             state["finite"] = np.zeros(self._draws.shape[:2], dtype=bool)
             state["total"] = np.zeros(self._draws.size)
         for chains, draws, theta in self._pass():
@@ -120,7 +108,14 @@ class Aligner:
                 ours = self._prepared(rows[kept])
                 state["total"] += ours.sum(axis=0, dtype=np.float64)
                 for part in self._in_lots(ours):
-                    state["sums"][chain] += self._features.of(part).sum(axis=0, dtype=np.float64)
+                    values = self._of_chains.of(part)
+                    if not np.isfinite(values).all():
+                        number = int(self._draws.chain_ids[chain])
+                        raise SymmetryError(
+                            f"{self._draws.path}: draws of chain {number} are finite, but what they are matched by is "
+                            "not (they have diverged): leave the chain out, or match by weights"
+                        )
+                    state["sums"][chain] += values.sum(axis=0, dtype=np.float64)
         if (count := int(state["finite"].sum())) < 2:
             raise SymmetryError(
                 f"{self._draws.path} has {count} finite draws of {state['finite'].size}; an alignment needs two"
@@ -128,12 +123,16 @@ class Aligner:
 
     def _begin_matching(self) -> None:
         """Align the chains, and choose reference and starts of the draws."""
-        state, plan, features = self._state, self._plan, self._features
+        state, plan, features = self._state, self._plan, self._of_chains
         weights = state["finite"].sum(axis=1).astype(np.float64)
         rows = (state.pop("sums") / np.maximum(weights, 1)[:, None]).astype(self._draws.dtype)
         if self._fit is not None:
-            rows = features.of(self._prepared(self._fit.mean)).astype(self._draws.dtype)
+            finite = np.isfinite(self._fit.mean).all(axis=1)
+            rows[finite] = features.of(self._prepared(self._fit.mean[finite])).astype(self._draws.dtype)
+            weights[~finite] = 0
         with_draws = weights > 0
+        if not with_draws.any():
+            raise SymmetryError(f"{self._draws.path}: no chain has a finite fit and finite draws")
         chain_wise = barycentre(features, rows[with_draws], weights[with_draws], signed=plan.signed)
         every = Matched.unmoved(features.symmetry, len(rows))
         every.units[with_draws], every.signs[with_draws] = chain_wise.matched.units, chain_wise.matched.signs
@@ -143,16 +142,20 @@ class Aligner:
             self._start_at(every, chain_wise.centre)
             objective, fixed = chain_wise.objective[-1:], chain_wise.fixed
         if draw_wise or not plan.to_barycentre:
-            centre = self._reference()
-            start = match(features.symmetry, centre.astype(rows.dtype), rows, signed=plan.signed)
+            reference = self._reference()
+            centre = np.asarray(features.of(reference)[0], np.float64)
+            found = match(features.symmetry, centre.astype(rows.dtype), rows[with_draws], signed=plan.signed)
+            start = Matched.unmoved(features.symmetry, len(rows))
+            start.units[with_draws], start.signs[with_draws] = found.units, found.signs
             if plan.to_barycentre:
                 state["chain_centre"] = state["centre"]
             else:
-                objective, fixed = (float(np.average(start.objective, weights=weights)),), True
-            self._start_at(start, centre)
+                objective, fixed = (float(np.average(found.objective, weights=weights[with_draws])),), True
+                state["target"] = reference[0]
+            self._start_at(start, np.asarray(self._features.of(reference)[0], np.float64))
         del state["total"]
         state |= {"objective": np.array(objective), "fixed": np.array(fixed)}
-        self._next(MATCHING if draw_wise else MOMENTS)
+        self._next(MATCHING if draw_wise else self._after_matching)
 
     def _start_at(self, chains: Matched, centre: np.ndarray) -> None:
         """Give every draw the permutation of its chain, with this centre to be matched to."""
@@ -161,15 +164,19 @@ class Aligner:
             self._state[name] = np.repeat(getattr(chains, name)[:, None], self._draws.draws, axis=1)
             self._state[name][~self._state["finite"]] = neutral
 
+    @property
+    def _after_matching(self) -> int:
+        return MOMENTS if self._plan.frame is None else ENTERING
+
     def _reference(self) -> np.ndarray:
-        """Features [F] of the reference; for a barycentre, those of the first draw."""
+        """Parameters [1, P] of the reference; for a barycentre, those of the first draw."""
         theta = self._plan.reference
         if isinstance(theta, str) and theta == "mean":
             theta = self._state["total"] / self._state["finite"].sum()
         elif isinstance(theta, str):
             chain, draw = (int(place) for place in np.argwhere(self._state["finite"])[0])
             theta = self._prepared(self._draws.read([chain], [draw])[0])[0]
-        return np.asarray(self._features.of(theta[None].astype(self._draws.dtype))[0], np.float64)
+        return theta[None].astype(self._draws.dtype)
 
     def _match_draws(self) -> None:
         """One pass: match every draw to the centre."""
@@ -208,7 +215,29 @@ class Aligner:
                 self._start_at(chain_wise, trial)
                 score = float(state["objective"][-1])
         state["objective"] = np.append(state["objective"], score)
-        self._next(MATCHING if again else MOMENTS)
+        self._next(MATCHING if again else self._after_matching)
+
+    def _enter_frame(self) -> None:
+        """Match the mean of the aligned draws to another frame's target, and take all draws along."""
+        state, plan, features = self._state, self._plan, self._features
+        assert plan.frame is not None
+        state.setdefault("total", np.zeros(self._draws.size))
+        for chains, draws, theta in self._pass():
+            usable = state["finite"][chains, draws]
+            units, signs = state["units"][chains, draws][usable], state["signs"][chains, draws][usable]
+            moved = self._moved(self._prepared(theta[usable]), units, signs)
+            state["total"] += moved.sum(axis=0, dtype=np.float64)
+        mean = state.pop("total") / state["finite"].sum()
+        theirs, ours = (features.of(np.asarray(one, self._draws.dtype)[None]) for one in (plan.frame, mean))
+        found = match(features.symmetry, theirs[0], ours, signed=plan.signed)
+        state["target"] = plan.frame
+        for name in ("units", "chain_units"):
+            state[name] = compose_units(self._symmetry, state[name], found.units[0]).astype(state[name].dtype)
+        for name in ("signs", "chain_signs"):
+            carried = compose_units(self._symmetry, state[name], found.units[0])
+            state[name] = (carried * found.signs[0]).astype(state[name].dtype)
+        state["units"][~state["finite"]], state["signs"][~state["finite"]] = self._symmetry.identity, 1
+        self._next(MOMENTS)
 
     def _take_moments(self) -> Aligned:
         state, (chains_there, draws_there, _) = self._state, self._draws.shape
@@ -219,13 +248,13 @@ class Aligner:
             numbered = range(*draws.indices(draws_there))
             for chain, rows in zip(range(*chains.indices(chains_there)), theta, strict=True):
                 numbers = [n for n in numbered if state["finite"][chain, n]]
-                raw = rows[[n - numbered.start for n in numbers]]
-                ours = self._prepared(raw)
+                ours = self._prepared(rows[[n - numbered.start for n in numbers]])
                 scrambled = np.array([self._scrambled(chain, n) for n in numbers], np.int16)
+                scrambled = scrambled.reshape(len(numbers), 2, self._symmetry.units)
                 moved = {
-                    "sampled": raw,
+                    "sampled": ours,
                     "aligned": self._moved(ours, state["units"][chain, numbers], state["signs"][chain, numbers]),
-                    "scrambled": self._moved(ours, scrambled.reshape(len(numbers), self._symmetry.units)),
+                    "scrambled": self._moved(ours, scrambled[:, 0], scrambled[:, 1]),
                     "chain_wise": self._moved(ours, state["chain_units"][chain], state["chain_signs"][chain]),
                 }
                 variants.add(chain, numbers, moved)
@@ -237,7 +266,8 @@ class Aligner:
             signs=state["signs"],
             chain_units=state["chain_units"],
             chain_signs=state["chain_signs"],
-            moments=variants.results(),
+            moments=(moments := variants.results()),
+            target=state.get("target", moments["aligned_mean"]),
             factor=variants.factor.covariance_factor().astype(np.float32),
             objective=state["objective"],
             fixed=bool(state["fixed"]),
@@ -250,20 +280,26 @@ class Aligner:
         if self._fit is None:
             return {}
         units, signs = self._state["units"][:, 0], self._state["signs"][:, 0]
-        found = {"fit_mean": self._moved(self._prepared(self._fit.mean), units, signs)}
-        return found if self._fit.sd is None else {**found, "fit_sd": self._moved(self._fit.sd, units)}
+        mean, sd = self._fit
+        if self._plan.balance:
+            mean, *others = balanced(self._symmetry, mean, *([] if sd is None else [sd]))
+            sd = others[0] if others else None
+        found = {"fit_mean": self._moved(mean, units, signs)}
+        return found if sd is None else {**found, "fit_sd": self._moved(sd, units)}
 
-    def _scrambled(self, chain: int, draw: int) -> np.ndarray:
-        """Random permutations [units] that depend on the seed, the chain's number and the draw's alone."""
-        numbers = [self._plan.seed, int(self._draws.chain_ids[chain]), int(self._draws.draw_ids[draw])]
-        return uniform_units(self._symmetry, np.random.default_rng(numbers))
+    def _scrambled(self, chain: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
+        """Random permutations and signs [units] that depend on the seed and the numbers of chain and draw alone."""
+        numbers = [SCRAMBLING, self._plan.seed, int(self._draws.chain_ids[chain]), int(self._draws.draw_ids[draw])]
+        generator = np.random.default_rng(numbers)
+        units = uniform_units(self._symmetry, generator)
+        return units, generator.choice(np.array([-1, 1], np.int8), size=self._symmetry.units)
 
     def _moved(self, theta: np.ndarray, units: np.ndarray, signs: np.ndarray | None = None) -> np.ndarray:
         return transform(self._symmetry, theta, units, signs if self._plan.signed else None)
 
     def _prepared(self, theta: np.ndarray) -> np.ndarray:
         """Draws [m, P] as they are matched: balanced if asked for."""
-        return balanced(self._symmetry, theta).astype(theta.dtype) if self._plan.balance and len(theta) else theta
+        return balanced(self._symmetry, theta)[0].astype(theta.dtype) if self._plan.balance and len(theta) else theta
 
     def _in_lots(self, theta: np.ndarray) -> Iterator[np.ndarray]:
         size = max(1, READ_BYTES // (8 * self._features.symmetry.layout.size))

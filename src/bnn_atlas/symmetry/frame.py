@@ -10,7 +10,8 @@ from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
 
 VARIANTS = ("sampled", "aligned", "scrambled", "chain_wise")
 """The draws as they are, in the alignment's frame, with units in a random order of each draw's own, and with one
-permutation for each chain, to the barycentre of the chains."""
+permutation for each chain, to the barycentre of the chains. Where the alignment balances scales, all four are balanced;
+where it matches signs, those of the scrambled draws are random too."""
 MOMENTS = ("mean", "sd", "within_sd")
 """Over all draws; `within_sd` is the root of the mean variance of a chain. In float32, but `mean` in float64."""
 
@@ -31,6 +32,9 @@ class Frame(NamedTuple):
     chain_signs: np.ndarray
     moments: dict[str, np.ndarray]
     """`<variant>_<moment>` [P]."""
+    target: np.ndarray
+    """Parameters [P] that draws were matched to, the mean of the aligned draws for a barycentre: other alignments can
+    take over the frame by it."""
     factor: np.ndarray
     """B [r, P], float32: B'B is the covariance of the aligned draws, or its part of rank r."""
     objective: np.ndarray
@@ -47,7 +51,7 @@ class Frame(NamedTuple):
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean of the aligned draws [P]: the frame that other alignments can take."""
+        """Mean of the aligned draws [P]."""
         return self.moment("aligned", "mean")
 
 

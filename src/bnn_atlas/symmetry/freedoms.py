@@ -32,8 +32,10 @@ def transform(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray, signs: n
     return moved
 
 
-def balanced(symmetry: Symmetry, theta: np.ndarray) -> np.ndarray:
+def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
     """The parameters [m, P] of least norm among those that differ in the scales of units alone, in float64.
+
+    `others` [m, P], such as standard deviations of these parameters, follow them with the same scales.
 
     Every unit with the freedom `scale` then has incoming and outgoing parameters of one norm, |in| = |out|:
 
@@ -43,7 +45,7 @@ def balanced(symmetry: Symmetry, theta: np.ndarray) -> np.ndarray:
     SymmetryError as `require`, and if the scales do not settle.
     """
     require(symmetry, "scale")
-    result = theta.astype(np.float64)
+    result, *rest = (array.astype(np.float64) for array in (theta, *others))
     groups = [group for group in symmetry.groups if "scale" in group.freedoms]
     for _ in range(SWEEPS):
         largest = 0.0
@@ -54,9 +56,10 @@ def balanced(symmetry: Symmetry, theta: np.ndarray) -> np.ndarray:
             scale = ratio**0.25
             largest = max(largest, float(np.abs(scale - 1).max(initial=0.0)))
             for place in group.places:
-                _multiply(symmetry, place, result, scale if place.incoming else 1 / scale)
+                for array in (result, *rest):
+                    _multiply(symmetry, place, array, scale if place.incoming else 1 / scale)
         if largest < TOLERANCE or not np.isfinite(largest):
-            return result
+            return result, *rest
     raise SymmetryError(f"scales of units did not settle in {SWEEPS} sweeps; the last one moved one by {largest:.1e}")
 
 

@@ -79,6 +79,8 @@ class ChainMoments:
 
 
 PARTS = ("mean", "squares")
+PIECE = 256
+"""Rows that enter a factor at once."""
 
 
 class Factor:
@@ -94,10 +96,12 @@ class Factor:
         self.rows = np.zeros((0, size))
 
     def add(self, rows: np.ndarray) -> None:
-        """Add rows [m, P]."""
+        """Add rows [m, P], in pieces of which a small matrix of inner products is made."""
+        for start in range(0, len(rows), PIECE):
+            self._add(rows[start : start + PIECE])
+
+    def _add(self, rows: np.ndarray) -> None:
         count = len(rows)
-        if not count:
-            return
         mean = rows.mean(axis=0, dtype=np.float64)
         shift = (mean - self.mean) * np.sqrt(self.count * count / (self.count + count))
         stacked = np.concatenate([self.rows, rows - mean, shift[None]])

@@ -9,6 +9,9 @@ from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.permutation import compose, transpositions
 from bnn_atlas.traces.draws import Draws
 
+PAIRING = 1
+"""Distinguishes the random numbers of pairs from those of the scrambled control (`symmetry.alignment`)."""
+
 
 class Pairs(NamedTuple):
     """Pairs of finite draws, each given by the places of its chains and draws [k, 2], and what matching them says."""
@@ -31,7 +34,7 @@ def match_pairs(
     draws: Draws, features: Features, finite: np.ndarray, count: int, seed: int, *, signed: bool = False
 ) -> Pairs:
     """Match up to `count` random pairs within chains, as many across, and a fifth as many triples."""
-    generator = np.random.default_rng([seed, 1])
+    generator = np.random.default_rng([PAIRING, seed])
     places = [np.flatnonzero(usable) for usable in finite]
     long, some = ([i for i, each in enumerate(places) if len(each) >= least] for least in (2, 1))
     chosen: list[tuple[tuple[int, int], tuple[int, int]]] = []

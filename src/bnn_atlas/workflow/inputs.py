@@ -204,7 +204,7 @@ class Inputs:
         alignment, run, split = self.alignment(w), self.run(w), int(w.split)
         files: dict[str, Any] = {}
         if other := reference_run(self.atlas.studies[w.study], alignment, run):
-            files["reference"] = self.paths.of(other, split, f"alignment/{alignment.reference}/frame.npz")
+            files["reference"] = self.paths.of(other, split, f"alignment/{alignment.other}/frame.npz")
         if run.config.method.centre is not None and alignment.unit == "chain":
             blocks = range(run.config.blocks)
             files["fits"] = [self.paths.of(run, split, f"block{block}/fit.npz") for block in blocks]
@@ -284,9 +284,13 @@ class Inputs:
         """What the job that draws from a compact representation is told."""
         run = self.run(w).config
         assert isinstance(run.method, CompactConfig), f"{w.run} is no compact representation"
+        aligned = alignments_of(self.atlas.studies[w.study], self._source(w)).get(run.method.alignment or "")
         return {
             "form": run.method.form,
             "rank": run.method.rank,
+            "chains": run.method.source_chains,
+            "balance": aligned is not None and aligned.balanced,
+            "model": run.model.model_dump(mode="json"),
             "members": list(run.chain_ids(int(w.block))),
             "seed": run.seed_of(int(w.split)),
         }

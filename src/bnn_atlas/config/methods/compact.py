@@ -24,6 +24,9 @@ class CompactConfig(MethodSettings):
     are."""
     form: Literal["diagonal", "low_rank", "mean"] = "diagonal"
     """`diagonal`: independent parameters; `low_rank`: their covariance, up to `rank` directions; `mean`: no spread."""
-    rank: Count = 100
-    """`low_rank`: most directions, those of the largest variance; fewer draws than these have all of theirs."""
+    rank: Count | None = None
+    """`low_rank`: most directions, those of the largest variance, at most `rank` of the alignment; null takes all, one
+    less than the number of draws."""
+    source_chains: Count | None = None
+    """Without an alignment, the first this many chains of that run count; null takes all. An alignment has `chains`."""
     checkpoint_every: ClassVar[int] = 1

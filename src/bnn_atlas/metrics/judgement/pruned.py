@@ -1,5 +1,6 @@
 """Accuracies of pruned networks as metrics."""
 
+import numpy as np
 import pandas as pd
 
 from bnn_atlas.metrics.tables.measurement import Measurement
@@ -9,9 +10,11 @@ HEADLINE = (50.0, 20.0, 10.0)
 
 
 def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
-    """Accuracy at the headline percentages, mean over repeated orders, with its standard error over rows.
+    """Accuracy at the headline percentages, mean over repeated orders, with its standard error.
 
-    `curves` is `files.PRUNING_SCHEMA`. `at` is `<network> <of> by <rank>, <kept> % kept`, and `, dead inputs removed`.
+    Of n random orders with accuracies of sd s, and mean squared errors e^2 over the same rows, it is
+    sqrt(e^2 + s^2 / n). `curves` is `files.PRUNING_SCHEMA`. `at` is `<network> <of> by <rank>, <kept> % kept`, and
+    `, dead inputs removed`.
     """
     found = []
     shown = curves[curves["kept"].isin(HEADLINE)]
@@ -20,6 +23,8 @@ def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
     ):
         at = f"{network} {of} by {rank}, {kept:g} % kept" + (", dead inputs removed" if dead == "removed" else "")
         note = f"mean of {len(part)} orders" if len(part) > 1 else ""
-        value, error = float(part["accuracy"].mean()), float(part["standard_error"].mean())
+        value, of_rows = float(part["accuracy"].mean()), float((part["standard_error"] ** 2).mean())
+        of_orders = float(part["accuracy"].var(ddof=1)) / len(part) if len(part) > 1 else 0.0
+        error = float(np.sqrt(of_rows + of_orders))
         found.append(Measurement("accuracy_pruned", value, error, note, at=at, over="rows"))
     return found
