@@ -62,6 +62,21 @@ def load(folder: Path, alignments: dict[str, Any], scale: Any = "paper") -> Any:
         ({"a": {"run": "one"}, "b": {"run": "rows", "reference": "a"}}, ("its split differs", "another posterior")),
         ({"a": {"run": "one"}, "b": {"run": "tanh", "reference": "a"}}, ("its model differs",)),
         ({"a": {"run": "seeds"}, "b": {"run": "one", "reference": "a"}}, ("alignments.b.reference = 'a'", "2 runs")),
+        (
+            {"a": {"run": "one"}, "b": {"run": "one", "reference": "a", "frame": "a"}},
+            ("alignments.b.frame = 'a'", "'a' already gives the frame"),
+        ),
+        ({"a": {"run": "one", "frame": "c"}}, ("alignments.a.frame = 'c': no such frame",)),
+        (
+            {"a": {"run": "one"}, "b": {"run": "one", "frame": "a"}, "c": {"run": "one", "frame": "b"}},
+            ("alignments.c.frame = 'b': the frame of 'b' is itself that of 'a'",),
+        ),
+        ({"a": {"run": "one"}, "b": {"run": "cold", "frame": "a"}}, ("alignments.b.frame = 'a' ('one'): its temper",)),
+        ({"a": {"run": "fit", "chains": 3}}, ("alignments.a.chains = 3", "the run has 2")),
+        (
+            {"a": {"run": "one", "criterion": "centred", "dead_inputs": "masked"}},
+            ("alignments.a.dead_inputs = 'masked'", "activations do not see inputs that never vary"),
+        ),
         ({"mean": {"run": "one"}}, ("alignments.mean: a name is made of",)),
         ({"a b": {"run": "one"}}, ("a name is made of letters",)),
         ({"a": {"run": "one", "rows": 0}}, ("alignments.a.rows = 0",)),
@@ -101,7 +116,12 @@ def test_an_entry_stands_for_its_runs_and_frames_follow_the_grid(tmp_path: Path)
 
 def test_files_of_an_alignment_and_of_figures_of_it(tmp_path: Path) -> None:
     edit = with_alignments(
-        {"a": {"run": "one"}, "b": {"run": "fit", "reference": "a", "unit": "chain"}, "c": {"run": "one", "draws": 3}},
+        {
+            "a": {"run": "one"},
+            "b": {"run": "fit", "reference": "a", "unit": "chain"},
+            "c": {"run": "one", "draws": 3},
+            "d": {"run": "one", "frame": "a"},
+        },
         aligned_rhat={"runs": ["one"], "alignments": ["c"]},
     )
 
@@ -118,6 +138,8 @@ def test_files_of_an_alignment_and_of_figures_of_it(tmp_path: Path) -> None:
     }
     wildcards = SimpleNamespace(study="small", run="one", split="0", alignment="a")
     assert inputs.of_alignment(wildcards) == {}
+    wildcards = SimpleNamespace(study="small", run="one", split="0", alignment="d")
+    assert inputs.of_alignment(wildcards) == {"reference": f"{folder}/a/frame.npz"}
     assert inputs.aligned_by(wildcards)["reference"] == "barycentre"
     with pytest.raises(ConfigError, match="none of 'one' is called 'b'"):
         inputs.alignment(SimpleNamespace(study="small", run="one", split="0", alignment="b"))
@@ -148,3 +170,29 @@ def test_claims_name_the_alignment(tmp_path: Path) -> None:
     run = study.runs["one"]
     assert not never_measured("aligned_rhat_median", "a/scrambled", None, run, study)
     assert "has a, not 'b/aligned'" in never_measured("aligned_rhat_median", "b/aligned", None, run, study)
+
+
+@pytest.mark.parametrize(
+    ("method", "part"),
+    [
+        ({"alignment": "b"}, "method.alignment = 'b': no alignment of 'one'"),
+        ({"alignment": "a", "rank": 50}, "method.rank = 50: the alignment 'a' keeps 20 directions"),
+        (
+            {"alignment": "a", "source_chains": 1},
+            "method.source_chains = 1: which chains count is said by the alignment",
+        ),
+    ],
+)
+def test_compact_representations_that_an_alignment_does_not_give_are_refused(
+    tmp_path: Path, method: dict[str, Any], part: str
+) -> None:
+    edit = with_alignments({"a": {"run": "one"}})
+
+    def compact(study: dict[str, Any]) -> None:
+        edit(study)
+        own = {"warmstart": None, "start": {"run": "one"}, "method": {"kind": "compact", **method}, "chains": 8}
+        study["runs"]["compact"] = RUN | own
+
+    with pytest.raises(ConfigError) as caught:
+        load_atlas({"studies": ["small"], "scale": "paper"}, config_folder(tmp_path, compact))
+    assert part in str(caught.value)

@@ -106,6 +106,7 @@ def test_a_compact_representation_stands_on_its_source_and_has_its_reductions(tm
         ({"prior": {"kind": "normal", "scale": 2}}, "its prior differs"),
         ({"model": {"kind": "mlp", "hidden": [4]}}, "its model differs"),
         ({"method": {"kind": "compact", "form": "mean"}}, "set chains to 1, not 8"),
+        ({"method": {"kind": "compact", "source_chains": 99}}, "chains, and method.source_chains is 99"),
     ],
 )
 def test_sources_of_another_problem_are_refused(tmp_path: Path, change: dict[str, Any], match: str) -> None:

@@ -62,7 +62,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
         units = np.tile(order, (2, 1, 1))
         frame = Frame(
             np.arange(2), np.arange(1), np.ones((2, 1), bool), units, np.ones_like(units, np.int8), units[:, 0],
-            np.ones((2, HIDDEN), np.int8), moments, np.zeros((1, layout.size), np.float32), np.zeros(1), True,
+            np.ones((2, HIDDEN), np.int8), moments, np.zeros(layout.size),
+            np.zeros((1, layout.size), np.float32), np.zeros(1), True,
         )  # fmt: skip
         save_frame(folder / f"{name}.npz", frame)
         write_trace(folder / name, draws, make_statistics(2, 1), layout=layout)
