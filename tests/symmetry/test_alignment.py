@@ -40,7 +40,7 @@ def spread(draws: np.ndarray, units: np.ndarray) -> float:
     return float(((moved - moved.mean(axis=(0, 1))) ** 2).sum())
 
 
-@pytest.mark.parametrize("reference", ["first", "barycentre"])
+@pytest.mark.parametrize("reference", ["first", "last", "barycentre"])
 def test_copies_of_one_network_have_no_spread_in_the_frame(reference: str, tmp_path: Path) -> None:
     draws, theta = copies(SYMMETRY, 3, 8, 0.0)
     frame = aligned(draws, tmp_path, reference=reference).frame
@@ -120,6 +120,7 @@ def test_another_frame_is_taken_over(tmp_path: Path) -> None:
 def test_a_target_is_what_draws_were_matched_to(tmp_path: Path) -> None:
     draws, _ = copies(SYMMETRY, 2, 6, 0.3)
     np.testing.assert_array_equal(aligned(draws, tmp_path, reference="first").frame.target, draws[0, 0])
+    np.testing.assert_array_equal(aligned(draws, tmp_path, reference="last").frame.target, draws[1, 5])
     barycentre = aligned(draws, tmp_path).frame
     np.testing.assert_array_equal(barycentre.target, barycentre.mean)
 

@@ -191,7 +191,7 @@ def test_weights_of_dead_inputs_do_not_count() -> None:
         weight_features(example("lenet").symmetry, np.zeros((28, 28, 1), bool))
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn_lstm"])
+@pytest.mark.parametrize("name", ["mlp", "lenet5", "resnet_frn", "cnn_lstm"])
 @pytest.mark.parametrize("statistic", ["activations", "centred", "correlation"])
 def test_activations_find_planted_permutations(name: str, statistic: Any) -> None:
     case = example(name)

@@ -8,7 +8,7 @@ from bnn_atlas.config.base import Model
 from bnn_atlas.config.fields import Count, Seed
 from bnn_atlas.config.posterior import ModelConfig
 
-OWN_REFERENCES = ("first", "mean", "barycentre")
+OWN_REFERENCES = ("first", "last", "mean", "barycentre")
 """References that are no other alignment."""
 
 
@@ -29,7 +29,7 @@ class AlignmentConfig(Model):
     """Activations are those of at most this many rows that the posterior is conditioned on, evenly spread; null takes
     all."""
     reference: str = "barycentre"
-    """What draws are matched to. `first`: the first draw; `mean`: the mean of the draws as they are; `barycentre`: the
+    """What draws are matched to. `first`, `last`: that draw; `mean`: the mean of the draws as they are; `barycentre`: the
     mean of the aligned draws, iterated to a fixed point, never worse than one permutation per chain; else the name of
     another alignment of this study, to whose target each draw is matched."""
     frame: str | None = None

@@ -174,7 +174,8 @@ class Aligner:
         if isinstance(theta, str) and theta == "mean":
             theta = self._state["total"] / self._state["finite"].sum()
         elif isinstance(theta, str):
-            chain, draw = (int(place) for place in np.argwhere(self._state["finite"])[0])
+            usable = np.argwhere(self._state["finite"])
+            chain, draw = (int(place) for place in usable[-1 if theta == "last" else 0])
             theta = self._prepared(self._draws.read([chain], [draw])[0])[0]
         return theta[None].astype(self._draws.dtype)
 

@@ -8,7 +8,7 @@ import numpy as np
 class Plan(NamedTuple):
     """What an alignment does (`config.alignments` says what each means)."""
 
-    reference: Literal["first", "mean", "barycentre"] | np.ndarray
+    reference: Literal["first", "last", "mean", "barycentre"] | np.ndarray
     """An array is the target [P] of another frame."""
     unit: Literal["draw", "chain"] = "draw"
     frame: np.ndarray | None = None

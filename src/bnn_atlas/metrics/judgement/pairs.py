@@ -79,7 +79,7 @@ def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def _correlations(found: pd.DataFrame) -> Iterator[Measurement]:
-    """Over pairs; none of fewer than three, or where one of the two does not vary."""
+    """Over pairs; none of fewer than four, or where one of the two does not vary."""
     part = found[(found["score"] == "loss") & (found["rows"] == "train") & (found["state"] == "as_trained")]
     x, y = part["transpositions"].to_numpy(float), part["midpoint"].to_numpy(float)
     kept = np.isfinite(y)
