@@ -29,9 +29,9 @@ class AlignmentConfig(Model):
     """Activations are those of at most this many rows that the posterior is conditioned on, evenly spread; null takes
     all."""
     reference: str = "barycentre"
-    """What draws are matched to. `first`, `last`: that draw; `mean`: the mean of the draws as they are; `barycentre`: the
-    mean of the aligned draws, iterated to a fixed point, never worse than one permutation per chain; else the name of
-    another alignment of this study, to whose target each draw is matched."""
+    """What draws are matched to. `first`, `last`: that draw; `mean`: the mean of the draws as they are; `barycentre`:
+    the mean of the aligned draws, iterated to a fixed point, never worse than one permutation per chain; else the name
+    of another alignment of this study, to whose target each draw is matched."""
     frame: str | None = None
     """Another alignment of this study, whose frame the draws enter once they are aligned with each other: the mean of
     the aligned draws is matched to that frame's target, and its permutation taken for all. So Xiao et al. 2023 bring

@@ -2,7 +2,6 @@
 
 from typing import get_args
 
-from bnn_atlas.config.alignment_checks import alignments_of
 from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, PublishedBy
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, PAIRS, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.studies import Run, Study
@@ -52,7 +51,7 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
         return f"it is measured where all rows have one noise level, and run '{run.name}' learns one for each row"
     if metric in OF_PAIRS and run.config.evaluate.barriers is None:
         return f"it is measured of runs with evaluate.barriers, which run '{run.name}' has not"
-    aligned = alignments_of(study, run)
+    aligned = [name for name, one in study.config.alignments.items() if one.run in (run.name, run.entry)]
     if metric in ALIGNED and at.partition("/")[0] not in aligned:
         return f"it is measured of an alignment; run '{run.name}' has {', '.join(aligned) or 'none'}, not '{at}'"
     references = run.config.evaluate.references
