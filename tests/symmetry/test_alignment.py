@@ -87,6 +87,15 @@ def test_a_barycentre_is_a_fixed_point_and_never_worse_than_chain_by_chain(tmp_p
         np.testing.assert_array_equal(again.units, np.tile(SYMMETRY.identity, (48, 1)))
 
 
+def test_passes_to_a_barycentre_can_be_limited(tmp_path: Path) -> None:
+    draws, _ = copies(SYMMETRY, 4, 12, 2.0)
+    every, few = (aligned(draws, tmp_path, **plan).frame for plan in ({}, {"passes": 2}))
+    assert every.fixed
+    assert not few.fixed
+    np.testing.assert_array_equal(few.objective, every.objective[: len(few.objective)])
+    assert len(few.objective) == 3 < len(every.objective)
+
+
 def test_the_better_of_two_starts_is_taken() -> None:
     """Copies that are permuted chain by chain are brought together, and those that already agree stay so."""
     features = weight_features(SYMMETRY)

@@ -83,6 +83,7 @@ def align(
     plan = Plan(
         reference=config.reference if config.own_reference else target,  # type: ignore[arg-type]
         unit=config.unit,
+        passes=config.passes,
         frame=target if config.own_reference else None,
         signed=config.signs,
         balance=config.balanced,

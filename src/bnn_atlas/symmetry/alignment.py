@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.symmetry.barycentre import PASSES, barycentre, centre_of
+from bnn_atlas.symmetry.barycentre import barycentre, centre_of
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.frame import Frame
 from bnn_atlas.symmetry.freedoms import balanced, require, transform
@@ -209,7 +209,10 @@ class Aligner:
         again = False
         if self._plan.to_barycentre:
             trial = state.pop("chain_centre", None)
-            score, again = float(mean @ mean), (trial is not None or moved > 0) and len(state["objective"]) < PASSES
+            score, again = (
+                float(mean @ mean),
+                (trial is not None or moved > 0) and len(state["objective"]) < self._plan.passes,
+            )
             state["centre"], state["fixed"] = mean, np.array(moved == 0)
             if trial is not None and score <= state["objective"][-1]:
                 chain_wise = Matched(state["chain_units"], state["chain_signs"], np.zeros(0), 0)

@@ -11,6 +11,7 @@ class Plan(NamedTuple):
     reference: Literal["first", "last", "mean", "barycentre"] | np.ndarray
     """An array is the target [P] of another frame."""
     unit: Literal["draw", "chain"] = "draw"
+    passes: int = 200
     frame: np.ndarray | None = None
     """Target [P] of a frame that the aligned draws enter with one more permutation for all of them."""
     signed: bool = False
