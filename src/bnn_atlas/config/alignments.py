@@ -37,8 +37,8 @@ class AlignmentConfig(Model):
     the aligned draws is matched to that frame's target, and its permutation taken for all. So Xiao et al. 2023 bring
     an ensemble into the frame of HMC."""
     passes: Count = 200
-    """Most passes over the draws on the way to a barycentre. The first ten gain nearly all; draws whose units hardly tell
-    who they are can go on for hundreds."""
+    """Most passes over the draws on the way to a barycentre. The first ten gain nearly all of it; draws that have few
+    features in common can take hundreds."""
     unit: Literal["draw", "chain"] = "draw"
     """What has a permutation of its own. Where each chain is a fit with a mean, `chain` matches these means, and the
     mean and standard deviation of each fit enter the frame too."""
