@@ -48,6 +48,8 @@ def check_figure(
             raise ConfigError(
                 f"{where}.runs: '{name}' has no alignment that it shows; add one to the study's alignments"
             )
+        if kind.generated is not None:
+            _check_generated(run, kind, datasets, where)
         if config.functions is not None and config.functions.inputs == "line":
             _check_line(run, datasets, where)
         if config.surface is not None:
@@ -135,4 +137,15 @@ def _check_line(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
         raise ConfigError(
             f"{where}.functions.inputs = 'line': a line is for data of one input, and a row of '{dataset}' "
             f"(run {run.name}) has the shape {list(datasets[dataset].shape)}; use 'test'"
+        )
+
+
+def _check_generated(run: Run, kind: Kind, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse runs on data of another function than that which the figure draws."""
+    dataset = run.config.dataset
+    generate = datasets[dataset].generate
+    if generate is None or generate.kind != kind.generated:
+        raise ConfigError(
+            f"{where}.runs: '{run.name}' is on '{dataset}', and a figure of the kind '{kind.name}' draws the function "
+            f"behind data sets with generate.kind '{kind.generated}'; leave the run out, or draw another kind"
         )
