@@ -22,7 +22,7 @@ class Report(NamedTuple):
     """How a value came about."""
 
     error: Array
-    """Standard deviation of the value over random probes, estimated; 0 without randomness, NaN where it is not known."""
+    """Standard deviation of the value over random probes, estimated; 0 without chance, NaN where it is not known."""
     bracket: Array
     """How far the value may lie above what its probes would give without truncation; NaN where it is not known."""
     singular: Array
