@@ -43,10 +43,8 @@ def test_one_row_for_a_generator(provenance: Provenance, tmp_path: Path) -> None
         ["b", 3, 2000, 0, 2015],
     ]
     text = outputs.tex.read_text(encoding="utf-8")
-    assert (
-        r"a & Airfoil & matrix multiplication & Lanczos, 10 steps, 1 probe; scored: Lanczos, 3 steps, 1 probe & 3 & 10 & 1 & 25 & 2.5 \\"
-        in text
-    )
+    entropy = "Lanczos, 10 steps, 1 probe; scored: Lanczos, 3 steps, 1 probe"
+    assert rf"a & Airfoil & matrix multiplication & {entropy} & 3 & 10 & 1 & 25 & 2.5 \\" in text
     assert r"3 steps, 1 probe & 3 & 2,000 & 0 & 2,015 & 1.0 \\" in text
 
 

@@ -42,14 +42,14 @@ def check_figure(
             near = near_or_all(name, "there are", there)
             raise ConfigError(f"{where}.alignments: '{name}': no alignment of the figure's runs{near}")
     for name, run in runs.items():
+        if kind.generated is not None:
+            _check_generated(run, kind, datasets, where)
         _check_files(run, name, (*kind.files, *config.files), where)
         shown = [each for each in alignments_of(studies[run.study], run) if each in (config.alignments or there)]
         if not shown and any("{alignment}" in FILES[file] for file in (*kind.files, *config.files)):
             raise ConfigError(
                 f"{where}.runs: '{name}' has no alignment that it shows; add one to the study's alignments"
             )
-        if kind.generated is not None:
-            _check_generated(run, kind, datasets, where)
         if config.functions is not None and config.functions.inputs == "line":
             _check_line(run, datasets, where)
         if config.surface is not None:

@@ -9,18 +9,17 @@ import jax
 import numpy as np
 from pydantic import TypeAdapter
 
-from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.methods.registry import MethodConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import load_arrays
 from bnn_atlas.inference.fingerprint import fingerprint_of_draws
+from bnn_atlas.inference.notes import noted
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.methods.build import build_method
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.provenance import collect
 from bnn_atlas.runner.run import Block, run_block
 from bnn_atlas.runner.stopping import StoppingRule
-from bnn_atlas.traces.draws import NOTES
 
 
 def sample(
@@ -69,21 +68,11 @@ def sample(
             seed,
             Path(destination),
             digest,
-            {"provenance": json.loads(provenance.to_json()), **_notes(config, problem)},
+            {"provenance": json.loads(provenance.to_json()), **noted(config, problem.posterior, len(problem.data.y))},
         ),
         config.checkpoint_every,
         rule,
     )
-
-
-def _notes(config: MethodConfig, problem: Problem) -> dict[str, Any]:
-    """Attribute of a trace with what a reader of its statistics has to know, by their names; empty for most methods."""
-    if not isinstance(config, ImplicitConfig):
-        return {}
-    # Other methods do not wait for the import.
-    from bnn_atlas.methods.implicit.notes import notes_of
-
-    return {NOTES: notes_of(config, problem.posterior, len(problem.data.y))}
 
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:

@@ -29,7 +29,8 @@ def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     """Value less exact value, mean and standard deviation over random starts, against products with the Jacobian.
 
     A band goes from the mean down by the bracket that the form states of itself: Lanczos quadrature has the exact value
-    in it, but for the error of its probe. A panel for each run and split. Input `entropies`: the rows of `methods.implicit.compare` for its fit.
+    in it, but for the error of its probe. A panel for each run and split. Input `entropies`: the rows of
+    `methods.implicit.compare` for its fit.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")

@@ -61,8 +61,8 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
     notes = [
         "Noise: standard normal numbers that a generator takes. Weights: parameters of the network that it makes. "
         "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
-        "learned of the generator, outputs beyond the weights included. Entropy: its form in the fit, and in scores where "
-        "that is another one."
+        "learned of the generator, outputs beyond the weights included. Entropy: its form in the fit, and that of "
+        "scores where it is another one."
     ]
     write_latex(header, [("Generators", cells)], notes, pd.DataFrame(rows), outputs, provenance)
 
