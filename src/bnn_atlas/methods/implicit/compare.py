@@ -136,7 +136,7 @@ def _suits(config: EntropyConfig, generator: Generator, dtype: np.dtype) -> bool
     return True
 
 
-def _searching(form: Smallest | Published, name: str) -> Callable[..., tuple[Array, Array]]:
+def _searching(form: Smallest | Published, name: str) -> Callable[..., Values]:
     """Values of a form after each of its numbers of iterations."""
 
     def values(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> Values:
