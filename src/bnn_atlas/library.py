@@ -154,6 +154,7 @@ def sample(
     from bnn_atlas.config.methods.registry import MethodConfig
     from bnn_atlas.config.priors import standard_deviation
     from bnn_atlas.inference.fingerprint import fingerprint_of_draws
+    from bnn_atlas.inference.notes import noted
     from bnn_atlas.methods.build import build_method
     from bnn_atlas.posterior.compiled import kernel_name
     from bnn_atlas.posterior.micro_batches import within_budget
@@ -178,7 +179,8 @@ def sample(
     }
     inputs = [np.asarray(leaf) for leaf in jax.tree.leaves((posterior.data, starts))]
     digest = fingerprint_of_draws(config, settings, inputs)
-    attributes = {"provenance": {"settings": settings}}
+    notes = noted(config, density, len(posterior.data.y))
+    attributes = {"provenance": {"settings": settings}, **notes}
     block = Block(starts, np.arange(len(starts)), seed, target / "chains", digest, attributes)
     target.mkdir(parents=True, exist_ok=True)
     run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)

@@ -37,6 +37,10 @@ def load(folder: Path, edit: Edit, inputs: int = 10) -> Any:
         (functions(inputs="line", low=2, high=1), ("figures.curve.functions", "low (2.0) must be below high (1.0)")),
         (functions(inputs="grid"), ("figures.curve.functions.inputs = 'grid'", "'test' or 'line'")),
         (functions(), ("figures.curve.functions.inputs: this key is missing",)),
+        (
+            lambda study: study["figures"]["curve"].update(draw="toy_bands", functions=LINE),
+            ("figures.curve.runs", "'one' is on 'diabetes'", "'toy_bands'", "generate.kind 'sinusoids'"),
+        ),
     ],
 )
 def test_mistake_is_named(tmp_path: Path, edit: Edit, parts: tuple[str, ...]) -> None:

@@ -18,10 +18,10 @@ Outputs = Callable[[str], FigureOutputs]
 
 def write(path: Path) -> Path:
     rows = [
-        ("lanczos", 10, 20, -49.3, 0.4, 13.5, 13.0),
-        ("lanczos", 2, 4, -49.3, 8.0, 15.0, 20.0),
-        ("smallest", 3, 17, -49.3, -400.0, 20.0, 5.0),
-        ("published", 5, 31, -49.3, -213.0, 10.1, np.nan),
+        ("lanczos", 10, 20, -49.3, 0.4, 13.5, 13.0, 0.5),
+        ("lanczos", 2, 4, -49.3, 8.0, 15.0, 20.0, 18.0),
+        ("smallest", 3, 17, -49.3, -400.0, 20.0, np.nan, 5.0),
+        ("published", 5, 31, -49.3, -213.0, 10.1, np.nan, np.nan),
     ]
     frame = pd.DataFrame(rows, columns=ENTROPY_SCHEMA.names[:-2]).assign(noise=400, weights=478410)
     write_frame(path, frame, ENTROPY_SCHEMA)
@@ -47,9 +47,25 @@ def test_errors_of_each_run(
     assert [text.get_text() for text in first.get_yticklabels()] == ["−100", "−10", "−1", "0", "1", "10"]
     drawn = {line.get_label(): line for line in first.get_lines() if not str(line.get_label()).startswith("_")}
     assert not drawn
+    band = first.collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (-10, 8)
     containers = {each.get_label(): each.lines[0].get_xydata().tolist() for each in first.containers}
     assert containers["Lanczos, one probe"] == [[4, 8], [20, 0.4]]
     assert containers["as published"] == [[31, -213]]
+
+
+def test_panels_with_one_title_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    file = {"entropies": write(tmp_path / "a.parquet")}
+    with pytest.raises(ValueError, match="runs 'a' and 'b' have one title, 'toy'"):
+        entropy_estimators([shown(name, file, label="toy") for name in "ab"], outputs("a"), provenance)
+
+
+def test_a_form_that_does_not_apply_is_not_drawn(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.parquet")
+    table = pd.read_parquet(file)
+    write_frame(file, table[table["form"] != "published"], ENTROPY_SCHEMA)
+    entropy_estimators([shown("a", {"entropies": file})], outputs("a"), provenance)
+    assert set(pd.read_csv(outputs("a").csv)["form"]) == {"lanczos", "smallest"}
 
 
 def test_no_runs_are_refused(outputs: Outputs, provenance: Provenance) -> None:

@@ -26,7 +26,7 @@ def fit(path: Path, weights: int, points: int = 1) -> Path:
 
 
 def run(name: str, file: Path, **changes: object):
-    settings = {"method": {"generator": {"kind": "matrix"}}}
+    settings = {"method": {"kind": "implicit", "generator": {"kind": "matrix", "noise": [1, 3], "hidden": [[2, 2]]}}}
     return shown(name, {"fit": file}, method="implicit", settings=settings, **changes)
 
 
@@ -35,13 +35,17 @@ def test_one_row_for_a_generator(provenance: Provenance, tmp_path: Path) -> None
     small, large = fit(tmp_path / "a.npz", 10), fit(tmp_path / "b.npz", 2000, points=0)
     generator_sizes([run("a", small), run("a", small, split=1), run("b", large)], outputs, provenance)
     table = pd.read_csv(outputs.csv)
+    assert table[["entropy", "scored_by"]].drop_duplicates().to_numpy().tolist() == [
+        ["Lanczos, 10 steps, 1 probe", "Lanczos, 3 steps, 1 probe"]
+    ]
     assert table[["label", "noise", "weights", "points", "parameters"]].to_numpy().tolist() == [
         ["a", 3, 10, 1, 25],
         ["b", 3, 2000, 0, 2015],
     ]
     text = outputs.tex.read_text(encoding="utf-8")
-    assert r"a & Airfoil & matrix multiplication & 3 & 10 & 1 & 25 & 2.5 \\" in text
-    assert r"b & Airfoil & matrix multiplication & 3 & 2,000 & 0 & 2,015 & 1.0 \\" in text
+    entropy = "Lanczos, 10 steps, 1 probe; scored: Lanczos, 3 steps, 1 probe"
+    assert rf"a & Airfoil & matrix multiplication & {entropy} & 3 & 10 & 1 & 25 & 2.5 \\" in text
+    assert r"3 steps, 1 probe & 3 & 2,000 & 0 & 2,015 & 1.0 \\" in text
 
 
 def test_other_methods_are_refused(provenance: Provenance, tmp_path: Path) -> None:

@@ -31,3 +31,10 @@ def test_lines_are_draws_in_the_order_of_the_means(outputs: Outputs, provenance:
     assert own[own["line"] == 0]["parameter"].tolist() == ["W1[1,2]", "W2[1,1]", "W1[1,1]"]
     first = own[own["line"] == 0].set_index("parameter")["value"]
     assert first["W1[1,2]"] == pytest.approx(values["layer0.weight[0,1]"][0, 0], rel=1e-5)
+
+
+def test_panels_with_one_title_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    file = write_draws(tmp_path / "draws.parquet", {"layer0.weight[0,0]": np.zeros((2, 4))})
+    runs = [shown(name, {"subset": file}, label="toy") for name in "ab"]
+    with pytest.raises(ValueError, match="runs 'a' and 'b' have one title, 'toy, Airfoil'"):
+        parallel_coordinates(runs, outputs("x"), provenance)

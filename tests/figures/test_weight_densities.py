@@ -44,3 +44,10 @@ def test_runs_of_other_networks_are_refused(outputs: Outputs, provenance: Proven
     second = write_draws(tmp_path / "b.parquet", {name: draws(0)[name] for name in NAMES[:5]})
     with pytest.raises(ValueError, match="'a' and 'b' have other parameters"):
         weight_densities([shown("a", {"subset": first}), shown("b", {"subset": second})], outputs("x"), provenance)
+
+
+def test_runs_on_other_data_do_not_share_a_line(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    file = write_draws(tmp_path / "a.parquet", draws(0))
+    runs = [shown(d, {"subset": file}, entry="toy", label="toy", point={"dataset": d}, dataset=d) for d in ("a", "b")]
+    with pytest.raises(ValueError, match="the line 'toy' has the runs 'a' and 'b', which differ in more than"):
+        weight_densities(runs, outputs("x"), provenance)

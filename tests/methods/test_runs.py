@@ -98,6 +98,10 @@ def test_interruptions_change_no_bit(method, problem, quiet, tmp_path, monkeypat
                 continue
     assert saves > 4
     assert_same(open_trace(destination), quiet)
+    with np.load(destination.parent / "fit.npz") as fit, np.load(quiet.path.parent / "fit.npz") as whole:
+        assert set(fit) == set(whole)
+        for name in whole:
+            np.testing.assert_array_equal(fit[name], whole[name])
 
 
 @pytest.mark.parametrize("method", ["mean_field", "low_rank", "ivon", "implicit"], indirect=True)

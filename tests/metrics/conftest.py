@@ -13,11 +13,17 @@ class MemoryPool:
     """Chains x draws x parameters in one array; `chunk` is the number of draws that a batch never crosses."""
 
     def __init__(
-        self, draws: np.ndarray, statistics: Mapping[str, np.ndarray] | None = None, chunk: int = 1000, layout=None
+        self,
+        draws: np.ndarray,
+        statistics: Mapping[str, np.ndarray] | None = None,
+        chunk: int = 1000,
+        layout=None,
+        attributes: Mapping[str, object] | None = None,
     ):
         self.array = draws
         self.values = dict(statistics or {})
         self.chunk = chunk
+        self.attributes = dict(attributes or {})
         size = draws.shape[2]
         self.layout = layout or Layout((Parameter("layer0.weight", (size,), "weight", 0, 1, size),))
         self.largest = 0

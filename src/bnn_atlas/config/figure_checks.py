@@ -42,6 +42,8 @@ def check_figure(
             near = near_or_all(name, "there are", there)
             raise ConfigError(f"{where}.alignments: '{name}': no alignment of the figure's runs{near}")
     for name, run in runs.items():
+        if kind.generated is not None:
+            _check_generated(run, kind, datasets, where)
         _check_files(run, name, (*kind.files, *config.files), where)
         shown = [each for each in alignments_of(studies[run.study], run) if each in (config.alignments or there)]
         if not shown and any("{alignment}" in FILES[file] for file in (*kind.files, *config.files)):
@@ -135,4 +137,15 @@ def _check_line(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> N
         raise ConfigError(
             f"{where}.functions.inputs = 'line': a line is for data of one input, and a row of '{dataset}' "
             f"(run {run.name}) has the shape {list(datasets[dataset].shape)}; use 'test'"
+        )
+
+
+def _check_generated(run: Run, kind: Kind, datasets: Mapping[str, DatasetEntry], where: str) -> None:
+    """Refuse runs on data of another function than that which the figure draws."""
+    dataset = run.config.dataset
+    generate = datasets[dataset].generate
+    if generate is None or generate.kind != kind.generated:
+        raise ConfigError(
+            f"{where}.runs: '{run.name}' is on '{dataset}', and a figure of the kind '{kind.name}' draws the function "
+            f"behind data sets with generate.kind '{kind.generated}'; leave the run out, or draw another kind"
         )

@@ -81,6 +81,8 @@ class Kind(Model):
     """The same of those of further sets and references, which a run need not have."""
     runs: Literal["some", "one", "none"] = "some"
     """How many runs it shows; `none` is for formulas."""
+    generated: str | None = None
+    """Kind of the generator that the data sets of its runs must have, where it draws the function behind their rows."""
     claims: bool = False
     """Whether it reads the table of the study's judged claims; no claim can name such a figure."""
     output: Literal["picture", "table"] = "picture"

@@ -334,13 +334,25 @@ SAMPLER = (
 VARIATIONAL = (
     Metric(
         "elbo",
-        "evidence lower bound: log-likelihood and log-prior over T, plus entropy, mean over draws",
+        "evidence lower bound: log-likelihood and log-prior over T, plus entropy at the lower end of its bracket, mean "
+        "over draws",
         "higher",
         NATS,
     ),
-    Metric("objective", "the same with the weights and the entropy of the fit", "higher", NATS),
+    Metric(
+        "objective",
+        "the same with the weights and the entropy of the fit; the note has the bound that it equals",
+        "higher",
+        NATS,
+    ),
     Metric("entropy", "entropy of an implicit distribution, as its draws are scored, mean over draws", "", NATS),
-    Metric("entropy_error", "error of that mean, from the errors that the estimates give themselves", "lower", NATS),
+    Metric(
+        "entropy_error",
+        "error of that mean as the estimates state it: standard error over probes, plus `entropy_bracket`",
+        "lower",
+        NATS,
+    ),
+    Metric("entropy_bracket", "how far that mean may be too large for lack of steps of Lanczos", "lower", NATS),
     Metric("entropy_as_trained", "entropy by the form of the fit, mean over draws", "", NATS),
     Metric("entropy_is_bound", "share of draws at which the search for the smallest singular value has converged"),
     Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),

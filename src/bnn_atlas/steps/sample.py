@@ -13,6 +13,7 @@ from bnn_atlas.config.methods.registry import MethodConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import load_arrays
 from bnn_atlas.inference.fingerprint import fingerprint_of_draws
+from bnn_atlas.inference.notes import noted
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.methods.build import build_method
 from bnn_atlas.posterior.compiled import kernel_name
@@ -61,7 +62,14 @@ def sample(
         build_method(config, problem.posterior, problem.data),
         problem.posterior,
         problem.data,
-        Block(starts, chains, seed, Path(destination), digest, {"provenance": json.loads(provenance.to_json())}),
+        Block(
+            starts,
+            chains,
+            seed,
+            Path(destination),
+            digest,
+            {"provenance": json.loads(provenance.to_json()), **noted(config, problem.posterior, len(problem.data.y))},
+        ),
         config.checkpoint_every,
         rule,
     )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import xarray
 
 BATCH_BYTES = 128 << 20
+NOTES = "notes"
+"""Attribute of a trace: name of a statistic -> what a reader of its mean has to know."""
 
 Index = slice | Sequence[int] | np.ndarray | None
 Batch = tuple[slice, slice, np.ndarray]

@@ -20,6 +20,7 @@ from bnn_atlas.methods.implicit.build import build_implicit
 from bnn_atlas.methods.implicit.entropy.exact import Exact
 from bnn_atlas.methods.implicit.family import build_family
 from bnn_atlas.methods.implicit.fitted import FitError, fitted
+from bnn_atlas.methods.implicit.notes import notes_of
 from bnn_atlas.methods.implicit.objective import Objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of, scale_by_amsgrad
 from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
@@ -100,6 +101,10 @@ def test_the_proper_elbo_that_a_published_objective_is():
     toy = weights_of(settings(objective="published_2023_10"), tanh_network(LIKELIHOODS["gaussian"]).posterior, 70)
     assert toy.prior_scale == pytest.approx(3.16, rel=1e-3)
     assert weights_of(settings(), case.posterior, 60_000) == TermWeights(1.0, 1.0)
+    assert "power 1.092 (65,536 rows), the prior's sd times 2.14" in october.words(60_000)
+    assert TermWeights(1.0, 1.0).words(70) == "the evidence lower bound"
+    assert "the entropy has no weight" in TermWeights(1.0, 0.0).words(70)
+    assert "a flat prior" in TermWeights(0.0, 1.0).words(70)
 
 
 def test_a_temperature_divides_likelihood_and_prior():
@@ -164,13 +169,15 @@ def test_statistics_of_the_draws(conjugate):
     _, config, method, found = conjugate
     s = found.statistics
     assert set(s) == {
-        "log_likelihood", "log_prior", "entropy", "entropy_error", "entropy_as_trained", "elbo", "objective",
+        "log_likelihood", "log_prior", "entropy", "entropy_error", "entropy_bracket", "entropy_as_trained", "elbo",
+        "objective",
         "gradient_norm", "skipped_updates", "singular", "divergent",
     }  # fmt: skip
     np.testing.assert_allclose(s["elbo"], s["log_likelihood"] + s["log_prior"] + s["entropy"], rtol=1e-5)
     np.testing.assert_array_equal(s["entropy"], s["entropy_as_trained"])
     np.testing.assert_array_equal(s["elbo"], s["objective"])
-    assert not any(s[name].any() for name in ("entropy_error", "divergent", "singular", "skipped_updates"))
+    zero = ("entropy_error", "entropy_bracket", "divergent", "singular", "skipped_updates")
+    assert not any(s[name].any() for name in zero)
     root, _ = root_and_mean(method, found)
     covariance = root @ root.T + config.sigma**2 * np.eye(4)
     np.testing.assert_allclose(s["entropy"], 0.5 * np.linalg.slogdet(2 * np.pi * np.e * covariance)[1], rtol=1e-4)
@@ -197,14 +204,27 @@ def test_a_kept_fit_gives_more_draws_and_its_spectrum(conjugate):
 def test_weighted_objectives_and_other_scores_are_recorded_beside_the_elbo():
     """A tempered entropy, trained by the smallest singular value, scored by Lanczos."""
     case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, dtype=jnp.float32)
-    config = settings(entropy=SmallestEntropy(), entropy_weight=0.5, prior_weight=2.0, samples=2, epochs=3, steps=6)
+    config = settings(
+        entropy=SmallestEntropy(), entropy_weight=0.5, prior_weight=2.0, samples=2, epochs=3, steps=6,
+        scored_by=LanczosEntropy(steps=2),
+    )  # fmt: skip
     s = drive(build_implicit(config, case.posterior, case.data), case).statistics
     np.testing.assert_allclose(
         s["objective"], s["log_likelihood"] + 2 * s["log_prior"] + 0.5 * s["entropy_as_trained"], rtol=1e-4
     )
-    np.testing.assert_allclose(s["elbo"], s["log_likelihood"] + s["log_prior"] + s["entropy"], rtol=1e-4)
+    lower = s["entropy"] - s["entropy_bracket"]
+    np.testing.assert_allclose(s["elbo"], s["log_likelihood"] + s["log_prior"] + lower, rtol=1e-4)
     assert (s["entropy_error"] > 0).all()
+    assert (s["entropy_bracket"] > 0).all()
+    assert "singular" not in s
     assert (s["entropy_as_trained"] < s["entropy"] + 3 * s["entropy_error"]).all()
+    notes = notes_of(config, case.posterior, 13)
+    assert notes["entropy"] == notes["entropy_error"] == "entropy: Lanczos, 2 steps, 1 probe"
+    assert notes["elbo"] == "entropy: Lanczos, 2 steps, 1 probe, lower end of the bracket"
+    trained = "entropy: smallest singular value, 3 iterations from that of the step before"
+    assert notes["entropy_as_trained"] == trained
+    bound = "the evidence lower bound of the likelihood to the power 2 (26 rows), the prior's sd times 0.5 if normal"
+    assert notes["objective"] == f"{trained}; {bound}"
     assert set(np.unique(s["entropy_is_bound"])) <= {0, 1}
 
 
@@ -314,6 +334,31 @@ def test_gradients_that_are_not_finite_are_skipped_and_counted(caplog):
     assert f"{skipped} of 30 updates" in caplog.text
 
 
+def test_a_draw_that_diverges_repeats_the_one_before_with_its_entropies():
+    case = tanh_network(LIKELIHOODS["learned_noise"], PRIOR, dtype=jnp.float32)
+    config = settings(noise="point", samples=1, epochs=1, steps=1)
+    method = build_implicit(config, case.posterior, case.data)
+    state = method.init(jax.random.key(0), jnp.zeros(case.size), case.target)
+
+    def walled(theta):
+        density = case.target.log_density(theta)
+        return density._replace(log_likelihood=jnp.where(theta[0] > 0, jnp.nan, density.log_likelihood))
+
+    behind_a_wall = case.target._replace(log_density=walled)
+    step = jax.jit(lambda key, index, state: method.phases[1].step(key, index, state, behind_a_wall, ()))
+    repeated = ("entropy", "entropy_error", "entropy_bracket", "entropy_as_trained", "elbo", "objective")
+    last, diverged = None, 0
+    for index, key in enumerate(jax.random.split(jax.random.key(1), 20)):
+        state, values = step(key, jnp.int32(index), state)
+        if last is not None:
+            assert values["divergent"] == (values["entropy"] == last["entropy"])
+            if values["divergent"]:
+                assert all(values[name] == last[name] for name in repeated)
+                diverged += 1
+        last = values
+    assert 0 < diverged < 19
+
+
 def test_a_singular_generator_is_reported(caplog):
     case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, dtype=jnp.float32)
     config = settings(generator=MLPGenerator(noise=6, hidden=(2,)), samples=2, epochs=3, steps=2)
@@ -345,6 +390,18 @@ def test_settings_that_do_not_suit_the_posterior_are_refused(changes, likelihood
     case = tanh_network(LIKELIHOODS[likelihood], PRIOR, dtype=jnp.float32)
     with pytest.raises(ValueError, match=message):
         build_implicit(settings(**changes), case.posterior, case.data)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sigma": 0}, "must be greater than 0.*0.001 is the published default"),
+        ({"optimiser": {"kind": "amsgrad", "learning_rate": 1e-4, "end": 1e-3}}, "is above learning_rate .*lower end"),
+    ],
+)  # fmt: skip
+def test_settings_that_mean_nothing_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        settings(**changes)
 
 
 def test_a_noise_with_a_prior_that_cannot_be_taken_out_is_refused():

@@ -16,14 +16,23 @@ def test_means_errors_and_counts_of_the_kept_chains(memory_pool):
         "elbo": elbo,
         "entropy": rng.normal(5, 1, size=(3, 50)),
         "entropy_error": np.full((3, 50), 0.4),
+        "entropy_bracket": np.full((3, 50), 0.3),
         "skipped_updates": np.tile([[2], [100], [3]], 50),
         "singular": np.tile(np.arange(50), (3, 1)),
     }
-    rows = {m.metric: m for m in variational_measurements(memory_pool(THETA, statistics), np.array([0, 2]), 10_000)}
+    pool = memory_pool(
+        THETA, statistics, attributes={"notes": {"entropy": "entropy: exact", "entropy_error": "as well"}}
+    )
+    rows = {m.metric: m for m in variational_measurements(pool, np.array([0, 2]), 10_000)}
     assert set(rows) == set(statistics)
     assert rows["elbo"].value == pytest.approx(elbo[[0, 2]].mean())
     assert rows["elbo"].monte_carlo_error == pytest.approx(2 / np.sqrt(100), rel=0.4)
-    assert rows["entropy_error"].value == pytest.approx(0.4 / np.sqrt(100))
+    # Probes average over draws, what steps are too few for does not.
+    assert rows["entropy_error"].value == pytest.approx(0.4 / np.sqrt(100) + 0.3)
+    assert rows["entropy_bracket"].value == pytest.approx(0.3)
+    assert rows["entropy"].note == "entropy: exact"
+    assert rows["entropy_error"].note == "of the mean entropy; 0 is exact; as well"
+    assert rows["elbo"].note == ""
     assert rows["skipped_updates"].value == 5
     assert rows["singular"].value == 2 * 49
 

@@ -1,8 +1,8 @@
 """Settings of implicit variational inference."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bnn_atlas.config.base import ByKind, Model
 from bnn_atlas.config.fields import Count, CountOrNone, Given, NonNegative, Positive
@@ -11,6 +11,12 @@ from bnn_atlas.config.methods.generators import GeneratorConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig
 
 Objective = Literal["elbo", "published_2023_10", "published_2023_12"]
+STEPS_OF_SCORES = 20
+"""Steps of Lanczos with which draws are scored unless the settings say otherwise."""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
 class ExactEntropy(Model):
@@ -19,6 +25,11 @@ class ExactEntropy(Model):
     kind: Literal["exact"] = "exact"
     memory_mb: Count = 1000
     """Most memory that J'J and the tangents which it is made of may take; a generator that needs more is refused."""
+
+    @property
+    def words(self) -> str:
+        """The form in tables."""
+        return "exact"
 
 
 class LanczosEntropy(Model):
@@ -30,11 +41,17 @@ class LanczosEntropy(Model):
     probes: Count = 1
     """Random directions that are averaged for each sample of weights."""
 
+    @property
+    def words(self) -> str:
+        """The form in tables, with its steps."""
+        return f"Lanczos, {_counted(self.steps, 'step')}, {_counted(self.probes, 'probe')}"
+
 
 class SmallestEntropy(Model):
     """The smallest singular value in place of all: d/2 log of its square, by LOBPCG (Knyazev 2001).
 
-    The search goes on from the direction of the step before; from its residual it is known whether it has converged.
+    The search goes on from the direction of the step before; from its residual it is known whether it has converged to
+    a singular value.
     """
 
     kind: Literal["smallest"] = "smallest"
@@ -43,6 +60,11 @@ class SmallestEntropy(Model):
     tolerance: Positive = 0.1
     """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search has converged and the value
     less the residual is called a bound."""
+
+    @property
+    def words(self) -> str:
+        """The form in tables, with its iterations."""
+        return f"smallest singular value, {_counted(self.iterations, 'iteration')} from that of the step before"
 
 
 class PublishedEntropy(Model):
@@ -54,6 +76,11 @@ class PublishedEntropy(Model):
     kind: Literal["published"] = "published"
     iterations: Count = 5
     """3 in the code of October 2023 (classification), 5 in that of December 2023 and in all regressions."""
+
+    @property
+    def words(self) -> str:
+        """The form in tables, with its iterations."""
+        return f"as published, {_counted(self.iterations, 'iteration')}"
 
 
 EntropyConfig = Annotated[
@@ -71,7 +98,16 @@ class AMSGradConfig(Model):
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays, or falls to `end` along half a cosine over all steps."""
     end: NonNegative = 1e-9
-    """Learning rate after the last step of a cosine."""
+    """Learning rate after the last step of a cosine, at most that of the first."""
+
+    @model_validator(mode="after")
+    def _falls(self) -> Self:
+        if self.schedule == "cosine" and self.end > self.learning_rate:
+            raise ValueError(
+                f"end ({self.end:g}) is above learning_rate ({self.learning_rate:g}), from which the cosine falls: "
+                "lower end, or raise learning_rate"
+            )
+        return self
 
 
 class GeneratedConfig(Model):
@@ -116,7 +152,8 @@ class ImplicitConfig(ChainSettings):
     """How the entropy is computed in the fit."""
     scored_by: ScoringConfig | None = None
     """How the entropy of the draws is computed, for `elbo`; null takes the exact form where the fit has it, and Lanczos
-    with 20 steps elsewhere (or as many as there are noise numbers)."""
+    with 20 steps elsewhere (or as many as there are noise numbers). What steps of Lanczos are too few for is a bracket
+    that `elbo` has the lower end of."""
     objective: Objective = "elbo"
     """`elbo`, with the weights below, or those of the published code: of October 2023, which is nearest to the paper,
     or of December 2023."""
@@ -134,6 +171,24 @@ class ImplicitConfig(ChainSettings):
     """Learning rate of parameters that are not generated; null takes that of the generator."""
     steps: Count = 100
     """Draws from the fit."""
+
+    def scoring(self, noise: int) -> ScoringConfig:
+        """The form with which draws are scored, for a generator of this many noise numbers."""
+        if self.scored_by is not None:
+            return self.scored_by
+        if isinstance(self.entropy, ExactEntropy):
+            return self.entropy
+        return LanczosEntropy(steps=min(STEPS_OF_SCORES, noise))
+
+    @field_validator("sigma", mode="before")
+    @classmethod
+    def _sigma_above_zero(cls, value: Any) -> Any:
+        if isinstance(value, (int, float)) and value <= 0:
+            raise ValueError(
+                "must be greater than 0: without noise on the weights they have no density; 0.001 is the "
+                "published default"
+            )
+        return value
 
     @model_validator(mode="after")
     def _one_objective(self) -> Self:

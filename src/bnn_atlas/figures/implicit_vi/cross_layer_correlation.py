@@ -22,11 +22,13 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Root mean square correlation within chains of the weights of every two layers, a marker per run and split.
 
-    A line for each run has that of weights which do not belong together: those of one layer with those of the other
-    half a chain later, so that few draws, rejected proposals and slow chains raise both alike (1 / sqrt(n - C) for n
-    independent draws of C chains). What is above it is correlation, sqrt(r^2 - line^2) in the CSV as `excess`, 0 where
-    it is below; `from_first` is how far that is from the first run's. A root mean square over weights is the same
-    whatever the order of a chain's units. Input `subset`: the draws, of the same parameters for all runs.
+    A line for each run has that of weights which do not belong together: those of one layer with those of the other in
+    the next chain, going round, so that few draws, rejected proposals and slow chains raise both alike (1 / sqrt(n - C)
+    for n independent draws of C chains). Where there is one chain it is half that chain later, which is right for
+    independent draws alone. What is above the line is correlation, sqrt(r^2 - line^2) in the CSV as `excess`, 0 where
+    it is below; `from_first` is how far that is from the first run's. Weights are in the order of each chain, and a
+    root mean square over all weights of a layer is the same whatever that order. Input `subset`: the draws, of the same
+    parameters for all runs.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
@@ -86,19 +88,19 @@ def _rows(one: Shown) -> pd.DataFrame:
 
 
 def _correlations(found: Subset, run: str) -> tuple[np.ndarray, np.ndarray]:
-    """Correlations [p, p] within chains, and those of each parameter with each half a chain later, going round.
+    """Correlations [p, p] within chains, and those of each parameter with each in the next chain, going round.
 
-    NaN for parameters that do not vary.
+    With one chain the latter are half a chain later. NaN for parameters that do not vary.
     """
-    draws = found.values.shape[1]
+    chains, draws = found.values.shape[:2]
     if draws < 4:
         raise ValueError(f"run '{run}': {draws} draws of a chain have no correlations; a subset needs at least 4")
     scaled = found.values - found.values.mean(axis=1, keepdims=True)
     lengths = np.sqrt((scaled**2).sum(axis=(0, 1)))
     # Rounding leaves a parameter that never moved with some 1e-16 of its scale.
     scaled /= np.where(lengths > 1e-7 * lengths.max(), lengths, np.nan)
-    later = np.roll(scaled, draws // 2, axis=1)
-    within, apart = (np.einsum("csp,csq->pq", scaled, values, optimize=True) for values in (scaled, later))
+    other = np.roll(scaled, 1, axis=0) if chains > 1 else np.roll(scaled, draws // 2, axis=1)
+    within, apart = (np.einsum("csp,csq->pq", scaled, values, optimize=True) for values in (scaled, other))
     return within, apart
 
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.implicit_vi.titles import check_titles, panel_title
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -27,20 +28,24 @@ LINEAR = 1.0
 def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Value less exact value, mean and standard deviation over random starts, against products with the Jacobian.
 
-    A panel for each run and split. Input `entropies`: the rows of `methods.implicit.compare` for its fit.
+    A band goes from the mean down by the bracket that the form states of itself: Lanczos quadrature has the exact value
+    in it, but for the error of its probe. A panel for each run and split. Input `entropies`: the rows of
+    `methods.implicit.compare` for its fit.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    titles = [panel_title(one) for one in shown]
+    check_titles(shown, titles)
     tables = [pd.read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
     with style.context():
         columns = min(len(shown), 3)
         rows = -(-len(shown) // columns)
         figure = Figure(figsize=(max(style.COLUMN_WIDTH, 2.25 * columns), 2.1 * rows + 0.35))
         grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-        for ax, one, table in zip(grid.flat, shown, tables, strict=False):
+        for ax, title, table in zip(grid.flat, titles, tables, strict=False):
             _panel(ax, table)
             noise, weights = (style.thousands(table[name].iloc[0]) for name in ("noise", "weights"))
-            ax.set_title(f"{one.label}\nd = {noise}, D = {weights}", fontsize=7)
+            ax.set_title(f"{title}\nd = {noise}, D = {weights}", fontsize=7)
         for ax in grid.flat[len(shown) :]:
             ax.set_visible(False)
         for ax in grid[:, 0]:
@@ -55,13 +60,16 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
     ax.axhline(0, color=style.GREY, lw=0.6)
     for form, (label, colour, marker, dash) in FORMS.items():
         own = table[table["form"] == form].sort_values("products")
+        lower = own["error"] - own["bracket"]
+        ax.fill_between(own["products"], lower, own["error"], color=colour, alpha=0.15, lw=0)
         ax.errorbar(
             own["products"], own["error"], own["sd"],
             color=colour, marker=marker, ms=3, ls=dash, lw=1, elinewidth=0.8, capsize=1.5, label=label,
         )  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("symlog", linthresh=LINEAR)
-    low, high = (table["error"] - table["sd"]).min(), (table["error"] + table["sd"]).max()
+    below = np.fmax(table["sd"], table["bracket"])
+    low, high = (table["error"] - below).min(), (table["error"] + table["sd"]).max()
     ax.set_yticks(_decades(low, high), [f"{value:g}".replace("-", "−") for value in _decades(low, high)])
     ax.minorticks_off()
     ticks = [3, 10, 30, 100]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
@@ -27,6 +28,10 @@ class Size(NamedTuple):
     label: str
     dataset: str
     generator: str
+    entropy: str
+    """Form in the fit."""
+    scored_by: str
+    """Form with which draws are scored."""
     noise: int
     weights: int
     points: int
@@ -46,16 +51,18 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
             escape(row.label),
             escape(row.dataset),
             KINDS[row.generator],
+            row.entropy if row.entropy == row.scored_by else f"{row.entropy}; scored: {row.scored_by}",
             *(f"{number:,}" for number in (row.noise, row.weights, row.points, row.parameters)),
             f"{row.parameters / row.weights:.1f}",
         ]
         for row in rows
     ]
-    header = ["run", "data", "generator", "noise", "weights", "points", "parameters", "per weight"]
+    header = ["run", "data", "generator", "entropy", "noise", "weights", "points", "parameters", "per weight"]
     notes = [
         "Noise: standard normal numbers that a generator takes. Weights: parameters of the network that it makes. "
         "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
-        "learned of the generator, outputs beyond the weights included."
+        "learned of the generator, outputs beyond the weights included. Entropy: its form in the fit, and that of "
+        "scores where it is another one."
     ]
     write_latex(header, [("Generators", cells)], notes, pd.DataFrame(rows), outputs, provenance)
 
@@ -66,10 +73,13 @@ def _size(one: Shown) -> Size:
     with np.load(one.files["fit"], allow_pickle=False) as fit:
         shapes = {name: fit[name].shape[1:] for name in fit.files}
         noise = int(fit["noise"][0])
+    method = ImplicitConfig.model_validate(one.settings["method"])
     return Size(
         one.label,
         one.dataset_title,
-        one.settings["method"]["generator"]["kind"],
+        method.generator.kind,
+        method.entropy.words,
+        method.scoring(noise).words,
         noise,
         shapes["generated"][0],
         shapes["points"][0],

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
+from bnn_atlas.figures.implicit_vi.titles import check_titles, panel_title
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -26,19 +27,21 @@ def parallel_coordinates(shown: Sequence[Shown], outputs: FigureOutputs, provena
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    titles = [f"{panel_title(one)}, {one.dataset_title}" for one in shown]
+    check_titles(shown, titles)
     draws = [read_named(one.files["subset"]) for one in shown]
     tables = []
     with style.context():
         figure = Figure(figsize=(style.TEXT_WIDTH, 1.35 * len(shown) + 0.3))
         grid = figure.subplots(len(shown), 1, squeeze=False, sharey=True)[:, 0]
-        for ax, one, each in zip(grid, shown, draws, strict=True):
+        for ax, one, each, title in zip(grid, shown, draws, titles, strict=True):
             lines, names = _ordered(each)
             x = np.arange(1, len(names) + 1)
             ax.plot(x, lines.T, color=style.BLUE, lw=0.4, alpha=0.35)
             ax.plot(x, lines.mean(0), color=style.BLACK, lw=1)
             ax.set_xlim(1, max(len(names), 2))
             ax.set_ylabel("value")
-            ax.set_title(f"{one.label}{f' (split {one.split})' if one.split else ''}, {one.dataset_title}", fontsize=7)
+            ax.set_title(title, fontsize=7)
             table = pd.DataFrame(
                 {
                     "run": one.run,

@@ -23,7 +23,7 @@ from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
-KIND = {"sections": ["functions"], "files": ["table", "sets"]}
+KIND = {"sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids"}
 
 X_LIMITS, Y_LIMITS = (-1.5, 1.5), (-5.0, 5.0)
 """Those of the paper's figure."""

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
-from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
@@ -26,11 +26,13 @@ POINTS = 200
 def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Gaussian kernel density (Scott's rule) of up to 16 parameters, evenly spread over the subset, a line per label.
 
-    Draws of all chains, splits and runs of a label together. A parameter that does not vary under a label is a vertical
-    line. Input `subset`: the draws, of the same parameters for all runs.
+    Draws of all chains of a label together, and of its runs that differ in seeds and splits alone; others are refused.
+    A parameter that does not vary under a label is a vertical line. Input `subset`: the draws, of the same parameters
+    for all runs.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    check_repetitions(shown, [f"the line '{one.label}'" for one in shown])
     draws = [read_named(one.files["subset"]) for one in shown]
     chosen = _spread(draws, [one.run for one in shown])
     pooled = _pooled(shown, draws)

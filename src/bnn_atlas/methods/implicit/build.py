@@ -17,10 +17,11 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.base import Method, Phase, Statistic
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
+from bnn_atlas.methods.implicit.entropy.exact import Exact
 from bnn_atlas.methods.implicit.family import build_family
 from bnn_atlas.methods.implicit.objective import Objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of
-from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
+from bnn_atlas.methods.implicit.terms import ELBO, weights_of
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 
@@ -28,7 +29,17 @@ log = logging.getLogger(__name__)
 
 LARGE_SIGMA = 0.1
 """Noise on the weights above which most of their spread may be that noise."""
-ELBO = TermWeights(1.0, 1.0)
+
+
+class Entropies(NamedTuple):
+    """Entropies at the z of one draw."""
+
+    entropy: Array
+    """As draws are scored."""
+    entropy_error: Array
+    entropy_bracket: Array
+    """How far the first may be too large for lack of steps."""
+    entropy_as_trained: Array
 
 
 class ImplicitState(NamedTuple):
@@ -41,6 +52,8 @@ class ImplicitState(NamedTuple):
     search: Array | None
     """[samples, ...]; None for forms of the entropy without a search."""
     draw: Draw
+    entropies: Entropies
+    """Of that draw; zeros before the first."""
     gradient_norm: Array
     """Length of the last estimate of the gradient."""
     skipped: Array
@@ -52,13 +65,14 @@ class ImplicitState(NamedTuple):
 def build_implicit(config: ImplicitConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Fit the generator in the phase "optimising", then draw theta = g(z) + sigma e.
 
-    Statistics of a draw, with H the entropy at its z (`entropy.base`): `entropy` = H as `scored_by` computes it, and
-    `entropy_error`; `entropy_as_trained` = H by the form of the fit; `elbo` = (log-likelihood + log-prior) / T + H on
-    all rows, whose mean over draws is the evidence lower bound of the density that is linear at z; `objective`, the
-    same with the weights and the entropy of the fit; `gradient_norm` of the last update; `skipped_updates`; `singular`,
-    samples at which J'J was singular to rounding; `divergent`, 1 if the density of a draw was not finite, which repeats
-    the draw before it; where the fit follows the smallest singular value, `entropy_is_bound`, 1 where its search has
-    converged and `entropy_as_trained`, less its residual, is a lower bound.
+    Statistics of a draw, with H the entropy at its z (`entropy.base`): `entropy` = H as `scored_by` computes it, with
+    `entropy_error`, its standard deviation over probes, and `entropy_bracket`, how far it may be too large for lack of
+    steps; `entropy_as_trained` = H by the form of the fit; `elbo` = (log-likelihood + log-prior) / T + H on all rows
+    with the lower end of the bracket, whose mean over draws is the evidence lower bound of the density that is linear
+    at z, or less; `objective`, the same with the weights and the entropy of the fit; `gradient_norm` of the last
+    update; `skipped_updates`; `singular`, samples at which J'J was singular to rounding, where a form looks for it;
+    `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it and its entropies; where
+    the fit follows the smallest singular value, `entropy_is_bound`, 1 where its search has converged.
 
     The fit has the generator's parameters by name, `noise`, the number d of its noise entries, `generated` [D] and
     `points` [r], the indices of what is generated and of what is not, and `point` [r], the values of the latter;
@@ -75,7 +89,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     objective = Objective(family, form, weights)
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = optimiser_of(config, steps, family.generator.parameters)
-    searches = isinstance(config.entropy, SmallestEntropy)
+    searches, looks = isinstance(config.entropy, SmallestEntropy), Exact in (type(form), type(scoring))
+    log.info("The objective is %s", weights.words(len(data.y)))
     if config.sigma > LARGE_SIGMA:
         log.warning("sigma (%g) is large: most of the weights' spread may be this noise", config.sigma)
 
@@ -92,6 +107,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             minibatch.begin(target, config.batch_size),
             jax.vmap(lambda key: form.start(key, like))(jax.random.split(second, config.samples)),
             draw_at(position, target),
+            Entropies(zero, zero, zero, zero),
             zero,
             jnp.int32(0),
             jnp.int32(0),
@@ -115,13 +131,12 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             shuffle,
             jax.tree.map(_finite_or, found.search, state.search),
             state.draw,
+            state.entropies,
             norm,
             state.skipped + ~finite,
             state.singular + found.singular,
         )
-        zero, no = jnp.zeros_like(norm), jnp.bool_(False)
-        entropies = {"entropy": zero, "entropy_error": zero, "entropy_as_trained": zero, "elbo": zero}
-        return state, statistics(state, ~finite, {**entropies, "objective": found.objective}, no)
+        return state, statistics(state, ~finite, jnp.zeros_like(norm), found.objective, jnp.bool_(False))
 
     def report(state: ImplicitState, kept: np.ndarray | None) -> ImplicitState:
         if state.skipped:
@@ -152,28 +167,29 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         scored, scores = half, trained
         if scoring is not form:
             scored, scores = scoring.half_log_det(scoring_key, *at, None)
-        entropy, as_trained = objective.entropy(scored), objective.entropy(half)
         if state.search is not None and trained.search is not None:
             state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
-        state = state._replace(draw=draw, singular=state.singular + (trained.singular | scores.singular))
-        values = {
-            "entropy": entropy,
-            "entropy_error": scores.error,
-            "entropy_as_trained": as_trained,
-            "elbo": objective.value(theta, draw.density, entropy, target, ELBO),
-            "objective": objective.value(theta, draw.density, as_trained, target, weights),
-        }
-        return state, statistics(state, divergent, values, trained.converged)
+        entropies = Entropies(objective.entropy(scored), scores.error, scores.bracket, objective.entropy(half))
+        # Before the first draw there is none to repeat.
+        entropies = _where(divergent & (index > 0), state.entropies, entropies)
+        singular = state.singular + (trained.singular | scores.singular)
+        state = state._replace(draw=draw, entropies=entropies, singular=singular)
+        lower = entropies.entropy - entropies.entropy_bracket
+        elbo = objective.value(draw.position, draw.density, lower, target, ELBO)
+        trained_for = objective.value(draw.position, draw.density, entropies.entropy_as_trained, target, weights)
+        return state, statistics(state, divergent, elbo, trained_for, trained.converged)
 
     def statistics(
-        state: ImplicitState, divergent: Array, values: dict[str, Array], converged: Array
+        state: ImplicitState, divergent: Array, elbo: Array, objective: Array, converged: Array
     ) -> dict[str, Array]:
         return {
-            **values,
+            **state.entropies._asdict(),
+            "elbo": elbo,
+            "objective": objective,
             **({"entropy_is_bound": converged} if searches else {}),
+            **({"singular": state.singular} if looks else {}),
             "gradient_norm": state.gradient_norm,
             "skipped_updates": state.skipped,
-            "singular": state.singular,
             "divergent": divergent,
         }
 
@@ -184,8 +200,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         whole = {name: np.asarray(where, np.int32) for name, where in indices.items()}
         return {**named, **whole, "point": point}
 
-    real = ("entropy", "entropy_error", "entropy_as_trained", "elbo", "objective", "gradient_norm")
-    counts = ("skipped_updates", "singular", *(("entropy_is_bound",) if searches else ()))
+    real = (*Entropies._fields, "elbo", "objective", "gradient_norm")
+    counts = ("skipped_updates", *(["singular"] if looks else []), *(["entropy_is_bound"] if searches else []))
     return Method(
         init=init,
         phases=(

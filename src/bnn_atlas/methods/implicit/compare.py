@@ -1,6 +1,7 @@
 """The forms of the entropy beside the exact value, at a fit that is kept."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -8,8 +9,10 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
+from bnn_atlas.config.methods.implicit import EntropyConfig, PublishedEntropy, SmallestEntropy
 from bnn_atlas.methods.implicit.entropy.base import products_at
-from bnn_atlas.methods.implicit.entropy.exact import check_memory
+from bnn_atlas.methods.implicit.entropy.build import build_form
+from bnn_atlas.methods.implicit.entropy.exact import memory_of
 from bnn_atlas.methods.implicit.entropy.lanczos import values_after
 from bnn_atlas.methods.implicit.entropy.published import Published
 from bnn_atlas.methods.implicit.entropy.smallest import Smallest
@@ -37,18 +40,28 @@ class Compared(NamedTuple):
     """Mean of value less exact value."""
     sd: float
     """Standard deviation of that difference over random starts, root of the mean variance at a place."""
-    stated: float
-    """Error that the form states of itself, root mean square; NaN for the published one."""
+    stated_sd: float
+    """Standard deviation over probes that the form states of itself, root mean square; NaN where it states none."""
+    bracket: float
+    """How far the form says that it may be too large for lack of steps, mean; NaN for the published one."""
 
 
 def compared(fit: Fitted, seed: int) -> list[Compared]:
     """Rows for the published form, the smallest singular value and Lanczos, each from few to many products.
 
+    Forms that do not suit the generator (`entropy.build.build_form`) have none.
+
     Raises:
         ValueError: the exact value would take too much memory.
     """
     generator, values, sigma = fit.family.generator, fit.family.tree(fit.q), fit.family.sigma
-    check_memory(generator, np.dtype(fit.q.dtype), MEMORY_MB)
+    dtype = np.dtype(fit.q.dtype)
+    if (needed := memory_of(generator, dtype)) > MEMORY_MB:
+        raise ValueError(
+            f"the exact entropy of a generator with {fit.family.noise:,} noise numbers, with which the others are "
+            f"compared, needs about {needed:,.0f} MB, and a comparison takes at most {MEMORY_MB:,}: compare the "
+            "entropies of a run with a smaller generator"
+        )
     places_key, starts_key = jax.random.split(jax.random.key(seed))
     place = jax.jit(lambda key: fit.family.draw_noise(key, fit.q).z)
     places = [place(key) for key in jax.random.split(places_key, PLACES)]
@@ -57,14 +70,14 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     exact = np.array([0.5 * np.log(one + sigma**2).sum() for one in spectra])
     keys = jax.random.split(starts_key, REPEATS)
     rows = []
-    for form in _forms(fit.family.noise):
+    for form in _forms(generator, dtype):
 
         @jax.jit
-        def over_keys(z: Array, form: "_Form" = form) -> tuple[Array, Array]:
+        def over_keys(z: Array, form: "_Form" = form) -> Values:
             return jax.lax.map(lambda key: form.values(key, generator, values, z, sigma), keys)
 
-        found, stated = (np.stack(part) for part in zip(*map(over_keys, places), strict=True))
-        off = np.asarray(found, np.float64) - exact[:, None, None]
+        found, stated, bracket = (np.stack(part).astype(float) for part in zip(*map(over_keys, places), strict=True))
+        off = found - exact[:, None, None]
         rows += [
             Compared(
                 form.name,
@@ -73,11 +86,16 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
                 float(exact.mean()),
                 float(off[..., n].mean()),
                 float(np.sqrt(off[..., n].var(axis=1, ddof=1).mean())),
-                float(np.sqrt(np.mean(np.asarray(stated[..., n], np.float64) ** 2))),
+                float(np.sqrt(np.mean(stated[..., n] ** 2))),
+                float(bracket[..., n].mean()),
             )
             for n, setting in enumerate(form.settings)
         ]
     return rows
+
+
+Values = tuple[Array, Array, Array]
+"""Values of a form, the standard deviations that it states, and its brackets [setting]."""
 
 
 class _Form(NamedTuple):
@@ -85,36 +103,49 @@ class _Form(NamedTuple):
 
     name: str
     settings: tuple[int, ...]
-    values: Callable[[Array, Generator, Tree, Array, float], tuple[Array, Array]]
-    """(key, generator, its parameters, z, sigma) -> values and stated errors [setting]."""
+    values: Callable[[Array, Generator, Tree, Array, float], Values]
+    """(key, generator, its parameters, z, sigma)."""
     products: Callable[[int], int]
     """Products with J and with J' that a setting takes."""
 
 
-def _forms(noise: int) -> list[_Form]:
-    steps = tuple(s for s in STEPS if s <= noise)
+def _forms(generator: Generator, dtype: np.dtype) -> list[_Form]:
+    """The forms that suit a generator."""
+    noise = prod(generator.shape)
+    steps = tuple(s for s in STEPS if s <= noise) or (noise,)
 
-    def lanczos(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> tuple[Array, Array]:
+    def lanczos(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> Values:
         found = values_after(steps, key, z, products_at(generator, values, z), sigma)
-        return found.value, jnp.sqrt(found.variance)
+        return found.value, jnp.sqrt(found.variance), found.bracket
 
-    return [
-        _Form("lanczos", steps, lanczos, lambda steps: 2 * steps),
-        _Form("smallest", ITERATIONS["smallest"], _searching(Smallest(1, 0.1), "smallest"), lambda n: 5 * n + 2),
-        _Form("published", ITERATIONS["published"], _searching(Published(1), "published"), lambda n: 6 * n + 1),
-    ]
+    found = [_Form("lanczos", steps, lanczos, lambda steps: 2 * steps)]
+    if _suits(SmallestEntropy(), generator, dtype):
+        smallest = _searching(Smallest(1, 0.1), "smallest")
+        found.append(_Form("smallest", ITERATIONS["smallest"], smallest, lambda n: 5 * n + 2))
+    if _suits(PublishedEntropy(), generator, dtype):
+        published = _searching(Published(1), "published")
+        found.append(_Form("published", ITERATIONS["published"], published, lambda n: 6 * n + 1))
+    return found
 
 
-def _searching(form: Smallest | Published, name: str) -> Callable[..., tuple[Array, Array]]:
+def _suits(config: EntropyConfig, generator: Generator, dtype: np.dtype) -> bool:
+    try:
+        build_form(config, generator, dtype)
+    except ValueError:
+        return False
+    return True
+
+
+def _searching(form: Smallest | Published, name: str) -> Callable[..., Values]:
     """Values of a form after each of its numbers of iterations."""
 
-    def values(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> tuple[Array, Array]:
+    def values(key: Array, generator: Generator, values: Tree, z: Array, sigma: float) -> Values:
         first, second = jax.random.split(key)
 
-        def after(iterations: Any) -> tuple[Array, Array]:
+        def after(iterations: Any) -> Values:
             several = form._replace(iterations=iterations)
             found, report = several.half_log_det(second, generator, values, z, sigma, form.start(first, z))
-            return found, report.error
+            return found, report.error, report.bracket
 
         return jax.lax.map(after, jnp.asarray(ITERATIONS[name]))
 

@@ -31,6 +31,21 @@ class TermWeights(NamedTuple):
         """Factor on the standard deviation of a normal prior in that posterior."""
         return (self.entropy / self.prior) ** 0.5 if self.prior else float("inf")
 
+    def words(self, rows: int) -> str:
+        """The evidence lower bound that the objective equals, for a posterior of this many rows."""
+        if self == ELBO:
+            return "the evidence lower bound"
+        if not self.entropy:
+            return "no evidence lower bound: the entropy has no weight"
+        power = self.likelihood_power
+        prior = f"the prior's sd times {self.prior_scale:.3g} if normal" if self.prior else "a flat prior"
+        return (
+            f"the evidence lower bound of the likelihood to the power {power:.4g} ({power * rows:,.0f} rows), {prior}"
+        )
+
+
+ELBO = TermWeights(1.0, 1.0)
+
 
 def weights_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> TermWeights:
     """Weights of the objective of the settings, for a posterior of N = `rows` rows and mini-batches of m.

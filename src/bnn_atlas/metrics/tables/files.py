@@ -57,7 +57,8 @@ ENTROPY_SCHEMA = pa.schema(
         pa.field("exact", pa.float64()),
         pa.field("error", pa.float64()),
         pa.field("sd", pa.float64()),
-        pa.field("stated", pa.float64()),
+        pa.field("stated_sd", pa.float64()),
+        pa.field("bracket", pa.float64()),
         pa.field("noise", pa.int64()),
         pa.field("weights", pa.int64()),
     ]

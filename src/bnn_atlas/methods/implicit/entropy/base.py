@@ -22,11 +22,14 @@ class Report(NamedTuple):
     """How a value came about."""
 
     error: Array
-    """What the value may be off by, as the form itself can tell; NaN where it cannot."""
+    """Standard deviation of the value over random probes, estimated; 0 without chance, NaN where it is not known."""
+    bracket: Array
+    """How far the value may lie above what its probes would give without truncation; NaN where it is not known."""
     singular: Array
     """Whether J'J was singular to rounding, so that sigma^2 alone bounds its smallest eigenvalues from below."""
     converged: Array
-    """Whether the search for the smallest singular value has converged; the value less the error is then a bound."""
+    """Whether the search for the smallest singular value has converged; if what it found is the smallest, the value
+    less the bracket is then a lower bound."""
     search: Array | None
     """Where the search goes on in the next step; None for forms without one."""
 

@@ -33,7 +33,8 @@ class Exact(NamedTuple):
         gram = generator.gram(values, z)
         value, inverse, singular = _decomposed(jax.lax.stop_gradient(gram), sigma)
         found = with_slope_of(value, 0.5 * jnp.vdot(inverse, gram))
-        return found, Report(jnp.zeros_like(value), singular, jnp.bool_(False), search)
+        zero = jnp.zeros_like(value)
+        return found, Report(zero, zero, singular, jnp.bool_(False), search)
 
 
 def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
@@ -64,12 +65,7 @@ def _factor(matrix: Array) -> Array:
     return jax.lax.linalg.cholesky(matrix.T, symmetrize_input=False)
 
 
-def check_memory(generator: Generator, dtype: np.dtype, memory_mb: int) -> None:
-    """Refuse an exact form whose tangents and J'J take more memory than is allowed."""
+def memory_of(generator: Generator, dtype: np.dtype) -> float:
+    """MB that the tangents and J'J take."""
     noise = prod(generator.shape)
-    needed = COPIES * dtype.itemsize * noise * (generator.hidden + noise) / 1e6
-    if needed > memory_mb:
-        raise ValueError(
-            f"the exact entropy of a generator with {noise:,} noise numbers needs about {needed:,.0f} MB, more than "
-            f"memory_mb ({memory_mb:,}): raise it, or choose entropy: {{ kind: lanczos }}"
-        )
+    return COPIES * dtype.itemsize * noise * (generator.hidden + noise) / 1e6

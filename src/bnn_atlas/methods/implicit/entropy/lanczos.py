@@ -24,7 +24,9 @@ class _Quadrature(NamedTuple):
     value: Array
     """Estimate of 1/2 log det M."""
     variance: Array
-    """Of that estimate over probes, and the square of what the last step has changed."""
+    """Of that estimate over probes."""
+    bracket: Array
+    """How far the value may lie above v' log(M) v / 2."""
     probe: Array
     """v [d], of length sqrt(d)."""
     solution: Array
@@ -35,9 +37,12 @@ class Lanczos(NamedTuple):
     """1/2 log det M = 1/2 tr log M for M = J'J + sigma^2 I, from products with J'J.
 
     For a probe v, uniform on the sphere of radius sqrt(d), E[v' log(M) v] = tr log M. Steps of Lanczos give
-    T = V diag(theta) V' and v' log(M) v = d sum_k V_1k^2 log(theta_k); its variance over probes is estimated without
-    bias by 2 d times the variance of log(theta) under the weights V_1k^2. The gradient tr(M^-1 dM) / 2 is estimated by
-    <J M^-1 v, J v>' / 2, with M^-1 v from the same space (conjugate gradients).
+    T = V diag(theta) V' and the Gauss quadrature v' log(M) v = d sum_k V_1k^2 log(theta_k), which is never too small;
+    its variance over probes is estimated by 2 d times the variance of log(theta) under the weights V_1k^2. With one
+    more node, fixed at sigma^2, which no eigenvalue of M is below, the Gauss-Radau quadrature is never too large
+    (Golub and Meurant 2010, Matrices, Moments and Quadrature, section 6.2); the two bracket the value of the probe. The
+    gradient tr(M^-1 dM) / 2 is estimated by <J M^-1 v, J v>' / 2, with M^-1 v from the same space (conjugate
+    gradients).
     """
 
     steps: int
@@ -62,75 +67,117 @@ class Lanczos(NamedTuple):
         surrogate = 0.5 * jnp.mean(jax.lax.map(slope, (probes.solution, probes.probe)))
         error = jnp.sqrt(jnp.sum(probes.variance)) / self.probes
         never = jnp.bool_(False)
-        return with_slope_of(jnp.mean(probes.value), surrogate), Report(error, never, never, search)
+        report = Report(error, jnp.mean(probes.bracket), never, never, search)
+        return with_slope_of(jnp.mean(probes.value), surrogate), report
 
     def _probe(self, noise: Array, products: Products, sigma: float) -> _Quadrature:
         d = len(noise)
         first = noise / jnp.linalg.norm(noise)
-        basis, diagonal, beside = krylov(first, products, self.steps)
-        found = quadratures(diagonal, beside, (self.steps,), d, sigma)
+        basis, projected = krylov(first, products, self.steps)
+        found = quadratures(projected, (self.steps,), d, sigma)
         root = jnp.asarray(d, noise.dtype) ** 0.5
         solution = root * (basis.T @ found.solution[0])
-        return _Quadrature(found.value[0], found.variance[0], root * first, solution)
+        return _Quadrature(found.value[0], found.variance[0], found.bracket[0], root * first, solution)
+
+
+class Projected(NamedTuple):
+    """J'J in an orthonormal basis: a tridiagonal matrix."""
+
+    diagonal: Array
+    """[steps]."""
+    beside: Array
+    """Of each place and the next [steps]; 0 from where the space is exhausted on."""
+    left: Array
+    """The same before what is zero to rounding was set to zero [steps]."""
 
 
 class Quadratures(NamedTuple):
     """What one probe gives after several numbers of steps."""
 
     value: Array
-    """Estimates of 1/2 log det M [count]."""
+    """Estimates of 1/2 log det M [count], by Gauss quadrature."""
     variance: Array
     """[count], as `_Quadrature.variance`."""
+    bracket: Array
+    """Gauss less Gauss-Radau quadrature [count]."""
     solution: Array
     """M^-1 times the first vector of the basis, in the basis [count, step]."""
 
 
-def quadratures(diagonal: Array, beside: Array, counts: tuple[int, ...], d: int, sigma: float) -> Quadratures:
+def quadratures(projected: Projected, counts: tuple[int, ...], d: int, sigma: float) -> Quadratures:
     """Quadratures after each of `counts` steps, from `krylov` with at least as many, for noise of d numbers."""
-    steps = len(diagonal)
-    ends = np.array([*counts, *(max(1, count - 1) for count in counts)])
+    places, ends = np.arange(len(projected.diagonal)), np.array(counts)[:, None]
     # Cut off from the first ones, later steps have no weight.
-    linked = np.arange(steps) < ends[:, None] - 1
-    lower = jnp.eye(steps, k=-1) * jnp.where(linked, beside, 0)[:, None]
-    vectors, ritz = jax.lax.linalg.eigh(jnp.eye(steps) * diagonal + lower, symmetrize_input=False)
+    vectors, ritz = _eigen(projected.diagonal, jnp.where(places < ends - 1, projected.beside, 0))
     first, raised = vectors[:, 0], jnp.maximum(ritz, 0) + sigma**2
     shares, logs = first**2, 0.5 * jnp.log(raised)
     means = jnp.sum(shares * logs, axis=1)
-    spread = jnp.sum(shares * (logs - means[:, None]) ** 2, axis=1)[: len(counts)]
-    solution = jnp.einsum("cij,cj->ci", vectors, first / raised)[: len(counts)]
-    mean, fewer = jnp.split(means, 2)
-    return Quadratures(d * mean, 2 * d * spread + (d * (mean - fewer)) ** 2, solution)
+    spread = jnp.sum(shares * (logs - means[:, None]) ** 2, axis=1)
+    solution = jnp.einsum("cij,cj->ci", vectors, first / raised)
+    bracket = jnp.maximum(means - _radau(projected, ends, vectors, ritz, sigma), 0)
+    return Quadratures(d * means, 2 * d * spread, d * bracket, solution)
+
+
+def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, sigma: float) -> Array:
+    """Means of log(theta + sigma^2) / 2 by the quadrature with a further node at theta = 0 [count].
+
+    T of k steps gets one more row, beta_k beside the last place and beta_k^2 (T^-1)_kk on the diagonal, so that 0 is an
+    eigenvalue. Where the space is exhausted before, what was set to zero there is beta_k.
+    """
+    places = np.arange(len(projected.diagonal) + 1)
+    padded = jnp.append(projected.beside, 0)
+    last = jnp.minimum(ends - 1, jnp.argmax(padded == 0))
+    beside = jnp.append(projected.left, 0)[last]
+    largest = jnp.max(ritz, axis=1, keepdims=True)
+    shares = jnp.take_along_axis(vectors, last[..., None], axis=1)[:, 0] ** 2
+    above_rounding = jnp.maximum(ritz, jnp.finfo(ritz.dtype).eps * largest)
+    corner = beside**2 * jnp.sum(shares / above_rounding, axis=1, keepdims=True)
+    # No node is above the spectrum, whatever rounding has made of a small pivot.
+    corner = jnp.minimum(corner, largest + beside)
+    linked = jnp.where(places < last, padded, jnp.where(places == last, beside, 0))
+    diagonal = jnp.where(places == last + 1, corner, jnp.append(projected.diagonal, 0))
+    vectors, nodes = _eigen(diagonal[:, None], linked)
+    return jnp.sum(vectors[:, 0] ** 2 * 0.5 * jnp.log(jnp.maximum(nodes, 0) + sigma**2), axis=1)
+
+
+def _eigen(diagonal: Array, beside: Array) -> tuple[Array, Array]:
+    """Vectors and values of tridiagonal matrices with one diagonal, or several, and what is beside it [count, n]."""
+    n = beside.shape[-1]
+    lower = jnp.eye(n, k=-1) * beside[:, None]
+    return jax.lax.linalg.eigh(jnp.eye(n) * diagonal + lower, symmetrize_input=False)
 
 
 def values_after(counts: tuple[int, ...], key: Array, like: Array, products: Products, sigma: float) -> Quadratures:
     """Estimates from the first steps of one probe, random by its key, for noise `like` [d]."""
     noise = standard_normal(key, like)
-    _, diagonal, beside = krylov(noise / jnp.linalg.norm(noise), products, max(counts))
-    return quadratures(diagonal, beside, counts, len(like), sigma)
+    _, projected = krylov(noise / jnp.linalg.norm(noise), products, max(counts))
+    return quadratures(projected, counts, len(like), sigma)
 
 
-def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Array, Array]:
+def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Projected]:
     """Steps of Lanczos with J'J from a unit vector [d], with full orthogonalisation.
 
     Returns:
-        an orthonormal basis [steps, d] (zeros once the space is exhausted), diagonal and off-diagonal [steps] of the
-        projected matrix.
+        an orthonormal basis [steps, d] (zeros once the space is exhausted), and J'J in it.
     """
     d, dtype = len(first), first.dtype
 
-    def step(index: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        basis, diagonal, beside = carry
+    def step(index: Array, carry: tuple[Array, Projected]) -> tuple[Array, Projected]:
+        basis, (diagonal, beside, left) = carry
         here = basis[index]
         new = products.square(here)
         on_diagonal = jnp.vdot(here, new)
         for _ in range(2):
             new = new - basis.T @ (basis @ new)
-        length = jnp.linalg.norm(new)
-        exhausted = length <= 10 * d * jnp.finfo(dtype).eps * jnp.max(jnp.abs(diagonal.at[index].set(on_diagonal)))
-        length = jnp.where(exhausted, 0, length)
+        rest = jnp.linalg.norm(new)
+        diagonal = diagonal.at[index].set(on_diagonal)
+        exhausted = rest <= 10 * d * jnp.finfo(dtype).eps * jnp.max(jnp.abs(diagonal))
+        length = jnp.where(exhausted, 0, rest)
         new = jnp.where(exhausted, 0, new / jnp.where(exhausted, 1, length))
-        return basis.at[index + 1].set(new), diagonal.at[index].set(on_diagonal), beside.at[index].set(length)
+        projected = Projected(diagonal, beside.at[index].set(length), left.at[index].set(rest))
+        return basis.at[index + 1].set(new), projected
 
-    begin = jnp.zeros((steps + 1, d), dtype).at[0].set(first), jnp.zeros(steps, dtype), jnp.zeros(steps, dtype)
-    basis, diagonal, beside = jax.lax.fori_loop(0, steps, step, begin)
-    return basis[:-1], diagonal, beside
+    zeros = jnp.zeros(steps, dtype)
+    begin = jnp.zeros((steps + 1, d), dtype).at[0].set(first), Projected(zeros, zeros, zeros)
+    basis, projected = jax.lax.fori_loop(0, steps, step, begin)
+    return basis[:-1], projected

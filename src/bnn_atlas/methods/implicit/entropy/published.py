@@ -44,7 +44,7 @@ class Published(NamedTuple):
         value = len(z) * jnp.log(length + sigma**2)
         slope = len(z) * 0.5 * jnp.vdot(change, change) / (length * (length + sigma**2))
         unknown, never = jnp.full_like(value, jnp.nan), jnp.bool_(False)
-        return with_slope_of(value, slope), Report(unknown, never, never, search)
+        return with_slope_of(value, slope), Report(unknown, unknown, never, never, search)
 
 
 def found_direction(key: Array, like: Array, products: Products, rows: int, iterations: int) -> Array:

@@ -22,8 +22,9 @@ class Smallest(NamedTuple):
 
     LOBPCG (Knyazev 2001) with one vector v: theta = |J v|^2, residual r = J'J v - theta v, and the next v is the best
     one in the span of v, r and the direction p of the step before; v and p go on from step to step of the fit. An
-    eigenvalue lies within |r| of theta, which approaches the smallest from above. The error is what the value falls by
-    where theta - |r| takes the place of theta; converged is |r| <= tolerance (theta + sigma^2).
+    eigenvalue lies within |r| of theta, which approaches the smallest from above. The bracket is what the value falls
+    by where theta - |r| takes the place of theta; converged is |r| <= tolerance (theta + sigma^2). The value less the
+    bracket is a lower bound if the eigenvalue that was found is the smallest, which the residual cannot tell.
     """
 
     iterations: int
@@ -50,7 +51,7 @@ class Smallest(NamedTuple):
         below = half * jnp.log(jnp.maximum(smallest - residual, 0) + sigma**2)
         converged = residual <= self.tolerance * (smallest + sigma**2)
         found = with_slope_of(value, half * square / (smallest + sigma**2))
-        return found, Report(value - below, jnp.bool_(False), converged, search)
+        return found, Report(jnp.full_like(value, jnp.nan), value - below, jnp.bool_(False), converged, search)
 
 
 def improved(search: Array, products: Products) -> Array:
