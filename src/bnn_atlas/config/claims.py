@@ -204,8 +204,8 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
     Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
     there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
     study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
-    runs cannot have, runs to lean on that are not behind its number, where a finding names a claim or a figure that there is not, and for a step that its scale cannot
-    answer.
+    runs cannot have, where a claim leans on runs that are not behind its number, where a finding names a claim or a
+    figure that there is not, and for a step that its scale cannot answer.
     """
     claims = read_model(ClaimsConfig, path)
     with with_lines(path):
