@@ -19,6 +19,7 @@ ZERO = SOURCE | {"in_figure": {"column": "c", "where": {"kind": "zero"}}}
 CLAIM = ZERO | {"paper_value": 0.777, "tolerance": 0.001}
 RUNS = {"one": planned("one", reductions=["chains: 10 -> 4"]), "two": planned("two")}
 NO_RUNS = {"curve": {"runs": []}}
+WORD = "reference not converged: ESS of the log posterior 4 (at least 100)"
 
 
 def judged(folder: Path, study: ClaimedStudy) -> Judgement:
@@ -61,6 +62,32 @@ def test_a_figure_that_is_missing_or_shows_something_else_does_not_answer(tmp_pa
     (unmade,) = judge_all([study], {}, {"small/curve": tmp_path / "curve.png"})
     assert unmade.verdict == Verdict.NOT_RUN
     assert "no CSV file" in unmade.reason
+
+
+def beside_reference(folder: Path, fit: float, **changes: Any) -> Judgement:
+    """A claim about a figure that shows a reference, `one`, and a run of chains that nobody is compared with, `two`."""
+    runs = {"one": planned("one", chained=True, reference=True), "two": planned("two", chained=True)}
+    (folder / "curve.csv").write_text("kind,c\nzero,0.7770\n")
+    rows = [row(name, value, metric="reference_fit", note=WORD) for name, value in (("one", fit), ("two", 0.0))]
+    write_table(folder / "small.parquet", rows)
+    study = claimed(CLAIM | changes, runs=runs, figures={"curve": {"runs": ["one", "two"]}})
+    (found,) = judge_all([study], {"small": folder / "small.parquet"}, {"small/curve": folder / "curve.png"})
+    return found
+
+
+def test_a_number_of_a_figure_leans_on_the_references_that_the_figure_shows(tmp_path: Path) -> None:
+    found = beside_reference(tmp_path, 0.0)
+    assert (found.verdict, found.reason) == (Verdict.NOT_RUN, WORD)
+    assert found.own is not None
+    assert found.own.value == 0.777, "the number is kept, with that remark"
+    assert beside_reference(tmp_path, 1.0).verdict == Verdict.REPRODUCED, "nobody is compared with the other run"
+
+
+def test_a_claim_says_on_which_runs_of_a_figure_it_leans(tmp_path: Path) -> None:
+    assert beside_reference(tmp_path, 0.0, leans_on=[]).verdict == Verdict.REPRODUCED
+    assert beside_reference(tmp_path, 1.0, leans_on=["one"]).verdict == Verdict.REPRODUCED
+    found = beside_reference(tmp_path, 1.0, leans_on=["two"])
+    assert (found.verdict, found.reason) == (Verdict.NOT_RUN, WORD)
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,8 @@ def test_claims_about_the_predictions_of_a_reference_need_it_to_have_converged(t
         assert of_chains.verdict == Verdict.REPRODUCED, "how the chains went is no matter of convergence"
         own = judged(tmp_path, rows, claimed(accurate | {"runs": ["rival"], "paper_value": 0.95}, runs=runs))
         assert own.verdict == Verdict.REPRODUCED, "nobody is compared with this one"
+        leaning = claimed(accurate | {"runs": ["rival"], "paper_value": 0.95, "leans_on": ["rival"]}, runs=runs)
+        assert judged(tmp_path, rows, leaning).verdict == Verdict.NOT_RUN, "the claim says that it leans on it"
 
 
 def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path: Path) -> None:

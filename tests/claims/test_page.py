@@ -200,7 +200,8 @@ def test_excluded_chains_are_said_on_the_page_and_in_the_table(tmp_path: Path) -
     ],
 )
 def test_limits_in_words(changes: dict[str, Any], expected: str) -> None:
-    assert limit(Claim.model_validate(CLAIM | changes)) == expected
+    claim = Claim.model_validate(CLAIM | changes)
+    assert limit(claim, claim.bound) == expected
 
 
 def test_the_rule_reads_plain_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

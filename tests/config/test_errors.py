@@ -463,6 +463,16 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
             {"relation": "less_than", "than": {"runs": ["two"]}},
             ("claims.error.than.runs: no run 'two' in study 'small'", "it has one"),
         ),
+        ({"errors": 2}, ("claims.error: errors are those of a difference of metrics", "'at_most', and than")),
+        (
+            {"relation": "less_than", "than": {"chains": 3}, "errors": 2},
+            ("claims.error: errors are those of a difference of metrics",),
+        ),
+        ({"leans_on": ["two"]}, ("claims.error.leans_on: the claim does not name the run 'two'", "there are one")),
+        (
+            {"metric": None, "runs": [], "figure": "curve", "in_figure": {"column": "c"}, "leans_on": ["ones"]},
+            ("claims.error.leans_on: 'curve' does not show the run 'ones' (did you mean 'one'?)",),
+        ),
     ],
 )
 def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any], expected: tuple[str, ...]) -> None:

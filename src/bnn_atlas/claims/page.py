@@ -72,9 +72,9 @@ def number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def limit(claim: Claim) -> str:
-    """What the value, or the difference of the two, is held against, in words."""
-    return limit_text(claim.relation, claim.tolerance, claim.bound, claim.than is not None)
+def limit(claim: Claim, bound: float | None) -> str:
+    """What the value, or the difference of the two, is held against, in words; `bound` is that of the judgement."""
+    return limit_text(claim.relation, claim.tolerance, bound, claim.than is not None)
 
 
 def limit_text(relation: str, tolerance: float | None, bound: float | None, compares: bool) -> str:
@@ -150,7 +150,7 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
         "trust_class": TRUST_CLASSES[judged.trust.status] if judged.trust else "",
         "paper": claim.paper,
         "paper_value": number(claim.paper_value, max(map(decimals, _given(claim)), default=0)),
-        "limit": limit(claim),
+        "limit": limit(claim, judged.bound),
         "basis": claim.basis,
         "value": own and _with_spread(own, digits),
         "other": judged.other and _with_spread(judged.other, digits),

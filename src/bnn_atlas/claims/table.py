@@ -49,12 +49,12 @@ SCHEMA = pa.schema(
     ]
 )
 """One row per claim. `compares`: it is about the difference of two values; `basis`: where its limit (`tolerance` or
-`bound`) comes from. `value`, `sd`, `standard_error` and `repetitions` are the claim's own; `compared_with` and
-`difference` are those of a comparison; a claim whose runs are missing has none of them. `reductions` are `entry:
-field: paper value -> value here`, `trust` says whether the draws of the runs can be trusted (the worst of them),
-`over` and `difference_over` what the standard errors are over, `cause`, `decided_by` and `result` why a claim is
-missed, if that has been decided, `rows` are the rows of the metric tables that answered, `excluded` the chains that
-one for all chains of its run is without."""
+`bound`, with the standard errors that it allows) comes from. `value`, `sd`, `standard_error` and `repetitions` are the
+claim's own; `compared_with` and `difference` are those of a comparison; a claim whose runs are missing has none of
+them. `reductions` are `entry: field: paper value -> value here`, `trust` says whether the draws of the runs can be
+trusted (the worst of them), `over` and `difference_over` what the standard errors are over, `cause`, `decided_by` and
+`result` why a claim is missed, if that has been decided, `rows` are the rows of the metric tables that answered,
+`excluded` the chains that one for all chains of its run is without."""
 
 
 def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:
@@ -72,7 +72,8 @@ def _row(judged: Judgement) -> dict[str, Any]:
         "paper": judged.paper,
         **{name: getattr(claim, name) for name in ("source", "section", "statement", "relation")},
         "metric": claim.measures,
-        **{name: getattr(claim, name) for name in ("paper_value", "tolerance", "bound")},
+        **{name: getattr(claim, name) for name in ("paper_value", "tolerance")},
+        "bound": judged.bound,
         **{name: getattr(claim, name) or "" for name in ("basis", "figure")},
         "compares": claim.than is not None,
         "value": own and own.value,

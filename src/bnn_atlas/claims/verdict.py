@@ -8,7 +8,7 @@ docs/verdicts.md has the order.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +54,8 @@ class Judgement(NamedTuple):
     """The value that a comparison compares with."""
     difference: Estimate | None
     """Own minus other."""
+    bound: float | None
+    """The claim's, with the standard errors that it allows beyond; None for a claim without one."""
     margin: float | None
     """How far inside the limit (positive) or outside (negative); None without finite values."""
     reductions: dict[str, tuple[str, ...]]
@@ -123,7 +125,7 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     reductions = {plan.entry: plan.reductions for plan in plans if plan.reductions}
     trusts = [one for (run, _), one in measured.trusts.items() if run in used]
 
-    open_ = Judgement(study, name, Verdict.NOT_RUN, "", "", None, None, None, None, reductions, rows)
+    open_ = Judgement(study, name, Verdict.NOT_RUN, "", "", None, None, None, claim.bound, None, reductions, rows)
     if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
         return open_._replace(reason=problem.reason, needed=problem.needed)
     value = compared = estimate(own.rows, study, measured)
@@ -133,7 +135,8 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
         compared = difference(own.rows, other.rows, study, measured)
         judged = judged._replace(other=estimate(other.rows, study, measured), difference=compared)
     every = (*own.rows, *(other.rows if other else ()))
-    if word := next(filter(None, (_unconverged(row, study, measured) for row in every)), ""):
+    words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, used, study, measured)]
+    if word := next(filter(None, words), ""):
         return judged._replace(reason=word, needed="a reference whose chains have converged")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
@@ -142,9 +145,14 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
         if not math.isfinite(row.value):
             where = f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
             return judged._replace(verdict=Verdict.FAILED, reason=where)
-    margin, holds = _relation(claim, compared.value)
-    judged = judged._replace(margin=margin)
-    if same := _as_from_the_starts(claim, rows, study, measured, holds, abs(margin)):
+    if claim.errors is not None and compared.standard_error is None:
+        needed = "several splits, or predictions of both runs for the same rows"
+        reason = "the standard error of the difference, which is its limit, is not known"
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed=needed)
+    bound = _bound(claim, compared)
+    margin, holds = _relation(claim, compared.value, bound)
+    judged = judged._replace(bound=bound, margin=margin)
+    if same := _as_from_the_starts(claim, rows, study, measured, judged, holds):
         needed = "chains that leave their warm starts, or a claim that can tell them apart"
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=same, needed=needed)
     if not holds:
@@ -165,13 +173,26 @@ def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> st
     return measured.unfit_references.get((row.run, row.split), "")
 
 
+def _unconverged_behind(claim: Claim, used: Collection[str], study: ClaimedStudy, measured: Measured) -> list[str]:
+    """What is said of the references on which a claim as a whole leans, and which have not converged.
+
+    They are the runs that it names in `leans_on`; where it names none, a number of a figure leans on all references
+    that the figure shows. `used` are the runs behind the claim.
+    """
+    if claim.leans_on is not None:
+        runs = {run for name in claim.leans_on for run in study.runs_of(name)}
+    else:
+        runs = {run for run in used if claim.in_figure and run in study.runs and study.runs[run].reference}
+    return [word for (run, _), word in measured.unfit_references.items() if run in runs and run in used]
+
+
 def _as_from_the_starts(
     claim: Claim,
     rows: Mapping[str, tuple[Repetition, ...]],
     study: ClaimedStudy,
     measured: Measured,
+    judged: Judgement,
     holds: bool,
-    margin: float,
 ) -> str:
     """Why a claim about chains says nothing of them: their warm starts alone give the same verdict and like values.
 
@@ -192,7 +213,8 @@ def _as_from_the_starts(
     if not all(math.isfinite(one.value) for one in replaced.values()):
         return ""
     values = [one.value for one in replaced.values()]
-    at_starts, holds_there = _relation(claim, values[0] - (values[1] if len(values) > 1 else 0.0))
+    at_starts, holds_there = _relation(claim, values[0] - (values[1] if len(values) > 1 else 0.0), judged.bound)
+    margin = abs(judged.margin or 0.0)
     resolution = claim.tolerance or (claim.bound if claim.relation == "changes_less_than" else margin if holds else 0.0)
     moved = [abs(estimate(rows[name], study, measured).value - one.value) for name, one in replaced.items()]
     if holds_there != holds or max(moved) > (resolution or 0.0):
@@ -216,9 +238,17 @@ def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measu
     return found if isinstance(found, Repetition) else None
 
 
-def _relation(claim: Claim, value: float) -> tuple[float, bool]:
+def _bound(claim: Claim, found: Estimate) -> float | None:
+    """The bound of a claim, further out by the standard errors of the difference that it allows, to three digits."""
+    if claim.errors is None or claim.bound is None or found.standard_error is None:
+        return claim.bound
+    beyond = float(f"{claim.errors * found.standard_error:.3g}")
+    return claim.bound - beyond if claim.relation == "at_least" else claim.bound + beyond
+
+
+def _relation(claim: Claim, value: float, limit: float | None) -> tuple[float, bool]:
     """How far the value, or the difference of the two, is inside the claim's limit, and whether the claim holds."""
-    bound = claim.bound or 0.0
+    bound = limit or 0.0
     match claim.relation:
         case "equals":
             margin = (claim.tolerance or 0.0) - abs(value - (claim.paper_value or 0.0))

@@ -105,12 +105,19 @@ class Claim(Model):
     paper_sd: Positive | None = None
     """Standard deviation that the paper gives with it; figures show both."""
     bound: Number | None = None
+    errors: Positive | None = None
+    """`at_least` and `at_most` with `than`: standard errors of the difference by which it may be beyond `bound`. With
+    the bound 0 and 2 errors, "at least as good to within two standard errors"."""
     tolerance: Positive | None = None
     """How far from `paper_value` a value may be to equal it."""
     basis: str | None = None
     """Where the limit (tolerance or bound) comes from, for readers of the verdict."""
     figure: str | None = None
     """A figure of the study that shows it."""
+    leans_on: tuple[str, ...] | None = None
+    """Runs of Markov chains, of the claim's own or those that its figure shows, that have to pass the rule for
+    references. Null takes, of a number of a figure, the references of other runs (`evaluate.references`) that the
+    figure shows; an empty list takes none."""
     cause: Cause | None = None
     """Why it is not reproduced, once that has been decided."""
 
@@ -128,6 +135,8 @@ class Claim(Model):
             raise ValueError("relation 'equals' takes no bound; give tolerance")
         if relation != "equals" and self.tolerance is not None:
             raise ValueError(f"relation '{relation}' takes no tolerance; give bound")
+        if self.errors is not None and (relation not in LIMITS or self.than is None or self.in_figure is not None):
+            raise ValueError("errors are those of a difference of metrics: they need 'at_least' or 'at_most', and than")
         if compares and (self.bound or 0) < 0:
             raise ValueError(f"relation '{relation}' needs a bound of 0 or more: by how much the values differ")
         if self.other == self.own:
@@ -195,8 +204,8 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
     Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
     there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
     study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
-    runs cannot have, where a finding names a claim or a figure that there is not, and for a step that its scale cannot
-    answer.
+    runs cannot have, where a claim leans on runs that are not behind its number, where a finding names a claim or a
+    figure that there is not, and for a step that its scale cannot answer.
     """
     claims = read_model(ClaimsConfig, path)
     with with_lines(path):
@@ -221,6 +230,8 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
                 f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'"
                 f"{near_or_all(claim.figure, 'it has', figures)}"
             )
+        if claim.leans_on:
+            _check_leans_on(claim, study, f"{path}: claims.{name}.leans_on")
     check_steps(claims, study, path)
 
 
@@ -266,6 +277,23 @@ def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
                     f"{where}: '{runs[0].name}' and '{run.name}' differ in {', '.join(fields)}; runs of a claim may "
                     f"differ in {' and '.join(REPETITION)} only"
                 )
+
+
+def _check_leans_on(claim: Claim, study: Study, where: str) -> None:
+    """Refuse runs that are not behind the claim's numbers, and methods without chains that could converge."""
+    names = study.config.figures[claim.figure or ""].runs if claim.in_figure else _named(claim)
+    behind = {run.name: run for run in study._replace(runs=study.runs_at["paper"]).runs_of(names)}
+    for name in claim.leans_on or ():
+        found = [run for run in behind.values() if name in (run.name, run.entry)]
+        if not found:
+            whose = f"'{claim.figure}' does not show" if claim.in_figure else "the claim does not name"
+            raise ConfigError(f"{where}: {whose} the run '{name}'{near_or_all(name, 'there are', behind)}")
+        if not found[0].config.method.kind_of_draws.are_chain:
+            raise ConfigError(f"{where}: '{name}' has no Markov chains that could converge; leave it out")
+
+
+def _named(claim: Claim) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for side in claim.sides.values() for name in side.runs))
 
 
 def _check_rows(side: Side, study: Study, where: str) -> None:
