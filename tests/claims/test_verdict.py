@@ -43,6 +43,21 @@ def test_splits_are_repetitions_too(tmp_path: Path) -> None:
     assert judged(tmp_path, rows[:1], study).verdict == Verdict.NOT_RUN
 
 
+def test_a_number_of_full_size_is_not_answered_by_a_reduced_run(tmp_path: Path) -> None:
+    reduced = {"single": planned("single", reductions=("method.steps: 10000 -> 100",))}
+    for full_size, runs, verdict in (
+        (True, reduced, Verdict.NOT_RUN),
+        (False, reduced, Verdict.REDUCED),
+        (True, None, Verdict.REPRODUCED),
+    ):
+        study = claimed({"runs": ["single"], "full_size": full_size}, **({"runs": runs} if runs else {}))
+        found = judged(tmp_path, [row("single", 0.5)], study)
+        assert found.verdict == verdict
+    found = judged(tmp_path, [row("single", 0.5)], claimed({"runs": ["single"], "full_size": True}, runs=reduced))
+    assert "paper's settings, and this scale reduces single" in found.reason
+    assert "snakemake --cores 2 single --config scale=paper" in found.needed
+
+
 def test_one_run_has_the_error_of_its_row_or_none(tmp_path: Path) -> None:
     study = claimed({"runs": ["single"]})
     for error in (0.03, None):

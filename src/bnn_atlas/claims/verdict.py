@@ -105,9 +105,10 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     """Judge one claim of a study by what was measured: its metric table (None if there is none), and files beside it.
 
     `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper,
-    both sides of a comparison are the same row, or it leans on a reference that has not converged; the number is then
-    kept with that remark. `not tested` where a value leans on a referee that has not mixed, or where the warm starts of
-    the chains alone give the same verdict with values that the claim cannot tell from the chains' own. Else
+    both sides of a comparison are the same row, a number of full size meets a reduced run, or it leans on a reference
+    that has not converged; the number is then kept with that remark. `not tested` where a value leans on a referee that
+    has not mixed, where its limit is an error that is not known, or where the warm starts of the chains alone give the
+    same verdict with values that the claim cannot tell from the chains' own. Else
     `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
     `not reproduced` where it does not hold or a value is not finite. Chains that were run and excluded are not missing,
     unless they are more than `answer.EXCLUDED_SHARE`.
@@ -128,6 +129,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     open_ = Judgement(study, name, Verdict.NOT_RUN, "", "", None, None, None, claim.bound, None, reductions, rows)
     if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
         return open_._replace(reason=problem.reason, needed=problem.needed)
+    if claim.full_size and reductions:
+        reason = f"the number is one of the paper's settings, and this scale reduces {', '.join(reductions)}"
+        return open_._replace(reason=reason, needed=f"scale paper: {study.command(sorted(used), 'paper')}")
     value = compared = estimate(own.rows, study, measured)
     of_chains = trusts and claim.own.metric not in OF_ROWS
     judged = open_._replace(own=value, trust=worst(trusts) if of_chains else None)

@@ -118,6 +118,8 @@ class Claim(Model):
     """Runs of Markov chains, of the claim's own or those that its figure shows, that have to pass the rule for
     references. Null takes, of a number of a figure, the references of other runs (`evaluate.references`) that the
     figure shows; an empty list takes none."""
+    full_size: bool = False
+    """Whether the number is one of the paper's settings alone, which a scale that reduces a run does not answer."""
     cause: Cause | None = None
     """Why it is not reproduced, once that has been decided."""
 
