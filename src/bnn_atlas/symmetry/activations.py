@@ -27,7 +27,8 @@ def activation_function(
     """
     network = build_network(config, shape, outputs, vocabulary)
     at_once = network.piece or MOST_ROWS
-    pieces = [x[start : start + at_once] for start in range(0, len(x), at_once)]
+    parts = (x[start : start + at_once] for start in range(0, len(x), at_once))
+    pieces = [(network.arrange(jnp.asarray(part)), len(part)) for part in parts]
 
     def values(theta: Array, piece: Array, rows: int) -> list[Array]:
         found: dict[str, Array] = {}
@@ -45,7 +46,7 @@ def activation_function(
     compiled = jax.jit(values, static_argnums=2)
 
     def forward(theta: np.ndarray) -> list[np.ndarray]:
-        parts = [compiled(theta, network.arrange(jnp.asarray(piece)), len(piece)) for piece in pieces]
+        parts = [compiled(theta, piece, rows) for piece, rows in pieces]
         return [
             np.concatenate([np.asarray(part) for part in of_group], axis=1) for of_group in zip(*parts, strict=True)
         ]
