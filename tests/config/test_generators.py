@@ -66,7 +66,7 @@ def test_a_bias_of_low_rank_cannot_be_a_warm_start():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sigma": 0}, "greater than or equal to"),
+        ({"sigma": 0}, "0.001"),
         ({"sigma": 0.5}, "less than 0.5"),
         ({"objective": "published_2023_10", "prior_weight": 0.1}, "has its own weights"),
         ({"noise_init": 0.1}, "set noise: point"),
