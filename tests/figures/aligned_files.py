@@ -50,7 +50,8 @@ def frame(file: Path, size: int = 400, sd: float = 1.0, fitted: bool = False, sh
     fits = {"fit_mean": np.ones((2, size)) * np.arange(size), "fit_sd": np.full((2, size), sd / 2)} if fitted else {}
     found = Frame(
         np.arange(2), np.arange(25), np.ones((2, 25), bool), units, np.ones_like(units, np.int8), units[:, 0],
-        np.ones_like(units[:, 0], np.int8), moments, np.zeros((1, size), np.float32), np.array([1.0]), True, **fits,
+        np.ones_like(units[:, 0], np.int8), moments, np.zeros(size), np.zeros((1, size), np.float32),
+        np.array([1.0]), True, **fits,
     )  # fmt: skip
     save_frame(file, found)
     return found

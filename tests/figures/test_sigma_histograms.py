@@ -21,7 +21,7 @@ def test_sds_beside_those_of_prior_draws(outputs: Outputs, provenance: Provenanc
     shares = table.groupby(["label", "what"])["share"].sum()
     np.testing.assert_allclose(shares.drop(("hmc", "prior")), 1)
     assert shares["hmc", "prior"] == pytest.approx(1, abs=0.05)
-    assert set(shares["mean_field"].index) == {"sampled", "aligned", "fitted"}
+    assert set(shares["mean_field"].index) == {"sampled", "aligned", "scrambled", "chain_wise", "fitted"}
     prior = table[(table["label"] == "hmc") & (table["what"] == "prior")]
     np.testing.assert_allclose(
         prior["share"], chi2.cdf(prior["high"] ** 2 * 49, 49) - chi2.cdf(prior["low"] ** 2 * 49, 49), atol=1e-9

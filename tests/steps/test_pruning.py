@@ -83,7 +83,7 @@ def pruned(files: Files, folder: Path, sources: dict[str, tuple[Path, Path]]) ->
     frames, pools = zip(*sources.values(), strict=True)
     pruning(
         files.dataset, files.split, frames, pools, table=folder / "t.parquet", curves=folder / "c.parquet",
-        posterior=NETWORK, settings=config.model_dump(mode="json"), seed=1, identity=IDENTITY,
+        posterior=NETWORK, settings=config.model_dump(mode="json"), seed=1, identity=IDENTITY, chains=2,
     )  # fmt: skip
     return read_frame(folder / "c.parquet", PRUNING_SCHEMA), read_table(folder / "t.parquet")
 
@@ -148,6 +148,7 @@ def test_headlines_are_metrics(curves: tuple[pd.DataFrame, pd.DataFrame]) -> Non
         & (frame["kept"] == 20) & (frame["dead_inputs"] == "kept")
     ]  # fmt: skip
     assert row["value"].tolist() == same["accuracy"].tolist()
+    assert set(table["chains"]) == {2}, "no chain counts as excluded"
     assert "HMC mean by random, 50 % kept, dead inputs removed" in set(table["at"])
 
 

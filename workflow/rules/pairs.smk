@@ -62,6 +62,7 @@ rule pruning:
         **named("settings", INPUTS.pruning_settings),
         **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
         **named("identity", INPUTS.identity),
+        **named("chains", lambda w: INPUTS.run(w).config.chains),
         **named("marks", INPUTS.marks),
     message:
         "Pruning networks for {wildcards.run} (split {wildcards.split})"

@@ -71,6 +71,7 @@ def pruning(
     settings: Mapping[str, Any],
     seed: int,
     identity: Mapping[str, Any],
+    chains: int,
     marks: Sequence[str] = (),
 ) -> None:
     """Prune networks as `settings` (a `PruningConfig` in plain values) say, and write metric rows and the curves.
@@ -78,6 +79,7 @@ def pruning(
     `frames` and `pools` are the files of the alignments that `networks` names and of their runs, in its order. Every
     pruned network is made of the whole one afresh. With dead inputs removed, the weights of inputs that never vary in
     the rows of the likelihood are 0 from the start, and shares are of the other parameters.
+    `chains` is how many the run has, for the rows.
 
     Raises:
         DataError: frames of other networks, or a run without a finite draw.
@@ -100,7 +102,7 @@ def pruning(
                 rows.append((*facts, int(np.count_nonzero(theta)), *scores))
     found = pd.DataFrame(rows, columns=PRUNING_SCHEMA.names)
     write_frame(curves, found, PRUNING_SCHEMA)
-    measured = listed(RunIdentity(**identity), pruning_measurements(found), 1, 1)
+    measured = listed(RunIdentity(**identity), pruning_measurements(found), chains, 1)
     write_table(table, marked(measured, marks))
 
 

@@ -15,7 +15,7 @@ from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, Aligned, alignm
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
-from bnn_atlas.symmetry.frame import load_frame
+from bnn_atlas.symmetry.frame import VARIANTS, load_frame
 
 KIND = {"files": ["frames"]}
 
@@ -32,8 +32,9 @@ PRIOR = ("draws from the prior, as many and independent", {"color": style.GREY, 
 def sigma_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Share of all parameters in bins of their sd, a panel per alignment.
 
-    As sampled (q_d of Xiao et al. 2023) and aligned (q_r); of an approximation its fitted sds; and what as many
-    independent draws of the prior would give, s = sd sqrt(chi^2_{n-1} / (n - 1)). Numbers are those of `sigma_table`.
+    As sampled (q_d of Xiao et al. 2023), aligned (q_r) and of the two controls; of an approximation its fitted sds; and
+    what as many independent draws of the prior would give, s = sd sqrt(chi^2_{n-1} / (n - 1)). Numbers are those of
+    `sigma_table`.
     """
     table = sigma_table(shown)
     with style.context():
@@ -43,14 +44,14 @@ def sigma_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
 def sigma_table(shown: Sequence[Shown]) -> pd.DataFrame:
     """Rows `what`, `low`, `high`, `share` of a bin; what is below or above all bins is in the outermost ones.
 
-    `what` is `sampled`, `aligned`, `fitted` and `prior`; raises ValueError as `frames.alignments` does.
+    `what` is a variant of the frame, `fitted` or `prior`; raises ValueError as `frames.alignments` does.
     """
     return pd.DataFrame([row for one in alignments(shown, "frames", MOST) for row in _shares(one)])
 
 
 def _shares(one: Aligned) -> list[dict[str, object]]:
     frame = load_frame(one.file)
-    found = {name: frame.moment(name, "sd").astype(float) for name in ("sampled", "aligned")}
+    found = {name: frame.moment(name, "sd").astype(float) for name in VARIANTS}
     if frame.fit_sd is not None:
         found["fitted"] = frame.fit_sd[0].astype(float)
     largest = max(float(np.quantile(values, 0.9999)) for values in found.values())
@@ -80,7 +81,7 @@ def _figure(table: pd.DataFrame) -> Figure:
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax in axes[len(labels) :]:
         ax.set_axis_off()
-    looks = {"sampled": LOOKS["sampled"], "aligned": LOOKS["aligned"], "fitted": FIT, "prior": PRIOR}
+    looks = {**LOOKS, "fitted": FIT, "prior": PRIOR}
     for label, ax in zip(labels, axes, strict=False):
         _panel(ax, table[table["label"] == label], {name: look for name, (_, look) in looks.items()})
         ax.set_title(label)
