@@ -13,11 +13,11 @@ from bnn_atlas.config.methods.registry import MethodConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import load_arrays
 from bnn_atlas.inference.fingerprint import fingerprint_of_draws
-from bnn_atlas.inference.notes import noted
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.methods.build import build_method
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.provenance import collect
+from bnn_atlas.runner.notes import noted
 from bnn_atlas.runner.run import Block, run_block
 from bnn_atlas.runner.stopping import StoppingRule
 
