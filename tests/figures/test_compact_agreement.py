@@ -26,7 +26,7 @@ def test_cells_and_published_numbers(tmp_path: Path) -> None:
     outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
     compact_agreement(shown, outputs, collect({"scale": "paper", "reductions": {}, "seed": 1}, root=tmp_path))
     text = outputs.tex.read_text(encoding="utf-8")
-    assert r"HMC & $0.980 \pm 0.005$ & -- & -- & $0.984$ & -- & --" in text
+    assert r"HMC & $0.980 \pm 0.005$ & -- & -- & $0.984$ & $1.000$ & $0.000$" in text
     assert (
         r"HMC, q\_r & $0.400 \pm 0.005$ & $0.410 \pm 0.010$ & $0.590 \pm 0.020$ & $0.823$ & $0.825$ & $0.657$" in text
     )
