@@ -10,7 +10,7 @@ import pytest
 
 from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
 from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig, LanczosEntropy, PublishedEntropy
-from bnn_atlas.methods.implicit.entropy.base import Products, constant
+from bnn_atlas.methods.implicit.entropy.base import Place, Products, constant
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
 from bnn_atlas.methods.implicit.entropy.exact import Exact
 from bnn_atlas.methods.implicit.entropy.lanczos import Lanczos, values_after
@@ -41,11 +41,14 @@ class Case(NamedTuple):
     def exact(self) -> float:
         return float(0.5 * np.log(self.spectrum + SIGMA**2).sum())
 
+    def place(self, form: Any, values: Any) -> Place:
+        return Place(self.generator, values, form.shared(self.generator, values), self.z, SIGMA)
+
     def values_of(self, form: Any, count: int = 1) -> Any:
         """Values and reports with several keys."""
 
         def one(key: jax.Array) -> Any:
-            return form.half_log_det(key, self.generator, self.values, self.z, SIGMA, form.start(key, self.z))
+            return form.half_log_det(key, self.place(form, self.values), form.start(key, self.z))
 
         return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(5), count))
 
@@ -55,7 +58,7 @@ class Case(NamedTuple):
         def one(key: jax.Array) -> Any:
             search = form.start(key, self.z)
             call = jax.value_and_grad(
-                lambda values: form.half_log_det(key, self.generator, values, self.z, SIGMA, search), has_aux=True
+                lambda values: form.half_log_det(key, self.place(form, values), search), has_aux=True
             )
             return call(self.values)
 
@@ -98,7 +101,7 @@ def test_the_exact_form_on_both_sides(name):
     @jax.jit
     def moved(by: float) -> jax.Array:
         values = jax.tree.map(lambda a, b: a + by * b, one.values, direction)
-        return Exact().half_log_det(key, one.generator, values, one.z, SIGMA, None)[0]
+        return Exact().half_log_det(key, one.place(Exact(), values), None)[0]
 
     np.testing.assert_allclose(slope[0], (moved(step) - moved(-step)) / (2 * step), rtol=1e-6)
 
@@ -222,7 +225,7 @@ def test_the_search_goes_on_where_it_stopped():
     one = case("matrix")
     key, form = jax.random.key(0), Smallest(2, 0.1)
     search, errors = form.start(key, one.z), []
-    step = jax.jit(lambda search: form.half_log_det(key, one.generator, one.values, one.z, SIGMA, search))
+    step = jax.jit(lambda search: form.half_log_det(key, one.place(form, one.values), search))
     for _ in range(20):
         value, report = step(search)
         search = report.search
@@ -328,7 +331,8 @@ def test_nothing_of_the_size_of_the_jacobian_is_held():
     key = jax.random.key(0)
 
     def entropy(values: Any, z: jax.Array) -> jax.Array:
-        return Exact().half_log_det(key, generator, values, z, SIGMA, None)[0]
+        place = Place(generator, values, Exact().shared(generator, values), z, SIGMA)
+        return Exact().half_log_det(key, place, None)[0]
 
     single = jnp.float32
     values = jax.eval_shape(lambda key: generator.start(key, jnp.zeros(generator.size, single)), key)

@@ -16,6 +16,7 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.base import Method, Phase, Statistic
+from bnn_atlas.methods.implicit.entropy.base import Form, Place
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
 from bnn_atlas.methods.implicit.entropy.exact import Exact
 from bnn_atlas.methods.implicit.family import build_family
@@ -154,6 +155,10 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             )
         return state
 
+    def place(form: Form, q: Array, z: Array) -> Place:
+        values = family.tree(q)
+        return Place(family.generator, values, form.shared(family.generator, values), z, config.sigma)
+
     def sample(
         key: Array, index: Array, state: ImplicitState, target: Target, settings: Any
     ) -> tuple[ImplicitState, dict[str, Array]]:
@@ -161,12 +166,11 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         noise = family.draw_noise(noise_key, state.q)
         theta = family(state.q, noise)
         draw, divergent = next_draw(theta, target, state.draw)
-        at = (family.generator, family.tree(state.q), noise.z, config.sigma)
         search = None if state.search is None else state.search[0]
-        half, trained = form.half_log_det(trained_key, *at, search)
+        half, trained = form.half_log_det(trained_key, place(form, state.q, noise.z), search)
         scored, scores = half, trained
         if scoring is not form:
-            scored, scores = scoring.half_log_det(scoring_key, *at, None)
+            scored, scores = scoring.half_log_det(scoring_key, place(scoring, state.q, noise.z), None)
         if state.search is not None and trained.search is not None:
             state = state._replace(search=state.search.at[0].set(_finite_or(trained.search, state.search[0])))
         entropies = Entropies(objective.entropy(scored), scores.error, scores.bracket, objective.entropy(half))

@@ -10,7 +10,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.implicit import EntropyConfig, PublishedEntropy, SmallestEntropy
-from bnn_atlas.methods.implicit.entropy.base import products_at
+from bnn_atlas.methods.implicit.entropy.base import Place, products_at
 from bnn_atlas.methods.implicit.entropy.build import build_form
 from bnn_atlas.methods.implicit.entropy.exact import memory_of
 from bnn_atlas.methods.implicit.entropy.lanczos import values_after
@@ -65,7 +65,7 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     places_key, starts_key = jax.random.split(jax.random.key(seed))
     place = jax.jit(lambda key: fit.family.draw_noise(key, fit.q).z)
     places = [place(key) for key in jax.random.split(places_key, PLACES)]
-    spectrum = jax.jit(lambda z: jnp.linalg.eigvalsh(generator.gram(values, z)))
+    spectrum = jax.jit(fit.spectrum_at)
     spectra = [np.maximum(np.asarray(spectrum(z), np.float64), 0) for z in places]
     exact = np.array([0.5 * np.log(one + sigma**2).sum() for one in spectra])
     keys = jax.random.split(starts_key, REPEATS)
@@ -144,7 +144,8 @@ def _searching(form: Smallest | Published, name: str) -> Callable[..., Values]:
 
         def after(iterations: Any) -> Values:
             several = form._replace(iterations=iterations)
-            found, report = several.half_log_det(second, generator, values, z, sigma, form.start(first, z))
+            place = Place(generator, values, several.shared(generator, values), z, sigma)
+            found, report = several.half_log_det(second, place, form.start(first, z))
             return found, report.error, report.bracket
 
         return jax.lax.map(after, jnp.asarray(ITERATIONS[name]))

@@ -33,8 +33,12 @@ class Fitted(NamedTuple):
 
     def squared_singular_values(self, key: Array) -> Array:
         """Eigenvalues [d] of J'J at a random z, from the smallest on."""
-        z = self.family.draw_noise(key, self.q).z
-        return jnp.linalg.eigvalsh(self.family.generator.gram(self.family.tree(self.q), z))
+        return self.spectrum_at(self.family.draw_noise(key, self.q).z)
+
+    def spectrum_at(self, z: Array) -> Array:
+        """The same at a given z [d]."""
+        generator, values = self.family.generator, self.family.tree(self.q)
+        return jnp.linalg.eigvalsh(generator.gram(values, generator.squares(values), z))
 
 
 def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np.ndarray], chain: int = 0) -> Fitted:

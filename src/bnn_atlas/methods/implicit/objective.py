@@ -8,8 +8,9 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.methods.implicit.entropy.base import Form, Report, constant
+from bnn_atlas.methods.implicit.entropy.base import Form, Place, Report, constant
 from bnn_atlas.methods.implicit.family import Family
+from bnn_atlas.methods.implicit.generators.base import Tree
 from bnn_atlas.methods.implicit.terms import TermWeights
 from bnn_atlas.methods.point_noise import without_noise
 from bnn_atlas.posterior.density import Evaluate, LogDensity, Target
@@ -26,6 +27,10 @@ class Estimate(NamedTuple):
     """[samples, ...] where the searches of the entropy go on, if it has any."""
     singular: Array
     """Samples at which J'J was singular."""
+
+
+_Sums = tuple[Array, tuple[Array, Tree], Array]
+"""Of the objective, its slopes and the samples at which J'J was singular."""
 
 
 @dataclass(frozen=True)
@@ -71,36 +76,41 @@ class Objective:
             target: the posterior.
             search: [samples, ...] of the entropy.
         """
-        zeros = (jnp.zeros((), q.dtype), jnp.zeros_like(q), jnp.int32(0))
 
-        def add(
-            total: tuple[Array, Array, Array], one: tuple[Array, Array | None]
-        ) -> tuple[tuple[Array, Array, Array], Array | None]:
-            value, gradient, report = self._one(one[0], q, evaluate, target, one[1])
-            found = (value, gradient, report.singular.astype(jnp.int32))
-            return jax.tree.map(jnp.add, total, found), report.search
+        def shared_of(q: Array) -> Tree:
+            return self.form.shared(self.family.generator, self.family.tree(q))
 
-        (value, gradient, singular), search = jax.lax.scan(add, zeros, (keys, search))
+        shared, pull = jax.vjp(shared_of, q)
+        zeros = (jnp.zeros((), q.dtype), (jnp.zeros_like(q), jax.tree.map(jnp.zeros_like, shared)), jnp.int32(0))
+
+        def add(total: _Sums, one: tuple[Array, Array | None]) -> tuple[_Sums, Array | None]:
+            value, slopes, report = self._one(one[0], q, shared, evaluate, target, one[1])
+            return jax.tree.map(jnp.add, total, (value, slopes, report.singular.astype(jnp.int32))), report.search
+
+        (value, (slope, of_shared), singular), search = jax.lax.scan(add, zeros, (keys, search))
+        gradient = slope + pull(of_shared)[0]
         return Estimate(value / len(keys), -gradient / len(keys), search, singular)
 
     def _one(
-        self, key: Array, q: Array, evaluate: Evaluate, target: Target, search: Array | None
-    ) -> tuple[Array, Array, Report]:
+        self, key: Array, q: Array, shared: Tree, evaluate: Evaluate, target: Target, search: Array | None
+    ) -> tuple[Array, tuple[Array, Tree], Report]:
+        """Objective, and its slopes by q and by what all samples share."""
         noise_key, form_key = jax.random.split(key)
         noise = self.family.draw_noise(noise_key, q)
 
-        def outputs(q: Array) -> tuple[tuple[Array, Array], Report]:
+        def outputs(q: Array, shared: Tree) -> tuple[tuple[Array, Array], Report]:
             generator, (values, point) = self.family.generator, self.family.parts(q)
             theta = self.family.assembled(generator(values, noise.z), point, noise)
-            half, report = self.form.half_log_det(form_key, generator, values, noise.z, self.family.sigma, search)
+            place = Place(generator, values, shared, noise.z, self.family.sigma)
+            half, report = self.form.half_log_det(form_key, place, search)
             return (theta, half), report
 
-        (theta, half), pull, report = jax.vjp(outputs, q, has_aux=True)
+        (theta, half), pull, report = jax.vjp(outputs, q, shared, has_aux=True)
         density, gradient = evaluate(theta)
         gradient = gradient + self._prior_correction(theta, target)
-        (slope,) = pull((gradient, jnp.asarray(self.weights.entropy, half.dtype)))
+        slopes = pull((gradient, jnp.asarray(self.weights.entropy, half.dtype)))
         value = self.value(theta, density, self.entropy(half), target, self.weights)
-        return value, slope, report
+        return value, slopes, report
 
     def _prior_correction(self, theta: Array, target: Target) -> Array | float:
         """What the weight of the prior, and what has none, change in the tempered gradient."""

@@ -34,6 +34,19 @@ class Report(NamedTuple):
     """Where the search goes on in the next step; None for forms without one."""
 
 
+class Place(NamedTuple):
+    """Where an entropy is wanted."""
+
+    generator: Generator
+    values: Tree
+    """Parameters of the generator."""
+    shared: Tree
+    """`Form.shared` of these."""
+    z: Array
+    """[d]."""
+    sigma: float
+
+
 class Form(Protocol):
     """A way to 1/2 log det(J'J + sigma^2 I)."""
 
@@ -41,10 +54,12 @@ class Form(Protocol):
         """The search before the first step, for noise `like` [d]; None for forms without one."""
         ...
 
-    def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
-    ) -> tuple[Array, Report]:
-        """Value at z [d], to be differentiated by the generator's parameters, and a report."""
+    def shared(self, generator: Generator, values: Tree) -> Tree:
+        """What it takes of the parameters alone, computed once for all z of a step; () for forms that take nothing."""
+        ...
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
+        """Value at z, to be differentiated by the generator's parameters and by what is shared, and a report."""
         ...
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.methods.implicit.entropy.base import Report, with_slope_of
+from bnn_atlas.methods.implicit.entropy.base import Place, Report, with_slope_of
 from bnn_atlas.methods.implicit.generators.base import Generator, Tree
 
 COPIES = 4
@@ -26,12 +26,14 @@ class Exact(NamedTuple):
     def start(self, key: Array, like: Array) -> None:
         """No search."""
 
-    def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
-    ) -> tuple[Array, Report]:
+    def shared(self, generator: Generator, values: Tree) -> Tree:
+        """Squares of the last layers."""
+        return generator.squares(values)
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
         """As `Form.half_log_det`."""
-        gram = generator.gram(values, z)
-        value, inverse, singular = _decomposed(jax.lax.stop_gradient(gram), sigma)
+        gram = place.generator.gram(place.values, place.shared, place.z)
+        value, inverse, singular = _decomposed(jax.lax.stop_gradient(gram), place.sigma)
         found = with_slope_of(value, 0.5 * jnp.vdot(inverse, gram))
         zero = jnp.zeros_like(value)
         return found, Report(zero, zero, singular, jnp.bool_(False), search)

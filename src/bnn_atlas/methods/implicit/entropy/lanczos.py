@@ -8,6 +8,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.methods.implicit.entropy.base import (
+    Place,
     Products,
     Report,
     forward_product,
@@ -51,10 +52,13 @@ class Lanczos(NamedTuple):
     def start(self, key: Array, like: Array) -> None:
         """No search."""
 
-    def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
-    ) -> tuple[Array, Report]:
+    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
         """As `Form.half_log_det`."""
+        generator, values, _, z, sigma = place
         products = products_at(generator, values, z)
         probes = jax.lax.map(
             lambda key: self._probe(standard_normal(key, z), products, sigma), jax.random.split(key, self.probes)

@@ -7,6 +7,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.methods.implicit.entropy.base import (
+    Place,
     Products,
     Report,
     forward_product,
@@ -31,10 +32,13 @@ class Published(NamedTuple):
     def start(self, key: Array, like: Array) -> None:
         """No search: every step begins at random."""
 
-    def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
-    ) -> tuple[Array, Report]:
+    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
         """As `Form.half_log_det`."""
+        generator, values, _, z, sigma = place
         products = products_at(generator, values, z)
         # Noise that is a vector is one row, and so is that of several generators.
         rows = generator.shape[0] if len(generator.shape) > 1 else 1

@@ -7,6 +7,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.methods.implicit.entropy.base import (
+    Place,
     Products,
     Report,
     forward_product,
@@ -34,10 +35,13 @@ class Smallest(NamedTuple):
         """A random direction, and no direction of an earlier step [2, d]."""
         return jnp.stack([standard_normal(key, like), jnp.zeros_like(like)])
 
-    def half_log_det(
-        self, key: Array, generator: Generator, values: Tree, z: Array, sigma: float, search: Array | None
-    ) -> tuple[Array, Report]:
+    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
         """As `Form.half_log_det`."""
+        generator, values, _, z, sigma = place
         assert search is not None
         products = products_at(generator, values, z)
         search = jax.lax.fori_loop(0, self.iterations, lambda _, search: improved(search, products), search)

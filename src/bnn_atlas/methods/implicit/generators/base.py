@@ -53,8 +53,12 @@ class Generator(Protocol):
         """Weights [size] for noise z [d]."""
         ...
 
-    def gram(self, values: Tree, z: Array) -> Array:
-        """J'J [d, d] with J = dg/dz [size, d], which is not formed."""
+    def squares(self, values: Tree) -> Tree:
+        """Products of last layers with themselves: what `gram` takes of the parameters alone, the same for every z."""
+        ...
+
+    def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
+        """J'J [d, d] with J = dg/dz [size, d], which is not formed, given `squares`."""
         ...
 
 
@@ -125,16 +129,25 @@ class Branches:
             first += taken
         return arrays
 
-    def gram(self, values: Tree, z: Array) -> Array:
+    def squares(self, values: Tree) -> Tree:
+        """Those of each branch."""
+        ends = zip(self.branches, values["branches"], self._used(), strict=True)
+        return tuple(layers[-1].squares(own[-1], used) if used else () for layers, own, used in ends)
+
+    def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
         """Sum over branches of what their last layers make of the tangents before them."""
         tangents = tangents_of(lambda z: self.before_last(values, z), z)
-        gram, first = jnp.zeros((len(z), len(z)), z.dtype), 0
-        for layers, own, changes in zip(self.branches, values["branches"], tangents, strict=True):
-            used = min(prod(layers[-1].output), self.size - first)
-            if used > 0:
-                gram = gram + layers[-1].gram(own[-1], changes, used)
-            first += prod(layers[-1].output)
+        gram = jnp.zeros((len(z), len(z)), z.dtype)
+        ends = zip(self.branches, values["branches"], squares, tangents, self._used(), strict=True)
+        for layers, own, square, changes, used in ends:
+            if used:
+                gram = gram + layers[-1].gram(own[-1], square, changes, used)
         return gram
+
+    def _used(self) -> list[int]:
+        """Outputs of each branch that are weights."""
+        ends = np.cumsum([prod(layers[-1].output) for layers in self.branches])
+        return np.diff(np.minimum(ends, self.size), prepend=0).tolist()
 
 
 def tangents_of(function: Callable[[Array], list[Array]], z: Array) -> list[Array]:
@@ -188,10 +201,14 @@ class Factorised:
         noises = zip(self.parts, values, self._cut(z), strict=True)
         return jnp.concatenate([part(own, noise) for part, own, noise in noises])
 
-    def gram(self, values: Tree, z: Array) -> Array:
+    def squares(self, values: Tree) -> Tree:
+        """Those of each part."""
+        return tuple(part.squares(own) for part, own in zip(self.parts, values, strict=True))
+
+    def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
         """Blocks of the parts along the diagonal."""
-        noises = zip(self.parts, values, self._cut(z), strict=True)
-        return jax.scipy.linalg.block_diag(*(part.gram(own, noise) for part, own, noise in noises))
+        parts = zip(self.parts, values, squares, self._cut(z), strict=True)
+        return jax.scipy.linalg.block_diag(*(part.gram(own, square, noise) for part, own, square, noise in parts))
 
     def _cut(self, z: Array) -> list[Array]:
         pieces, first = [], 0

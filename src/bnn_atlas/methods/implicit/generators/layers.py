@@ -38,7 +38,11 @@ class Layer(Protocol):
         """Output for x."""
         ...
 
-    def gram(self, values: Values, tangents: Array, used: int) -> Array:
+    def squares(self, values: Values, used: int) -> tuple[Array, ...]:
+        """What `gram` takes of the parameters alone."""
+        ...
+
+    def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
         """Products [d, d] of the first `used` outputs' changes for changes [d, ...] of x: J'J without J."""
         ...
 
@@ -77,13 +81,17 @@ class Dense(NamedTuple):
         """W x + b."""
         return values["weight"] @ x + values["bias"]
 
-    def gram(self, values: Values, tangents: Array, used: int) -> Array:
-        """(T W')(T W')' with T [d, fan_in], or T (W'W) T' where there are more outputs than inputs."""
+    def squares(self, values: Values, used: int) -> tuple[Array, ...]:
+        """W'W, where there are more outputs than inputs."""
         weight = values["weight"][:used]
-        if used <= self.fan_in:
-            changes = tangents @ weight.T
-            return changes @ changes.T
-        return tangents @ (weight.T @ weight) @ tangents.T
+        return (weight.T @ weight,) if used > self.fan_in else ()
+
+    def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
+        """T (W'W) T' with T [d, fan_in], or (T W')(T W')' where there are no more outputs than inputs."""
+        if squares:
+            return tangents @ squares[0] @ tangents.T
+        changes = tangents @ values["weight"][:used].T
+        return changes @ changes.T
 
     def centred(self, values: Values, centre: Array) -> Values:
         """The bias begins with `centre`."""
@@ -128,21 +136,29 @@ class Matrix(NamedTuple):
         bias = values["bias"] if self.rank is None else values["left"] @ values["right"]
         return (values["rows"] @ x + values["inner"]) @ values["columns"] + bias
 
-    def gram(self, values: Values, tangents: Array, used: int) -> Array:
+    def squares(self, values: Values, used: int) -> tuple[Array, ...]:
+        """A'A of the rows that are used, and WW'."""
+        rows, columns = values["rows"][: self._rows_of(used)], values["columns"]
+        return rows.T @ rows, columns @ columns.T
+
+    def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
         """M'(WW' (x) A'A) M with M the tangents [d, rows in, columns in], less what entries beyond `used` add.
 
         <A S W, A T W> = <S, A'A T WW'> for every two tangents S and T, so no change of an output is formed.
         """
-        columns_out = self.output[1]
-        whole = -(-used // columns_out)
-        rows, columns = values["rows"][:whole], values["columns"]
-        products = jnp.einsum("ab,dbc,ce->dae", rows.T @ rows, tangents, columns @ columns.T)
-        count = len(tangents)
+        of_rows, of_columns = squares
+        products = jnp.einsum("ab,dbc,ce->dae", of_rows, tangents, of_columns)
+        count, columns_out, whole = len(tangents), self.output[1], self._rows_of(used)
         gram = tangents.reshape(count, -1) @ products.reshape(count, -1).T
         if beyond := whole * columns_out - used:
-            unused = jnp.einsum("b,dbc->dc", rows[-1], tangents) @ columns[:, columns_out - beyond :]
+            last, columns = values["rows"][whole - 1], values["columns"]
+            unused = jnp.einsum("b,dbc->dc", last, tangents) @ columns[:, columns_out - beyond :]
             gram = gram - unused @ unused.T
         return gram
+
+    def _rows_of(self, used: int) -> int:
+        """Rows of the output that hold its first `used` entries."""
+        return -(-used // self.output[1])
 
     def centred(self, values: Values, centre: Array) -> Values:
         """The bias begins with `centre`, row by row."""
