@@ -155,6 +155,22 @@ def test_claims_about_the_predictions_of_a_reference_need_it_to_have_converged(t
         assert judged(tmp_path, rows, leaning).verdict == Verdict.NOT_RUN, "the claim says that it leans on it"
 
 
+def test_a_noise_that_its_fit_still_moves_is_not_tested(tmp_path: Path) -> None:
+    claim = {"runs": ["rival"], "metric": "noise_sd", "paper_value": 0.3, "tolerance": 0.05}
+    for noise, optimal, verdict in (
+        (0.29, 0.3, Verdict.REPRODUCED),
+        (0.29, 0.47, Verdict.NOT_TESTED),
+        (0.9, 0.47, Verdict.NOT_TESTED),
+        (0.47, 0.47, Verdict.FAILED),
+    ):
+        values = {"chains_excluded": 0.0, "noise_sd": noise, "noise_sd_optimal": optimal}
+        rows = [row("rival", value, metric=metric, method="implicit") for metric, value in values.items()]
+        found = judged(tmp_path, rows, claimed(claim, runs={"rival": planned("rival")}))
+        assert found.verdict == verdict, (noise, optimal)
+    other = claimed(claim | {"metric": "noise_sd_optimal", "paper_value": 0.47}, runs={"rival": planned("rival")})
+    assert judged(tmp_path, rows, other).verdict == Verdict.REPRODUCED
+
+
 def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path: Path) -> None:
     word = "the referee has not mixed and bounds nothing: R-hat 1.80 between its halves"
     shift = {"metric": "referee_log_likelihood_shift", "paper_value": 1.9, "tolerance": 0.5, "runs": ["chains"]}

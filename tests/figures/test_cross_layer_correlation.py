@@ -8,7 +8,9 @@ import pytest
 from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.aligned_draws import save_aligned_draws
 from bnn_atlas.provenance import Provenance
+from tests.figures.aligned_files import aligned_draws
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
@@ -90,3 +92,23 @@ def test_one_layer_has_no_pairs(outputs: Outputs, provenance: Provenance, tmp_pa
     file = write_subset(tmp_path / "one.parquet", NAMES[:4], draws(0.0)[:, :, :4])
     with pytest.raises(ValueError, match="run 'one': correlations across layers need weights of two layers"):
         cross_layer_correlation([shown("one", {"subset": file})], outputs("x"), provenance)
+
+
+def test_aligned_draws_beside_the_draws_as_they_are(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    """Chains without an order of units, whose correlations show in the frame of an alignment alone."""
+    file = tmp_path / "aligned.npz"
+    found = aligned_draws(file, chains=2, draws=400, apart=0.0)
+    shared = np.random.default_rng(5).normal(size=(2, 400, 1))
+    save_aligned_draws(file, found._replace(values=found.values | {"aligned": found.values["aligned"] + shared}))
+    subset = write_subset(tmp_path / "one.parquet", NAMES[:8], draws(0.0)[:, :, :8])
+    runs = [
+        shown("one", {"subset": subset}, parts={"aligned_draws": {"by_rows": file}}),
+        shown("two", {"subset": subset}, method="mean_field"),
+    ]
+    cross_layer_correlation(runs, outputs("x"), provenance)
+    table = pd.read_csv(outputs("x").csv).set_index(["run", "units"])
+    assert table.loc[("one", "as sampled"), "correlation"] == pytest.approx(798**-0.5, rel=0.5)
+    assert table.loc[("one", "aligned"), "correlation"] == pytest.approx(0.5, abs=0.05)
+    assert table.loc[("one", "aligned"), ["draws", "alignment"]].tolist() == [800, "by_rows"]
+    assert table.index.get_level_values("units").tolist() == ["as sampled", "aligned", "as sampled"]
+    assert table["from_first"].tolist() == [0, 0, 0]

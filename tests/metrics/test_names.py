@@ -11,6 +11,7 @@ from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.alignment import alignment_rows
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
+from bnn_atlas.metrics.gathering.point_noise import point_noise_measurements
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.gathering.variational import LAST, MEANS, variational_measurements
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
@@ -70,6 +71,12 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
     fitted = dict.fromkeys((*MEANS, "entropy_error", *LAST), np.full((4, 60), 0.5))
     pool = memory_pool(theta, statistics(4, 60) | fitted, layout=LINEAR)
     rows += as_rows(RUN, variational_measurements(pool, np.arange(4), 10**6), summary)
+    noise = Layout(
+        (Parameter("layer0.weight", (2,), "weight", 0, 2, 1), Parameter("log_sigma", (), "scale", None, 1, 1))
+    )
+    likelihood = {"log_likelihood": np.full((4, 60), -500.0)}
+    pool = memory_pool(theta * [1, 1, 0], statistics(4, 60) | fitted | likelihood, layout=noise)
+    rows += as_rows(RUN, point_noise_measurements(pool, np.arange(4), 25, 10**6), summary)
     rows += sets.reference_rows(RUN, "other_run", summary, summary)
     rows += sets.interval_rows(RUN, "interval-gap", summarise(pool, predict_linear, x, None))
     rows += as_rows(RUN, referee.judge(pool, pool, summary, summary).measurements, summary)

@@ -13,6 +13,7 @@ from bnn_atlas.files import load_chosen
 from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.scores import density_over_chains
 from bnn_atlas.metrics.gathering.summary import load
+from bnn_atlas.metrics.judgement.checks import NOISES, Status, metric_rows, noise_check
 from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS, correct_rows
 from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
 from bnn_atlas.metrics.judgement.reference import FIT
@@ -69,6 +70,19 @@ class Measured:
         for run, split, note in zip(rows["run"], rows["split"], rows["note"], strict=True):
             said = [part for part in note.split("; ") if part.startswith(NOT_MIXED)]
             found[str(run), int(split)] = said[0] if said else f"{NOT_MIXED}: {note}"
+        return found
+
+    @cached_property
+    def unsettled_noises(self) -> dict[tuple[str, int], str]:
+        """Run and split of a fit whose noise, one number, has not arrived -> where it is and where it would be."""
+        if self.table is None:
+            return {}
+        of_rows = self.table["metric"].isin(NOISES) & ~self.table["dataset"].str.contains("/")
+        found = {}
+        for _, rows in self.table[of_rows].groupby(["run", "split"], sort=False):
+            check = noise_check(metric_rows(rows))
+            if check is not None and check.status is Status.DISTRUST:
+                found[str(rows["run"].iloc[0]), int(rows["split"].iloc[0])] = check.short
         return found
 
     @cached_property

@@ -3,7 +3,8 @@
 A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown and does not enter; how far
 the mean is inside or outside the limit is given beside it, so that a reader sees a close call. A value that is not
 finite never passes. What was not measured is not run, and neither is what leans on a reference that has not converged.
-What would come out the same without the chains, or leans on a referee that has not mixed, is not tested.
+What would come out the same without the chains, leans on a referee that has not mixed, or is the noise of a fit that
+has not arrived, is not tested.
 docs/verdicts.md has the order.
 """
 
@@ -107,8 +108,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper,
     both sides of a comparison are the same row, a number of full size meets a reduced run, or it leans on a reference
     that has not converged; the number is then kept with that remark. `not tested` where a value leans on a referee that
-    has not mixed, where its limit is an error that is not known, or where the warm starts of the chains alone give the
-    same verdict with values that the claim cannot tell from the chains' own. Else
+    has not mixed or is a noise that its fit was still moving, where its limit is an error that is not known, or where
+    the warm starts of the chains alone give the same verdict with values that the claim cannot tell from the chains'
+    own. Else
     `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
     `not reproduced` where it does not hold or a value is not finite. Chains that were run and excluded are not missing,
     unless they are more than `answer.EXCLUDED_SHARE`.
@@ -142,6 +144,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, used, study, measured)]
     if word := next(filter(None, words), ""):
         return judged._replace(reason=word, needed="a reference whose chains have converged")
+    unsettled = (measured.unsettled_noises.get((row.run, row.split)) for row in every if row.metric == "noise_sd")
+    if why := next(filter(None, unsettled), ""):
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a fit whose noise has arrived")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a referee whose chains have mixed")

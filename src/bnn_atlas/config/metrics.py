@@ -356,6 +356,13 @@ VARIATIONAL = (
     Metric("entropy_as_trained", "entropy by the form of the fit, mean over draws", "", NATS),
     Metric("entropy_is_bound", "share of draws at which the search for the smallest singular value has converged"),
     Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),
+    Metric(
+        "noise_sd_optimal",
+        "noise at which the log-likelihood of the draws is largest on average, their functions as they are: where fits "
+        "whose noise is one number come to",
+        "",
+        TARGET,
+    ),
     Metric("singular", "samples at which the Jacobian of a generator was singular to rounding", "lower"),
 )
 COST = (

@@ -63,6 +63,7 @@ def score(
         prior_sd=prior_sd,
         temperature=temperature,
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
+        fit_rows=len(data.y_fit),
     )
     further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]

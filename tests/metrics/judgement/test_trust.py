@@ -109,6 +109,19 @@ def test_independent_draws_say_nothing_about_the_approximation():
         assert overall(list(result.values())) is UNKNOWN
 
 
+def test_a_noise_that_has_not_arrived_is_no_fit():
+    for noise, status in ((1.04, FINE), (0.94, LOOK), (1.14, LOOK), (0.84, DISTRUST), (np.nan, UNKNOWN)):
+        values = {"noise_sd": noise, "noise_sd_optimal": 1.0}
+        assert found(values, method="implicit")["noise of the fit"].status is status, noise
+    assert "noise of the fit" not in found({"noise_sd": 0.3}, method="implicit")
+    rows = [
+        Row("study", "run", "demo", 0, "data", "mlp", "implicit", 1, 100, metric, value, None, "")
+        for metric, value in {**GOOD, "noise_sd": 0.29, "noise_sd_optimal": 0.47}.items()
+    ]
+    said = judging.trust(pd.DataFrame(rows))
+    assert said == Trust(DISTRUST, "the noise is 0.29 where 0.47 is optimal for the functions of the fit")
+
+
 def test_the_verdict_is_the_worst_of_all_checks():
     def line(*statuses):
         return sentence([Check(f"check {i}", status, "") for i, status in enumerate(statuses)])

@@ -3,18 +3,21 @@
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.figures.subsets import Subset, read_subset
+from bnn_atlas.figures.subsets import read_subset
+from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
 
-KIND = {"sections": ["subset"]}
+KIND = {"sections": ["subset"], "files_if_any": ["aligned_draws"]}
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 
@@ -22,19 +25,23 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Root mean square correlation within chains of the weights of every two layers, a marker per run and split.
 
+    Filled markers are of the draws as they are, open ones of the draws in the frame of an alignment, if the run has
+    one (`units` in the CSV: "as sampled" and "aligned", with the name under `alignment`). Chains that visit several
+    orders of their units have less correlation as sampled than with their units in one order.
+
     A line for each run has that of weights which do not belong together: those of one layer with those of the other in
     the next chain, going round, so that few draws, rejected proposals and slow chains raise both alike (1 / sqrt(n - C)
     for n independent draws of C chains). Where there is one chain it is half that chain later, which is right for
     independent draws alone. What is above the line is correlation, sqrt(r^2 - line^2) in the CSV as `excess`, 0 where
-    it is below; `from_first` is how far that is from the first run's. Weights are in the order of each chain, and a
-    root mean square over all weights of a layer is the same whatever that order. Input `subset`: the draws, of the same
-    parameters for all runs.
+    it is below; `from_first` is how far that is from the first run's, as sampled or aligned alike. Inputs: `subset`,
+    the draws, of the same parameters for all runs, and `aligned_draws`, those of alignments.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
     data = pd.concat([_rows(one) for one in shown], ignore_index=True)
-    first = data[data["run"] == shown[0].run].set_index(["split", "layers"])["excess"]
-    there = pd.MultiIndex.from_frame(data[["split", "layers"]])
+    of_first = data[data["run"] == shown[0].run].drop_duplicates(["split", "layers", "units"])
+    first = of_first.set_index(["split", "layers", "units"])["excess"]
+    there = pd.MultiIndex.from_frame(data[["split", "layers", "units"]])
     data["from_first"] = (data["excess"] - first.reindex(there).to_numpy()).abs()
     pairs = list(dict.fromkeys(data["layers"]))
     lines = style.lines([one.method for one in shown])
@@ -44,13 +51,23 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
         figure = Figure(figsize=(style.COLUMN_WIDTH, 2.3))
         ax = figure.subplots()
         entries = {}
+        places = data["units"].nunique()
         for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
             own = data[(data["run"] == one.run) & (data["split"] == one.split)]
-            x = np.array([pairs.index(pair) for pair in own["layers"]]) + 0.6 * ((number + 0.5) / len(shown) - 0.5)
-            width = 0.25 / len(shown)
-            ax.hlines(own["independent"], x - width, x + width, color=line.colour, lw=0.8)
+            look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 4, "ls": "none"}
             label = f"{one.label}{f', split {one.split}' if one.split else ''}"
-            (entries[label],) = ax.plot(x, own["correlation"], MARKERS[number], color=line.colour, ms=4, ls="none")
+            entries[label] = Line2D([], [], **look)
+            for units, part in own.groupby("units"):
+                aligned = units == "aligned"
+                place = (number + (0.25 + 0.5 * aligned if places > 1 else 0.5)) / len(shown) - 0.5
+                x = np.array([pairs.index(pair) for pair in part["layers"]]) + 0.7 * place
+                width = 0.3 / len(shown) / places
+                ax.hlines(part["independent"], x - width, x + width, color=line.colour, lw=0.8)
+                ax.plot(x, part["correlation"], **look, mfc="white" if aligned else line.colour)
+        if places > 1:
+            plain: dict[str, Any] = {"marker": "o", "color": style.BLACK, "ms": 4, "ls": "none"}
+            entries["as sampled"] = Line2D([], [], **plain)
+            entries["aligned"] = Line2D([], [], **plain, mfc="white")
         ax.set_xticks(range(len(pairs)), pairs)
         ax.set_xlim(-0.5, len(pairs) - 0.5)
         ax.set_ylim(0, 1.12 * float(np.nanmax(data[["correlation", "independent"]].to_numpy(float))))
@@ -61,10 +78,23 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
 
 
 def _rows(one: Shown) -> pd.DataFrame:
-    """A row for every pair of layers of a run."""
+    """A row for every pair of layers of a run, as sampled and in each of its alignments."""
     found = read_subset(one.files["subset"])
-    correlation, apart = _correlations(found, one.run)
-    layers = np.array([_layer(name) for name in found.names])
+    tables = [_pairs(one, found.names, found.values).assign(units="as sampled", alignment="")]
+    for name, file in one.parts.get("aligned_draws", {}).items():
+        draws = load_aligned_draws(file)
+        names = [str(text) for text in draws.names]
+        weights = [place for place, text in enumerate(names) if ".weight[" in text]
+        values = draws.values["aligned"][draws.finite.all(axis=1)][:, :, weights].astype(np.float64)
+        table = _pairs(one, [names[place] for place in weights], values)
+        tables.append(table.assign(units="aligned", alignment=name))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _pairs(one: Shown, names: Sequence[str], values: np.ndarray) -> pd.DataFrame:
+    """A row for every pair of layers, of draws [c, s, p] of the weights `names`."""
+    correlation, apart = _correlations(values, one.run)
+    layers = np.array([_layer(name) for name in names])
     there = sorted(set(layers[layers > 0].tolist()))
     if len(there) < 2:
         raise ValueError(f"run '{one.run}': correlations across layers need weights of two layers; widen the subset")
@@ -81,26 +111,26 @@ def _rows(one: Shown) -> pd.DataFrame:
                     "correlation": math.sqrt(square),
                     "independent": math.sqrt(by_chance),
                     "excess": math.sqrt(max(square - by_chance, 0)) if math.isfinite(square) else math.nan,
-                    "draws": math.prod(found.values.shape[:2]),
+                    "draws": math.prod(values.shape[:2]),
                 }
             )
     return pd.DataFrame(rows)
 
 
-def _correlations(found: Subset, run: str) -> tuple[np.ndarray, np.ndarray]:
+def _correlations(values: np.ndarray, run: str) -> tuple[np.ndarray, np.ndarray]:
     """Correlations [p, p] within chains, and those of each parameter with each in the next chain, going round.
 
     With one chain the latter are half a chain later. NaN for parameters that do not vary.
     """
-    chains, draws = found.values.shape[:2]
+    chains, draws = values.shape[:2]
     if draws < 4:
         raise ValueError(f"run '{run}': {draws} draws of a chain have no correlations; a subset needs at least 4")
-    scaled = found.values - found.values.mean(axis=1, keepdims=True)
+    scaled = values - values.mean(axis=1, keepdims=True)
     lengths = np.sqrt((scaled**2).sum(axis=(0, 1)))
     # Rounding leaves a parameter that never moved with some 1e-16 of its scale.
     scaled /= np.where(lengths > 1e-7 * lengths.max(), lengths, np.nan)
     other = np.roll(scaled, 1, axis=0) if chains > 1 else np.roll(scaled, draws // 2, axis=1)
-    within, apart = (np.einsum("csp,csq->pq", scaled, values, optimize=True) for values in (scaled, other))
+    within, apart = (np.einsum("csp,csq->pq", scaled, those, optimize=True) for those in (scaled, other))
     return within, apart
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
+from bnn_atlas.metrics.gathering.point_noise import OPTIMAL
 
 
 class Status(Enum):
@@ -82,6 +83,11 @@ none is worse than a reason to look at R-hat and ESS."""
 BFMI = Thresholds(0.3, 0.0, falling=True)
 """Smallest Bayesian fraction of missing information of a chain; Stan warns below 0.3. Low values make draws dependent,
 which R-hat and ESS show, so that none is worse than a reason to look."""
+NOISES = ("noise_sd", OPTIMAL)
+"""The noise of a fit, and the one that is optimal for its functions."""
+NOISE_OF_FIT = Thresholds(0.05, 0.15)
+"""How far a noise that is one number may be from where the objective is largest for the functions of its fit, as a
+share of that. 250 draws know it to about 1 %."""
 ENERGY = Thresholds(5e-4, 0.5)
 """Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default) the variances of a Gaussian are
 right to 5 percent if they are equal; 0.5 is where the tuning of MILE begins."""
@@ -111,7 +117,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
     elif kind in UNBOUNDED:
         bias = _bias("the step size")
     # What a diverged chain says of its convergence means nothing.
-    first = [excluded_check(rows), _divergences(rows)]
+    first = [excluded_check(rows), noise_check(rows), _divergences(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
 
@@ -136,6 +142,18 @@ def independent_check() -> Check:
     """What is said of independent draws."""
     text = "draws are independent: R-hat and ESS say nothing about how good the approximation is"
     return Check("approximation", Status.UNKNOWN, text)
+
+
+def noise_check(rows: Values) -> Check | None:
+    """Whether a noise that is one number has arrived; None for other noises."""
+    noise, optimal = (_value(rows, name) for name in NOISES)
+    if np.isnan(optimal):
+        return None
+    text = (
+        f"the noise is {noise:.2g} where {optimal:.2g} is optimal for the functions of the fit "
+        f"(fine up to {NOISE_OF_FIT.fine:.0%} off, do not trust beyond {NOISE_OF_FIT.look:.0%})"
+    )
+    return Check("noise of the fit", NOISE_OF_FIT.status(abs(noise / optimal - 1)), text)
 
 
 def _bias(source: str) -> Check:

@@ -25,6 +25,7 @@ from bnn_atlas.metrics.gathering.dead_inputs import dead_input_measurements
 from bnn_atlas.metrics.gathering.log_likelihood import log_likelihood_measurements
 from bnn_atlas.metrics.gathering.marginals import marginal_measurements
 from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
+from bnn_atlas.metrics.gathering.point_noise import point_noise_measurements
 from bnn_atlas.metrics.gathering.sampling import sampling_measurements
 from bnn_atlas.metrics.gathering.shell import shell_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
@@ -87,6 +88,7 @@ def score(
     prior_sd: float | None = None,
     temperature: float = 1.0,
     dead_inputs: np.ndarray | None = None,
+    fit_rows: int | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Scored:
     """Score the predictions of a pool of draws for the test rows of a split, and diagnose its chains.
@@ -102,6 +104,7 @@ def score(
         prior_sd: that of the prior N(0, prior_sd^2) of all parameters, None where it is another one.
         temperature: that of the posterior.
         dead_inputs: which inputs never vary in the rows that the likelihood sees, if known.
+        fit_rows: rows that the likelihood sees, if known.
         max_bytes: working memory; no value depends on it.
     """
     kept, draws = summary.kept, pool.draws
@@ -130,6 +133,7 @@ def score(
         *log_likelihood_measurements(pool, kept, max_bytes),
         *shell_measurements(pool, kept, prior_sd, max_bytes),
         *variational_measurements(pool, kept, max_bytes),
+        *point_noise_measurements(pool, kept, fit_rows, max_bytes),
         *gradients,
         *exclusion_measurements(summary),
     ]

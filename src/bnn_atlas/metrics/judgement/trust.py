@@ -15,6 +15,7 @@ from bnn_atlas.metrics.judgement.checks import (
     excluded_check,
     independent_check,
     metric_rows,
+    noise_check,
 )
 from bnn_atlas.metrics.tables.measurement import Measurement
 
@@ -107,11 +108,15 @@ def sentence(made: list[Check]) -> str:
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
     """An optimum has nothing to converge; how good an approximation is cannot be seen from its draws.
 
-    Draws with the moments of another run's are no better than that run.
+    But one whose noise, a number, has not arrived is no fit yet, and draws with the moments of another run's are no
+    better than that run.
     """
-    excluded = excluded_check(metric_rows(table))
+    rows = metric_rows(table)
+    excluded, noise = excluded_check(rows), noise_check(rows)
     if excluded.status is not Status.FINE:
         return Trust(excluded.status, excluded.short)
+    if noise is not None and noise.status is Status.DISTRUST:
+        return Trust(noise.status, noise.short)
     if method(table["method"].iloc[0]).kind_of_draws is KindOfDraws.POINT:
         return Trust(Status.FINE, NO_CHAIN)
     for value, note in table.loc[table["metric"] == SOURCE, ["value", "note"]].itertuples(index=False):
