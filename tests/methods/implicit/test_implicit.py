@@ -20,6 +20,7 @@ from bnn_atlas.methods.implicit.build import build_implicit
 from bnn_atlas.methods.implicit.entropy.exact import Exact
 from bnn_atlas.methods.implicit.family import build_family
 from bnn_atlas.methods.implicit.fitted import FitError, fitted
+from bnn_atlas.methods.implicit.generators.base import Branches
 from bnn_atlas.methods.implicit.notes import notes_of
 from bnn_atlas.methods.implicit.objective import Objective
 from bnn_atlas.methods.implicit.optimiser import optimiser_of, scale_by_amsgrad
@@ -428,3 +429,40 @@ def test_a_state_is_the_generator_and_its_averages(tmp_path):
     sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (state.q, state.optimiser)]
     assert sizes[0] == learned
     assert sizes[1] - 2 * learned < 5
+
+
+def test_last_layers_are_squared_once_for_all_samples(monkeypatch):
+    """And the gradient through the squares is that of the mean over samples, differentiated as a whole."""
+    calls = []
+    squares = Branches.squares
+    monkeypatch.setattr(Branches, "squares", lambda *arguments: calls.append(1) or squares(*arguments))
+    with jax.enable_x64(True):
+        case = tanh_network(LIKELIHOODS["gaussian"])
+        objective = objective_of(settings(), case)
+        family, keys = objective.family, jax.random.split(jax.random.key(0), 4)
+        q = family.start(jax.random.key(1), jnp.zeros(case.size))
+        (square,) = family.generator.squares(family.tree(q))[0]
+        assert square.shape == (6, 6)
+        calls.clear()
+        found = jax.jit(lambda q: objective.estimate(keys, q, case.target.evaluate, case.target, None))(q)
+        assert len(calls) == 1
+
+        def mean(q: jax.Array) -> jax.Array:
+            def one(key: jax.Array) -> jax.Array:
+                noise = family.draw_noise(jax.random.split(key)[0], q)
+                half = 0.5 * jnp.linalg.slogdet(jacobian_gram(family, q, noise.z))[1]
+                theta = family(q, noise)
+                density = case.target.evaluate(theta).density
+                return objective.value(theta, density, objective.entropy(half), case.target, objective.weights)
+
+            return jnp.mean(jax.vmap(one)(keys))
+
+        value, gradient = jax.jit(jax.value_and_grad(mean))(q)
+    assert float(found.objective) == pytest.approx(float(value), rel=1e-9)
+    np.testing.assert_allclose(found.gradient, -gradient, rtol=1e-7, atol=1e-9)
+
+
+def jacobian_gram(family, q: jax.Array, z: jax.Array) -> jax.Array:
+    """J'J + sigma^2 I by J itself."""
+    j = jax.jacobian(lambda z: family.generator(family.tree(q), z))(z)
+    return j.T @ j + family.sigma**2 * jnp.eye(len(z))
