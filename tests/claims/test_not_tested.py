@@ -169,6 +169,11 @@ def test_a_noise_that_its_fit_still_moves_is_not_tested(tmp_path: Path) -> None:
         assert found.verdict == verdict, (noise, optimal)
     other = claimed(claim | {"metric": "noise_sd_optimal", "paper_value": 0.47}, runs={"rival": planned("rival")})
     assert judged(tmp_path, rows, other).verdict == Verdict.REPRODUCED
+    than = {"than": {"metric": "noise_sd_optimal"}, "bound": 0.05}
+    apart = COMPARISON | {"runs": ["rival"], "metric": "noise_sd"} | than
+    values["noise_sd"] = 0.29
+    rows = [row("rival", value, metric=metric, method="implicit") for metric, value in values.items()]
+    assert judged(tmp_path, rows, claimed(apart, runs={"rival": planned("rival")})).verdict == Verdict.REPRODUCED
 
 
 def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path: Path) -> None:

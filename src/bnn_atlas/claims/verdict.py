@@ -23,8 +23,10 @@ from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.rows import Answer, Problem, Repetition
 from bnn_atlas.config.claims import COMPARISONS, Claim, Side
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS
+from bnn_atlas.metrics.judgement.checks import NOISES
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
+NOISE = NOISES[0]
 CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the one that has it of fewer."""
 
@@ -144,7 +146,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, used, study, measured)]
     if word := next(filter(None, words), ""):
         return judged._replace(reason=word, needed="a reference whose chains have converged")
-    unsettled = (measured.unsettled_noises.get((row.run, row.split)) for row in every if row.metric == "noise_sd")
+    # A claim that compares both is about whether it has arrived.
+    of_noise = [row for row in every if row.metric == NOISE] if {row.metric for row in every} != set(NOISES) else []
+    unsettled = (measured.unsettled_noises.get((row.run, row.split)) for row in of_noise)
     if why := next(filter(None, unsettled), ""):
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a fit whose noise has arrived")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)

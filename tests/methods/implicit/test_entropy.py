@@ -10,7 +10,7 @@ import pytest
 
 from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
 from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig, LanczosEntropy, PublishedEntropy
-from bnn_atlas.methods.implicit.entropy.base import Place, Products, constant
+from bnn_atlas.methods.implicit.entropy.base import Place, Products, constant, products_at
 from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
 from bnn_atlas.methods.implicit.entropy.exact import Exact
 from bnn_atlas.methods.implicit.entropy.lanczos import Lanczos, values_after
@@ -287,6 +287,25 @@ def test_values_of_the_published_form_depend_on_the_shape_of_the_noise(generator
     for iterations, wanted in expected.items():
         values = [value(jax.random.key(seed), j, iterations) for seed, j in enumerate(matrices)]
         assert np.mean(values) == pytest.approx(wanted, abs=12)
+
+
+@pytest.mark.parametrize("name", ["mlp", "matrix", "correlated"])
+def test_value_and_slope_of_the_published_form(name):
+    """d log(|J v| + sigma^2) with v, where the search ends, held fixed."""
+    one, key, form = case(name), jax.random.key(1), Published(3)
+    generator = one.generator
+    rows = generator.shape[0] if len(generator.shape) > 1 else 1
+    v = found_direction(key, one.z, products_at(generator, one.values, one.z), rows, 3)
+
+    def value(values: Any) -> jax.Array:
+        return form.half_log_det(key, one.place(form, values), None)[0]
+
+    def written_out(values: Any) -> jax.Array:
+        change = jax.jvp(lambda z: generator(values, z), (one.z,), (v,))[1]
+        return len(one.z) * jnp.log(jnp.linalg.norm(change) + SIGMA**2)
+
+    found, expected = (jax.jit(jax.value_and_grad(f))(one.values) for f in (value, written_out))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10), found, expected)
 
 
 def test_the_published_form_is_neither_estimate_nor_bound_for_a_generator():

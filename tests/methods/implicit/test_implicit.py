@@ -412,7 +412,7 @@ def test_a_noise_with_a_prior_that_cannot_be_taken_out_is_refused():
 
 
 def test_a_state_is_the_generator_and_its_averages(tmp_path):
-    """Adam keeps three arrays of the generator's size, and the trace and fit.npz stand beside one another."""
+    """Adam keeps three arrays of the generator's size, amsgrad four, and the trace and fit.npz stand beside one another."""
     problem = network(chains=2)
     config = settings(samples=2, epochs=4, batch_size=13, optimiser=AdamConfig(), steps=3)
     method = build_implicit(config, problem.posterior, problem.data)
@@ -425,10 +425,13 @@ def test_a_state_is_the_generator_and_its_averages(tmp_path):
     family = build_family(config, problem.posterior)
     assert learned == family.generator.parameters
     target = Case(problem.posterior, problem.data).target
-    state = jax.eval_shape(lambda start: method.init(jax.random.key(0), start, target), jnp.asarray(problem.starts[0]))
-    sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (state.q, state.optimiser)]
-    assert sizes[0] == learned
-    assert sizes[1] - 2 * learned < 5
+    for optimiser, averages in ((AdamConfig(), 2), (AMSGradConfig(), 3)):
+        method = build_implicit(config.model_copy(update={"optimiser": optimiser}), problem.posterior, problem.data)
+        start = jnp.asarray(problem.starts[0])
+        state = jax.eval_shape(lambda start, init=method.init: init(jax.random.key(0), start, target), start)
+        sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (state.q, state.optimiser)]
+        assert sizes[0] == learned
+        assert 0 <= sizes[1] - averages * learned < 5
 
 
 def test_last_layers_are_squared_once_for_all_samples(monkeypatch):

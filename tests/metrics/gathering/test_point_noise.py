@@ -37,5 +37,8 @@ def test_only_of_fits_whose_noise_is_one_number(memory_pool):
     assert not point_noise_measurements(whole, np.arange(2), None, 10_000)
     assert not point_noise_measurements(whole, np.arange(0), ROWS, 10_000)
     assert not point_noise_measurements(of_residuals(memory_pool, varying, residuals), np.arange(2), ROWS, 10_000)
+    assert not point_noise_measurements(
+        of_residuals(memory_pool, varying[:, :1], residuals[:, :1]), np.arange(2), ROWS, 10_000
+    )
     chains = memory_pool(np.zeros((2, 40, 3)), {"log_likelihood": np.zeros((2, 40))}, layout=LAYOUT)
     assert not point_noise_measurements(chains, np.arange(2), ROWS, 10_000)

@@ -15,10 +15,11 @@ def point_noise_measurements(pool: Draws, kept: np.ndarray, rows: int | None, ma
     That is sqrt(E r^2 / N) with r^2 the sum of squares of the residuals of N = `rows` rows, where a fit whose noise is
     one number has its optimum, whatever its prior, entropy and temperature. From a draw's log-likelihood l,
     r^2 = -2 s^2 (l + N log s + N/2 log 2 pi) at its noise s. Of chains whose noises differ it is the root mean square.
-    None for a noise with a spread, and for methods that fit nothing.
+    None for a noise with a spread, for single draws, which do not tell, and for methods that fit nothing.
     """
     noise_at = pool.layout.size - 1
-    if rows is None or not len(kept) or "elbo" not in pool.statistics or pool.layout.names()[noise_at] != "log_sigma":
+    fitted = "elbo" in pool.statistics and pool.layout.names()[noise_at] == "log_sigma"
+    if rows is None or not fitted or not len(kept) or pool.draws < 2:
         return []
     log_noise = pool.read(slice(None), slice(None), [noise_at])[kept, :, 0].astype(float)
     if (log_noise != log_noise[:, :1]).any():
