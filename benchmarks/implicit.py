@@ -1,8 +1,9 @@
 """What a step of implicit variational inference costs with each form of the entropy, and how much memory it takes.
 
 Whole steps on the toy of two sinusoids (7-10 elu, 70 rows, 3 samples) and on a UCI regression (50 relu, 927 rows of 8
-inputs, 2 samples), and the entropy alone, with its gradient, of the generators of a 784-400-400-10 network. Times are CPU times of all threads together on one core. Memory is what the
-compiled program takes beside its arguments, and that of a Jacobian, D x d numbers, which is never formed.
+inputs, 2 samples), and the entropy alone, with its gradient, of the generators of a 784-400-400-10 network. Times are
+CPU times of all threads together on one core. Memory is what the compiled program takes beside its arguments, and that
+of a Jacobian, D x d numbers, which is never formed.
 """
 
 import argparse
@@ -53,7 +54,7 @@ FORMS: dict[str, EntropyConfig] = {
     "smallest, 3 iterations": SmallestEntropy(),
     "as published, 5 iterations": PublishedEntropy(),
 }
-TOY_STEPS = 200
+STEPS = 200
 
 
 class Work(NamedTuple):
@@ -63,6 +64,33 @@ class Work(NamedTuple):
     forms: tuple[str, ...]
 
 
+class Fit(NamedTuple):
+    """A regression with learned noise, and the fit of which whole steps are timed."""
+
+    x: np.ndarray
+    y: np.ndarray
+    model: MLPConfig
+    prior_variance: float
+    noise: int
+    hidden: int
+    sigma: float
+    samples: int
+
+
+def toy() -> Fit:
+    """The toy of two sinusoids: 105 weights."""
+    x = np.linspace(-1, 1, 70)[:, None]
+    y = x[:, 0] + 0.8 * np.sin(2 * np.pi * x[:, 0])
+    return Fit(x, y, MLPConfig(hidden=(7, 10), activation="elu"), 10, 60, 105, 0.009, 3)
+
+
+def uci() -> Fit:
+    """Rows like those of concrete: 501 weights."""
+    x = np.random.default_rng(0).normal(size=(927, 8))
+    return Fit(x, np.sin(x[:, 0]), MLPConfig(hidden=(50,), activation="relu"), 1, 40, 100, 0.003, 2)
+
+
+FITS = {"toy": toy, "UCI": uci}
 WEIGHTS = 478_410
 WORKS = {
     "MM 20x20": Work(MatrixGenerator(noise=(20, 20), hidden=((100, 100),) * 3, output=(957, 500)), tuple(FORMS)),
@@ -81,10 +109,10 @@ class Timed(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5, help="rounds (default 5)")
-    parser.add_argument("--works", nargs="+", choices=["toy", *WORKS], help="default: all")
+    parser.add_argument("--works", nargs="+", choices=[*FITS, *WORKS], help="default: all")
     parser.add_argument("--output", type=Path, help="default: results/implicit.csv; nothing with --works")
     options = parser.parse_args()
-    chosen = options.works or ["toy", *WORKS]
+    chosen = options.works or [*FITS, *WORKS]
     rows = [row for name in chosen for row in measure(name, options.repeats)]
     output = options.output or (None if options.works else RESULT)
     if output:
@@ -97,8 +125,9 @@ def main() -> None:
 
 def measure(name: str, repeats: int) -> list[dict[str, object]]:
     """Milliseconds of each form, `repeats` times in turn."""
-    if name == "toy":
-        work, weights, noise = toy(), 105, 60
+    if name in FITS:
+        fit = FITS[name]()
+        work, weights, noise = whole_steps(fit), network_size(fit), fit.noise
     else:
         work, weights, noise = entropies(WORKS[name]), WEIGHTS, prod(WORKS[name].generator.noise)
     rows: list[dict[str, object]] = []
@@ -131,32 +160,35 @@ def measure(name: str, repeats: int) -> list[dict[str, object]]:
     return rows
 
 
-def toy() -> dict[str, Timed]:
-    """Steps of the fit on the toy, with each form."""
-    x = np.linspace(-1, 1, 70)[:, None]
-    y = x[:, 0] + 0.8 * np.sin(2 * np.pi * x[:, 0])
-    posterior, prior = build_posterior(
-        MLPConfig(hidden=(7, 10), activation="elu"),
-        LearnedNoiseLikelihood(),
-        NormalPrior(variance=10),
-        temperature=1.0,
-        shape=(1,),
-    )
-    data, bind = posterior_data(x, y, prior), binder(posterior)
+def network_size(fit: Fit) -> int:
+    """Weights of the network, which the noise of the targets is not one of."""
+    return int(_posterior(fit)[0].layout.size) - 1
+
+
+def _posterior(fit: Fit) -> Any:
+    prior, shape = NormalPrior(variance=fit.prior_variance), fit.x.shape[1:]
+    return build_posterior(fit.model, LearnedNoiseLikelihood(), prior, temperature=1.0, shape=shape)
+
+
+def whole_steps(fit: Fit) -> dict[str, Timed]:
+    """Steps of a fit, with each form."""
+    posterior, prior = _posterior(fit)
+    data, bind = posterior_data(fit.x, fit.y, prior), binder(posterior)
+    start = jnp.zeros(posterior.layout.size)
     found = {}
     for form, entropy in FORMS.items():
         config = ImplicitConfig(
-            generator=MLPGenerator(noise=60, hidden=(105,)),
+            generator=MLPGenerator(noise=fit.noise, hidden=(fit.hidden,)),
             noise="point",
-            sigma=0.009,
+            sigma=fit.sigma,
             entropy=entropy,
-            samples=3,
+            samples=fit.samples,
             batch_size=None,
             optimiser=AdamConfig(),
         )
         method = build_implicit(config, posterior, data)
         step = method.phases[0].step
-        state = jax.jit(lambda data, method=method: method.init(jax.random.key(0), jnp.zeros(106), bind(data)))(data)
+        state = jax.jit(lambda data, method=method: method.init(jax.random.key(0), start, bind(data)))(data)
 
         def steps(state: Any, data: Any, step: Callable[..., Any] = step) -> Any:
             target = bind(data)
@@ -164,9 +196,9 @@ def toy() -> dict[str, Timed]:
             def one(index: jax.Array, state: Any) -> Any:
                 return step(step_key(jax.random.key(1), 0, index), index, state, target, ())[0]
 
-            return jax.lax.fori_loop(0, TOY_STEPS, one, state)
+            return jax.lax.fori_loop(0, STEPS, one, state)
 
-        found[form] = _timed(steps, TOY_STEPS, state, data)
+        found[form] = _timed(steps, STEPS, state, data)
     return found
 
 

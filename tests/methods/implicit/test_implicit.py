@@ -412,7 +412,7 @@ def test_a_noise_with_a_prior_that_cannot_be_taken_out_is_refused():
 
 
 def test_a_state_is_the_generator_and_its_averages(tmp_path):
-    """Adam keeps three arrays of the generator's size, amsgrad four, and the trace and fit.npz stand beside one another."""
+    """With Adam three arrays of the generator's size, with amsgrad four; trace and fit.npz stand beside one another."""
     problem = network(chains=2)
     config = settings(samples=2, epochs=4, batch_size=13, optimiser=AdamConfig(), steps=3)
     method = build_implicit(config, problem.posterior, problem.data)
