@@ -129,7 +129,8 @@ def test_the_output_left_out_is_nearly_square():
     [
         (MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(8, 10)), "80 outputs .* enlarge generator.output"),
         (MLPGenerator(noise=84, hidden=(3,)), "84 noise numbers for 83 weights.*lower generator.noise"),
-        (CorrelatedGenerator(architecture="cifar100_gen_arch5"), "4,225 noise numbers for 83 weights"),
+        (CorrelatedGenerator(architecture="cifar100_gen_arch5"), "4,225 noise .*choose a smaller architecture"),
+        (MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(9, 10), bias_rank=10), "bias_rank 10 .*above 9"),
         (FactorisedGenerator(parts=(MLPGenerator(noise=2, hidden=(3,)),) * 3), "3 parts, but 2 layers are generated"),
         (FactorisedGenerator(parts=(MLPGenerator(noise=41, hidden=(3,)),)), "layer 0: .*41 noise numbers"),
     ],

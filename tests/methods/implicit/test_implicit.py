@@ -104,6 +104,7 @@ def test_the_proper_elbo_that_a_published_objective_is():
     assert weights_of(settings(), case.posterior, 60_000) == TermWeights(1.0, 1.0)
     assert "power 1.092 (65,536 rows), the prior's sd times 2.14" in october.words(60_000)
     assert TermWeights(1.0, 1.0).words(70) == "the evidence lower bound"
+    assert "power 4 (280 rows), the prior's sd times 0.5 if" in TermWeights(1.0, 1.0).words(70, temperature=0.25)
     assert "the entropy has no weight" in TermWeights(1.0, 0.0).words(70)
     assert "a flat prior" in TermWeights(0.0, 1.0).words(70)
 
@@ -381,7 +382,7 @@ def test_large_noise_on_the_weights_is_warned_of(caplog):
         ({"noise": "point"}, "gaussian", "'point' is for likelihood.kind 'learned_noise', not 'gaussian'"),
         ({"generated": GeneratedConfig(layers=(3,))}, "gaussian", "generated.layers has 3.*there are 0, 1, 2"),
         ({"generated": GeneratedConfig(roles=("wieght",))}, "gaussian", r"has 'wieght'.*did you mean 'weight'"),
-        ({"generated": GeneratedConfig(names=("log_sigma",)), "noise": "point"}, "learned_noise", "no parameter meets"),
+        ({"generated": GeneratedConfig(names=("log_sigma",)), "noise": "point"}, "learned_noise", "is the noise of"),
         ({"batch_size": 14}, "gaussian", r"batch_size \(14\) must be between 1 and the number of rows \(13\)"),
         ({"generator": MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(2, 2))}, "gaussian", "4 outputs cannot"),
         ({"entropy": LanczosEntropy(steps=6)}, "gaussian", "6 Lanczos steps for 5 noise numbers"),
