@@ -55,6 +55,18 @@ def test_repeated_draws_are_no_correlation(outputs: Outputs, provenance: Provena
     assert table["excess"].max() < 0.02
 
 
+def test_rejected_proposals_are_no_correlation(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+    """Chains that reject two of five proposals, each at its own times, in all weights at once."""
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(4, 80, 600))
+    for chain in values:
+        for draw in np.flatnonzero(rng.uniform(size=79) < 0.4) + 1:
+            chain[draw] = chain[draw - 1]
+    table = of_unrelated(values, outputs("x"), provenance, tmp_path)
+    assert table["correlation"].min() > 1.3 * 316**-0.5
+    assert table["excess"].max() < 0.02
+
+
 def test_slow_chains_have_no_correlation(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     """Weights that vary by themselves, as autoregressions of 0.97, with an excess of 0.104 over half a chain later."""
     rng, states = np.random.default_rng(0), [np.zeros((4, 600))]

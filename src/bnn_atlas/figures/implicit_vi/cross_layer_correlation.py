@@ -30,10 +30,10 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
     orders of their units have less correlation as sampled than with their units in one order.
 
     A line for each run has that of weights which do not belong together: those of one layer with those of the other in
-    the next chain, going round, so that few draws, rejected proposals and slow chains raise both alike (1 / sqrt(n - C)
-    for n independent draws of C chains). Where there is one chain it is half that chain later, which is right for
-    independent draws alone. What is above the line is correlation, sqrt(r^2 - line^2) in the CSV as `excess`, 0 where
-    it is below; `from_first` is how far that is from the first run's, as sampled or aligned alike. Inputs: `subset`,
+    the next chain, going round, each state for as long as the chain's own, so that few draws, rejected proposals and
+    slow chains raise both alike (1 / sqrt(n - C) for n independent draws of C chains). Where there is one chain it is
+    half that chain later, which is right for independent draws alone. What is above the line is correlation,
+    sqrt(r^2 - line^2) in the CSV as `excess`, 0 where it is below; `from_first` is how far that is from the first run's, as sampled or aligned alike. Inputs: `subset`,
     the draws, of the same parameters for all runs, and `aligned_draws`, those of alignments.
     """
     if not shown:
@@ -120,18 +120,39 @@ def _pairs(one: Shown, names: Sequence[str], values: np.ndarray) -> pd.DataFrame
 def _correlations(values: np.ndarray, run: str) -> tuple[np.ndarray, np.ndarray]:
     """Correlations [p, p] within chains, and those of each parameter with each in the next chain, going round.
 
-    With one chain the latter are half a chain later. NaN for parameters that do not vary.
+    States that a chain repeats, it repeats for all parameters at once. So the states of the next chain take the places
+    of its own, each for as long. With one chain they are its own, from half of them on. NaN for parameters that do not
+    vary.
     """
     chains, draws = values.shape[:2]
     if draws < 4:
         raise ValueError(f"run '{run}': {draws} draws of a chain have no correlations; a subset needs at least 4")
-    scaled = values - values.mean(axis=1, keepdims=True)
-    lengths = np.sqrt((scaled**2).sum(axis=(0, 1)))
-    # Rounding leaves a parameter that never moved with some 1e-16 of its scale.
-    scaled /= np.where(lengths > 1e-7 * lengths.max(), lengths, np.nan)
-    other = np.roll(scaled, 1, axis=0) if chains > 1 else np.roll(scaled, draws // 2, axis=1)
-    within, apart = (np.einsum("csp,csq->pq", scaled, those, optimize=True) for those in (scaled, other))
+    states = [_states(chain) for chain in values]
+    others = [np.roll(states[0], len(states[0]) // 2, axis=0)] if chains == 1 else [*states[1:], states[0]]
+    placed = np.stack([other[_places(own) % len(other)] for own, other in zip(values, others, strict=True)])
+    within, apart = (
+        np.einsum("csp,csq->pq", _scaled(values), _scaled(those), optimize=True) for those in (values, placed)
+    )
     return within, apart
+
+
+def _places(chain: np.ndarray) -> np.ndarray:
+    """Number of the state that each draw [s, p] of a chain is, where some repeat the one before."""
+    moved: np.ndarray = (chain[1:] != chain[:-1]).any(axis=1)
+    return np.concatenate([[0], np.cumsum(moved)])
+
+
+def _states(chain: np.ndarray) -> np.ndarray:
+    """States of a chain [s, p], each once."""
+    return chain[np.unique(_places(chain), return_index=True)[1]]
+
+
+def _scaled(values: np.ndarray) -> np.ndarray:
+    """Draws [c, s, p] less the mean of their chain, each parameter of length 1; NaN where it does not vary."""
+    centred: np.ndarray = values - values.mean(axis=1, keepdims=True)
+    lengths = np.sqrt((centred**2).sum(axis=(0, 1)))
+    # Rounding leaves a parameter that never moved with some 1e-16 of its scale.
+    return centred / np.where(lengths > 1e-7 * lengths.max(), lengths, np.nan)
 
 
 def _mean_square(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> float:
