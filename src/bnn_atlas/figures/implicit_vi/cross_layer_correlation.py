@@ -33,8 +33,9 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
     the next chain, going round, each state for as long as the chain's own, so that few draws, rejected proposals and
     slow chains raise both alike (1 / sqrt(n - C) for n independent draws of C chains). Where there is one chain it is
     half that chain later, which is right for independent draws alone. What is above the line is correlation,
-    sqrt(r^2 - line^2) in the CSV as `excess`, 0 where it is below; `from_first` is how far that is from the first run's, as sampled or aligned alike. Inputs: `subset`,
-    the draws, of the same parameters for all runs, and `aligned_draws`, those of alignments.
+    sqrt(r^2 - line^2) in the CSV as `excess`, 0 where it is below; `from_first` is how far that is from the first
+    run's, as sampled or aligned alike. Inputs: `subset`, the draws, of the same parameters for all runs, and
+    `aligned_draws`, those of alignments.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
