@@ -91,7 +91,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = optimiser_of(config, steps, family.generator.parameters)
     searches, looks = isinstance(config.entropy, SmallestEntropy), Exact in (type(form), type(scoring))
-    log.info("The objective is %s", weights.words(len(data.y)))
+    log.info("The objective is %s", weights.words(len(data.y), posterior.temperature))
     if config.sigma > LARGE_SIGMA:
         log.warning("sigma (%g) is large: most of the weights' spread may be this noise", config.sigma)
 

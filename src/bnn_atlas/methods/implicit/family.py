@@ -128,6 +128,11 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
     if noise_at is not None:
         generated = generated[generated != noise_at]
     if not len(generated):
+        if noise_at is not None and len(_selected(config.generated, layout)):
+            raise ValueError(
+                "generated is the noise of the targets alone, which noise: point makes one number: add other "
+                "parameters to generated, or leave noise out"
+            )
         raise ValueError(
             "no parameter meets all conditions of generated, so there is nothing for the generator to make: "
             "loosen them, or leave generated out"
@@ -147,5 +152,5 @@ def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:
         for one in wanted or ():
             if one not in known:
                 hint = near_or_all(str(one), "there are", map(str, known))
-                raise ValueError(f"generated.{key} has {one!r}, which this network has not{hint}")
+                raise ValueError(f"generated.{key} has {one!r}, which this network does not have{hint}")
     return layout.select(config.names, config.roles, config.layers)

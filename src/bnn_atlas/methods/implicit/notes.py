@@ -21,6 +21,6 @@ def notes_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> dict[st
         "entropy_bracket": scored,
         "elbo": lower,
         "entropy_as_trained": trained,
-        "objective": f"{trained}; {weights_of(config, posterior, rows).words(rows)}",
+        "objective": f"{trained}; {weights_of(config, posterior, rows).words(rows, posterior.temperature)}",
         **({"singular": of_draws} if of_draws else {}),
     }

@@ -31,8 +31,13 @@ class TermWeights(NamedTuple):
         """Factor on the standard deviation of a normal prior in that posterior."""
         return (self.entropy / self.prior) ** 0.5 if self.prior else float("inf")
 
-    def words(self, rows: int) -> str:
-        """The evidence lower bound that the objective equals, for a posterior of this many rows."""
+    def words(self, rows: int, temperature: float = 1.0) -> str:
+        """The evidence lower bound that the objective equals, for a posterior of this many rows and a temperature.
+
+        A temperature T divides likelihood and prior, which is what T times the weight of the entropy does.
+        """
+        if temperature != 1:
+            return TermWeights(self.prior, temperature * self.entropy).words(rows)
         if self == ELBO:
             return "the evidence lower bound"
         if not self.entropy:

@@ -54,16 +54,23 @@ def _one(config: MLPGenerator | MatrixGenerator | CorrelatedGenerator, size: int
             f"{'the outputs of its parts' if shared else 'generator.output, or leave it out'}"
         )
     if (noise := prod(generator.shape)) > size:
+        published = isinstance(config, CorrelatedGenerator) and config.architecture
         raise ValueError(
             f"{where}a generator with {noise:,} noise numbers for {size:,} weights: its entropy needs at most as many "
-            "as there are weights; lower generator.noise"
+            f"as there are weights; {'choose a smaller architecture' if published else 'lower generator.noise'}"
         )
     return generator
 
 
 def _matrices(shapes: Sequence[tuple[int, int]], rank: int | None) -> tuple[Layer, ...]:
-    """Matrix layers from shape to shape, the last one with a bias of the given rank."""
+    """Matrix layers from shape to shape, the last one with a bias of the given rank; ValueError if that is too high."""
     pairs = list(pairwise(shapes))
+    if rank is not None and rank > min(shapes[-1]):
+        rows, columns = shapes[-1]
+        raise ValueError(
+            f"bias_rank {rank} for a last matrix of {rows} x {columns}: no rank is above {min(rows, columns)}; lower "
+            "it, or leave it out for a full bias"
+        )
     return (*(Matrix(a, b) for a, b in pairs[:-1]), Matrix(*pairs[-1], rank))
 
 
