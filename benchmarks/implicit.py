@@ -65,7 +65,7 @@ class Work(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A regression with learned noise, and the fit of which whole steps are timed."""
+    """A regression with learned noise, and the settings of the fit whose steps are timed."""
 
     x: np.ndarray
     y: np.ndarray
@@ -161,7 +161,7 @@ def measure(name: str, repeats: int) -> list[dict[str, object]]:
 
 
 def network_size(fit: Fit) -> int:
-    """Weights of the network, which the noise of the targets is not one of."""
+    """Number of weights of the network, without the noise of the targets."""
     return int(_posterior(fit)[0].layout.size) - 1
 
 

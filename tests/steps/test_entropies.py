@@ -27,7 +27,7 @@ WEIGHTS = sum(parameter.size for parameter in LAYOUT.parameters if parameter.rol
 
 
 def make_fit(run: Run, path: Path, chains: int = 2) -> None:
-    """The file of a fit of so many chains, each at a start of its own."""
+    """Write the `fit.npz` of several chains, each with different parameters."""
     posterior = load_problem(run.dataset, run.split, {**POSTERIOR, "data_shards": 1}).posterior
     family = build_family(ImplicitConfig(**METHOD), posterior)
     starts = [family.start(jax.random.key(chain), np.zeros(LAYOUT.size, np.float32)) for chain in range(chains)]
