@@ -9,6 +9,7 @@ from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
 from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.workflow.claims import claim_targets
+from bnn_atlas.workflow.compiling import compile_quickly
 from bnn_atlas.workflow.figures import Figures, rule_names, versions
 from bnn_atlas.workflow.inputs import Inputs
 from bnn_atlas.workflow.ladder import steps, wanted_scale
@@ -40,6 +41,8 @@ except ConfigError as error:
     raise SystemExit(f"Configuration error\n{error}")
 config.update(ATLAS.settings.model_dump(mode="json"))
 SCALE = ATLAS.settings.scale
+if SCALE == "demo" and ATLAS.settings.device == "cpu":
+    compile_quickly()
 RESULTS, RUN = PATHS.results, PATHS.run
 INPUTS = Inputs(ATLAS, PATHS)
 RESOURCES = JobResources(INPUTS)

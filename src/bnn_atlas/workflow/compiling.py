@@ -1,0 +1,14 @@
+"""How the programs of a scale are compiled."""
+
+import os
+
+QUICKLY = ("--xla_cpu_use_fusion_emitters=false", "--xla_backend_optimization_level=1")
+
+
+def compile_quickly() -> None:
+    """Let XLA compile the programs of all jobs on CPUs in half the time, for steps that take up to a sixth longer.
+
+    For work that takes less time than its compilation. Fusions of operations are written by XLA's older code generator,
+    and LLVM optimises little. Flags that are in XLA_FLAGS already come later and win.
+    """
+    os.environ["XLA_FLAGS"] = " ".join([*QUICKLY, os.environ.get("XLA_FLAGS", "")]).strip()
