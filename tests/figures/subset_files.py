@@ -1,10 +1,14 @@
-"""Subset tables as the subset rule writes them."""
+"""Subset tables as the subset rule writes them, and runs with one."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from bnn_atlas.figures.shown import Shown
+from tests.figures.set_files import CONVERGED, Values, written
 
 
 def write_subset(path: Path, names: Sequence[str], values: np.ndarray, chains: Sequence[int] | None = None) -> Path:
@@ -21,3 +25,9 @@ def write_subset(path: Path, names: Sequence[str], values: np.ndarray, chains: S
     )
     frame.to_parquet(path, index=False)
     return path
+
+
+def run_with_subset(folder: Path, name: str, subset: Path, own: Values = CONVERGED, **changes: Any) -> Shown:
+    """A run with a subset and, in its metric table, the diagnostics `own`."""
+    one = written(folder, name, own, **{"method": "hmc", "dataset": "airfoil", "task": "regression", **changes})
+    return one._replace(files={**one.files, "subset": subset})

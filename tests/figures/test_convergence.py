@@ -1,12 +1,24 @@
 """What figures say of the chains that they lean on."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from bnn_atlas.figures import style
 from bnn_atlas.figures.convergence import convergence_text, head, sign_text, signed, trusted
+from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
+from bnn_atlas.figures.implicit_vi.parallel_coordinates import parallel_coordinates
+from bnn_atlas.figures.implicit_vi.weight_densities import weight_densities
+from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+from tests.figures.layered_subsets import write_draws
 from tests.figures.set_files import CONVERGED, UNCONVERGED, written
+from tests.figures.subset_files import run_with_subset
 
 
 def test_labels_of_chains_that_should_not_be_trusted_have_a_sign_and_a_reason(tmp_path: Path) -> None:
@@ -56,3 +68,25 @@ def test_the_head_is_wrapped_and_left_out_where_there_is_nothing_to_say() -> Non
     assert len(lines) == 4
     assert max(map(len, lines)) <= 70
     assert lines[-1] == "end"
+
+
+@pytest.mark.parametrize("kind", [cross_layer_correlation, parallel_coordinates, weight_densities])
+def test_figures_of_draws_say_whose_chains_should_not_be_trusted(
+    kind: Callable[..., None],
+    outputs: Callable[[str], FigureOutputs],
+    provenance: Provenance,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    values = {f"layer{layer}.weight[0,{place}]": rng.normal(size=(2, 20)) for layer in range(2) for place in range(2)}
+    file = write_draws(tmp_path / "draws.parquet", values)
+    diagnostics = {"good": CONVERGED, "bad": UNCONVERGED}
+    runs = [run_with_subset(tmp_path, name, file, own) for name, own in diagnostics.items()]
+    drawn: list[Figure] = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure))
+    kind(runs, outputs("a"), provenance)
+    assert drawn[0].get_suptitle().startswith("† not to be trusted: bad (R-hat")
+    texts = [text.get_text() for text in drawn[0].findobj(Text)]
+    assert sum(text.startswith("bad") and text.endswith("†") for text in texts) == 1
+    assert not any(text.startswith("good") and "†" in text for text in texts)

@@ -1,5 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -7,12 +8,12 @@ import pytest
 
 from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.aligned_draws import save_aligned_draws
 from bnn_atlas.provenance import Provenance
 from tests.figures.aligned_files import aligned_draws
-from tests.figures.shown import shown
-from tests.figures.subset_files import write_subset
+from tests.figures.subset_files import run_with_subset, write_subset
 
 Outputs = Callable[[str], FigureOutputs]
 NAMES = [f"layer{layer}.weight[0,{place}]" for layer in range(3) for place in range(4)]
@@ -26,9 +27,13 @@ def draws(shared: float) -> np.ndarray:
     return values
 
 
+def run_of(folder: Path, name: str, values: np.ndarray, names: Sequence[str] = NAMES, **changes: Any) -> Shown:
+    return run_with_subset(folder, name, write_subset(folder / f"{name}-draws.parquet", names, values), **changes)
+
+
 def test_correlations_of_pairs_of_layers(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     runs = [
-        shown(name, {"subset": write_subset(tmp_path / f"{name}.parquet", NAMES, draws(shared))}, method=method)
+        run_of(tmp_path, name, draws(shared), method=method)
         for name, shared, method in (("one", 1.0, "implicit"), ("independent", 0.0, "mean_field"))
     ]
     for folder in ("x", "y"):
@@ -80,30 +85,26 @@ def test_slow_chains_have_no_correlation(outputs: Outputs, provenance: Provenanc
 def of_unrelated(values: np.ndarray, files: FigureOutputs, provenance: Provenance, folder: Path) -> pd.DataFrame:
     """The figure's numbers for draws [c, s, p] of three layers of as many weights."""
     names = [f"layer{layer}.weight[0,{place}]" for layer in range(3) for place in range(values.shape[2] // 3)]
-    file = write_subset(folder / "one.parquet", names, values)
-    cross_layer_correlation([shown("one", {"subset": file})], files, provenance)
+    cross_layer_correlation([run_of(folder, "one", values, names)], files, provenance)
     return pd.read_csv(files.csv)
 
 
 def test_a_weight_that_never_moves_enters_nothing(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     values = draws(1.0)
     values[:, :, 0] = 3.0
-    cross_layer_correlation(
-        [shown("one", {"subset": write_subset(tmp_path / "one.parquet", NAMES, values)})], outputs("x"), provenance
-    )
+    cross_layer_correlation([run_of(tmp_path, "one", values)], outputs("x"), provenance)
     assert pd.read_csv(outputs("x").csv)["correlation"][0] == pytest.approx(0.5, abs=0.05)
 
 
 def test_too_few_draws(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    file = write_subset(tmp_path / "one.parquet", NAMES, draws(0.0)[:, :3])
     with pytest.raises(ValueError, match="run 'one': 3 draws of a chain have no correlations"):
-        cross_layer_correlation([shown("one", {"subset": file})], outputs("x"), provenance)
+        cross_layer_correlation([run_of(tmp_path, "one", draws(0.0)[:, :3])], outputs("x"), provenance)
 
 
 def test_one_layer_has_no_pairs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    file = write_subset(tmp_path / "one.parquet", NAMES[:4], draws(0.0)[:, :, :4])
+    one = run_of(tmp_path, "one", draws(0.0)[:, :, :4], NAMES[:4])
     with pytest.raises(ValueError, match="run 'one': correlations across layers need weights of two layers"):
-        cross_layer_correlation([shown("one", {"subset": file})], outputs("x"), provenance)
+        cross_layer_correlation([one], outputs("x"), provenance)
 
 
 def test_aligned_draws_beside_the_draws_as_they_are(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
@@ -112,12 +113,10 @@ def test_aligned_draws_beside_the_draws_as_they_are(outputs: Outputs, provenance
     found = aligned_draws(file, chains=2, draws=400, apart=0.0)
     shared = np.random.default_rng(5).normal(size=(2, 400, 1))
     save_aligned_draws(file, found._replace(values=found.values | {"aligned": found.values["aligned"] + shared}))
-    subset = write_subset(tmp_path / "one.parquet", NAMES[:8], draws(0.0)[:, :, :8])
-    runs = [
-        shown("one", {"subset": subset}, parts={"aligned_draws": {"by_rows": file}}),
-        shown("two", {"subset": subset}, method="mean_field"),
-    ]
-    cross_layer_correlation(runs, outputs("x"), provenance)
+    names, values = NAMES[:8], draws(0.0)[:, :, :8]
+    one = run_of(tmp_path, "one", values, names)._replace(parts={"aligned_draws": {"by_rows": file}})
+    two = run_of(tmp_path, "two", values, names, method="mean_field")
+    cross_layer_correlation([one, two], outputs("x"), provenance)
     table = pd.read_csv(outputs("x").csv).set_index(["run", "units"])
     assert table.loc[("one", "as sampled"), "correlation"] == pytest.approx(798**-0.5, rel=0.5)
     assert table.loc[("one", "aligned"), "correlation"] == pytest.approx(0.5, abs=0.05)

@@ -47,6 +47,16 @@ def test_a_panel_for_each_other_set_and_marks_for_both_scores(
     assert [face == "white" for face in faces] == [False, True, False, True]
 
 
+def test_the_axis_ends_at_one(tmp_path: Path) -> None:
+    for areas in ((0.999, 0.9995), (0.6, 0.9995)):
+        sets: list[dict[str, Values]] = [{"ood-a": {"auroc_confidence": (area, 1e-4)}} for area in areas]
+        parts = [written(tmp_path, str(area), CONVERGED, each) for area, each in zip(areas, sets, strict=True)]
+        ax = _figure(auroc_numbers(parts), {}, method_looks(parts), {}).axes[0]
+        low, high = ax.get_xlim()
+        assert low < areas[0]
+        assert max(tick for tick in ax.get_xticks() if tick <= high) <= 1 < high < 1.02
+
+
 def test_runs_without_other_sets_and_too_many_sets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no auroc_confidence and no auroc_entropy of run a"):
         auroc_numbers([written(tmp_path, "a", {"accuracy": 0.9}, {"rotated30": {"accuracy": 0.5}})])

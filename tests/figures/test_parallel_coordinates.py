@@ -11,6 +11,7 @@ from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
 from tests.figures.shown import shown
+from tests.figures.subset_files import run_with_subset
 
 Outputs = Callable[[str], FigureOutputs]
 
@@ -20,7 +21,7 @@ def test_lines_are_draws_in_the_order_of_the_means(outputs: Outputs, provenance:
     means = {"layer0.weight[0,0]": 3.0, "layer0.weight[0,1]": -2.0, "layer1.weight[0,0]": 0.5}
     values = {name: rng.normal(mean, 0.1, (2, 40)) for name, mean in means.items()}
     file = write_draws(tmp_path / "draws.parquet", values)
-    runs = [shown("a", {"subset": file}), shown("b", {"subset": file})]
+    runs = [run_with_subset(tmp_path, name, file) for name in "ab"]
     for folder in ("x", "y"):
         parallel_coordinates(runs, outputs(folder), provenance)
     assert outputs("x").pdf.read_bytes() == outputs("y").pdf.read_bytes()

@@ -11,6 +11,7 @@ from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
 from tests.figures.shown import shown
+from tests.figures.subset_files import run_with_subset
 
 Outputs = Callable[[str], FigureOutputs]
 NAMES = tuple(f"layer{layer}.weight[0,{place}]" for layer in range(2) for place in range(10))
@@ -24,7 +25,7 @@ def draws(seed: int) -> dict[str, np.ndarray]:
 def test_densities_integrate_to_one(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     still = {**draws(1), NAMES[0]: np.full((2, 150), 0.25)}
     files = [write_draws(tmp_path / f"{n}.parquet", values) for n, values in enumerate((draws(0), still))]
-    runs = [shown(name, {"subset": file}, method="implicit") for name, file in zip("ab", files, strict=True)]
+    runs = [run_with_subset(tmp_path, name, file) for name, file in zip("ab", files, strict=True)]
     for folder in ("x", "y"):
         weight_densities(runs, outputs(folder), provenance)
     assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()

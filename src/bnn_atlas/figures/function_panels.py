@@ -15,7 +15,7 @@ from bnn_atlas.metrics.judgement.trust import Trust
 
 MOST = 12
 """Panels of a figure."""
-COLUMNS = 4
+MOST_COLUMNS = 4
 
 
 def function_panels(
@@ -30,8 +30,8 @@ def function_panels(
 
     `height` is that of a row, in inches. Places without a run are left empty.
     """
-    columns = min(COLUMNS, len(functions))
-    rows = math.ceil(len(functions) / columns)
+    rows = math.ceil(len(functions) / MOST_COLUMNS)
+    columns = math.ceil(len(functions) / rows)  # as even as rows can be: five are three and two
     width = style.COLUMN_WIDTH if columns < 3 else style.TEXT_WIDTH
     figure = Figure(figsize=(width, height * rows + 0.7))
     axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)

@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import read_subset
 from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
 
-KIND = {"sections": ["subset"], "files_if_any": ["aligned_draws"]}
+KIND = {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]}
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 
@@ -34,8 +35,8 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
     slow chains raise both alike (1 / sqrt(n - C) for n independent draws of C chains). Where there is one chain it is
     half that chain later, which is right for independent draws alone. What is above the line is correlation,
     sqrt(r^2 - line^2) in the CSV as `excess`, 0 where it is below; `from_first` is how far that is from the first
-    run's, as sampled or aligned alike. Inputs: `subset`, the draws, of the same parameters for all runs, and
-    `aligned_draws`, those of alignments.
+    run's, as sampled or aligned alike. Inputs: `subset`, the draws, of the same parameters for all runs,
+    `aligned_draws`, those of alignments, and `table`, which says whose chains can be trusted.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
@@ -45,7 +46,7 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
     there = pd.MultiIndex.from_frame(data[["split", "layers", "units"]])
     data["from_first"] = (data["excess"] - first.reindex(there).to_numpy()).abs()
     pairs = list(dict.fromkeys(data["layers"]))
-    lines = style.lines([one.method for one in shown])
+    lines, trusts = style.lines([one.method for one in shown]), trusted(shown)
     if len(shown) > len(MARKERS):
         raise ValueError(f"{len(shown)} runs and splits, at most {len(MARKERS)} can be told apart; show fewer")
     with style.context():
@@ -56,7 +57,7 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
         for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
             own = data[(data["run"] == one.run) & (data["split"] == one.split)]
             look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 4, "ls": "none"}
-            label = f"{one.label}{f', split {one.split}' if one.split else ''}"
+            label = f"{signed(one.label, trusts)}{f', split {one.split}' if one.split else ''}"
             entries[label] = Line2D([], [], **look)
             for units, part in own.groupby("units"):
                 aligned = units == "aligned"
@@ -75,6 +76,7 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
         ax.set_xlabel("layers")
         ax.set_ylabel("r.m.s. correlation")
         style.legend_below(figure, entries)
+        head(figure, [sign_text(trusts)])
         style.save(figure, data, outputs, provenance)
 
 

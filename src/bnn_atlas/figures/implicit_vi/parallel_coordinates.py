@@ -7,13 +7,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.convergence import SIGN, head, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.implicit_vi.titles import check_titles, panel_title
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
-KIND = {"sections": ["subset"]}
+KIND = {"sections": ["subset"], "files": ["table"]}
 
 LINES = 50
 """Draws at most, evenly spread."""
@@ -23,13 +24,13 @@ def parallel_coordinates(shown: Sequence[Shown], outputs: FigureOutputs, provena
     """Up to 50 draws of each run and split, a line each, over the parameters in the order of their means.
 
     A panel for each; the black line is the mean. As in appendix F.3 of Shi, Sun and Zhu 2018 (Kernel
-    Implicit Variational Inference). Input `subset`: the draws.
+    Implicit Variational Inference). Inputs: `subset`, the draws, and `table`, which says whose chains can be trusted.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
     titles = [f"{panel_title(one)}, {one.dataset_title}" for one in shown]
     check_titles(shown, titles)
-    draws = [read_named(one.files["subset"]) for one in shown]
+    draws, trusts = [read_named(one.files["subset"]) for one in shown], trusted(shown)
     tables = []
     with style.context():
         figure = Figure(figsize=(style.TEXT_WIDTH, 1.35 * len(shown) + 0.3))
@@ -41,7 +42,7 @@ def parallel_coordinates(shown: Sequence[Shown], outputs: FigureOutputs, provena
             ax.plot(x, lines.mean(0), color=style.BLACK, lw=1)
             ax.set_xlim(1, max(len(names), 2))
             ax.set_ylabel("value")
-            ax.set_title(title, fontsize=7)
+            ax.set_title(f"{title} {SIGN}" if is_distrusted(one.label, trusts) else title, fontsize=7)
             table = pd.DataFrame(
                 {
                     "run": one.run,
@@ -55,8 +56,7 @@ def parallel_coordinates(shown: Sequence[Shown], outputs: FigureOutputs, provena
             tables.append(table)
         grid[-1].set_xlabel("parameter, in the order of the means")
         left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
-        if left_out:
-            figure.suptitle(left_out, fontsize=6.5)
+        head(figure, [sign_text(trusts), left_out])
         style.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance)
 
 

@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
-KIND = {"sections": ["subset"]}
+KIND = {"sections": ["subset"], "files": ["table"]}
 
 SIDE = 4
 """Panels along a side."""
@@ -27,8 +28,8 @@ def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     """Gaussian kernel density (Scott's rule) of up to 16 parameters, evenly spread over the subset, a line per label.
 
     Draws of all chains of a label together, and of its runs that differ in seeds and splits alone; others are refused.
-    A parameter that does not vary under a label is a vertical line. Input `subset`: the draws, of the same parameters
-    for all runs.
+    A parameter that does not vary under a label is a vertical line. Inputs: `subset`, the draws, of the same parameters
+    for all runs, and `table`, which says whose chains can be trusted.
     """
     if not shown:
         raise ValueError("there are no runs to draw; list at least one in the figure's runs")
@@ -61,10 +62,10 @@ def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
             ax.set_visible(False)
         for ax in grid[:, 0]:
             ax.set_ylabel("density")
-        style.legend_below(figure, entries)
+        trusts = trusted(shown)
+        style.legend_below(figure, {signed(label, trusts): entry for label, entry in entries.items()})
         left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
-        if left_out:
-            figure.suptitle(left_out, fontsize=6.5)
+        head(figure, [sign_text(trusts), left_out])
         style.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance)
 
 

@@ -25,6 +25,10 @@ KIND = {"files": ["table", "sets"]}
 METRICS = {"auroc_confidence": "by the largest probability", "auroc_entropy": "by predictive entropy"}
 MOST = 5
 """Data sets beside each other."""
+LEFT = 0.99
+"""Where an axis begins at most."""
+MARGIN = 0.03
+"""Share of an axis on its right, so that marks at 1 are whole."""
 
 
 def ood_auroc(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -86,7 +90,9 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
                     marker=look.marker, ms=3.8, mfc=_face(metric, look.colour), mew=0.9, elinewidth=0.8,
                 )  # fmt: skip
     low, high = fenced_limits(part["value"].to_numpy(), part["error"].to_numpy(dtype=float), 8.0)
-    ax.set_xlim(low, max(min(high, 1.0), low + 0.01))
+    low = min(low, LEFT)
+    high = max(min(high, 1.0), low + 1 - LEFT)
+    ax.set_xlim(low, high + MARGIN * (high - low))
     if low < 0.5:
         ax.axvline(0.5, color=style.BLACK, lw=0.6, ls=":")
     ax.xaxis.set_major_locator(MaxNLocator(4))
