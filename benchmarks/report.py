@@ -293,7 +293,8 @@ def number(value: float) -> str:
 def machine(table: pd.DataFrame) -> str:
     """Processor, cores and versions."""
     first = table.iloc[0]
-    return f"{first.processor}, {first.cores} core{"s" if first.cores > 1 else ""}; {'; '.join(table.versions.unique())}"
+    cores = "1 core" if first.cores == 1 else f"{first.cores} cores"
+    return f"{first.processor}, {cores}; {'; '.join(table.versions.unique())}"
 
 
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
