@@ -1,0 +1,44 @@
+"""How programs of scale `demo` are compiled."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bnn_atlas.workflow.compiling import QUICKLY, compile_quickly
+
+PROGRAM = """
+from bnn_atlas.workflow.compiling import compile_quickly
+if {quickly}:
+    compile_quickly()
+from bnn_atlas.runtime import configure
+configure()
+import jax
+from jax import numpy as jnp
+jax.config.update("jax_enable_compilation_cache", False)
+program = jax.jit(lambda x: jnp.tanh(x).sum(axis=0) * jnp.exp(x)).lower(jnp.ones((40, 30))).compile()
+print(program.as_text().count("fusion("), float(program(jnp.full((40, 30), 0.5)).sum()))
+"""
+
+
+def test_flags_of_the_user_come_last_and_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=3")
+    compile_quickly()
+    assert os.environ["XLA_FLAGS"].split() == [*QUICKLY, "--xla_backend_optimization_level=3"]
+    monkeypatch.delenv("XLA_FLAGS")
+    compile_quickly()
+    assert os.environ["XLA_FLAGS"].split() == [*QUICKLY]
+
+
+def test_jobs_compute_the_same_with_other_programs(tmp_path: Path) -> None:
+    environment = {**os.environ, "BNN_ATLAS_CACHE": str(tmp_path)}
+    found = []
+    for quickly in (False, True):
+        command = [sys.executable, "-c", PROGRAM.format(quickly=quickly)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        fusions, value = done.stdout.split()
+        found.append((int(fusions), float(value)))
+    assert found[0][0] != found[1][0]
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
