@@ -23,10 +23,13 @@ print(program.as_text().count("fusion("), float(program(jnp.full((40, 30), 0.5))
 """
 
 
-def test_flags_of_the_user_come_last_and_win(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=3")
-    compile_quickly()
-    assert os.environ["XLA_FLAGS"].split() == [*QUICKLY, "--xla_backend_optimization_level=3"]
+def test_flags_of_the_user_stay_and_none_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=3 --xla_dump_to=here")
+    for _ in range(2):
+        compile_quickly()
+        assert os.environ["XLA_FLAGS"].split() == [
+            "--xla_cpu_use_fusion_emitters=false", "--xla_backend_optimization_level=3", "--xla_dump_to=here",
+        ]  # fmt: skip
     monkeypatch.delenv("XLA_FLAGS")
     compile_quickly()
     assert os.environ["XLA_FLAGS"].split() == [*QUICKLY]
