@@ -46,6 +46,20 @@ def test_a_number_of_a_figure_is_judged_and_has_the_trust_and_reductions_of_its_
     assert compared.difference.value == pytest.approx(-0.023)
 
 
+def test_only_the_runs_with_the_label_of_a_number_answer_for_it(tmp_path: Path) -> None:
+    plan = {"curve": {"runs": ["one", "two"], "labels": {"one": "first", "two": "second"}}}
+    for label, reductions in (("first", {"one": ("chains: 10 -> 4",)}), ("second", {})):
+        (tmp_path / "curve.csv").write_text(f"label,c\n{label},0.777\n")
+        in_figure = {"in_figure": {"column": "c", "where": {"label": label}}}
+        write_table(tmp_path / "small.parquet", [
+            row("one", v, metric=metric) for metric, v in {"chains_excluded": 0.0, "rhat_function_max": 3.0}.items()
+        ])  # fmt: skip
+        study = claimed(CLAIM | in_figure, runs=RUNS, figures=plan)
+        (found,) = judge_all([study], {"small": tmp_path / "small.parquet"}, {"small/curve": tmp_path / "curve.png"})
+        assert found.reductions == reductions
+        assert (found.trust is not None and found.trust.words.startswith("do not trust")) == (label == "first")
+
+
 def test_a_figure_that_is_missing_or_shows_something_else_does_not_answer(tmp_path: Path) -> None:
     runs = {"one": planned("one", other_data="dataset: airfoil -> diabetes")}
     cases: list[tuple[dict[str, Any], str]] = [

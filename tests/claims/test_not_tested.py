@@ -11,7 +11,7 @@ from bnn_atlas.claims.estimate import difference
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.page import write_page
 from bnn_atlas.claims.table import write_claims
-from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
+from bnn_atlas.claims.verdict import Judgement, Verdict, judge, judge_all
 from bnn_atlas.files import save_arrays
 from bnn_atlas.gallery.claims import claim_cells, read_claims
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
@@ -174,6 +174,34 @@ def test_a_noise_that_its_fit_still_moves_is_not_tested(tmp_path: Path) -> None:
     values["noise_sd"] = 0.29
     rows = [row("rival", value, metric=metric, method="implicit") for metric, value in values.items()]
     assert judged(tmp_path, rows, claimed(apart, runs={"rival": planned("rival")})).verdict == Verdict.REPRODUCED
+    score = claimed({"runs": ["rival"]}, runs={"rival": planned("rival")})
+    found = judged(tmp_path, [*rows, row("rival", 0.5, method="implicit")], score)
+    assert found.verdict == Verdict.NOT_TESTED, "nothing of a fit that has not arrived is judged"
+    assert found.reason.startswith("the noise is 0.29 where 0.47 is optimal")
+
+
+def test_a_claim_is_not_tested_where_that_which_has_to_hold_first_does_not(tmp_path: Path) -> None:
+    for value, verdict in ((0.5, Verdict.REPRODUCED), (0.9, Verdict.NOT_TESTED)):
+        rows = [row("single", value), row("rival", 0.5)]
+        study = claimed({"runs": ["single"]}, {"runs": ["rival"], "given": "c0"}, runs={
+            name: planned(name) for name in ("single", "rival")
+        })  # fmt: skip
+        found = judge("c1", study, table(tmp_path, rows))
+        assert found.verdict == verdict
+    assert found.reason == "c0, which has to hold first, is not reproduced"
+
+
+def test_a_limit_within_the_monte_carlo_error_is_not_tested(tmp_path: Path) -> None:
+    for value, verdict in (
+        (0.72, Verdict.REPRODUCED),
+        (0.745, Verdict.NOT_TESTED),
+        (0.755, Verdict.NOT_TESTED),
+        (0.77, Verdict.FAILED),
+    ):
+        rows = [row("single", value, monte_carlo_error=0.01)]
+        found = judged(tmp_path, rows, claimed({"runs": ["single"]}))
+        assert found.verdict == verdict, value
+        assert ("its Monte Carlo error, 0.01," in found.reason) == (verdict == Verdict.NOT_TESTED)
 
 
 def test_a_claim_about_the_bias_of_steps_needs_a_referee_that_has_mixed(tmp_path: Path) -> None:

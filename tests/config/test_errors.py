@@ -160,7 +160,7 @@ MISTAKES: dict[str, tuple[Edit, tuple[str, ...]]] = {
         nested("method", phases=[0.8, 0.2, 0.1]),
         ("runs.one.method: phases must add up to 1, not 1.1",),
     ),
-    "two phases": (nested("method", phases=[0.8, 0.2]), ("runs.one.method.phases.2: this key is missing",)),
+    "two phases": (nested("method", phases=[0.8, 0.2]), ("runs.one.method.phases = [0.8, 0.2]: must have 3 items",)),
     "a phase of 0": (nested("method", phases=[0.9, 0.1, 0.0]), ("runs.one.method.phases.2 = 0.0", "greater than 0")),
     "too short a warm-up": (nested("method", warmup=50), ("warmup (50) leaves fewer than 10 steps", "(0.8, 0.1, 0.1)")),
     "patience without validation rows": (

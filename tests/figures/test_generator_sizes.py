@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,30 +28,29 @@ def fit(path: Path, weights: int, points: int = 1) -> Path:
     return path
 
 
-def run(name: str, file: Path, table: Path, **changes: object):
+def run(name: str, file: Path, table: Path, sigma: float = 0.1, **changes: object):
     generator = {"kind": "matrix", "noise": [1, 3], "hidden": [[2, 2]]}
-    settings = {"method": {"kind": "implicit", "generator": generator, "sigma": 0.1}}
+    settings = {"method": {"kind": "implicit", "generator": generator, "sigma": sigma}}
     return shown(name, {"fit": file, "table": table}, method="implicit", settings=settings, **changes)
 
 
-def variances(path: Path) -> Path:
-    """A metric table with the median variances 0.012 and 0.018 of the two splits of a, and none of b."""
-    rows = [
-        Row("s", run, "demo", split, "airfoil", "mlp", "implicit", 1, 9, metric, value, None, "")
-        for run, split, metric, value in (
-            ("a", 0, "variance_within_weight_median", 0.012),
-            ("a", 1, "variance_within_weight_median", 0.018),
-            ("b", 0, "rmse", 0.2),
-        )
-    ]
-    write_table(path, rows)
+VARIANCE = "variance_within_weight_median"
+VARIANCES = (("a", 0, VARIANCE, 0.012), ("a", 1, VARIANCE, 0.018), ("b", 0, "rmse", 0.2))
+"""Two splits of a, and none of b."""
+
+
+def measured(path: Path, values: Sequence[tuple[str, int, str, float]] = VARIANCES) -> Path:
+    """A metric table: run, split, metric and value."""
+    write_table(
+        path, [Row("s", a, "demo", b, "airfoil", "mlp", "implicit", 1, 9, c, d, None, "") for a, b, c, d in values]
+    )
     return path
 
 
 def test_one_row_for_a_generator(provenance: Provenance, tmp_path: Path) -> None:
     outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
     small, large = fit(tmp_path / "a.npz", 10), fit(tmp_path / "b.npz", 2000, points=0)
-    found = variances(tmp_path / "table.parquet")
+    found = measured(tmp_path / "table.parquet")
     runs = [run("a", small, found), run("a", small, found, split=1), run("b", large, found)]
     generator_sizes(runs, outputs, provenance)
     table = pd.read_csv(outputs.csv)
@@ -64,8 +64,44 @@ def test_one_row_for_a_generator(provenance: Provenance, tmp_path: Path) -> None
     assert table["variance"].tolist() == pytest.approx([1.5, np.nan], nan_ok=True)
     text = outputs.tex.read_text(encoding="utf-8")
     entropy = "Lanczos, 10 steps, 1 probe; scored: Lanczos, 3 steps, 1 probe"
-    assert rf"a & Airfoil & matrix multiplication & {entropy} & 3 & 10 & 1 & 25 & 2.5 & 1.5 \\" in text
-    assert r"3 steps, 1 probe & 3 & 2,000 & 0 & 2,015 & 1.0 & nan \\" in text
+    assert rf"a & Airfoil & matrix multiplication & 3 & 10 & 1 & 25 & 2.5 & {entropy} & -- & 0.1 & 1.5 \\" in text
+    assert rf"3 & 2,000 & 0 & 2,015 & 1.0 & {entropy} & -- & 0.1 & -- \\" in text
+
+
+def test_fits_that_differ_in_sigma_alone_have_rows_of_their_own(provenance: Provenance, tmp_path: Path) -> None:
+    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+    file = fit(tmp_path / "a.npz", 10)
+    found = measured(tmp_path / "table.parquet", [("wide", 0, VARIANCE, 0.005), ("narrow", 0, VARIANCE, 1e-6)])
+    runs = [run(name, file, found, sigma, label="LeNet") for name, sigma in (("wide", 0.05), ("narrow", 0.001))]
+    generator_sizes(runs, outputs, provenance)
+    table = pd.read_csv(outputs.csv)
+    assert table["label"].tolist() == ["LeNet", "LeNet"]
+    assert table["sigma"].tolist() == [0.05, 0.001]
+    assert table["variance"].tolist() == pytest.approx([2.0, 1.0])
+    text = outputs.tex.read_text(encoding="utf-8")
+    assert r"-- & 0.05 & 2 \\" in text
+    assert r"-- & 0.001 & 1 \\" in text
+
+
+def test_entropy_and_its_error_are_means_over_splits(provenance: Provenance, tmp_path: Path) -> None:
+    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+    file = fit(tmp_path / "a.npz", 10)
+    values = [
+        ("a", 0, "entropy", -1200.0), ("a", 1, "entropy", -1300.5),
+        ("a", 0, "entropy_error", 2.0), ("a", 1, "entropy_error", 3.0),
+        ("exact", 0, "entropy", 12.34), ("exact", 0, "entropy_error", 0.0),
+        ("vague", 0, "entropy", -760123.4), ("vague", 0, "entropy_error", 1234.5),
+        ("without", 0, "entropy", 1.0),
+    ]  # fmt: skip
+    found = measured(tmp_path / "table.parquet", values)
+    runs = [run("a", file, found, split=1), *(run(name, file, found) for name in ("a", "exact", "vague", "without"))]
+    generator_sizes(runs, outputs, provenance)
+    table = pd.read_csv(outputs.csv).set_index("label")
+    assert table["mean_entropy"].to_dict() == {"a": -1250.25, "exact": 12.34, "vague": -760123.4, "without": 1.0}
+    assert table["entropy_error"].tolist() == pytest.approx([2.5, 0, 1234.5, np.nan], nan_ok=True)
+    text = outputs.tex.read_text(encoding="utf-8")
+    for cell in (r"$-$1,250.2 $\pm$ 2.5", r"12.3 $\pm$ 0", r"$-$760,123 $\pm$ 1,234", "--"):
+        assert f"1 probe & {cell} & 0.1 & " in text
 
 
 def test_other_methods_are_refused(provenance: Provenance, tmp_path: Path) -> None:

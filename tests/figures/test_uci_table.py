@@ -1,6 +1,7 @@
 """The table of methods against data sets: means, ranks, bold cells and LaTeX."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import collect
 
+from .set_files import CONVERGED, UNCONVERGED
 from .shown import shown
 
 
@@ -124,6 +126,31 @@ def test_what_is_not_finite_is_shown_and_never_best(tmp_path: Path) -> None:
     worst = numbers([run(tmp_path, "A", "airfoil", -math.inf), run(tmp_path, "A", "airfoil", 1.0, seed=2)])
     assert worst["mean"].tolist() == [-math.inf]
     assert not worst["best"].any()
+
+
+def diagnosed(one: Shown, values: Mapping[str, float], split: int = 0) -> Shown:
+    """The run as chains of HMC with these diagnostics, as split `split`."""
+    kept = [row for _, row in read_table(one.files["table"]).drop(columns=["split", "method"]).iterrows()]
+    scores = [Row(**row, split=split, method="hmc") for row in kept]
+    path = one.files["table"].with_name(f"{one.run}-split{split}.parquet")
+    write_table(path, [*scores, *(scores[0]._replace(metric=name, value=value) for name, value in values.items())])
+    return one._replace(method="hmc", split=split, files={"table": path})
+
+
+def test_distrusted_cells_have_a_sign(tmp_path: Path) -> None:
+    """HMC, the best everywhere, has one split on energy whose chains have not converged, and good ones on airfoil."""
+    air, energy = (run(tmp_path, "HMC", dataset, 3.0, 0.1) for dataset in ("airfoil", "energy"))
+    others = [run(tmp_path, "VI", dataset, 2.0) for dataset in ("airfoil", "energy")]
+    runs = [diagnosed(air, CONVERGED), diagnosed(energy, CONVERGED), diagnosed(energy, UNCONVERGED, 1), *others]
+    found = numbers(runs)
+    assert found.index[found["distrusted"]].tolist() == [("HMC", "energy")]
+    assert found.index[found["best"]].tolist() == [("HMC", "airfoil"), ("HMC", "energy")]
+    text = written(tmp_path, runs)
+    assert r"HMC & $\mathbf{3.000}$ & $\mathbf{3.000} \pm 0.000$ $\dagger$ & 1.00 \\" in text
+    assert r"$\dagger$ not to be trusted: HMC on Energy (R-hat of function values at most 1.80; " in text
+    csv = pd.read_csv(tmp_path / "uci.csv")
+    assert csv["distrusted"].tolist() == [False, True, False, False] * 2
+    assert "dagger" not in written(tmp_path, [runs[0], *others])
 
 
 def test_the_latex_holds_one_row_per_method_and_its_provenance(tmp_path: Path) -> None:

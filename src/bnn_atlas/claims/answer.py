@@ -24,7 +24,7 @@ def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, le
     that is named as the way out has `least` chains or more. Raises ClaimError where several rows fit.
     """
     if side.in_figure is not None:
-        return figure_answer(measured, side, claim.figure or "", study)
+        return figure_answer(measured, side, claim.figure or "", study, study.runs_behind(claim))
     least = max(least, side.chains or 1)
     named = [name for one in claim.sides.values() for name in one.runs]
     rows: list[Repetition] = []

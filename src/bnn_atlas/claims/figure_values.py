@@ -1,6 +1,6 @@
 """Numbers of figures: what a claim takes of the CSV file beside a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -13,10 +13,10 @@ from bnn_atlas.config.figure_value import FigureValue
 from bnn_atlas.metrics.judgement.trust import worst
 
 
-def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStudy) -> Answer:
+def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStudy, runs: Collection[str]) -> Answer:
     """The number of a figure as the one row of a side, or why there is none.
 
-    Its trust is the worst of the figure's runs. Raises ClaimError as `figure_value` does.
+    Its trust is the worst of `runs`, those behind the claim. Raises ClaimError as `figure_value` does.
     """
     assert side.in_figure is not None
     plan, path = study.figures.get(figure), measured.figures.get(figure)
@@ -31,8 +31,8 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
     if csv is None or not csv.is_file():
         return Answer((), Problem(f"there is no CSV file of the figure '{figure}'", study.command([figure])))
     value = figure_value(csv, side.in_figure)
-    of_runs = [one for (run, _), one in measured.trusts.items() if run in plan.runs]
-    trust = worst(of_runs).words if plan.runs else ""
+    of_runs = [one for (run, _), one in measured.trusts.items() if run in runs]
+    trust = worst(of_runs).words if runs else ""
     return Answer((Repetition(figure, 0, "", side.metric, 0, 0, 0, value, None, "", trust=trust),), None)
 
 

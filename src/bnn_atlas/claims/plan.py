@@ -6,9 +6,9 @@ from typing import Any, get_args
 from pydantic import Field, PositiveInt
 
 from bnn_atlas.config.base import Model
-from bnn_atlas.config.claims import ClaimsConfig
+from bnn_atlas.config.claims import Claim, ClaimsConfig
 from bnn_atlas.config.shared import SharedStart, shared_start
-from bnn_atlas.config.studies import Run, Scale, Study, by_name
+from bnn_atlas.config.studies import Run, Scale, Study, by_name, legend_texts
 
 SIGN = {"lppd": 1.0, "lppd_cumulative_chains": 1.0, "nll": -1.0}
 """Metrics that are means over rows of the log density of a mixture of chains, and their sign."""
@@ -44,6 +44,8 @@ class FigurePlan(Model):
 
     runs: tuple[str, ...]
     """The runs of the study that it shows."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Run -> its text in the legend."""
     other: str | None = None
     """What this scale draws instead of the paper's runs, if so."""
 
@@ -65,6 +67,20 @@ class ClaimedStudy(Model):
     def runs_of(self, name: str) -> list[str]:
         """Names of the runs that one of a claim's `runs` stands for; empty where this scale has none."""
         return [run for run, plan in self.runs.items() if name in (run, plan.entry)]
+
+    def runs_behind(self, claim: Claim) -> set[str]:
+        """Runs that answer a claim: those that it names and leans on, and of a figure those with the wanted label.
+
+        Where a number of a figure is of no one label, they are all that the figure shows.
+        """
+        named = {name for side in claim.sides.values() for name in side.runs} | {*(claim.leans_on or ())}
+        found = {run for name in named for run in self.runs_of(name)}
+        plan = self.figures.get(claim.figure or "")
+        for side in claim.sides.values():
+            if side.in_figure is not None and plan is not None:
+                label = side.in_figure.where.get("label")
+                found |= {run for run in plan.runs if plan.labels.get(run) == label} or {*plan.runs}
+        return found
 
     def command(self, names: Iterable[str], scale: str | None = None) -> str:
         """What makes the scores of runs, or figures, as it is typed; at the scale of the study if none is given."""
@@ -113,7 +129,8 @@ def _figure(study: Study, name: str) -> FigurePlan | None:
         return None
     here, paper = study.figures[name].runs, study.config.figures[name].runs
     other = None if here == paper else f"it shows {', '.join(here)} in place of {', '.join(paper)}"
-    return FigurePlan(runs=tuple(run.name for run in study.runs_of(here)), other=other)
+    shown = {run.name: run for run in study.runs_of(here)}
+    return FigurePlan(runs=tuple(shown), labels=legend_texts(study.figures[name], shown), other=other)
 
 
 def _starts(run: Run, study: Study) -> str | None:

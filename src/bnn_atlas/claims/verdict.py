@@ -9,7 +9,7 @@ docs/verdicts.md has the order.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,6 @@ from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS
 from bnn_atlas.metrics.judgement.checks import NOISES
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
-NOISE = NOISES[0]
 CURVES = {"lppd": "lppd_cumulative_chains"}
 """Metric of all chains -> the one that has it of fewer."""
 
@@ -39,6 +38,9 @@ class Verdict(StrEnum):
     FAILED = "not reproduced"
     NOT_TESTED = "not tested"
     NOT_RUN = "not run"
+
+
+HOLDS = (Verdict.REPRODUCED, Verdict.REDUCED)
 
 
 class Judgement(NamedTuple):
@@ -110,9 +112,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper,
     both sides of a comparison are the same row, a number of full size meets a reduced run, or it leans on a reference
     that has not converged; the number is then kept with that remark. `not tested` where a value leans on a referee that
-    has not mixed or is a noise that its fit was still moving, where its limit is an error that is not known, or where
-    the warm starts of the chains alone give the same verdict with values that the claim cannot tell from the chains'
-    own. Else
+    has not mixed or is of a fit that was still moving its noise, where a claim that has to hold first does not, where
+    its limit is an error that is not known or is nearer than the value's Monte Carlo error, or where the warm starts of
+    the chains alone give the same verdict with values that the claim cannot tell from the chains' own. Else
     `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
     `not reproduced` where it does not hold or a value is not finite. Chains that were run and excluded are not missing,
     unless they are more than `answer.EXCLUDED_SHARE`.
@@ -124,18 +126,17 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     own = answer(measured, claim, claim.own, study, least)
     other = answer(measured, claim, claim.other, study, least) if claim.other else None
     rows = {"value": own.rows} | ({"compared with": other.rows} if other else {})
-    used = {run for names in claim.sides.values() for wanted in names.runs for run in study.runs_of(wanted)}
-    used |= set(study.figures[claim.figure].runs) if claim.in_figure and claim.figure in study.figures else set()
-    plans = [study.runs[run] for run in study.runs if run in used]
+    behind = study.runs_behind(claim)
+    plans = [study.runs[run] for run in study.runs if run in behind]
     reductions = {plan.entry: plan.reductions for plan in plans if plan.reductions}
-    trusts = [one for (run, _), one in measured.trusts.items() if run in used]
+    trusts = [one for (run, _), one in measured.trusts.items() if run in behind]
 
     open_ = Judgement(study, name, Verdict.NOT_RUN, "", "", None, None, None, claim.bound, None, reductions, rows)
     if problem := own.problem or (other and (other.problem or _same_row(own, other, study, least))):
         return open_._replace(reason=problem.reason, needed=problem.needed)
     if claim.full_size and reductions:
         reason = f"the number is one of the paper's settings, and this scale reduces {', '.join(reductions)}"
-        return open_._replace(reason=reason, needed=f"scale paper: {study.command(sorted(used), 'paper')}")
+        return open_._replace(reason=reason, needed=f"scale paper: {study.command(sorted(behind), 'paper')}")
     value = compared = estimate(own.rows, study, measured)
     of_chains = trusts and claim.own.metric not in OF_ROWS
     judged = open_._replace(own=value, trust=worst(trusts) if of_chains else None)
@@ -143,13 +144,13 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
         compared = difference(own.rows, other.rows, study, measured)
         judged = judged._replace(other=estimate(other.rows, study, measured), difference=compared)
     every = (*own.rows, *(other.rows if other else ()))
-    words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, used, study, measured)]
+    words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, study, measured)]
     if word := next(filter(None, words), ""):
         return judged._replace(reason=word, needed="a reference whose chains have converged")
     # A claim that compares both is about whether it has arrived.
-    of_noise = [row for row in every if row.metric == NOISE] if {row.metric for row in every} != set(NOISES) else []
-    unsettled = (measured.unsettled_noises.get((row.run, row.split)) for row in of_noise)
-    if why := next(filter(None, unsettled), ""):
+    about_arrival = {row.metric for row in every} == set(NOISES)
+    unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind and not about_arrival]
+    if why := next(iter(unsettled), ""):
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a fit whose noise has arrived")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
@@ -158,6 +159,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
         if not math.isfinite(row.value):
             where = f"{row.metric} of run '{row.run}', split {row.split} is {row.value}"
             return judged._replace(verdict=Verdict.FAILED, reason=where)
+    if claim.given is not None and (first := judge(claim.given, study, measured)).verdict not in HOLDS:
+        reason = f"{claim.given}, which has to hold first, is {first.verdict}"
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed=f"that {claim.given} holds")
     if claim.errors is not None and compared.standard_error is None:
         needed = "several splits, or predictions of both runs for the same rows"
         reason = "the standard error of the difference, which is its limit, is not known"
@@ -168,6 +172,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     if same := _as_from_the_starts(claim, rows, study, measured, judged, holds):
         needed = "chains that leave their warm starts, or a claim that can tell them apart"
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=same, needed=needed)
+    if other is None and value.monte_carlo_error is not None and abs(margin) < value.monte_carlo_error:
+        reason = f"its Monte Carlo error, {value.monte_carlo_error:.2g}, is larger than its distance from the limit"
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed="more draws")
     if not holds:
         return judged._replace(verdict=Verdict.FAILED, reason=f"outside by {abs(margin):.3g}")
     return judged._replace(verdict=Verdict.REDUCED if reductions else Verdict.REPRODUCED)
@@ -186,17 +193,18 @@ def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> st
     return measured.unfit_references.get((row.run, row.split), "")
 
 
-def _unconverged_behind(claim: Claim, used: Collection[str], study: ClaimedStudy, measured: Measured) -> list[str]:
+def _unconverged_behind(claim: Claim, study: ClaimedStudy, measured: Measured) -> list[str]:
     """What is said of the references on which a claim as a whole leans, and which have not converged.
 
     They are the runs that it names in `leans_on`; where it names none, a number of a figure leans on all references
-    that the figure shows. `used` are the runs behind the claim.
+    that the figure shows.
     """
     if claim.leans_on is not None:
         runs = {run for name in claim.leans_on for run in study.runs_of(name)}
     else:
-        runs = {run for run in used if claim.in_figure and run in study.runs and study.runs[run].reference}
-    return [word for (run, _), word in measured.unfit_references.items() if run in runs and run in used]
+        shown = study.figures[claim.figure].runs if claim.in_figure and claim.figure in study.figures else ()
+        runs = {run for run in shown if run in study.runs and study.runs[run].reference}
+    return [word for (run, _), word in measured.unfit_references.items() if run in runs]
 
 
 def _as_from_the_starts(

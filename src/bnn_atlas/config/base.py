@@ -154,12 +154,31 @@ def validated(
         return model.model_validate(data)
     except ValidationError as error:
         told: dict[Any, list[str]] = {}
-        for problem in error.errors(include_url=False):
+        for problem in _own(error.errors(include_url=False)):
             path, text = _problem(problem, data)
             name = ".".join(map(str, path)) or "top level"
             place = place_of(path) if place_of else None
             told.setdefault((place, path[-1:] if place else path, text), []).append(f"{source}: {name}{text}")
         raise ConfigError("\n".join(_told(key[0], texts) for key, texts in told.items())) from None
+
+
+def _own(problems: Sequence[Any]) -> list[Any]:
+    """Problems less those that follow from others.
+
+    Pydantic counts the items of a list without the refused ones, and names each item that a list lacks: the last says
+    how many are wanted.
+    """
+    lacking = {problem["loc"] for problem in problems if problem["type"] == "missing"}
+    return [
+        problem
+        for problem in problems
+        if not (problem["type"] == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"])
+        and not (_lacks_item(problem) and (*problem["loc"][:-1], problem["loc"][-1] + 1) in lacking)
+    ]
+
+
+def _lacks_item(problem: Any) -> bool:
+    return problem["type"] == "missing" and isinstance(problem["loc"][-1], int)
 
 
 def _told(place: tuple[int, int] | None, texts: list[str]) -> str:
@@ -184,6 +203,8 @@ def _problem(problem: Any, data: Any) -> tuple[tuple[Any, ...], str]:
             continue
         path.append(step)
     message = _message(problem)
+    if _lacks_item(problem):
+        return tuple(path[:-1]), f" = {_SHORT.repr(here)}: must have {_items(path[-1] + 1)}"
     if isinstance(here, bool) and problem["type"].endswith("_parsing"):
         message += "; yes, on, true and their opposites are not numbers"
     if problem["type"] == "union_tag_invalid":
@@ -221,9 +242,15 @@ def _message(problem: Any) -> str:
         bounds = f"between {context['ge']:g} and" if "ge" in context else "at most"
         return f"must be {bounds} {LARGEST:g} (float32 must hold its square)"
     if kind == "too_short":
-        return f"must have at least {context['min_length']} {'item' if context['min_length'] == 1 else 'items'}"
+        return f"must have at least {_items(context['min_length'])}"
+    if kind == "too_long":
+        return f"must have at most {_items(context['max_length'])}"
     message: str = problem["msg"]
     return message.removeprefix("Value error, ").replace("Input should be", "must be")
+
+
+def _items(number: int) -> str:
+    return f"{number} item{'' if number == 1 else 's'}"
 
 
 _SHORT = reprlib.Repr()

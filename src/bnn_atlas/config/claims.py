@@ -118,6 +118,8 @@ class Claim(Model):
     """Runs of Markov chains, of the claim's own or those that its figure shows, that have to pass the rule for
     references. Null takes, of a number of a figure, the references of other runs (`evaluate.references`) that the
     figure shows; an empty list takes none."""
+    given: str | None = None
+    """A claim before this one in the file that has to hold first; where it does not, this one is not tested."""
     full_size: bool = False
     """Whether the number is one of the paper's settings alone, which a scale that reduces a run does not answer."""
     cause: Cause | None = None
@@ -206,8 +208,8 @@ def load_claims(path: Path, study: Study) -> ClaimsConfig:
     Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
     there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
     study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
-    runs cannot have, where a claim leans on runs that are not behind its number, where a finding names a claim or a
-    figure that there is not, and for a step that its scale cannot answer.
+    runs cannot have, where a claim leans on runs that are not behind its number, or takes a claim as given that is not
+    before it, where a finding names a claim or a figure that there is not, and for a step that its scale cannot answer.
     """
     claims = read_model(ClaimsConfig, path)
     with with_lines(path):
@@ -234,6 +236,10 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
             )
         if claim.leans_on:
             _check_leans_on(claim, study, f"{path}: claims.{name}.leans_on")
+        before = list(claims.claims)[: list(claims.claims).index(name)]
+        if claim.given is not None and claim.given not in before:
+            hint = near_or_all(claim.given, "these are", before)
+            raise ConfigError(f"{path}: claims.{name}.given: no claim '{claim.given}' before this one{hint}")
     check_steps(claims, study, path)
 
 

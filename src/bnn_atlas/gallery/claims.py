@@ -1,6 +1,7 @@
 """The claims of a study on its page: by who states them, and why some are missed."""
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from bnn_atlas.claims.page import decimals
-from bnn_atlas.claims.verdict import Verdict
+from bnn_atlas.claims.verdict import HOLDS, Verdict
 from bnn_atlas.config.marks import DEPENDENT
 from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.escape import cell, sentence
@@ -21,7 +22,6 @@ SOURCES = {"paper": "The paper", "package": "The authors' package", "beyond": "B
 """Source of a claim -> heading of its group."""
 MOST_DECIMALS = 7
 UNDECIDED = "**undecided**"
-HOLDS = (str(Verdict.REPRODUCED), str(Verdict.REDUCED))
 
 
 def read_claims(study: str, table: str | Path) -> pd.DataFrame:
@@ -134,7 +134,7 @@ def measured_number(row: pd.Series) -> str:
     """What was measured, with its standard deviation over repetitions or, of a single run, its standard error."""
     names = ("difference", "difference_sd", "difference_standard_error")
     value, sd, error = (row[name] for name in (names if row["compares"] else ("value", "sd", "standard_error")))
-    text = with_sd(value, error if pd.isna(sd) else sd, _digits(row))
+    text = with_sd(value, error if pd.isna(sd) else sd, min(_digits(row), _of_size(value)))
     text = DELTA + text if row["compares"] and text != DASH else text
     text += f" ({UNCONVERGED})" if any(reference_word(one["note"]) for one in row["rows"]) else ""
     return text + (MARK if _marked(row["rows"]) else "")
@@ -161,6 +161,11 @@ def _open_cells(row: pd.Series) -> dict[str, str]:
 def _digits(row: pd.Series) -> int:
     """Decimals of the numbers of a claim: those of the paper's number and of the tolerance, and four at least."""
     return min(MOST_DECIMALS, max(4, *(decimals(_given(row[name])) for name in ("paper_value", "tolerance"))))
+
+
+def _of_size(value: float) -> int:
+    """Decimals with which a number has five significant digits; no limit for numbers below 10."""
+    return max(0, 4 - math.floor(math.log10(abs(value)))) if 10 <= abs(value) < math.inf else MOST_DECIMALS
 
 
 def _given(value: float | None) -> float | None:

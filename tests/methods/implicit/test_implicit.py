@@ -128,16 +128,18 @@ def test_a_temperature_divides_likelihood_and_prior():
         assert hot - cold == pytest.approx(joint)
 
 
-@pytest.fixture(scope="module")
-def conjugate():
-    """Bayesian linear regression by a linear generator with as many noise numbers as weights."""
+def linear_fit(**changes):
+    """Bayesian linear regression by a linear generator."""
     regression = line(NormalPrior(loc=0.2, scale=0.8), dtype=jnp.float32)
-    config = settings(
-        generator=MLPGenerator(noise=4, hidden=()), sigma=0.01, samples=4, epochs=1500,
-        optimiser=AdamConfig(learning_rate=0.02), steps=2000,
-    )  # fmt: skip
+    config = settings(samples=4, optimiser=AdamConfig(learning_rate=0.02), steps=2000, **changes)
     method = build_implicit(config, regression.case.posterior, regression.case.data)
     return regression, config, method, drive(method, regression.case)
+
+
+@pytest.fixture(scope="module")
+def conjugate():
+    """With as many noise numbers as weights."""
+    return linear_fit(generator=MLPGenerator(noise=4, hidden=()), sigma=0.01, epochs=1500)
 
 
 def root_and_mean(method, found) -> tuple[np.ndarray, np.ndarray]:
@@ -146,25 +148,45 @@ def root_and_mean(method, found) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.asarray(fit[f"generator.branches.0.0.{name}"], float) for name in ("weight", "bias"))
 
 
+def mean_and_covariance(config, method, found) -> tuple[np.ndarray, np.ndarray]:
+    """Of the normal that a linear generator makes."""
+    root, mean = root_and_mean(method, found)
+    return mean, root @ root.T + config.sigma**2 * np.eye(4)
+
+
+def divergence(regression, mean: np.ndarray, covariance: np.ndarray) -> float:
+    """KL(N(mean, covariance) || posterior)."""
+    gap, relative = mean - regression.mean, regression.precision @ covariance
+    return 0.5 * (np.trace(relative) + gap @ regression.precision @ gap - 4 - np.linalg.slogdet(relative)[1])
+
+
+def elbo_and_error(found) -> tuple[float, float]:
+    """Mean of the statistic over the draws, and its standard error."""
+    elbo = np.asarray(found.statistics["elbo"], float)
+    return elbo.mean(), elbo.std() / np.sqrt(len(elbo))
+
+
 def test_a_linear_generator_finds_the_posterior_of_a_linear_model(conjugate):
     regression, config, method, found = conjugate
-    root, mean = root_and_mean(method, found)
-    covariance = root @ root.T + config.sigma**2 * np.eye(4)
+    mean, covariance = mean_and_covariance(config, method, found)
     exact = np.linalg.inv(regression.precision)
     np.testing.assert_allclose(mean, regression.mean, atol=0.02)
     np.testing.assert_allclose(covariance, exact, atol=0.1 * exact.max())
 
     # ELBO = evidence - KL(q || posterior), in closed form for the fit, and as the statistics have it.
-    gap = mean - regression.mean
-    kl = 0.5 * (
-        np.trace(regression.precision @ covariance) + gap @ regression.precision @ gap - 4
-        - np.linalg.slogdet(regression.precision @ covariance)[1]
-    )  # fmt: skip
+    kl = divergence(regression, mean, covariance)
     assert 0 < kl < 0.05
-    elbo = found.statistics["elbo"]
-    error = elbo.std() / np.sqrt(len(elbo))
-    assert abs(elbo.mean() - (regression.log_evidence - kl)) < 4 * error
-    assert regression.log_evidence - kl < regression.log_evidence
+    elbo, error = elbo_and_error(found)
+    assert abs(elbo - (regression.log_evidence - kl)) < 4 * error
+
+
+def test_a_linear_generator_of_little_noise_has_a_bound_below_the_log_evidence():
+    """Two noise numbers for four weights: sigma, half of the posterior's spread, is all there is in two directions."""
+    regression, config, method, found = linear_fit(generator=MLPGenerator(noise=2, hidden=()), sigma=0.05, epochs=500)
+    elbo, error = elbo_and_error(found)
+    assert elbo + 4 * error < regression.log_evidence
+    kl = divergence(regression, *mean_and_covariance(config, method, found))
+    assert abs(elbo - (regression.log_evidence - kl)) < 4 * error
 
 
 def test_statistics_of_the_draws(conjugate):

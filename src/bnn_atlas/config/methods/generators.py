@@ -28,6 +28,8 @@ Published = Literal[
     "cifar_gen_test",
 ]
 """Files of the published code, and of the folder `architectures`."""
+EXAMPLE: tuple[Shape, ...] = ((250, 500), (983, 250))
+"""The trunk of two published architectures, which fits `cifar_gen_architecture`, too."""
 
 
 class _LastLayer(Model):
@@ -127,12 +129,16 @@ class CorrelatedGenerator(_LastMatrix):
             raise ValueError("noise and parts are missing: give them, or the name of a published architecture")
         whole = self.written_out()
         name = f"'{self.architecture}'" if self.architecture else "this generator"
+        taken = sum(prod(part.input) for part in whole.parts)
         if not whole.trunk:
+            wanted = taken + whole.spare
+            published = " (`second_layer` in the published files), without which the published code stops, too"
+            fits = f", such as trunk: {list(map(list, EXAMPLE))}" if wanted == prod(EXAMPLE[-1]) else ""
             raise ValueError(
-                f"{name} has no trunk (`second_layer` in the published files), without which the published code stops, "
-                "too: give one, such as trunk: [[250, 500], [983, 250]]"
+                f"{name} has no trunk{published if self.architecture else ''}: give one whose last matrix has "
+                f"{wanted:,} entries, which its parts take together{' with spare' if whole.spare else ''}{fits}"
             )
-        there, taken = prod(whole.trunk[-1]), sum(prod(part.input) for part in whole.parts)
+        there = prod(whole.trunk[-1])
         if taken + whole.spare != there:
             raise ValueError(
                 f"the trunk of {name} ends in {there:,} numbers, but its parts take {taken:,}"

@@ -21,6 +21,8 @@ from bnn_atlas.provenance import Provenance
 KIND = {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]}
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
+SHARE = 0.92
+"""Of the room of a pair of layers, what the runs take."""
 
 
 def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -50,34 +52,45 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
     if len(shown) > len(MARKERS):
         raise ValueError(f"{len(shown)} runs and splits, at most {len(MARKERS)} can be told apart; show fewer")
     with style.context():
-        figure = Figure(figsize=(style.COLUMN_WIDTH, 2.3))
+        figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
         ax = figure.subplots()
         entries = {}
         places = data["units"].nunique()
         for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
             own = data[(data["run"] == one.run) & (data["split"] == one.split)]
-            look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 4, "ls": "none"}
+            look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
             label = f"{signed(one.label, trusts)}{f', split {one.split}' if one.split else ''}"
             entries[label] = Line2D([], [], **look)
             for units, part in own.groupby("units"):
                 aligned = units == "aligned"
                 place = (number + (0.25 + 0.5 * aligned if places > 1 else 0.5)) / len(shown) - 0.5
-                x = np.array([pairs.index(pair) for pair in part["layers"]]) + 0.7 * place
-                width = 0.3 / len(shown) / places
-                ax.hlines(part["independent"], x - width, x + width, color=line.colour, lw=0.8)
+                x = np.array([pairs.index(pair) for pair in part["layers"]]) + SHARE * place
+                width = 0.46 * SHARE / len(shown) / places
+                ax.vlines(x, part["independent"], part["correlation"], color=line.colour, lw=0.5, alpha=0.5, zorder=1)
+                for colour, thick in (("white", 1.8), (line.colour, 0.9)):
+                    ax.hlines(part["independent"], x - width, x + width, color=colour, lw=thick, zorder=3)
                 ax.plot(x, part["correlation"], **look, mfc="white" if aligned else line.colour)
         if places > 1:
-            plain: dict[str, Any] = {"marker": "o", "color": style.BLACK, "ms": 4, "ls": "none"}
+            plain: dict[str, Any] = {"marker": "o", "color": style.BLACK, "ms": 3, "mew": 0.6, "ls": "none"}
             entries["as sampled"] = Line2D([], [], **plain)
             entries["aligned"] = Line2D([], [], **plain, mfc="white")
         ax.set_xticks(range(len(pairs)), pairs)
         ax.set_xlim(-0.5, len(pairs) - 0.5)
-        ax.set_ylim(0, 1.12 * float(np.nanmax(data[["correlation", "independent"]].to_numpy(float))))
+        for between in range(1, len(pairs)):
+            ax.axvline(between - 0.5, color="#E3E3E3", lw=0.5, zorder=0)
+        ax.set_ylim(*_limits(data[["correlation", "independent"]].to_numpy(float)))
         ax.set_xlabel("layers")
         ax.set_ylabel("r.m.s. correlation")
         style.legend_below(figure, entries)
         head(figure, [sign_text(trusts)])
         style.save(figure, data, outputs, provenance)
+
+
+def _limits(values: np.ndarray) -> tuple[float, float]:
+    """A little below the smallest value and above the largest."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    room = 0.08 * (high - low) or 0.08 * high
+    return low - room, high + room
 
 
 def _rows(one: Shown) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Sizes of the generators of implicit runs."""
 
 from collections.abc import Sequence
-from math import prod
+from math import floor, isnan, log10, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,10 @@ from bnn_atlas.provenance import Provenance
 KIND = {"files": ["fit", "table"], "output": "table"}
 
 VARIANCE = "variance_within_weight_median"
+METRICS = {"variance": VARIANCE, "mean_entropy": "entropy", "entropy_error": "entropy_error"}
+"""Column of the CSV -> metric whose mean over splits it has; `variance` is over sigma^2."""
+DECIMALS = 3
+"""Most decimals of an entropy."""
 
 KINDS = {
     "mlp": "MLP",
@@ -35,6 +39,8 @@ class Size(NamedTuple):
     """Form in the fit."""
     scored_by: str
     """Form with which draws are scored."""
+    sigma: float
+    """Spread of the noise on the weights."""
     noise: int
     weights: int
     points: int
@@ -42,49 +48,66 @@ class Size(NamedTuple):
 
 
 def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
-    """Noise numbers, generated weights and learned parameters of each entry's generator, as a LaTeX table and a CSV.
+    """Sizes of each entry's generator, and entropy and spread of what it makes, as a LaTeX table and a CSV.
 
-    Runs of one entry that differ in splits, seeds or scores alone have one row, with the mean of `variance`: the median
-    over the network's parameters of their variance within a chain, over sigma^2. Where it is 1, the noise sigma is all
-    that varies. Inputs: `fit`, what was learned, and the metric `table`.
+    Runs of one entry that differ in splits, seeds or scores alone have one row, with means over them: of the entropy of
+    the draws, as they are scored, and its error, in nats; and of `variance`, the median over the network's parameters
+    of their variance within a chain, over sigma^2. Where it is 1, the noise sigma is all that varies. Inputs: `fit`,
+    what was learned, and the metric `table`; what a table lacks is a dash, and empty in the CSV.
     """
     if not shown:
         raise ValueError("there are no runs to show; list at least one in the figure's runs")
-    variances: dict[Size, list[float]] = {}
+    measured: dict[Size, list[list[float]]] = {}
     for one in shown:
-        variances.setdefault(_size(one), []).append(_variance(one))
-    rows = list(variances)
-    table = pd.DataFrame(rows).assign(variance=[float(np.mean(found)) for found in variances.values()])
+        size = _size(one)
+        measured.setdefault(size, []).append(_measured(one, size.sigma))
+    rows = list(measured)
+    means = pd.DataFrame([np.mean(found, axis=0) for found in measured.values()], columns=list(METRICS))
+    table = pd.concat([pd.DataFrame(rows), means], axis=1)
     cells = [
         [
             escape(row.label),
             escape(row.dataset),
             KINDS[row.generator],
-            row.entropy if row.entropy == row.scored_by else f"{row.entropy}; scored: {row.scored_by}",
             *(f"{number:,}" for number in (row.noise, row.weights, row.points, row.parameters)),
             f"{row.parameters / row.weights:.1f}",
-            f"{variance:.3g}",
+            row.entropy if row.entropy == row.scored_by else f"{row.entropy}; scored: {row.scored_by}",
+            _with_error(entropy, error),
+            f"{row.sigma:g}",
+            "--" if isnan(variance) else f"{variance:.3g}",
         ]
-        for row, variance in zip(rows, table["variance"], strict=True)
+        for row, (variance, entropy, error) in zip(rows, means.to_numpy(), strict=True)
     ]
-    sizes = ["noise", "weights", "points", "parameters", "per weight", "variance"]
-    header = ["run", "data", "generator", "entropy", *sizes]
+    sizes = ["noise", "weights", "points", "parameters", "per weight"]
+    header = ["run", "data", "generator", *sizes, "form of entropy", "entropy, nats", "sigma", "variance"]
     notes = [
         "Noise: standard normal numbers that a generator takes. Weights: parameters of the network that it makes. "
         "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
-        "learned of the generator, outputs beyond the weights included. Entropy: its form in the fit, and that of "
-        "scores where it is another one. Variance: that of the network's parameters, median, in units of sigma "
-        "squared: 1 is the noise that is added to all weights, and nothing else."
+        "learned of the generator, outputs beyond the weights included. Per weight: parameters over weights. Form of "
+        "entropy: how it is computed in the fit, and for the scores where that is another way. Entropy: as scored, "
+        "mean over the draws, in nats, and its error, from the random directions and from the steps that the "
+        "computation leaves out; an error of 0 is an exact entropy. Sigma: spread of the noise that is added to all "
+        "weights. Variance: that of a parameter of the network within a chain, median over the parameters, in units "
+        "of sigma squared; 1 means that the noise sigma is all that varies. Entropy, its error and variance are means "
+        "over splits; a dash where they were not measured."
     ]
     write_latex(header, [("Generators", cells)], notes, table, outputs, provenance)
 
 
-def _variance(one: Shown) -> float:
-    """Median variance of a parameter within a chain, over sigma^2."""
+def _measured(one: Shown, sigma: float) -> list[float]:
+    """Values of METRICS, NaN for those that the table lacks."""
     rows = one.rows(read_table(one.files["table"]))
-    sigma = ImplicitConfig.model_validate(one.settings["method"]).sigma
-    found = rows.loc[rows["metric"] == VARIANCE, "value"]
-    return float(found.iloc[0]) / sigma**2 if len(found) else float("nan")
+    values = rows.drop_duplicates("metric").set_index("metric")["value"].reindex(list(METRICS.values()))
+    return [float(value) / (sigma**2 if metric == VARIANCE else 1) for metric, value in values.items()]
+
+
+def _with_error(value: float, error: float) -> str:
+    """`value` and `error` to two digits of the error; a dash unless both are numbers."""
+    if isnan(value) or isnan(error):
+        return "--"
+    digits = min(DECIMALS, max(0, 1 - floor(log10(error)))) if error > 0 else 1
+    shown = f"{value:,.{digits}f} ± " + (f"{error:,.{digits}f}" if error > 0 else "0")
+    return escape(shown.replace("-", "\N{MINUS SIGN}"))
 
 
 def _size(one: Shown) -> Size:
@@ -100,6 +123,7 @@ def _size(one: Shown) -> Size:
         method.generator.kind,
         method.entropy.words,
         method.scoring(noise).words,
+        method.sigma,
         noise,
         shapes["generated"][0],
         shapes["points"][0],

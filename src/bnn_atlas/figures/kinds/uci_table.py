@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
+from bnn_atlas.figures.convergence import SIGN, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.tables.files import read_table
@@ -44,8 +45,8 @@ def uci_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provena
 
     Where the published code is wrong for one of the methods, its LPPD follows in a block of its own.
     Cells are mean and standard deviation over seeds and splits in units of the standardised target; the best mean of a
-    data set is bold. The last column is the method's mean rank over the data sets on which it was run. Input `table`:
-    the metric table of each run and split.
+    data set is bold. The last column is the method's mean rank over the data sets on which it was run. A dagger marks
+    cells with a run or split that should not be trusted. Input `table`: the metric table of each run and split.
     """
     numbers = uci_numbers(shown)
     datasets = list(dict.fromkeys(numbers["dataset"]))
@@ -60,12 +61,13 @@ def uci_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provena
 
 
 def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Columns metric, method, dataset, repetitions, mean, sd, rank, best, mean_rank, ranked_datasets.
+    """Columns metric, method, dataset, repetitions, mean, sd, distrusted, rank, best, mean_rank, ranked_datasets.
 
     sd (n - 1) is over seeds and splits, empty for one. Within a data set and metric the best mean has rank 1 and equal
     means share the mean of their ranks; an infinitely bad value is ranked last, NaN is not ranked. `mean_rank` is over
-    the `ranked_datasets` that the method has. Raises ValueError where a run lacks a metric, and where a method has runs
-    on a data set that differ in more than their seeds.
+    the `ranked_datasets` that the method has. `distrusted` are means of which a run or split should not be trusted.
+    Raises ValueError where a run lacks a metric, and where a method has runs on a data set that differ in more than
+    their seeds.
     """
     check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
     found = pd.DataFrame([row for one in shown for row in _values(one)])
@@ -79,6 +81,8 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     order = {key: list(dict.fromkeys(found[key])) for key in ("metric", "method", "dataset")}
     rows.sort(key=lambda row: [order[key].index(row[key]) for key in order])
     numbers = pd.DataFrame(rows)
+    bad = {(one.label, one.dataset) for one in shown if is_distrusted(one.label, trusted([one]))}
+    numbers["distrusted"] = [key in bad for key in zip(numbers["method"], numbers["dataset"], strict=True)]
     worse = numbers["mean"] * -numbers["metric"].map({name: score.sign for name, score in SCORES.items()})
     numbers["rank"] = worse.groupby([numbers["metric"], numbers["dataset"]]).transform(rankdata, nan_policy="omit")
     numbers["best"] = (
@@ -117,8 +121,11 @@ def _rows(part: pd.DataFrame, datasets: Sequence[str]) -> list[list[str]]:
     """One row of cells for each method."""
     rows = []
     for method, own in part.groupby("method", sort=False):
-        given = zip(own["dataset"], own["mean"], own["sd"], own["best"], strict=True)
-        cells = {dataset: _cell(mean, sd, best) for dataset, mean, sd, best in given}
+        given = zip(*(own[column] for column in ("dataset", "mean", "sd", "best", "distrusted")), strict=True)
+        cells = {
+            dataset: _cell(mean, sd, best) + (f" {escape(SIGN)}" if distrusted else "")
+            for dataset, mean, sd, best, distrusted in given
+        }
         rank = float(own["mean_rank"].iloc[0])
         rows.append(
             [escape(str(method)), *(cells.get(d, "--") for d in datasets), "--" if math.isnan(rank) else f"{rank:.2f}"]
@@ -157,7 +164,17 @@ def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
     if len(partly):
         few = ", ".join(f"{row.method} over {row.ranked_datasets} of {total}" for row in partly.itertuples())
         notes.append(f"Mean ranks are over the data sets that a method has a number for: {few}.")
-    return notes
+    return [*notes, *_sign_notes(numbers, shown)]
+
+
+def _sign_notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
+    """What the sign means, with the reasons for a method's first cell that has it; none where no cell does."""
+    trusts = {}
+    first = numbers[numbers["distrusted"]].drop_duplicates("method")
+    for method, dataset in zip(first["method"], first["dataset"], strict=True):
+        runs = [one for one in shown if (one.label, one.dataset) == (method, dataset)]
+        trusts[f"{method} on {runs[0].dataset_title}"] = trusted(runs)[method]
+    return [sign_text(trusts), "Reasons are those of each method's first such cell."] if trusts else []
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -153,6 +153,6 @@ def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -
     matched = scores.moment_matched_log_density(mean[None], second[None], noise[None], y)
     covered = calibration.coverage(pit, levels)
     found |= {("rmse", ""): rmse, ("rmse_original_units", ""): rmse * y_scale}
-    found |= {("nll_moment_matched", ""): -float(matched.mean())}
+    found |= {("nll_moment_matched", ""): -float(matched.mean()), ("noise_sd", ""): float(np.sqrt(noise.mean()))}
     found |= {("calibration_error", ""): calibration.calibration_error(levels, covered)}
     return found | {("coverage", f"{a:g}"): float(c) for a, c in zip(levels, covered, strict=True)}
