@@ -191,7 +191,7 @@ def test_a_claim_is_not_tested_where_that_which_has_to_hold_first_does_not(tmp_p
     assert found.reason == "c0, which has to hold first, is not reproduced"
 
 
-def test_a_limit_within_the_monte_carlo_error_is_not_tested(tmp_path: Path) -> None:
+def test_a_claim_on_a_reference_is_not_tested_within_its_monte_carlo_error(tmp_path: Path) -> None:
     for value, verdict in (
         (0.72, Verdict.REPRODUCED),
         (0.745, Verdict.NOT_TESTED),
@@ -199,8 +199,10 @@ def test_a_limit_within_the_monte_carlo_error_is_not_tested(tmp_path: Path) -> N
         (0.77, Verdict.FAILED),
     ):
         rows = [row("single", value, monte_carlo_error=0.01)]
-        found = judged(tmp_path, rows, claimed({"runs": ["single"]}))
+        found = judged(tmp_path, rows, claimed({"runs": ["single"], "leans_on": ["single"]}))
         assert found.verdict == verdict, value
+        free = judged(tmp_path, rows, claimed({"runs": ["single"]}))
+        assert free.verdict == (Verdict.REPRODUCED if value <= 0.75 else Verdict.FAILED)
         assert ("its Monte Carlo error, 0.01," in found.reason) == (verdict == Verdict.NOT_TESTED)
 
 

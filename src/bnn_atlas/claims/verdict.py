@@ -113,11 +113,11 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     both sides of a comparison are the same row, a number of full size meets a reduced run, or it leans on a reference
     that has not converged; the number is then kept with that remark. `not tested` where a value leans on a referee that
     has not mixed or is of a fit that was still moving its noise, where a claim that has to hold first does not, where
-    its limit is an error that is not known or is nearer than the value's Monte Carlo error, or where the warm starts of
-    the chains alone give the same verdict with values that the claim cannot tell from the chains' own. Else
-    `reproduced` where the relation holds and none of the runs is reduced, `reproduced at reduced scale` where one is,
-    `not reproduced` where it does not hold or a value is not finite. Chains that were run and excluded are not missing,
-    unless they are more than `answer.EXCLUDED_SHARE`.
+    its limit is an error that is not known, where it leans on its own runs alone and its Monte Carlo error is larger
+    than the distance from the limit, or where the warm starts of the chains alone give the same verdict with values
+    that the claim cannot tell from the chains' own. Else `reproduced` where the relation holds and none of the runs is
+    reduced, `reproduced at reduced scale` where one is, `not reproduced` where it does not hold or a value is not
+    finite. Chains that were run and excluded are not missing, unless they are more than `answer.EXCLUDED_SHARE`.
     """
     if not isinstance(measured, Measured):
         measured = Measured(measured)
@@ -172,8 +172,9 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     if same := _as_from_the_starts(claim, rows, study, measured, judged, holds):
         needed = "chains that leave their warm starts, or a claim that can tell them apart"
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=same, needed=needed)
-    if other is None and value.monte_carlo_error is not None and abs(margin) < value.monte_carlo_error:
-        reason = f"its Monte Carlo error, {value.monte_carlo_error:.2g}, is larger than its distance from the limit"
+    unsure = value.monte_carlo_error if claim.leans_on and {*claim.leans_on} >= {*claim.runs} and not other else None
+    if unsure is not None and abs(margin) < unsure:
+        reason = f"its Monte Carlo error, {unsure:.2g}, is larger than its distance from the limit"
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=reason, needed="more draws")
     if not holds:
         return judged._replace(verdict=Verdict.FAILED, reason=f"outside by {abs(margin):.3g}")
