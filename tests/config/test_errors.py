@@ -468,6 +468,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
             {"relation": "less_than", "than": {"chains": 3}, "errors": 2},
             ("claims.error: errors are those of a difference of metrics",),
         ),
+        ({"given": "error"}, ("claims.error.given: no claim 'error' before this one; these are none",)),
         ({"leans_on": ["two"]}, ("claims.error.leans_on: the claim does not name the run 'two'", "there are one")),
         (
             {"metric": None, "runs": [], "figure": "curve", "in_figure": {"column": "c"}, "leans_on": ["ones"]},

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bnn_atlas.workflow.compiling import QUICKLY, compile_quickly
+from tests.config.folders import REPOSITORY
 
 PROGRAM = """
 from bnn_atlas.workflow.compiling import compile_quickly
@@ -45,3 +46,19 @@ def test_jobs_compute_the_same_with_other_programs(tmp_path: Path) -> None:
         found.append((int(fusions), float(value)))
     assert found[0][0] != found[1][0]
     assert found[0][1] == pytest.approx(found[1][1], rel=1e-5)
+
+
+AT_EXIT = """
+import atexit, os
+atexit.register(lambda: open(os.environ["FLAGS_OF_JOBS"], "w").write(os.environ.get("XLA_FLAGS", "")))
+"""
+
+
+@pytest.mark.parametrize(("scale", "flags"), [("demo", [*QUICKLY]), ("laptop", [])])
+def test_the_workflow_asks_for_it_at_scale_demo_alone(tmp_path: Path, scale: str, flags: list[str]) -> None:
+    (tmp_path / "sitecustomize.py").write_text(AT_EXIT, encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    environment |= {"PYTHONPATH": str(tmp_path), "FLAGS_OF_JOBS": str(tmp_path / "flags")}
+    command = [sys.executable, "-m", "snakemake", "--list-rules", "--config", f"scale={scale}"]
+    subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, check=True)
+    assert (tmp_path / "flags").read_text(encoding="utf-8").split() == flags

@@ -236,10 +236,8 @@ def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
             )
         if claim.leans_on:
             _check_leans_on(claim, study, f"{path}: claims.{name}.leans_on")
-        before = list(claims.claims)[: list(claims.claims).index(name)]
-        if claim.given is not None and claim.given not in before:
-            hint = near_or_all(claim.given, "these are", before)
-            raise ConfigError(f"{path}: claims.{name}.given: no claim '{claim.given}' before this one{hint}")
+        if claim.given is not None:
+            _check_given(claim.given, name, claims, f"{path}: claims.{name}.given")
     check_steps(claims, study, path)
 
 
@@ -298,6 +296,13 @@ def _check_leans_on(claim: Claim, study: Study, where: str) -> None:
             raise ConfigError(f"{where}: {whose} the run '{name}'{near_or_all(name, 'there are', behind)}")
         if not found[0].config.method.kind_of_draws.are_chain:
             raise ConfigError(f"{where}: '{name}' has no Markov chains that could converge; leave it out")
+
+
+def _check_given(given: str, name: str, claims: ClaimsConfig, where: str) -> None:
+    """Refuse a claim that is not before this one, so that none waits for itself."""
+    before = list(claims.claims)[: list(claims.claims).index(name)]
+    if given not in before:
+        raise ConfigError(f"{where}: no claim '{given}' before this one{near_or_all(given, 'these are', before)}")
 
 
 def _named(claim: Claim) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from bnn_atlas.figures.convergence import SIGN, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
 from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.metrics.tables.pooled import over_repetitions
 from bnn_atlas.provenance import Provenance
@@ -81,8 +82,9 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     order = {key: list(dict.fromkeys(found[key])) for key in ("metric", "method", "dataset")}
     rows.sort(key=lambda row: [order[key].index(row[key]) for key in order])
     numbers = pd.DataFrame(rows)
-    bad = {(one.label, one.dataset) for one in shown if is_distrusted(one.label, trusted([one]))}
-    numbers["distrusted"] = [key in bad for key in zip(numbers["method"], numbers["dataset"], strict=True)]
+    trusts = _trusts(shown)
+    cells = zip(numbers["method"], numbers["dataset"], strict=True)
+    numbers["distrusted"] = [is_distrusted(f"{method} on {dataset}", trusts) for method, dataset in cells]
     worse = numbers["mean"] * -numbers["metric"].map({name: score.sign for name, score in SCORES.items()})
     numbers["rank"] = worse.groupby([numbers["metric"], numbers["dataset"]]).transform(rankdata, nan_policy="omit")
     numbers["best"] = (
@@ -167,14 +169,20 @@ def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
     return [*notes, *_sign_notes(numbers, shown)]
 
 
+def _trusts(shown: Sequence[Shown]) -> dict[str, Trust]:
+    """`method on data set` -> the worst that the checks say of its runs and splits."""
+    return trusted([one._replace(label=f"{one.label} on {one.dataset}") for one in shown])
+
+
 def _sign_notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
     """What the sign means, with the reasons for a method's first cell that has it; none where no cell does."""
-    trusts = {}
     first = numbers[numbers["distrusted"]].drop_duplicates("method")
-    for method, dataset in zip(first["method"], first["dataset"], strict=True):
-        runs = [one for one in shown if (one.label, one.dataset) == (method, dataset)]
-        trusts[f"{method} on {runs[0].dataset_title}"] = trusted(runs)[method]
-    return [sign_text(trusts), "Reasons are those of each method's first such cell."] if trusts else []
+    if first.empty:
+        return []
+    trusts, titles = _trusts(shown), {one.dataset: one.dataset_title for one in shown}
+    cells = zip(first["method"], first["dataset"], strict=True)
+    named = {f"{method} on {titles[dataset]}": trusts[f"{method} on {dataset}"] for method, dataset in cells}
+    return [sign_text(named), "Reasons are those of each method's first such cell."]
 
 
 def _listed(names: Sequence[str]) -> str:
