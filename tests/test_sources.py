@@ -1,9 +1,12 @@
+import shutil
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bnn_atlas import sources
-from bnn_atlas.sources import code_digest, code_of
+from bnn_atlas.sources import code_digest, code_of, forget
 
 CODE = {
     "__init__.py": "from bnn_atlas.other import x\n",
@@ -21,14 +24,18 @@ CODE = {
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, text in CODE.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sources, "PACKAGE", tmp_path)
-    sources._imported.cache_clear()
+    write(tmp_path, CODE)
     yield tmp_path
-    sources._imported.cache_clear()
+    forget()
+
+
+def write(package: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(textwrap.dedent(text))
+    forget()
 
 
 def test_imports_are_followed_through_packages_and_functions(package: Path) -> None:
@@ -47,9 +54,161 @@ def test_a_module_that_is_not_there_is_an_error_that_names_it(package: Path) -> 
         code_of("bnn_atlas.figures.two")
 
 
-def test_the_digest_changes_with_the_code_and_with_nothing_else(package: Path) -> None:
-    before = code_digest("bnn_atlas.figures.one")
-    (package / "other.py").write_text("z = 1\n")
-    assert code_digest("bnn_atlas.figures.one") == before
-    (package / "metrics" / "tables.py").write_text("z = 1\n")
-    assert code_digest("bnn_atlas.figures.one") != before
+KERNEL = {
+    "methods/__init__.py": "",
+    "methods/kernel.py": '''
+        """A kernel."""
+        import jax
+        from bnn_atlas.config.priors import Laplace, Normal
+        from bnn_atlas.methods import steps
+        from bnn_atlas.methods.steps import kick
+        LOG = 1.5
+        def build(config, x: int) -> float:
+            """Build it."""
+            if x < 0:
+                name = f"x ({x})"
+                raise ValueError(f"{name} must be positive")
+            if x > 1e9:
+                log.warning("x is large")
+            y: float = steps.drift(x) + LOG
+            match config:
+                case Normal(scale=scale):
+                    return kick(y) * config.doubled
+                case Laplace():
+                    return heavy(y)
+            return 1.0 if isinstance(config, Laplace) else y
+        def heavy(y):
+            return abs(y)
+        def unused(y):
+            return y
+    ''',
+    "methods/steps.py": """
+        import jax
+        @jax.custom_jvp
+        def kick(y):
+            return y + 1  # a comment
+        @kick.defjvp
+        def _slope(primals, tangents):
+            return 2.0
+        def drift(x):
+            return again(x) if x else 3
+        def again(x):
+            return drift(x - 1)
+        def other(x):
+            return 4
+        jax.config.update("flag", True)
+    """,
+    "config/__init__.py": "",
+    "config/priors.py": '''
+        class Normal:
+            """Settings of a normal."""
+            scale: float = 1.0
+            """Its scale."""
+            @property
+            def doubled(self):
+                return 2 * self.scale
+            @property
+            def label(self):
+                return "normal"
+            @field_validator("scale")
+            def _positive(cls, value):
+                return value
+        class Laplace:
+            scale: float = 1.0
+    ''',
+}
+NORMAL, LAPLACE = (type(name, (), {"__module__": "bnn_atlas.config.priors"}) for name in ("Normal", "Laplace"))
+"""Classes of the places and names of the settings above."""
+
+
+@pytest.fixture
+def kernel(package: Path) -> Path:
+    write(package, KERNEL)
+    return package
+
+
+def digest(cls: type = NORMAL, root: str = "bnn_atlas.methods.kernel:build") -> str:
+    forget()
+    return code_digest(root, classes=[cls])
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("methods/kernel.py", "Build it.", "Make it."),
+        ("methods/kernel.py", "A kernel.", "The kernel."),
+        ("methods/steps.py", "  # a comment", ""),
+        ("methods/kernel.py", "must be positive", "is negative"),
+        ("methods/kernel.py", 'f"x ({x})"', 'f"the number {x}"'),
+        ("methods/kernel.py", "x is large", "x is too large"),
+        ("methods/kernel.py", '    if x > 1e9:\n        log.warning("x is large")\n', ""),
+        ("methods/kernel.py", "x: int) -> float", "x: float) -> int"),
+        ("methods/kernel.py", "y: float = ", "y = "),
+        ("methods/kernel.py", "def unused(y):\n    return y\n", ""),
+        ("methods/kernel.py", "return abs(y)", "return 2 * abs(y)"),
+        ("methods/kernel.py", "        case Laplace():\n            return heavy(y)\n", ""),
+        ("methods/kernel.py", "return heavy(y)", "return -heavy(y)"),
+        ("methods/kernel.py", "return 1.0 if isinstance(config, Laplace) else y", "return y"),
+        ("methods/steps.py", "return 4", "return 5"),
+        ("config/priors.py", "Settings of a normal.", "A normal."),
+        ("config/priors.py", "scale: float = 1.0", "scale: float = 2.0"),
+        ("config/priors.py", 'return "normal"', 'return "a normal"'),
+        ("config/priors.py", "return value", "return abs(value)"),
+    ],
+)
+def test_what_changes_no_number_leaves_the_digest(kernel: Path, file: str, old: str, new: str) -> None:
+    before = digest()
+    edit(kernel / file, old, new)
+    assert digest() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("methods/kernel.py", "LOG = 1.5", "LOG = 1.25"),
+        ("methods/kernel.py", "+ LOG", "- LOG"),
+        ("methods/kernel.py", "x < 0", "x <= 0"),
+        ("methods/kernel.py", "return kick(y)", "return -kick(y)"),
+        ("methods/kernel.py", "else y", "else -y"),
+        ("methods/steps.py", "y + 1", "y + 2"),
+        ("methods/steps.py", "return 2.0", "return 3.0"),
+        ("methods/steps.py", "drift(x - 1)", "drift(x - 2)"),
+        ("methods/steps.py", "import jax\n", "import numpy as jax\n"),
+        ("methods/steps.py", '"flag", True', '"flag", False'),
+        ("config/priors.py", "2 * self.scale", "3 * self.scale"),
+    ],
+)
+def test_what_computes_changes_the_digest(kernel: Path, file: str, old: str, new: str) -> None:
+    before = digest()
+    edit(kernel / file, old, new)
+    assert digest() != before
+
+
+def test_a_module_may_move(kernel: Path) -> None:
+    before = digest()
+    (kernel / "engine").mkdir()
+    (kernel / "engine" / "__init__.py").touch()
+    shutil.move(kernel / "methods", kernel / "engine" / "methods")
+    for file in kernel.rglob("*.py"):
+        file.write_text(file.read_text().replace("bnn_atlas.methods", "bnn_atlas.engine.methods"))
+    assert digest(root="bnn_atlas.engine.methods.kernel:build") == before
+
+
+def test_a_branch_counts_for_the_settings_that_take_it(kernel: Path) -> None:
+    normal, laplace = digest(), digest(LAPLACE)
+    edit(kernel / "methods" / "kernel.py", "return abs(y)", "return 2 * abs(y)")
+    assert digest() == normal
+    assert digest(LAPLACE) != laplace
+
+
+def test_a_root_that_is_not_there_is_an_error_that_names_it(kernel: Path) -> None:
+    with pytest.raises(ValueError, match=r"bnn_atlas\.methods\.kernel:bild"):
+        digest(root="bnn_atlas.methods.kernel:bild")
+    with pytest.raises(ModuleNotFoundError, match=r"bnn_atlas\.methods\.two"):
+        digest(root="bnn_atlas.methods.two")

@@ -178,7 +178,7 @@ def sample(
         "kernel": kernel_name(density.kernel),
     }
     inputs = [np.asarray(leaf) for leaf in jax.tree.leaves((posterior.data, starts))]
-    digest = fingerprint_of_draws(config, settings, inputs)
+    digest = fingerprint_of_draws(config, posterior.config, settings, inputs)
     notes = noted(config, density, len(posterior.data.y))
     attributes = {"provenance": {"settings": settings}, **notes}
     block = Block(starts, np.arange(len(starts)), seed, target / "chains", digest, attributes)

@@ -1,10 +1,17 @@
-"""Which code made a result: the files that a module is made of, found by following its imports."""
+"""Which code determines a result: the files that a module is made of, and the definitions that a function reaches.
 
+`code_of` follows imports from file to file. `code_digest` is finer: it follows names from definition to definition, and
+hashes their syntax trees. A draw, a warm start and a prediction carry the second, since making them again is expensive.
+"""
+
+import ast
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 PACKAGE = Path(__file__).parent
 IMPORT = re.compile(
@@ -13,6 +20,8 @@ IMPORT = re.compile(
 """Import of something of this package: (package, what, ...) or (..., ..., module). A fifth of the time of a parser."""
 PLUMBING = ("bnn_atlas.files", "bnn_atlas.logs", "bnn_atlas.provenance", "bnn_atlas.sources")
 """Modules that move bytes and messages and change no number and no picture; their edits remake nothing."""
+SETTINGS = "bnn_atlas.config"
+"""Package of the settings classes, which count only as far as they compute: their values are in the fingerprint."""
 
 
 def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...]:
@@ -26,7 +35,7 @@ def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...
         without: modules and packages that are left out, together with what only they import.
 
     Raises:
-        ModuleNotFoundError: a module is not there.
+        ModuleNotFoundError: a module does not exist.
     """
     excluded = tuple(without)
     found: set[str] = set()
@@ -38,13 +47,381 @@ def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...
     return tuple(sorted({_file(name) for name in found}))
 
 
-def code_digest(*modules: str, without: Iterable[str] = PLUMBING) -> str:
-    """SHA-256 of the names and contents of `code_of(...)`: the same on every machine for the same code."""
-    digest = hashlib.sha256()
-    for file in code_of(*modules, without=without):
-        digest.update(f"{file.relative_to(PACKAGE).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
+def code_digest(*roots: str, classes: Collection[type] = (), without: Iterable[str] = PLUMBING) -> str:
+    """SHA-256 of the syntax trees of all definitions that the roots reach.
+
+    A definition is a function, a class or an assignment at the top of a module; it reaches those that it names. Of its
+    syntax tree, docstrings, comments, annotations, log messages and the messages of errors do not count, nor do the
+    names of modules: a definition may move. Statements that act on a definition (`f.defvjp(...)`, `@f.defjvp`) count
+    with it.
+
+    Branches for settings that a run does not have do not count either: cases of a `match` over settings classes, and
+    `isinstance` tests of them, are left out unless the class is among `classes`, is a base of one of these, or is used
+    by name in the code. Of the settings classes themselves, the methods and constants that the code uses count.
+
+    Args:
+        roots: `module:function` or a whole module.
+        classes: classes of all settings of the run, nested ones included.
+        without: modules and packages whose definitions do not count.
+
+    Raises:
+        ModuleNotFoundError: a module does not exist.
+        ValueError: a root is not defined in its module.
+    """
+    bases = {base for cls in classes for base in cls.__mro__ if base.__module__.startswith(SETTINGS)}
+    live = frozenset((base.__module__, base.__qualname__) for base in bases)
+    return _digest(tuple(sorted(roots)), live, tuple(without))
+
+
+Place = tuple[str, str]
+"""Module and name of a definition."""
+
+
+@cache
+def _digest(roots: tuple[str, ...], live: frozenset[Place], without: tuple[str, ...]) -> str:
+    texts: dict[Place, str] = {}
+    attributes: set[str] = set()
+    waiting = [place for root in roots for place in _places_of(root)]
+    while waiting:
+        place = waiting.pop()
+        if place not in texts and not _within(place[0], without):
+            found = _reading(place, live)
+            if found.classes - live:  # a class that the code itself uses: its branches count after all
+                return _digest(roots, live | found.classes, without)
+            texts[place], attributes = found.text, attributes | found.attributes
+            waiting += found.reached
+        if not waiting:
+            computed = (one for cls in live for one in _computed(cls, frozenset(attributes)))
+            waiting = [place for place in computed if place not in texts]
+    hashes = {place: hashlib.sha256(text.encode()).hexdigest() for place, text in texts.items()}
+    edges = {place: sorted(hashes[to] for to in _reading(place, live).reached if to in hashes) for place in texts}
+    return hashlib.sha256(repr(sorted((hashes[place], edges[place]) for place in texts)).encode()).hexdigest()
+
+
+def _places_of(root: str) -> Iterator[Place]:
+    """The definition that a root names, or all of a module."""
+    module, _, name = root.partition(":")
+    known = _module(module)
+    if name and name not in known.definitions:
+        raise ValueError(f"{root}: {module} defines no '{name}'")
+    yield from ((module, one) for one in ([name] if name else known.definitions))
+    yield module, ""
+
+
+@dataclass
+class _Module:
+    """What a module defines and imports, read from its source."""
+
+    name: str
+    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    """Name -> the statements that bind it or act on it; '' -> those that act on nothing that is defined here."""
+    imports: dict[str, Place] = field(default_factory=dict)
+    """Local name -> where it comes from: module and name, which is empty for a module."""
+
+
+@cache
+def _module(name: str) -> _Module:
+    tree = ast.parse(_file(name).read_bytes())
+    module = _Module(name)
+    acting: list[tuple[ast.stmt, ast.AST]] = []
+    for statement in tree.body:
+        if bound := set(_bound(statement)):
+            for one in bound:
+                module.definitions.setdefault(one, []).append(statement)
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            acting += [(statement, decorator) for decorator in statement.decorator_list]
+        elif not bound and not isinstance(statement, ast.Import | ast.ImportFrom):
+            acting.append((statement, statement))
+    for statement, part in acting:
+        names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)} & module.definitions.keys()
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            names -= {statement.name}
+        for one in names if part is not statement or names else {""}:
+            module.definitions.setdefault(one, []).append(statement)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                place = (whole, "") if _ours(whole) and _exists(whole) else (node.module, alias.name)
+                module.imports[alias.asname or alias.name] = place
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                module.imports[alias.asname or alias.name.partition(".")[0]] = (alias.name, "")
+    return module
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """Names that a statement at the top of a module defines."""
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield statement.name
+        case ast.Import() | ast.ImportFrom() | ast.Expr():
+            return
+        case _:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield node.id
+
+
+class _Reading(NamedTuple):
+    """What a definition says, and what it uses."""
+
+    text: str
+    reached: tuple[Place, ...]
+    attributes: frozenset[str]
+    classes: frozenset[Place]
+    """Settings classes that it uses other than to tell cases apart."""
+
+
+_READINGS: dict[tuple[Path, Place], tuple[frozenset[Place], dict[frozenset[Place], _Reading]]] = {}
+"""Definition -> settings classes that its cases name, and what it says for each choice of them."""
+
+
+def _reading(place: Place, live: frozenset[Place]) -> _Reading:
+    key = (PACKAGE, place)
+    if key in _READINGS and (live & _READINGS[key][0]) in _READINGS[key][1]:
+        return _READINGS[key][1][live & _READINGS[key][0]]
+    reader = _Reader(_module(place[0]), live)
+    text = "\n".join(filter(None, map(reader.text, _statements(place))))
+    imports = (f"{name}={origin}" for name, origin in sorted(reader.external.items()))
+    text = "\n".join([text, *imports])
+    found = _Reading(text, tuple(sorted(reader.reached)), frozenset(reader.attributes), frozenset(reader.classes))
+    cases = frozenset(reader.cases)
+    _READINGS.setdefault(key, (cases, {}))[1][live & cases] = found
+    return found
+
+
+def _statements(place: Place) -> list[ast.stmt]:
+    """Statements of a definition, or of a method or constant `Class.name` of a settings class."""
+    module, name = place
+    cls, _, member = name.partition(".")
+    statements = _module(module).definitions.get(cls, [])
+    if not member:
+        return statements
+    return [one for statement in statements if isinstance(statement, ast.ClassDef) for one in statement.body
+            if _member(one) == member]  # fmt: skip
+
+
+def _computed(cls: Place, used: frozenset[str]) -> list[Place]:
+    """Methods and constants of a settings class of which the code uses the name; no field, validator or docstring."""
+    module, name = cls
+    bodies = [s.body for s in _module(module).definitions.get(name, ()) if isinstance(s, ast.ClassDef)]
+    return [(module, f"{name}.{found}") for body in bodies for s in body if (found := _member(s)) in used]
+
+
+def _member(statement: ast.stmt) -> str | None:
+    """Name of a method or constant of a settings class; None for its fields, validators and docstrings."""
+    match statement:
+        case ast.FunctionDef() if not any("validator" in ast.unparse(one) for one in statement.decorator_list):
+            return statement.name
+        case ast.AnnAssign(target=ast.Name(id=name)) if ast.unparse(statement.annotation).startswith("ClassVar"):
+            return name
+        case _:
+            return None
+
+
+class _Reader:
+    """Writes syntax trees as text without what changes no number, and notes what they use."""
+
+    def __init__(self, module: _Module, live: frozenset[Place]) -> None:
+        self._module = module
+        self._live = live
+        self._loaded: list[set[str]] = []
+        self.reached: set[Place] = set()
+        self.external: dict[str, str] = {}
+        self.attributes: set[str] = set()
+        self.classes: set[Place] = set()
+        self.cases: set[Place] = set()
+
+    def text(self, node: Any) -> str:
+        """The text of a node, a list of nodes or a plain value; empty for what does not count."""
+        if isinstance(node, list):
+            return f"[{','.join(filter(None, map(self.text, node)))}]"
+        if not isinstance(node, ast.AST):
+            return repr(node)
+        return str(getattr(self, f"_{type(node).__name__}", self._any)(node))
+
+    def _any(self, node: ast.AST) -> str:
+        left_out = ("ctx", "annotation", "returns", "type_comment", "type_params", "kind")
+        fields = ((name, getattr(node, name, None)) for name in node._fields if name not in left_out)
+        return f"{type(node).__name__}({','.join(f'{name}={self.text(value)}' for name, value in fields)})"
+
+    def _nothing(self, node: ast.AST) -> str:
+        return ""
+
+    _Import = _ImportFrom = _Pass = _nothing
+
+    def _Expr(self, node: ast.Expr) -> str:
+        match node.value:
+            case ast.Constant(value=str()) | ast.Call(func=ast.Attribute(value=ast.Name(id="log" | "warnings"))):
+                return ""
+            case _:
+                return self._any(node)
+
+    def _Raise(self, node: ast.Raise) -> str:
+        kind = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return f"Raise({ast.unparse(kind) if kind else ''})"
+
+    def _Assert(self, node: ast.Assert) -> str:
+        return f"Assert({self.text(node.test)})"
+
+    def _FunctionDef(self, node: ast.FunctionDef) -> str:
+        self._loaded.append(set(_loaded(node.body)))
+        text = self._any(node)
+        self._loaded.pop()
+        return text
+
+    def _AnnAssign(self, node: ast.AnnAssign) -> str:
+        if node.value is None:
+            return "" if self._loaded else f"Field({self.text(node.target)})"
+        return f"Assign(targets=[{self.text(node.target)}],value={self.text(node.value)})"
+
+    def _Assign(self, node: ast.Assign) -> str:
+        """An assignment without the texts that only messages read."""
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if self._is_message(name, node.value):
+                return ""
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+                pairs = zip(names, values, strict=True)
+                kept = [(n, v) for n, v in pairs if not (isinstance(n, ast.Name) and self._is_message(n.id, v))]
+                if not kept:
+                    return ""
+                return f"Assign({self.text([n for n, _ in kept])},{self.text([v for _, v in kept])})"
+            case _:
+                return self._any(node)
+
+    def _is_message(self, name: str, value: ast.expr) -> bool:
+        return bool(self._loaded) and not any(name in names for names in self._loaded) and _is_text(value)
+
+    def _If(self, node: ast.If) -> str:
+        if self._is_dead(node.test):
+            return "".join(map(self.text, node.orelse))
+        body, other = self.text(node.body), self.text(node.orelse)
+        return f"If({self.text(node.test)},{body},{other})" if (body, other) != ("[]", "[]") else ""
+
+    def _IfExp(self, node: ast.IfExp) -> str:
+        return self.text(node.orelse) if self._is_dead(node.test) else self._any(node)
+
+    def _Call(self, node: ast.Call) -> str:
+        classes = self._tested(node)
+        if classes is None:
+            return self._any(node)
+        self.cases |= {place for place in classes.values() if place}
+        kept = sorted(name for name, place in classes.items() if place is None or place in self._live)
+        return f"isinstance({self.text(node.args[0])},{kept})"
+
+    def _Match(self, node: ast.Match) -> str:
+        subject = self.text(node.subject)
+        cases = [(self._pattern(case.pattern), case) for case in node.cases]
+        texts = (f"case({p},{self.text(c.guard)},{self.text(c.body)})" for p, c in cases if p)
+        return f"Match({subject},{','.join(texts)})"
+
+    def _pattern(self, pattern: ast.pattern) -> str:
+        """The text of a pattern without the alternatives that no settings of the run match; empty if none is left."""
+        match pattern:
+            case ast.MatchOr(patterns=patterns):
+                return "|".join(filter(None, map(self._pattern, patterns)))
+            case ast.MatchAs(pattern=ast.pattern() as inner, name=name):
+                return f"{text} as {name}" if (text := self._pattern(inner)) else ""
+            case ast.MatchClass(cls=ast.Name(id=name)) if place := self._settings_class(name):
+                self.cases.add(place)
+                rest = self.text(pattern.patterns) + self.text(pattern.kwd_attrs) + self.text(pattern.kwd_patterns)
+                return f"{name}{rest}" if place in self._live else ""
+            case _:
+                return self._any(pattern)
+
+    def _tested(self, node: ast.expr) -> dict[str, Place | None] | None:
+        """Settings classes of an `isinstance` test, by name; None for anything else."""
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
+                names = {n.id for n in ast.walk(kinds) if isinstance(n, ast.Name)}
+                places = {name: self._settings_class(name) for name in names}
+                return places if any(places.values()) else None
+            case _:
+                return None
+
+    def _is_dead(self, test: ast.expr) -> bool:
+        """Whether a condition can only hold for settings that the run does not have."""
+        parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+        for part in parts:
+            places = self._tested(part) or {"": None}
+            self.cases |= {place for place in places.values() if place}
+            if all(place and place not in self._live for place in places.values()):
+                return True
+        return False
+
+    def _settings_class(self, name: str) -> Place | None:
+        place = _origin(self._module, name)
+        return place if place and _is_settings_class(place) else None
+
+    def _Name(self, node: ast.Name) -> str:
+        place = _origin(self._module, node.id)
+        if place is None:
+            return node.id
+        module, name = place
+        if not _ours(module):
+            self.external[node.id] = f"{module}.{name}"
+        elif _is_settings_class(place):
+            self.classes.add(place)
+        elif name:
+            self.reached.add(place)
+            self.reached.add((module, ""))
+        return node.id
+
+    def _Attribute(self, node: ast.Attribute) -> str:
+        self.attributes.add(node.attr)
+        if isinstance(node.value, ast.Name):
+            module, name = _origin(self._module, node.value.id) or ("", "")
+            if module and _ours(module) and not name:  # module.definition
+                self.reached.add((module, node.attr))
+                return f"module.{node.attr}"
+        return f"{self.text(node.value)}.{node.attr}"
+
+
+def _loaded(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Names that are read, other than in messages."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Raise):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        waiting += [node.test] if isinstance(node, ast.Assert) else ast.iter_child_nodes(node)
+
+
+def _is_text(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=str()) | ast.JoinedStr():
+            return True
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_text(body) and _is_text(orelse)
+        case _:
+            return False
+
+
+def _origin(module: _Module, name: str) -> Place | None:
+    """Where a name of a module is defined, through re-exports; None for a local or built-in name."""
+    if name in module.definitions:
+        return module.name, name
+    if (place := module.imports.get(name)) is None:
+        return None
+    source, inner = place
+    if not inner or not _ours(source) or not _exists(source):
+        return place
+    return _origin(_module(source), inner) or place
+
+
+def _is_settings_class(place: Place) -> bool:
+    module, name = place
+    if not module.startswith(SETTINGS):
+        return False
+    statements = _module(module).definitions.get(name, ())
+    return any(isinstance(statement, ast.ClassDef) for statement in statements)
+
+
+def _ours(module: str) -> bool:
+    return module == "bnn_atlas" or module.startswith("bnn_atlas.")
 
 
 def _within(name: str, packages: tuple[str, ...]) -> bool:
@@ -62,6 +439,7 @@ def _imported(name: str) -> frozenset[str]:
     return frozenset((names | parents) - {"bnn_atlas"})
 
 
+@cache
 def _exists(name: str) -> bool:
     path = _path(name)
     return path.is_dir() or path.with_suffix(".py").is_file()
@@ -78,3 +456,10 @@ def _file(name: str) -> Path:
 
 def _path(name: str) -> Path:
     return PACKAGE.joinpath(*name.split(".")[1:])
+
+
+def forget() -> None:
+    """Forget what was read of the sources, after they or PACKAGE have changed."""
+    for known in (_digest, _module, _imported, _exists):
+        known.cache_clear()
+    _READINGS.clear()

@@ -1,6 +1,8 @@
 """Which code the fingerprint of a trace depends on."""
 
+import re
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,105 +11,153 @@ from bnn_atlas import sources
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
-from bnn_atlas.inference.code import code_of_draws, code_of_predictions
+from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
 
 HMC = HMCConfig(step_size=0.1, trajectory_length=1.0)
+POSTERIOR = PosteriorConfig.model_validate(
+    {
+        "model": {"kind": "mlp", "hidden": [8]},
+        "likelihood": {"kind": "learned_noise"},
+        "prior": {"kind": "normal", "scale": 1.0},
+    }
+)
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the library, which the fingerprint is taken of."""
     copy = tmp_path / "bnn_atlas"
     shutil.copytree(sources.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(sources, "PACKAGE", copy)
-    sources._imported.cache_clear()
+    sources.forget()
     yield copy
-    sources._imported.cache_clear()
+    sources.forget()
 
 
-def edit(file: Path) -> None:
-    with file.open("a") as handle:
-        handle.write("# edited\n")
+def draws(method=HMC, posterior: PosteriorConfig = POSTERIOR, *, stopped: bool = False) -> str:
+    sources.forget()
+    return code_of_draws(method, posterior, stopped=stopped)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "methods/hmc.py",
-        "methods/warmup.py",
-        "methods/noise.py",
-        "config/methods/hmc.py",
-        "posterior/density.py",
-        "posterior/micro_batches.py",
-        "posterior/compiled.py",
-        "native/call.py",
-        "models/mlp.py",
-        "keys.py",
-        "threefry.py",
-        "placement.py",
-        "runtime.py",
-        "runner/program.py",
-        "inference/problem.py",
-    ],
-)
-def test_code_that_makes_the_draws_counts(package, name):
-    before = code_of_draws(HMC, stopped=False)
-    edit(package / name)
-    assert code_of_draws(HMC, stopped=False) != before
+def edit(package: Path, name: str, pattern: str = "", new: str = "") -> None:
+    """Replace a pattern in a file of the copy; without one, add a number to the first that is computed with."""
+    file = package / name
+    text, count = re.subn(pattern, new, file.read_text(), count=1, flags=re.MULTILINE)
+    assert count, f"{name} does not have {pattern}"
+    file.write_text(text)
+    sources.forget()
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "pattern", "new"),
     [
-        "methods/laplace/build.py",
-        "methods/laplace/lbfgs.py",
-        "methods/mclmc/tuning.py",
-        "methods/nuts.py",
-        "config/methods/laplace.py",
-        "config/methods/registry.py",
-        "warmstart/ensemble.py",
-        "runner/progress.py",
-        "runner/checkpoint.py",
-        "runner/folder.py",
-        "runner/stopping.py",
-        "steps/sample.py",
-        "logs.py",
-        "files.py",
-        "provenance.py",
-        "traces/store.py",
-        "data/split_data.py",
-        "metrics/gathering/predictive.py",
+        ("methods/hmc.py", r"^DIVERGENCE = ", "DIVERGENCE = 2 * "),
+        ("methods/noise.py", r"return ", "return 2 * "),
+        ("posterior/density.py", r"self\.temperature", "(2 * self.temperature)"),
+        ("posterior/likelihoods.py", r"return -0\.5 \* z \* z", "return -0.25 * z * z"),
+        ("posterior/priors.py", r"return -0\.5 \* z \* z", "return -0.25 * z * z"),
+        ("models/mlp.py", r"^ACTIVATIONS.* = {", r"\g<0>'swish': jax.nn.swish, "),
+        ("placement.py", r'^DATA_AXIS = "data"', 'DATA_AXIS = "rows"'),
+        ("inference/problem.py", r"1e6 \*", "2e6 *"),
     ],
 )
-def test_code_that_changes_no_draw_does_not(package, name):
-    before = code_of_draws(HMC, stopped=False)
-    edit(package / name)
-    assert code_of_draws(HMC, stopped=False) == before
+def test_code_that_makes_the_draws_counts(package, name, pattern, new):
+    before = draws()
+    edit(package, name, pattern, new)
+    assert draws() != before
+
+
+def everywhere(package: Path, change: Callable[[str], str]) -> None:
+    for file in package.rglob("*.py"):
+        file.write_text(change(file.read_text()))
+
+
+def test_words_do_not_count(package):
+    """Docstrings, comments and messages of every module of the library."""
+    before = draws(), code_of_predictions(POSTERIOR), code_of_starts(POSTERIOR, WarmStartConfig())
+    everywhere(package, lambda text: re.sub(r'"""(\w)', r'"""Changed. \1', text) + "# the end\n")
+    everywhere(package, lambda text: re.sub(r'raise (\w+)\(f?"', r'raise \1("Changed. " f"', text))
+    assert (draws(), code_of_predictions(POSTERIOR), code_of_starts(POSTERIOR, WarmStartConfig())) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "new"),
+    [
+        ("methods/laplace/lbfgs.py", r"return ", "return 2 * "),
+        ("methods/mclmc/tuning.py", r"return ", "return 2 * "),
+        ("methods/nuts.py", r"return ", "return 2 * "),
+        ("models/lenet.py", r"return ", "return 2 * "),
+        ("posterior/priors.py", r"return -jnp\.abs\(z\)", "return -2 * jnp.abs(z)"),
+        ("metrics/formulas/scores.py", r"return ", "return 2 * "),
+        ("runner/stopping.py", r"return ", "return 2 * "),
+        ("inference/validation.py", r"return ", "return 2 * "),
+    ],
+)
+def test_code_of_other_runs_does_not(package, name, pattern, new):
+    before = draws()
+    edit(package, name, pattern, new)
+    assert draws() == before
+
+
+def test_a_new_prior_model_and_method_leave_other_runs_alone(package):
+    before = draws(), code_of_predictions(POSTERIOR)
+    edit(
+        package,
+        "config/priors.py",
+        r"^class LaplacePrior\(",
+        "class CauchyPrior(_Width):\n    pass\n\n\nclass LaplacePrior(",
+    )
+    edit(package, "posterior/priors.py", r"^    LaplacePrior,\n", "    LaplacePrior,\n    CauchyPrior,\n")
+    edit(
+        package,
+        "posterior/priors.py",
+        r"^        case LaplacePrior\(\):",
+        "        case CauchyPrior():\n            return _Numbers(CAUCHY, zeros, zeros)\n        case LaplacePrior():",
+    )
+    edit(package, "posterior/priors.py", r"^LAPLACE = ", 'CAUCHY = Family("cauchy", _normal, None, None)\nLAPLACE = ')
+    edit(
+        package,
+        "config/posterior.py",
+        r"^class LeNetConfig\(",
+        "class AlexNetConfig(Model):\n    pass\n\n\nclass LeNetConfig(",
+    )
+    edit(package, "models/build.py", r"^    LeNetConfig,\n", "    LeNetConfig,\n    AlexNetConfig,\n")
+    for body in ("return _of_images(AlexNet(outputs), shape)", 'allowed, fits = "images", image'):
+        edit(
+            package,
+            "models/build.py",
+            r"^        case LeNetConfig\(\):",
+            f"        case AlexNetConfig():\n            {body}\n        case LeNetConfig() :",
+        )
+    edit(package, "config/methods/registry.py", r"\Z", "OTHER = 1\n")
+    assert (draws(), code_of_predictions(POSTERIOR)) == before
 
 
 def test_a_method_depends_on_what_it_uses(package):
-    methods = (LaplaceConfig(), MCLMCConfig())
-    laplace, mile = (code_of_draws(method, stopped=False) for method in methods)
-    edit(package / "methods/laplace/lbfgs.py")
-    assert code_of_draws(methods[0], stopped=False) != laplace
-    assert code_of_draws(methods[1], stopped=False) == mile
-    edit(package / "metrics/formulas/rhat_ess.py")
-    assert code_of_draws(methods[1], stopped=False) == mile
-    edit(package / "metrics/formulas/autocorrelation.py")
-    assert code_of_draws(methods[1], stopped=False) != mile
+    laplace, mile = LaplaceConfig(), MCLMCConfig()
+    before = draws(laplace), draws(mile)
+    edit(package, "methods/laplace/lbfgs.py", r"return ", "return 2 * ")
+    assert draws(laplace) != before[0]
+    assert draws(mile) == before[1]
+    edit(package, "metrics/formulas/rhat_ess.py", r"return ", "return 2 * ")
+    assert draws(mile) == before[1]
+    edit(package, "metrics/formulas/autocorrelation.py", r"^def effective_size(.|\n)*?return ", r"\g<0>2 * ")
+    assert draws(mile) != before[1]
 
 
 @pytest.mark.parametrize("name", ["runner/stopping.py", "inference/validation.py", "metrics/formulas/e_values.py"])
 def test_where_a_rule_ends_the_chains_its_code_counts(package, name):
-    before = code_of_draws(HMC, stopped=True)
-    edit(package / name)
-    assert code_of_draws(HMC, stopped=True) != before
+    before = draws(stopped=True)
+    edit(package, name, r"return ", "return 2 * ")
+    assert draws(stopped=True) != before
 
 
 def test_predictions_depend_on_no_formula_of_a_metric(package):
-    before = code_of_predictions()
+    before = code_of_predictions(POSTERIOR)
     for name in ("metrics/formulas/scores.py", "metrics/gathering/chain_statistics.py", "metrics/judgement/measure.py"):
-        edit(package / name)
-        assert code_of_predictions() == before
-    edit(package / "metrics/gathering/predictive.py")
-    assert code_of_predictions() != before
+        edit(package, name, r"return ", "return 2 * ")
+        assert code_of_predictions(POSTERIOR) == before
+    edit(package, "metrics/gathering/terms.py", r"return ", "return 2 * ")
+    assert code_of_predictions(POSTERIOR) != before

@@ -186,7 +186,7 @@ def test_samples_follow_the_density(config: PriorConfig) -> None:
         "normal": scipy.stats.norm.cdf,
         "laplace": scipy.stats.laplace.cdf,
         "walled_uniform": lambda z: (z + 1) / 2,
-    }[prior.family]((draws - loc) / scale)
+    }[prior.family.name]((draws - loc) / scale)
     assert scipy.stats.kstest(uniforms.ravel(), "uniform").pvalue > 1e-3
     each = [scipy.stats.kstest(uniforms[:, i], "uniform").pvalue for i in range(LAYOUT.size)]
     assert min(each) > 1e-3 / LAYOUT.size
@@ -385,7 +385,7 @@ def test_the_gain_of_millions_of_parameters_is_exact_in_single_precision(config:
         "normal": lambda z: -0.5 * z**2,
         "laplace": lambda z: -np.abs(z),
         "student_t": lambda z: -3 * np.log1p(z**2 / 5),
-    }[prior.family]
+    }[prior.family.name]
     loc = np.float64(prior.values.loc[0])
     exact = np.sum(density((np.float64(new) - loc) / scale) - density((np.float64(old) - loc) / scale))
     assert abs(found - exact) < worst

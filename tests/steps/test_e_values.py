@@ -219,7 +219,7 @@ def run(files: Files, folder: Path, stopping: dict[str, float] | None) -> Any:
 
 
 def test_a_run_ends_where_its_e_values_say(tmp_path, monkeypatch):
-    monkeypatch.setattr(fingerprint, "code_of_draws", lambda method, *, stopped: f"code, stopped: {stopped}")
+    monkeypatch.setattr(fingerprint, "code_of_draws", lambda method, posterior, *, stopped: f"code, stopped: {stopped}")
     files = write_data(tmp_path)
     whole = run(files, tmp_path, None)
     draws = whole.read()
@@ -249,4 +249,6 @@ def test_a_run_ends_where_its_e_values_say(tmp_path, monkeypatch):
 
 def test_code_that_a_length_depends_on_is_part_of_its_fingerprint():
     method = HMCConfig(step_size=0.1, trajectory_length=1.0)
-    assert fingerprint.code_of_draws(method, stopped=True) != fingerprint.code_of_draws(method, stopped=False)
+    posterior = PosteriorConfig.model_validate(POSTERIOR)
+    whole, stopped = (fingerprint.code_of_draws(method, posterior, stopped=stopped) for stopped in (False, True))
+    assert whole != stopped

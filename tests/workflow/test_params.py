@@ -1,9 +1,11 @@
 """Params that carry their names."""
 
+import re
 from types import SimpleNamespace
 
-from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.workflow.params import code_hash, named, run_settings, settings
+from bnn_atlas.config.methods.mclmc import MCLMCConfig
+from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig, PosteriorConfig
+from bnn_atlas.workflow.params import code_hash_of_run, named, run_settings, settings
 
 
 def test_settings_come_back_from_params_by_their_names() -> None:
@@ -26,6 +28,11 @@ def test_a_value_of_its_own() -> None:
 
 
 def test_a_job_is_not_told_the_hash_of_its_code() -> None:
-    (param,) = code_hash(lambda: "0123456789abcdef").values()
-    assert param(None) == {"code": "0123456789ab"}
-    assert settings([param(None), {"seed": 3}]) == {"seed": 3}
+    posterior = PosteriorConfig(model=MLPConfig(hidden=[2]), likelihood=LearnedNoiseLikelihood())
+    config = SimpleNamespace(method=MCLMCConfig(), posterior=posterior, stopping=None)
+    study = SimpleNamespace(runs={"run": SimpleNamespace(config=config)})
+    inputs = SimpleNamespace(atlas=SimpleNamespace(studies={"study": study}))
+    (param,) = code_hash_of_run(inputs).values()
+    given = param(SimpleNamespace(study="study", run="run"))
+    assert re.fullmatch("[0-9a-f]{12}", given["code"])
+    assert settings([given, {"seed": 3}]) == {"seed": 3}

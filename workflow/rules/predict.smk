@@ -22,7 +22,7 @@ rule predict:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **code_hash(code_of_predictions),
+        **code_hash_of_predictions(INPUTS),
         counted=INPUTS.scored_draws,
     message:
         "Predicting the test rows with {wildcards.run} (split {wildcards.split})"
@@ -52,7 +52,7 @@ rule predict_sets:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **code_hash(code_of_predictions),
+        **code_hash_of_predictions(INPUTS),
         **named("sets", INPUTS.sets),
         **named("elsewhere", INPUTS.sets_elsewhere),
         **named("intervals", INPUTS.intervals),

@@ -7,13 +7,12 @@ from bnn_atlas.config.expansion import NAME
 from bnn_atlas.config.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
-from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.workflow.claims import claim_targets
 from bnn_atlas.workflow.compiling import compile_quickly
 from bnn_atlas.workflow.figures import Figures, rule_names, versions
 from bnn_atlas.workflow.inputs import Inputs
 from bnn_atlas.workflow.ladder import steps, wanted_scale
-from bnn_atlas.workflow.params import EXPORTED, code_hash, code_hash_of_run, code_hash_of_start, named, run_settings
+from bnn_atlas.workflow.params import EXPORTED, code_hash_of_predictions, code_hash_of_run, code_hash_of_start, named, run_settings
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.resources import JobResources
 

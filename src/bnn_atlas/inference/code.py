@@ -1,6 +1,14 @@
 """The code that expensive results depend on, as one hash each; found without importing it."""
 
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.warmstart import WarmStartConfig
 from bnn_atlas.sources import PLUMBING, code_digest
 
 NOT_IN_DRAWS = (*PLUMBING, "bnn_atlas.data", "bnn_atlas.traces")
@@ -9,28 +17,43 @@ it. The runner's phases, checkpoints and messages are left out by not being aske
 PROBLEM = ("bnn_atlas.runtime", "bnn_atlas.inference.problem")
 
 
-def code_of_draws(method: MethodSettings, *, stopped: bool) -> str:
+def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped: bool) -> str:
     """SHA-256 of the code that draws of a method depend on; with `stopped`, of that which their number depends on."""
-    modules = [method.builder.split(":")[0], "bnn_atlas.runner.program"]
+    roots = [method.builder, "bnn_atlas.runner.program"]
     if stopped:
-        modules += ["bnn_atlas.runner.stopping", "bnn_atlas.inference.validation"]
-    return _digest(*modules)
+        roots += ["bnn_atlas.runner.stopping", "bnn_atlas.inference.validation"]
+    return _digest(*roots, settings=(method, posterior))
 
 
-def code_of_starts() -> str:
-    """SHA-256 of the code that trains the networks from which chains start."""
-    return _digest("bnn_atlas.warmstart.ensemble", "bnn_atlas.warmstart.permuted")
+def code_of_starts(
+    posterior: PosteriorConfig, training: WarmStartConfig | None, initial: InitialConfig | None = None
+) -> str:
+    """SHA-256 of the code that trains the networks from which chains start; without `training`, that draws them."""
+    if training is None:
+        roots = ("bnn_atlas.warmstart.ensemble:initialise", "bnn_atlas.warmstart.initial")
+        return _digest(*roots, settings=(posterior, initial))
+    return _digest("bnn_atlas.warmstart.ensemble", "bnn_atlas.warmstart.permuted", settings=(posterior, training))
 
 
-def code_of_untrained() -> str:
-    """SHA-256 of the code that draws the networks from which chains start without training."""
-    return _digest("bnn_atlas.warmstart.initial")
-
-
-def code_of_predictions() -> str:
+def code_of_predictions(posterior: PosteriorConfig) -> str:
     """SHA-256 of the code that predicts rows with draws."""
-    return _digest("bnn_atlas.inference.predictor", "bnn_atlas.metrics.gathering.predictive")
+    roots = ("bnn_atlas.inference.predictor", "bnn_atlas.metrics.gathering.predictive")
+    return _digest(*roots, settings=(posterior,))
 
 
-def _digest(*modules: str) -> str:
-    return code_digest(*modules, *PROBLEM, without=NOT_IN_DRAWS)
+def _digest(*roots: str, settings: tuple[BaseModel | None, ...]) -> str:
+    classes = {type(one) for model in settings for one in _settings_within(model)}
+    return code_digest(*roots, *PROBLEM, classes=classes, without=NOT_IN_DRAWS)
+
+
+def _settings_within(value: Any) -> Iterator[BaseModel]:
+    """All settings objects in a value, itself included."""
+    if isinstance(value, BaseModel):
+        yield value
+        for name in type(value).model_fields:
+            yield from _settings_within(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _settings_within(one)
+    elif isinstance(value, dict):
+        yield from _settings_within(list(value.values()))

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.inference.code import code_of_draws
 from bnn_atlas.provenance import fingerprint
 
@@ -17,13 +18,18 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
 
 
 def fingerprint_of_draws(
-    method: MethodSettings, settings: Mapping[str, Any], inputs: Iterable[np.ndarray], *, stopped: bool = False
+    method: MethodSettings,
+    posterior: PosteriorConfig,
+    settings: Mapping[str, Any],
+    inputs: Iterable[np.ndarray],
+    *,
+    stopped: bool = False,
 ) -> str:
     """Hash of settings, input arrays, code, packages and platform: equal for two blocks only if their draws are.
 
     With `stopped` a rule may end the chains, whose number of draws then depends on more code.
     """
-    return fingerprint_of(settings, inputs, code_of_draws(method, stopped=stopped))
+    return fingerprint_of(settings, inputs, code_of_draws(method, posterior, stopped=stopped))
 
 
 def fingerprint_of(settings: Mapping[str, Any], inputs: Iterable[np.ndarray], code: str) -> str:

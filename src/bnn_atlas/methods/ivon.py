@@ -61,10 +61,10 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
     Raises:
         ValueError: the prior is not normal, or the mini-batches do not fit the rows.
     """
-    if posterior.family != "normal":
+    if posterior.family.name != "normal":
         raise ValueError(
             f"method.kind 'ivon' takes its weight decay from a normal prior, and this one is of the family "
-            f"'{posterior.family}': choose prior.kind 'normal', or method.kind 'mean_field'"
+            f"'{posterior.family.name}': choose prior.kind 'normal', or method.kind 'mean_field'"
         )
     rows, temperature = len(data.y), posterior.temperature
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)

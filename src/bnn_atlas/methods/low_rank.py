@@ -119,7 +119,7 @@ def objective(
         values: of the prior of that.
     """
     posterior, temperature = target.posterior, target.posterior.temperature
-    exact_prior = posterior.family == "normal"
+    exact_prior = posterior.family.name == "normal"
 
     def add(total: tuple[Array, Array, LowRank], noise: Noise) -> tuple[tuple[Array, Array, LowRank], None]:
         theta, back = jax.vjp(lambda q: q.at(noise), q)
@@ -196,7 +196,7 @@ def build_low_rank(config: LowRankConfig, posterior: Posterior, data: PosteriorD
         improve=improve,
         draw=draw,
         log_prior=log_prior,
-        exact_kl=exact_kl if posterior.family == "normal" else None,
+        exact_kl=exact_kl if posterior.family.name == "normal" else None,
         fit=fit,
         centre=lambda q: q.mean,
     )

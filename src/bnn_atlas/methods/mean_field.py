@@ -99,7 +99,7 @@ def objective(
     """
     posterior, values = target.posterior, target.data.prior
     temperature, sigma = posterior.temperature, q.sigma
-    exact_prior = posterior.family == "normal"
+    exact_prior = posterior.family.name == "normal"
     noise = jax.random.normal(key, (samples, *q.mean.shape), q.mean.dtype)
     counted = None if point is None else weights_only(len(q.mean), point)
     if counted is not None:
@@ -175,7 +175,7 @@ def build_mean_field(config: MeanFieldConfig, posterior: Posterior, data: Poster
             return evaluate
         return _weighted(evaluate, target, config.batch_size / (target.rows * target.posterior.shards))
 
-    exact = exact_kl if posterior.family == "normal" else None
+    exact = exact_kl if posterior.family.name == "normal" else None
     family = Family(
         name="mean field",
         begin=begin,

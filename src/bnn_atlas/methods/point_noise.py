@@ -29,10 +29,10 @@ def noise_index(posterior: Posterior) -> int:
             f"method.noise 'point' is for likelihood.kind 'learned_noise', not '{posterior.likelihood.kind}': leave "
             "noise out, or choose that likelihood"
         )
-    if posterior.family != "normal":
+    if posterior.family.name != "normal":
         raise ValueError(
             f"method.noise 'point' takes the noise out of a normal prior, and this one is of the family "
-            f"'{posterior.family}': choose prior.kind 'normal', or leave noise out"
+            f"'{posterior.family.name}': choose prior.kind 'normal', or leave noise out"
         )
     return posterior.layout.size - 1
 

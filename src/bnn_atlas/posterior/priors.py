@@ -8,7 +8,7 @@ al. 2021 compare at equal variance (section 8.2). A flat density is a normal of 
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -37,17 +37,6 @@ from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.empirical_covariance import first_layer, log_narrowing
 from bnn_atlas.posterior.gamma_noise import GammaPrecision, gamma_precision, log_integral
 
-Family = Literal[
-    "normal",
-    "laplace",
-    "walled_uniform",
-    "logistic",
-    "student_t",
-    "mixture",
-    "empirical_covariance",
-    "normal_gamma_noise",
-]
-
 
 class Components(NamedTuple):
     """Gaussian components of a mixture in units of the prior's own scale, each [component]."""
@@ -69,6 +58,22 @@ class PriorValues(NamedTuple):
     (normal with gamma noise); None for a family of one shape."""
 
 
+class Family(NamedTuple):
+    """The functions of a family of priors, of z = (theta - loc) / scale, and its name."""
+
+    name: str
+    log_density: Callable[[Array, PriorValues], Array]
+    """z [P] -> unnormalised log density of each scalar."""
+    draw: Callable[[Array, Array, Any], Array]
+    """(key, an array [P], the shape) -> z [P]."""
+    log_unit: Callable[[Any], float]
+    """Shape -> log of the integral over z of the unnormalised density of one scalar."""
+    log_rest: Callable[[Any], float] = lambda shape: 0.0
+    """Shape -> what is added to the sum of log scale and `log_unit` over the scalars in the normalising constant."""
+    gain: Callable[[Array, Array, Array, Array, PriorValues], Array] | None = None
+    """(new, old, z of both, values) -> the sum that `log_prior_gain` takes; None for the difference of densities."""
+
+
 class Prior(NamedTuple):
     """A prior: the family (code) and its values (data)."""
 
@@ -78,7 +83,7 @@ class Prior(NamedTuple):
     def sample(self, key: Array) -> Array:
         """One parameter vector [P] from the prior (for walled uniforms, from inside the walls; flat scalars at loc)."""
         loc, scale, _, shape = self.values
-        return loc + jnp.where(jnp.isinf(scale), 0, scale) * _DRAWS[self.family](key, loc, shape)
+        return loc + jnp.where(jnp.isinf(scale), 0, scale) * self.family.draw(key, loc, shape)
 
 
 def _normal(z: Array, values: PriorValues) -> Array:
@@ -127,26 +132,70 @@ def _draw_gamma_noise(key: Array, like: Array, noise: GammaPrecision) -> Array:
     return jnp.append(jax.random.normal(of_network, like[:-1].shape, like.dtype), noise.drawn(of_noise))
 
 
-_SHAPES: dict[Family, Callable[[Array, PriorValues], Array]] = {
-    "normal": _normal,
-    "laplace": _laplace,
-    "walled_uniform": _walled_uniform,
-    "logistic": _logistic,
-    "student_t": _student_t,
-    "mixture": _mixture,
-    "empirical_covariance": _empirical_covariance,
-    "normal_gamma_noise": _normal_gamma_noise,
-}
-_DRAWS: dict[Family, Callable[[Array, Array, Any], Array]] = {
-    "normal": lambda key, like, _: jax.random.normal(key, like.shape, like.dtype),
-    "laplace": lambda key, like, _: jax.random.laplace(key, like.shape, like.dtype),
-    "walled_uniform": lambda key, like, _: jax.random.uniform(key, like.shape, like.dtype, -1.0, 1.0),
-    "logistic": lambda key, like, _: jax.random.logistic(key, like.shape, like.dtype),
-    "student_t": lambda key, like, freedom: jax.random.t(key, freedom, like.shape, like.dtype),
-    "mixture": _draw_mixture,
-    "empirical_covariance": lambda key, like, first: first.drawn(jax.random.normal(key, like.shape, like.dtype)),
-    "normal_gamma_noise": _draw_gamma_noise,
-}
+def _gain_of_normal(new: Array, old: Array, z_new: Array, z_old: Array, values: PriorValues) -> Array:
+    return jnp.sum(0.5 * ((old - new) / values.scale) * (z_old + z_new))
+
+
+def _gain_of_empirical_covariance(new: Array, old: Array, z_new: Array, z_old: Array, values: PriorValues) -> Array:
+    difference, total, first = (old - new) / values.scale, z_old + z_new, values.shape
+    return 0.5 * (jnp.sum(difference * total) + jnp.sum(first.whitened(difference) * first.whitened(total)))
+
+
+def _log_unit_of_normal(shape: Any) -> float:
+    return 0.5 * math.log(2 * math.pi)
+
+
+def _log_unit_of_student_t(freedom: Any) -> float:
+    return float(0.5 * math.log(math.pi * freedom) + gammaln(freedom / 2) - gammaln((freedom + 1) / 2))
+
+
+def _log_rest_of_gamma_noise(noise: GammaPrecision) -> float:
+    return float(log_integral(noise) - np.log(noise.scale) - _log_unit_of_normal(noise))
+
+
+NORMAL = Family(
+    "normal",
+    _normal,
+    lambda key, like, _: jax.random.normal(key, like.shape, like.dtype),
+    _log_unit_of_normal,
+    gain=_gain_of_normal,
+)
+LAPLACE = Family(
+    "laplace",
+    _laplace,
+    lambda key, like, _: jax.random.laplace(key, like.shape, like.dtype),
+    lambda _: math.log(2),
+)
+WALLED_UNIFORM = Family(
+    "walled_uniform",
+    _walled_uniform,
+    lambda key, like, _: jax.random.uniform(key, like.shape, like.dtype, -1.0, 1.0),
+    lambda _: math.log(2),
+)
+LOGISTIC = Family(
+    "logistic",
+    _logistic,
+    lambda key, like, _: jax.random.logistic(key, like.shape, like.dtype),
+    lambda _: 0.0,
+)
+STUDENT_T = Family(
+    "student_t",
+    _student_t,
+    lambda key, like, freedom: jax.random.t(key, freedom, like.shape, like.dtype),
+    _log_unit_of_student_t,
+)
+MIXTURE = Family("mixture", _mixture, _draw_mixture, _log_unit_of_normal)
+EMPIRICAL_COVARIANCE = Family(
+    "empirical_covariance",
+    _empirical_covariance,
+    lambda key, like, first: first.drawn(jax.random.normal(key, like.shape, like.dtype)),
+    _log_unit_of_normal,
+    log_narrowing,
+    _gain_of_empirical_covariance,
+)
+NORMAL_GAMMA_NOISE = Family(
+    "normal_gamma_noise", _normal_gamma_noise, _draw_gamma_noise, _log_unit_of_normal, _log_rest_of_gamma_noise
+)
 
 
 def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
@@ -168,7 +217,7 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
     unnormalised there, as published.
     """
     z = (theta - values.loc) / values.scale
-    return jnp.sum(_SHAPES[family](z, values)) - values.log_normaliser
+    return jnp.sum(family.log_density(z, values)) - values.log_normaliser
 
 
 def log_prior_gain(family: Family, values: PriorValues, new: Array, old: Array) -> Array:
@@ -180,12 +229,9 @@ def log_prior_gain(family: Family, values: PriorValues, new: Array, old: Array) 
         log p(theta') - log p(theta) = (theta - theta') / scale (z + z') / 2.
     """
     z_new, z_old = ((theta - values.loc) / values.scale for theta in (new, old))
-    if family == "normal":
-        return jnp.sum(0.5 * ((old - new) / values.scale) * (z_old + z_new))
-    if family == "empirical_covariance":
-        difference, total, first = (old - new) / values.scale, z_old + z_new, values.shape
-        return 0.5 * (jnp.sum(difference * total) + jnp.sum(first.whitened(difference) * first.whitened(total)))
-    return jnp.sum(_SHAPES[family](z_new, values) - _SHAPES[family](z_old, values))
+    if family.gain is not None:
+        return family.gain(new, old, z_new, z_old, values)
+    return jnp.sum(family.log_density(z_new, values) - family.log_density(z_old, values))
 
 
 def build_prior(
@@ -204,30 +250,13 @@ def build_prior(
     """
     family, loc, scale, shape = _numbers(config, layout, rows)
     proper = scale[np.isfinite(scale)]
-    log_normaliser = np.sum(np.log(proper)) + len(proper) * _log_unit(family, shape)
-    if family == "empirical_covariance":
-        log_normaliser += log_narrowing(shape)
-    if family == "normal_gamma_noise":
-        log_normaliser += log_integral(shape) - np.log(shape.scale) - _log_unit(family, shape)
+    log_normaliser = np.sum(np.log(proper)) + len(proper) * family.log_unit(shape) + family.log_rest(shape)
 
     def number(value: np.ndarray) -> Array:
         whole = np.issubdtype(np.asarray(value).dtype, np.integer)
         return jnp.asarray(value if whole else np.asarray(value, dtype))
 
     return Prior(family, PriorValues(*jax.tree.map(number, (loc, scale, log_normaliser, shape))))
-
-
-def _log_unit(family: Family, shape: Any) -> float:
-    """Log of the integral over z of the unnormalised density of one scalar."""
-    match family:
-        case "normal" | "mixture" | "empirical_covariance" | "normal_gamma_noise":
-            return 0.5 * math.log(2 * math.pi)
-        case "laplace" | "walled_uniform":
-            return math.log(2)
-        case "logistic":
-            return 0.0
-        case "student_t":
-            return float(0.5 * math.log(math.pi * shape) + gammaln(shape / 2) - gammaln((shape + 1) / 2))
 
 
 class _Numbers(NamedTuple):
@@ -250,40 +279,40 @@ def _numbers(config: PriorConfig, layout: Layout, rows: np.ndarray | None) -> _N
 
     match config:
         case StandardNormalPrior():
-            return _Numbers("normal", zeros, zeros + 1)
+            return _Numbers(NORMAL, zeros, zeros + 1)
         case NormalPrior():
-            return _Numbers("normal", zeros + config.loc, zeros + config.scale)
+            return _Numbers(NORMAL, zeros + config.loc, zeros + config.scale)
         case EmpiricalCovariancePrior():
             first = first_layer(config, layout, rows)
-            return _Numbers("empirical_covariance", zeros, zeros + config.scale, first)
+            return _Numbers(EMPIRICAL_COVARIANCE, zeros, zeros + config.scale, first)
         case NormalGammaNoisePrior():
             noise = gamma_precision(config, layout)
             loc, scale = zeros.copy(), zeros + config.scale
             loc[-1], scale[-1] = noise.loc, noise.scale
-            return _Numbers("normal_gamma_noise", loc, scale, noise)
+            return _Numbers(NORMAL_GAMMA_NOISE, loc, scale, noise)
         case NormalFlatBiasPrior():
             widths = {p.name: math.inf if p.role == "bias" else config.scale for p in layout.parameters}
-            return _Numbers("normal", zeros, layout.per_scalar(widths))
+            return _Numbers(NORMAL, zeros, layout.per_scalar(widths))
         case LaplacePrior():
-            return _Numbers("laplace", zeros + config.loc, zeros + config.scale)
+            return _Numbers(LAPLACE, zeros + config.loc, zeros + config.scale)
         case GlorotPrior():
-            return _Numbers("normal", zeros, scales(lambda p: config.factor / math.sqrt(fan_average(p)), 1.0))
+            return _Numbers(NORMAL, zeros, scales(lambda p: config.factor / math.sqrt(fan_average(p)), 1.0))
         case HePrior():
-            return _Numbers("normal", zeros, scales(lambda p: math.sqrt(2 / p.fan_in), 1.0))
+            return _Numbers(NORMAL, zeros, scales(lambda p: math.sqrt(2 / p.fan_in), 1.0))
         case GlorotLaplacePrior():
-            return _Numbers("laplace", zeros, scales(lambda p: 1 / math.sqrt(2 * fan_average(p)), math.sqrt(0.5)))
+            return _Numbers(LAPLACE, zeros, scales(lambda p: 1 / math.sqrt(2 * fan_average(p)), math.sqrt(0.5)))
         case GlorotUniformPrior():
-            return _Numbers("walled_uniform", zeros, scales(lambda p: math.sqrt(3 / fan_average(p)), math.sqrt(3)))
+            return _Numbers(WALLED_UNIFORM, zeros, scales(lambda p: math.sqrt(3 / fan_average(p)), math.sqrt(3)))
         case EpsStandardNormalPrior():
             rng = np.random.default_rng(config.seed)
             loc, raw = rng.normal(0, math.sqrt(config.var_eps), (2, layout.size)) + np.array([[0.0], [1.0]])
-            return _Numbers("normal", loc, config.scale * np.logaddexp(0, raw))
+            return _Numbers(NORMAL, loc, config.scale * np.logaddexp(0, raw))
         case LogisticPrior():
-            return _Numbers("logistic", zeros + config.loc, zeros + config.scale)
+            return _Numbers(LOGISTIC, zeros + config.loc, zeros + config.scale)
         case StudentTPrior():
             freedom = np.float64(config.degrees_of_freedom)
-            return _Numbers("student_t", zeros + config.loc, zeros + config.scale, freedom)
+            return _Numbers(STUDENT_T, zeros + config.loc, zeros + config.scale, freedom)
         case MixturePrior():
             weights = np.array(config.weights) / math.fsum(config.weights)
             components = Components(*np.array([np.log(weights), config.all_locs, config.scales]))
-            return _Numbers("mixture", zeros, zeros + config.unit, components)
+            return _Numbers(MIXTURE, zeros, zeros + config.unit, components)

@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 
 from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
+from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.data.evaluation import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.code import code_of_predictions
@@ -41,7 +42,9 @@ def predict(
     problem, trace = load_without_rows(dataset, split, posterior), open_pool(pool)
     draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
     rows = Rows(problem.split.x_test, problem.split.y_test)
-    _write(Path(destination), partial(_summary, problem, draws, _predictor(problem), rows), settings, rows)
+    _write(
+        Path(destination), partial(_summary, problem, draws, _predictor(problem), rows), problem.config, settings, rows
+    )
 
 
 def predict_sets(
@@ -89,7 +92,7 @@ def predict_sets(
         else:
             rows = _rows_of(name, problem.split, files.get(name), limit)
         summary = partial(_of_set, problem, draws, predictor, rows)
-        _write(folder / f"{name}.npz", summary, settings, rows)
+        _write(folder / f"{name}.npz", summary, problem.config, settings, rows)
     for file in folder.glob("[!.]*.npz"):
         if file.stem not in sets:
             file.unlink()
@@ -103,11 +106,15 @@ def _rows_of(name: str, split: SplitData, file: str | Path | None, limit: int | 
 
 
 def _write(
-    destination: Path, summary: Callable[[], PredictiveSummary], settings: Mapping[str, Any], rows: Rows
+    destination: Path,
+    summary: Callable[[], PredictiveSummary],
+    posterior: PosteriorConfig,
+    settings: Mapping[str, Any],
+    rows: Rows,
 ) -> None:
     """Write the summary of these rows, unless the file was made of the same."""
     inputs = [array for array in rows if array is not None]
-    with making(destination, fingerprint_of(settings, inputs, code_of_predictions())) as needed:
+    with making(destination, fingerprint_of(settings, inputs, code_of_predictions(posterior))) as needed:
         if needed:
             save(destination, summary())
 

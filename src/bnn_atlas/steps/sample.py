@@ -57,7 +57,7 @@ def sample(
     rows = problem.split
     inputs = [rows.x_fit, rows.y_fit, starts, *([rows.x_validation, rows.y_validation] if rule else [])]
     facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
-    digest = fingerprint_of_draws(config, {**settings, "rows": facts}, inputs, stopped=rule is not None)
+    digest = fingerprint_of_draws(config, problem.config, {**settings, "rows": facts}, inputs, stopped=rule is not None)
     run_block(
         build_method(config, problem.posterior, problem.data),
         problem.posterior,

@@ -10,7 +10,7 @@ from jax import numpy as jnp
 from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.warmstart import WarmStartConfig
 from bnn_atlas.files import save_arrays
-from bnn_atlas.inference.code import code_of_starts, code_of_untrained
+from bnn_atlas.inference.code import code_of_starts
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.kept import making
@@ -52,7 +52,11 @@ def warm_start(
         **({"initial": initial} if initial else {}),
     }
     trained_on = [rows.x_train, rows.y_train, rows.x_validation, rows.y_validation]
-    code = code_of_untrained() if initial else code_of_starts()
+    code = code_of_starts(
+        problem.config,
+        WarmStartConfig.model_validate(training) if training else None,
+        InitialConfig.model_validate(initial) if initial else None,
+    )
     with making(destination, fingerprint_of(settings, trained_on, code)) as needed:
         if needed:
             save_arrays(destination, _networks(problem, training, members, seed, initial))

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.inference.code import code_of_draws, code_of_starts, code_of_untrained
+from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
 from bnn_atlas.workflow.inputs import Inputs, Wildcards
 
 Param = Callable[[Wildcards], dict[str, Any]]
@@ -33,28 +33,34 @@ def named(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Param]:
 
 def code_hash_of_run(inputs: Inputs) -> dict[str, Param]:
     """Param with a hash of the code that the draws of a run depend on."""
-    known: dict[tuple[str, bool], str] = {}
 
-    def digest(w: Wildcards) -> str:
-        config = inputs.run(w).config
-        key = config.method.builder, config.stopping is not None
-        if key not in known:
-            known[key] = code_of_draws(config.method, stopped=key[1])
-        return known[key][:12]
+    @cache
+    def digest(study: str, run: str) -> str:
+        config = inputs.atlas.studies[study].runs[run].config
+        return code_of_draws(config.method, config.posterior, stopped=config.stopping is not None)[:12]
 
-    return named(CODE, digest)
+    return named(CODE, lambda w: digest(w.study, w.run))
+
+
+def code_hash_of_predictions(inputs: Inputs) -> dict[str, Param]:
+    """Param with a hash of the code that the predictions of a run depend on."""
+
+    @cache
+    def digest(study: str, run: str) -> str:
+        return code_of_predictions(inputs.atlas.studies[study].runs[run].config.posterior)[:12]
+
+    return named(CODE, lambda w: digest(w.study, w.run))
 
 
 def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
     """Param with a hash of the code that the networks depend on from which a block of chains starts."""
-    trained, untrained = cache(code_of_starts), cache(code_of_untrained)
-    return named(CODE, lambda w: (untrained() if inputs.shared_starts[w.key].initial else trained())[:12])
 
+    @cache
+    def digest(key: str) -> str:
+        start = inputs.shared_starts[key]
+        return code_of_starts(start.posterior, start.training, start.initial)[:12]
 
-def code_hash(digest: Callable[[], str]) -> dict[str, Param]:
-    """Param with a hash of code, the same for all jobs of a rule."""
-    known = cache(digest)
-    return named(CODE, lambda w: known()[:12])
+    return named(CODE, lambda w: digest(w.key))
 
 
 def _field(inputs: Inputs, field: str, name: str) -> Param:

@@ -135,9 +135,10 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
                 },
             }
         )
+    config = run.config
     return {
         "settings": settings_of_run(run, atlas),
-        "code": code_of_draws(run.config.method, stopped=run.config.stopping is not None)[:LENGTH],
+        "code": code_of_draws(config.method, config.posterior, stopped=config.stopping is not None)[:LENGTH],
         "reductions": "; ".join(run.reductions),
         "splits": splits,
     }

@@ -189,16 +189,16 @@ def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> La
 
 def _check_prior(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> None:
     """Refuse priors that the approximation has no precision for."""
-    if posterior.family == "empirical_covariance":
+    if posterior.family.name == "empirical_covariance":
         raise ValueError(
             "a Laplace approximation takes a prior of independent parameters, and one of kind empirical_covariance "
             "correlates them: choose another method, or a prior of kind normal"
         )
     if config.structure != "kronecker":
         return
-    if posterior.family != "normal":
+    if posterior.family.name != "normal":
         raise ValueError(
-            f"structure kronecker needs a Gaussian prior, not one of the family {posterior.family}: choose full, "
+            f"structure kronecker needs a Gaussian prior, not one of the family {posterior.family.name}: choose full, "
             "last_layer or diagonal"
         )
     if np.isinf(data.prior.scale).any():
