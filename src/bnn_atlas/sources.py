@@ -47,7 +47,7 @@ def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...
     return tuple(sorted({_file(name) for name in found}))
 
 
-def code_digest(*roots: str, classes: Collection[type] = (), without: Iterable[str] = PLUMBING) -> str:
+def code_digest(*roots: str, classes: Collection[type] | None = None, without: Iterable[str] = PLUMBING) -> str:
     """SHA-256 of the syntax trees of all definitions that the roots reach.
 
     A definition is a function, a class or an assignment at the top of a module; it reaches those that it names. Of its
@@ -61,13 +61,15 @@ def code_digest(*roots: str, classes: Collection[type] = (), without: Iterable[s
 
     Args:
         roots: `module:function` or a whole module.
-        classes: classes of all settings of the run, nested ones included.
+        classes: classes of all settings of the run, nested ones included; without them all branches count.
         without: modules and packages whose definitions do not count.
 
     Raises:
         ModuleNotFoundError: a module does not exist.
         ValueError: a root is not defined in its module.
     """
+    if classes is None:
+        return _digest(tuple(sorted(roots)), None, tuple(without))
     bases = {base for cls in classes for base in cls.__mro__ if base.__module__.startswith(SETTINGS)}
     live = frozenset((base.__module__, base.__qualname__) for base in bases)
     return _digest(tuple(sorted(roots)), live, tuple(without))
@@ -78,7 +80,7 @@ Place = tuple[str, str]
 
 
 @cache
-def _digest(roots: tuple[str, ...], live: frozenset[Place], without: tuple[str, ...]) -> str:
+def _digest(roots: tuple[str, ...], live: frozenset[Place] | None, without: tuple[str, ...]) -> str:
     texts: dict[Place, str] = {}
     attributes: set[str] = set()
     waiting = [place for root in roots for place in _places_of(root)]
@@ -86,12 +88,14 @@ def _digest(roots: tuple[str, ...], live: frozenset[Place], without: tuple[str, 
         place = waiting.pop()
         if place not in texts and not _within(place[0], without):
             found = _reading(place, live)
-            if found.classes - live:  # a class that the code itself uses: its branches count after all
+            if (
+                live is not None and found.classes - live
+            ):  # a class that the code itself uses: its branches count after all
                 return _digest(roots, live | found.classes, without)
             texts[place], attributes = found.text, attributes | found.attributes
             waiting += found.reached
         if not waiting:
-            computed = (one for cls in live for one in _computed(cls, frozenset(attributes)))
+            computed = (one for cls in live or () for one in _computed(cls, frozenset(attributes)))
             waiting = [place for place in computed if place not in texts]
     hashes = {place: hashlib.sha256(text.encode()).hexdigest() for place, text in texts.items()}
     edges = {place: sorted(hashes[to] for to in _reading(place, live).reached if to in hashes) for place in texts}
@@ -173,21 +177,22 @@ class _Reading(NamedTuple):
     """Settings classes that it uses other than to tell cases apart."""
 
 
-_READINGS: dict[tuple[Path, Place], tuple[frozenset[Place], dict[frozenset[Place], _Reading]]] = {}
+_READINGS: dict[Place, tuple[frozenset[Place], dict[frozenset[Place] | None, _Reading]]] = {}
 """Definition -> settings classes that its cases name, and what it says for each choice of them."""
 
 
-def _reading(place: Place, live: frozenset[Place]) -> _Reading:
-    key = (PACKAGE, place)
-    if key in _READINGS and (live & _READINGS[key][0]) in _READINGS[key][1]:
-        return _READINGS[key][1][live & _READINGS[key][0]]
+def _reading(place: Place, live: frozenset[Place] | None) -> _Reading:
+    if place in _READINGS:
+        cases, known = _READINGS[place]
+        if (found := known.get(None if live is None else live & cases)) is not None:
+            return found
     reader = _Reader(_module(place[0]), live)
     text = "\n".join(filter(None, map(reader.text, _statements(place))))
     imports = (f"{name}={origin}" for name, origin in sorted(reader.external.items()))
     text = "\n".join([text, *imports])
     found = _Reading(text, tuple(sorted(reader.reached)), frozenset(reader.attributes), frozenset(reader.classes))
     cases = frozenset(reader.cases)
-    _READINGS.setdefault(key, (cases, {}))[1][live & cases] = found
+    _READINGS.setdefault(place, (cases, {}))[1][None if live is None else live & cases] = found
     return found
 
 
@@ -223,7 +228,7 @@ def _member(statement: ast.stmt) -> str | None:
 class _Reader:
     """Writes syntax trees as text without what changes no number, and notes what they use."""
 
-    def __init__(self, module: _Module, live: frozenset[Place]) -> None:
+    def __init__(self, module: _Module, live: frozenset[Place] | None) -> None:
         self._module = module
         self._live = live
         self._loaded: list[set[str]] = []
@@ -307,7 +312,7 @@ class _Reader:
         if classes is None:
             return self._any(node)
         self.cases |= {place for place in classes.values() if place}
-        kept = sorted(name for name, place in classes.items() if place is None or place in self._live)
+        kept = sorted(name for name, place in classes.items() if place is None or self._is_live(place))
         return f"isinstance({self.text(node.args[0])},{kept})"
 
     def _Match(self, node: ast.Match) -> str:
@@ -326,7 +331,7 @@ class _Reader:
             case ast.MatchClass(cls=ast.Name(id=name)) if place := self._settings_class(name):
                 self.cases.add(place)
                 rest = self.text(pattern.patterns) + self.text(pattern.kwd_attrs) + self.text(pattern.kwd_patterns)
-                return f"{name}{rest}" if place in self._live else ""
+                return f"{name}{rest}" if self._is_live(place) else ""
             case _:
                 return self._any(pattern)
 
@@ -346,9 +351,12 @@ class _Reader:
         for part in parts:
             places = self._tested(part) or {"": None}
             self.cases |= {place for place in places.values() if place}
-            if all(place and place not in self._live for place in places.values()):
+            if all(place and not self._is_live(place) for place in places.values()):
                 return True
         return False
+
+    def _is_live(self, place: Place) -> bool:
+        return self._live is None or place in self._live
 
     def _settings_class(self, name: str) -> Place | None:
         place = _origin(self._module, name)
