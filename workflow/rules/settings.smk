@@ -12,7 +12,14 @@ from bnn_atlas.workflow.compiling import compile_quickly
 from bnn_atlas.workflow.figures import Figures, rule_names, versions
 from bnn_atlas.workflow.inputs import Inputs
 from bnn_atlas.workflow.ladder import steps, wanted_scale
-from bnn_atlas.workflow.params import EXPORTED, code_hash_of_predictions, code_hash_of_run, code_hash_of_start, named, run_settings
+from bnn_atlas.workflow.params import (
+    EXPORTED,
+    code_hash_of_predictions,
+    code_hash_of_run,
+    code_hash_of_start,
+    named,
+    run_settings,
+)
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.resources import JobResources
 
