@@ -6,7 +6,11 @@ import pytest
 
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.scores import off_scale_remark, over_repetitions, read_scores, score_text
+from bnn_atlas.metrics.tables.files import read_table, write_table
+from bnn_atlas.metrics.tables.measurement import Row
 from tests.figures.score_files import scored
+
+LEVELS = ("0.5", "0.9")
 
 
 def test_scores_are_those_of_the_run_and_split(tmp_path: Path) -> None:
@@ -16,13 +20,26 @@ def test_scores_are_those_of_the_run_and_split(tmp_path: Path) -> None:
     assert list(found["metric"]) == ["lppd", "rmse", "lppd", "rmse", "lppd", "accuracy"]
     assert list(found["value"]) == [0.5, 0.2, 0.7, 0.1, -0.3, 0.9]
     np.testing.assert_array_equal(found["standard_error"], [0.04, np.nan] * 3)
-    with pytest.raises(ValueError, match=r"a-0\.parquet: 0 rows with lppd of run other, split 0"):
+    with pytest.raises(ValueError, match=r"a-0\.parquet: lppd of run other, split 0, is not there; run its"):
         read_scores([runs[0]._replace(run="other")])
     assert list(read_scores(runs[:2], ["rmse"])["value"]) == [0.2, 0.1]
-    with pytest.raises(ValueError, match="0 rows with coverage of run a, split 0"):
+    with pytest.raises(ValueError, match="coverage of run a, split 0, is not there"):
         read_scores(runs, ["rmse", "coverage"])
     with pytest.raises(ValueError, match="no runs to compare"):
         read_scores([])
+
+
+def test_a_metric_with_a_parameter_is_read_at_one_of_its_values(tmp_path: Path) -> None:
+    run = scored(tmp_path, "a", 0.5, 0.2)
+    table = read_table(run.files["table"])
+    coverage = [Row(**table.iloc[0].to_dict() | {"metric": "coverage", "at": at, "value": float(at)}) for at in LEVELS]
+    write_table(run.files["table"], [*(Row(**row) for row in table.to_dict("records")), *coverage])
+    with pytest.raises(ValueError, match=r'has a value at each of 0.5, 0.9; choose one: at={"coverage": "0.5"}'):
+        read_scores([run], ["coverage"])
+    with pytest.raises(ValueError, match=r"has no value at 0.8; choose one of 0.5, 0.9"):
+        read_scores([run], ["coverage"], at={"coverage": "0.8"})
+    found = read_scores([run], ["lppd", "coverage"], at={"coverage": "0.9"})
+    assert list(found["value"]) == [0.5, 0.9]
 
 
 def test_a_bad_repetition_is_not_averaged_away() -> None:

@@ -1,7 +1,8 @@
 """Scores of the runs of a figure, with their repetitions, and limits that one bad run does not set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -24,11 +25,15 @@ LABELS = {
 ENSEMBLE = "deep_ensemble"
 
 
-def read_scores(shown: Sequence[Shown], metrics: Sequence[str] = ()) -> pd.DataFrame:
+def read_scores(
+    shown: Sequence[Shown], metrics: Sequence[str] = (), *, at: Mapping[str, str] = MappingProxyType({})
+) -> pd.DataFrame:
     """These metrics of every run and split, LPPD and RMSE or accuracy by default: a row each, after fields of `Shown`.
 
     Columns: run, entry, dataset, task, model, hidden, method, likelihood, prior_sd, split, metric, value,
-    standard_error (over test rows; NaN where the table has none). Raises ValueError for a table that lacks one of them.
+    standard_error (over test rows; NaN where the table has none). `at` says of a metric with a parameter which of its
+    values is meant, as the table's column `at` has it: {"coverage": "0.9"}. Raises ValueError for a table that lacks
+    one of them, and for a metric with several values in it.
     """
     rows = []
     tables: dict[Path, pd.DataFrame] = {}
@@ -37,17 +42,29 @@ def read_scores(shown: Sequence[Shown], metrics: Sequence[str] = ()) -> pd.DataF
         table = tables.setdefault(file, read_table(file))
         mine = run.rows(table)
         for metric in metrics or ("lppd", ERROR[run.task]):
-            found = mine.loc[mine["metric"] == metric, ["value", "standard_error"]]
+            found = mine[mine["metric"] == metric]
+            if metric in at:
+                found = found[found["at"] == at[metric]]
             if len(found) != 1:
-                raise ValueError(
-                    f"{file}: {len(found)} rows with {metric} of run {run.run}, split {run.split}, where there is "
-                    "one; run its metrics again"
-                )
+                raise ValueError(_not_one(mine.loc[mine["metric"] == metric, "at"], metric, run, at.get(metric)))
             fields = {name: getattr(run, name) for name in FIELDS}
-            rows.append({**fields, "metric": metric, **found.iloc[0].astype(float)})
+            rows.append({**fields, "metric": metric, **found.iloc[0][["value", "standard_error"]].astype(float)})
     if not rows:
         raise ValueError("there are no runs to compare; list some in the figure's runs")
     return pd.DataFrame(rows)
+
+
+def _not_one(at: pd.Series, metric: str, run: Shown, chosen: str | None) -> str:
+    """Why a metric of a run is not one number, and what to do; `at` is where its table has it."""
+    where = f"{run.files['table']}: {metric} of run {run.run}, split {run.split},"
+    if at.empty:
+        return f"{where} is not there; run its metrics again, or leave {metric} out of the figure"
+    places = ", ".join(dict.fromkeys(at))
+    if chosen is not None:
+        return f"{where} has no value at {chosen}; choose one of {places}"
+    if at.nunique() > 1:
+        return f'{where} has a value at each of {places}; choose one: at={{"{metric}": "{at.iloc[0]}"}}'
+    return f"{where} is there {len(at)} times, not once; run its metrics again"
 
 
 FIELDS = (
