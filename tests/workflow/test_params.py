@@ -1,11 +1,14 @@
 """Params that carry their names."""
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig, PosteriorConfig
-from bnn_atlas.workflow.params import code_hash_of_run, named, run_settings, settings
+from bnn_atlas.workflow.params import code_hash_of_run, named, row_settings, run_settings, settings
+
+RULES = Path(__file__).parents[2] / "workflow" / "rules"
 
 
 def test_settings_come_back_from_params_by_their_names() -> None:
@@ -25,6 +28,15 @@ def test_each_field_of_a_run_is_a_param_of_its_own() -> None:
 def test_a_value_of_its_own() -> None:
     (param,) = named("seed", lambda w: w + 1).values()
     assert param(3) == {"seed": 4}
+
+
+def test_rules_that_write_rows_of_metrics_have_one_source_of_identity_and_marks() -> None:
+    inputs = SimpleNamespace(identity=lambda w: {"run": w}, marks=lambda w: ["rows are dependent"])
+    params = [param("mile") for param in row_settings(inputs).values()]
+    assert settings(params) == {"identity": {"run": "mile"}, "marks": ["rows are dependent"]}
+    rules = "\n".join(file.read_text(encoding="utf-8") for file in RULES.glob("*.smk"))
+    assert rules.count("row_settings(INPUTS)") == 7
+    assert not re.search(r"\bmarks\b|\bidentity\b", rules)
 
 
 def test_a_job_is_not_told_the_hash_of_its_code() -> None:

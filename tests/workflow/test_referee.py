@@ -17,6 +17,10 @@ FILE = str(RUN / "metrics/referee.parquet")
 
 def test_a_run_gets_a_referee(tmp_path: Path) -> None:
     folder = small_workspace(tmp_path)
+    registry = folder / "config" / "datasets.yaml"
+    text = registry.read_text(encoding="utf-8")
+    text = text.replace("\ndiabetes:\n", "\ndiabetes:\n  dependent_rows: several of a family\n")
+    registry.write_text(text, encoding="utf-8")
     run = snakemake(folder, "--", FILE)
     assert run.returncode != 0
     assert "runs.second: it has no referee; give it the section referee" in run.stdout
@@ -37,6 +41,7 @@ def test_a_run_gets_a_referee(tmp_path: Path) -> None:
     np.testing.assert_allclose(pool.read(draws=[0])[:, 0], source.read(draws=[source.draws - 1])[:, 0], atol=1e-6)
     rows = pd.read_parquet(folder / FILE).set_index("metric")
     assert set(rows["run"]) == {"second"}
+    assert rows["note"].str.contains("rows are dependent (several of a family)", regex=False).all()
     chains = pd.read_parquet(folder / RUN / "metrics/referee_chains.parquet")
     assert list(chains.columns) == REFEREE_SCHEMA.names
     # This referee hardly moves: where it is not excluded for it, its level is that of the last draw.

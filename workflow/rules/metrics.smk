@@ -26,8 +26,7 @@ rule metrics:
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
         **named("prior_sd", lambda w: INPUTS.run(w).config.prior_sd),
         **named("temperature", lambda w: INPUTS.run(w).config.temperature),
-        **named("identity", INPUTS.identity),
-        **named("marks", INPUTS.marks),
+        **row_settings(INPUTS),
         batch_rows=lambda w: {
             "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
             **INPUTS.scored_draws(w),
@@ -90,8 +89,7 @@ rule score_sets:
     params:
         **named("sets", INPUTS.sets),
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
-        **named("identity", INPUTS.identity),
-        **named("marks", INPUTS.marks),
+        **row_settings(INPUTS),
     message:
         "Scoring {wildcards.run} on its further sets (split {wildcards.split})"
     script:
@@ -124,8 +122,7 @@ rule score_against:
         **named("published", INPUTS.is_published),
         **named("shifts", INPUTS.compared_shifts),
         **named("remark", INPUTS.reference_remark),
-        **named("identity", INPUTS.identity),
-        **named("marks", INPUTS.marks),
+        **row_settings(INPUTS),
     message:
         "Comparing {wildcards.run} with {wildcards.reference} (split {wildcards.split})"
     script:
@@ -152,8 +149,7 @@ rule score_referee:
         mem_mb=4000,
         runtime=20,
     params:
-        **named("identity", INPUTS.identity),
-        **named("marks", lambda w: list(INPUTS.run(w).config.split.marks)),
+        **row_settings(INPUTS),
     message:
         "Comparing {wildcards.run} with its referee (split {wildcards.split})"
     script:

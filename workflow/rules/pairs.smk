@@ -28,8 +28,7 @@ rule barriers:
         **named("settings", INPUTS.barrier_settings),
         **named("initial", INPUTS.initial),
         **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
-        **named("identity", INPUTS.identity),
-        **named("marks", INPUTS.marks),
+        **row_settings(INPUTS),
     message:
         "Comparing the chains of {wildcards.run} (split {wildcards.split})"
     script:
@@ -61,9 +60,8 @@ rule pruning:
         **run_settings(INPUTS, "posterior"),
         **named("settings", INPUTS.pruning_settings),
         **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
-        **named("identity", INPUTS.identity),
+        **row_settings(INPUTS),
         **named("chains", lambda w: INPUTS.run(w).config.chains),
-        **named("marks", INPUTS.marks),
     message:
         "Pruning networks for {wildcards.run} (split {wildcards.split})"
     script:

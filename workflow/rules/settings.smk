@@ -18,6 +18,7 @@ from bnn_atlas.workflow.params import (
     code_hash_of_run,
     code_hash_of_start,
     named,
+    row_settings,
     run_settings,
 )
 from bnn_atlas.workflow.paths import Paths

@@ -54,8 +54,7 @@ rule score_alignment:
         runtime=60,
     params:
         **named("name", lambda w: w.alignment),
-        **named("identity", INPUTS.identity),
-        **named("marks", INPUTS.marks),
+        **row_settings(INPUTS),
     message:
         "Scoring the alignment {wildcards.alignment} of {wildcards.run} (split {wildcards.split})"
     script:

@@ -26,6 +26,11 @@ def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:
     return {field: _field(inputs, field, name) for field, name in names.items()}
 
 
+def row_settings(inputs: Inputs) -> dict[str, Param]:
+    """Params of a rule that writes rows of a run's metrics: their first columns, and what every note has to say."""
+    return named("identity", inputs.identity) | named("marks", inputs.marks)
+
+
 def named(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Param]:
     """A param of this name."""
     return {name: lambda w: {name: value(w)}}
