@@ -15,7 +15,7 @@ def written(folder: Path, **modules: str) -> Path:
     for name, text in modules.items():
         path = folder / f"{name.replace('__', '/')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'"""A module."""\n\n{text}\n')
+        path.write_text(f'"""A module."""\n\n{text}\n\n\ndef {path.stem}(): ...\n')
     return folder
 
 
@@ -45,6 +45,17 @@ def test_what_is_wrong_with_a_kind_is_named(tmp_path: Path, modules: dict[str, s
     with pytest.raises(ConfigError, match=message) as caught:
         kinds(written(tmp_path, **modules))
     assert "cloud.py" in str(caught.value)
+
+
+def test_a_kind_needs_a_function_with_the_name_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "kinds").mkdir()
+    file = tmp_path / "kinds/interval_scores.py"
+    file.write_text('"""A module."""\n\nKIND = {}\n\n\ndef interval_score(): ...\n')
+    with pytest.raises(ConfigError, match=r"no function 'interval_scores'.*did you mean 'interval_score'\?") as caught:
+        kinds(tmp_path)
+    assert str(file) in str(caught.value)
+    file.write_text('"""A module."""\n\nKIND = {}\n\ninterval_scores = drawn(by="dataset")\n')
+    assert list(kinds(tmp_path)) == ["interval_scores"]
 
 
 @pytest.mark.parametrize("kind", kinds().values(), ids=lambda kind: kind.name)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
-from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
+from bnn_atlas.config.base import ConfigError, Model, did_you_mean, near_or_all, validated
 
 FIGURES = Path(__file__).parents[1] / "figures"
 """Its folders hold the kinds, each in a file of its name: `kinds` those of all studies, others those of one study."""
@@ -97,7 +97,7 @@ class Kind(Model):
 def kinds(folder: Path = FIGURES) -> dict[str, Kind]:
     """Every kind in the subfolders of `folder`, by name.
 
-    Raises ConfigError where two files have one name, and for a literal that is wrong.
+    Raises ConfigError where two files have one name, and for a literal that is wrong or has no function beside it.
     """
     by_name: dict[str, Kind] = {}
     for file in sorted(folder.glob("*/*.py")):
@@ -118,13 +118,35 @@ def _needs(file: Path) -> dict[str, Any] | None:
     source = file.read_text(encoding="utf-8")
     if f"\n{LITERAL} = " not in source:
         return None
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [LITERAL]:
-            try:
-                needs = ast.literal_eval(node.value)
-            except ValueError:
-                needs = None
-            if not isinstance(needs, dict):
-                raise ConfigError(f"{file}: {LITERAL} is read without running the code; write a literal dictionary")
-            return needs
-    return None
+    body = ast.parse(source).body
+    needs = next((node.value for node in body if isinstance(node, ast.Assign) and LITERAL in _names(node)), None)
+    if needs is None:
+        return None
+    try:
+        literal = ast.literal_eval(needs)
+    except ValueError:
+        literal = None
+    if not isinstance(literal, dict):
+        raise ConfigError(f"{file}: {LITERAL} is read without running the code; write a literal dictionary")
+    defined = [name for node in body for name in _names(node)]
+    if file.stem not in defined:
+        public = [name for name in defined if not name.startswith("_")]
+        raise ConfigError(
+            f"{file}: no function '{file.stem}': a kind of figure is drawn by the function with the name of its "
+            f"file{did_you_mean(file.stem, public)}; rename one of them"
+        )
+    return literal
+
+
+def _names(node: ast.stmt) -> list[str]:
+    """Names that a statement at the top level of a module defines."""
+    match node:
+        case ast.FunctionDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case ast.ImportFrom(names=names):
+            return [alias.asname or alias.name for alias in names]
+    return []
