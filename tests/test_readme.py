@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bnn_atlas.config.ladder import claims_of
+from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.workflow.figures import rule_names
 

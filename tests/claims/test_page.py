@@ -17,7 +17,7 @@ from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.report import report
 from bnn_atlas.claims.table import SCHEMA, write_claims
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
-from bnn_atlas.config.claims import Claim
+from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.provenance import collect
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from bnn_atlas.config.claims import Claim
+from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.config.settings import load_atlas
 
 from .folders import REPOSITORY

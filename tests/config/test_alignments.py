@@ -8,7 +8,7 @@ import pytest
 
 from bnn_atlas.config.alignment_checks import alignments_of, reference_run
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.measurable import never_measured
+from bnn_atlas.config.claims.measurable import never_measured
 from bnn_atlas.config.settings import load_atlas, load_study
 from bnn_atlas.workflow.figures import Figures
 from bnn_atlas.workflow.inputs import Inputs

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.claims import load_claims
+from bnn_atlas.config.claims.load import load_claims
 from bnn_atlas.config.settings import load_atlas, load_study
 from bnn_atlas.config.studies import Study
 from tests.config.folders import CLAIM, DATASETS, HMC, RUN, Edit, config_folder, run_edit, study_file

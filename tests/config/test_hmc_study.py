@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.config.claims import ClaimsConfig, cannot_fail
+from bnn_atlas.config.claims.claim import cannot_fail
+from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.references import POSTERIOR
 from bnn_atlas.config.settings import Atlas, load_atlas
 from tests.config.test_repository import CONFIG

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.claims import load_claims
+from bnn_atlas.config.claims.load import load_claims
 from bnn_atlas.config.datasets import load_registry
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.settings import load_study

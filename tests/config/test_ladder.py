@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.claims import ClaimsConfig, load_claims
-from bnn_atlas.config.ladder import claims_of, figures_of
+from bnn_atlas.config.claims.load import ClaimsConfig, claims_of, figures_of, load_claims
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.config.studies import Study
 

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.claims import Claim, cannot_fail, load_claims
+from bnn_atlas.config.claims.claim import Claim, cannot_fail
+from bnn_atlas.config.claims.load import load_claims
 from bnn_atlas.config.settings import load_study
 from tests.config.folders import CLAIM, DATASETS, study_file
 

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.claims import load_claims
-from bnn_atlas.config.measurable import DETECTION, LPPD_SOMMER, TASKS
+from bnn_atlas.config.claims.load import load_claims
+from bnn_atlas.config.claims.measurable import DETECTION, LPPD_SOMMER, TASKS
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.metrics.judgement.measure import SOMMER
 from tests.config.folders import CLAIM, DATASETS, RUN, study_file

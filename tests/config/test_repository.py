@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.claims import cannot_fail
+from bnn_atlas.config.claims.claim import cannot_fail
+from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
-from bnn_atlas.config.ladder import claims_of
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.reading import read_yaml
 from bnn_atlas.config.reference import MEANINGS, PARTS, page

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.claims import load_claims
+from bnn_atlas.config.claims.load import load_claims
 from bnn_atlas.config.expansion import leaves, merge
 from bnn_atlas.config.settings import load_atlas, load_study
 from bnn_atlas.config.splits import SplitConfig

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bnn_atlas.claims.console import verdict_lines
-from bnn_atlas.config.claims import ClaimsConfig
+from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.workflow.farewell import farewell
 from bnn_atlas.workflow.paths import Paths
 from tests.config.folders import CLAIM

@@ -9,7 +9,7 @@ from bnn_atlas.claims.figure_values import figure_answer
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.rows import Answer, ClaimError, Problem, Repetition
-from bnn_atlas.config.claims import Claim, Side
+from bnn_atlas.config.claims.claim import Claim, Side
 
 EXCLUDED_SHARE = 0.05
 """Share of a run's chains that may be excluded where a claim is about all of them: the rest is another sample."""

@@ -14,7 +14,7 @@ from bnn_atlas.claims.answer import EXCLUDED_SHARE
 from bnn_atlas.claims.estimate import PAIRED_ROWS, Estimate
 from bnn_atlas.claims.rows import Repetition
 from bnn_atlas.claims.verdict import Judgement, Verdict
-from bnn_atlas.config.claims import Claim
+from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word

@@ -6,7 +6,8 @@ from typing import Any, get_args
 from pydantic import Field, PositiveInt
 
 from bnn_atlas.config.base import Model
-from bnn_atlas.config.claims import Claim, ClaimsConfig
+from bnn_atlas.config.claims.claim import Claim
+from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.shared import SharedStart, shared_start
 from bnn_atlas.config.studies import Run, Scale, Study, by_name, legend_texts
 

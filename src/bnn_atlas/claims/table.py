@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bnn_atlas.claims.verdict import Judgement
-from bnn_atlas.config.findings import Cause
+from bnn_atlas.config.claims.claim import Cause
 from bnn_atlas.files import atomic
 
 ROW = pa.struct(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from bnn_atlas.config.claims import ClaimsConfig
+from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.datasets import RegistryFile
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.settings import Settings

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from bnn_atlas.config.alignment_checks import check_alignments
 from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
-from bnn_atlas.config.claims import ClaimsConfig, load_claims
+from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
 from bnn_atlas.config.compatibility import check_data, check_sets
 from bnn_atlas.config.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.expansion import alignment_at, expand, figure_at, takes_part

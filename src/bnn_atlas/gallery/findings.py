@@ -25,7 +25,7 @@ def finding_cells(
     """A row per finding: its statement with the source and a link to its figure, numbers of its main claim, verdict.
 
     Args:
-        findings: fields of `config.findings.Finding`.
+        findings: fields of `config.claims.load.Finding`.
         judged: the study's claims.
         figures: names of the figures on the page.
     """

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 def ladder(study: str, steps: Iterable[tuple[str, str, int]] = ()) -> list[Mapping[str, str]]:
     """Commands of a study's page, from short to long: `cost`, `command` (empty where there is none) and `shows`.
 
-    `steps` are those of its claims (`config.ladder`), each with its name, how long it takes, and its number of claims.
+    `steps` are those of its claims (`config.claims.load`), each with its name, how long it takes, and its number
+    of claims.
     """
     chosen = f"'studies=[{study}]'"
     return [

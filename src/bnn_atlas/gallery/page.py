@@ -42,7 +42,7 @@ def write_gallery(
     Args:
         folder: where README.md, the pictures and the CSV files go.
         study: `name`, `title`, `paper`, `differences` (a sentence each) and `findings` (fields of
-            `config.findings.Finding`).
+            `config.claims.load.Finding`).
         scale: name of the scale.
         command: what makes the results and copies the folder, as a reader would type it.
         figures: the PNG, CSV and LaTeX files of all figures; each has the name of its figure.

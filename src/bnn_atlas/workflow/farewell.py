@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from bnn_atlas.claims.console import count_line, read_rows, verdict_lines
-from bnn_atlas.config.ladder import claims_of
+from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.workflow.claims import claim_targets
 from bnn_atlas.workflow.figures import Figures

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bnn_atlas.claims.plan import claimed_study
 from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.claims import ClaimsConfig
-from bnn_atlas.config.ladder import Step, claims_of, figures_of
+from bnn_atlas.config.claims.load import ClaimsConfig, Step, claims_of, figures_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.studies import Scale
 from bnn_atlas.workflow.figures import Figures

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.expansion import leaves
-from bnn_atlas.config.ladder import claims_of
 from bnn_atlas.config.overview import run_rows
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.sources import Sources

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bnn_atlas.config.base import did_you_mean
-from bnn_atlas.config.ladder import claims_of
+from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.config.studies import Run, Scale
 from bnn_atlas.workflow.figures import REPOSITORY, Figure, Figures

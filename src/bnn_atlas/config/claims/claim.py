@@ -1,22 +1,12 @@
 """Claims of a paper as data: what it states, its number, and the run that answers it."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from bnn_atlas.config.base import ConfigError, Model, did_you_mean, near_or_all
-from bnn_atlas.config.expansion import leaves
+from bnn_atlas.config.base import Model, did_you_mean
 from bnn_atlas.config.fields import Chains, Count, Number, Positive
-from bnn_atlas.config.figure_value import FigureValue
-from bnn_atlas.config.findings import Cause, Finding, unknown_names
-from bnn_atlas.config.ladder import Step, check_steps
-from bnn_atlas.config.located import with_lines
-from bnn_atlas.config.measurable import never_measured
 from bnn_atlas.config.metrics import METRICS
-from bnn_atlas.config.reading import read_model
-from bnn_atlas.config.studies import REPETITION, Run, Study, by_name
 
 Source = Literal["paper", "package", "beyond"]
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
@@ -25,8 +15,6 @@ COMPARISONS = ("less_than", "greater_than", "changes_less_than")
 LIMITS = ("at_most", "at_least")
 HALF = 0.5
 """Share of a published number that a limit has to stay below."""
-NAMES = ("description", "chains_per_block")
-"""Fields that change no result."""
 
 
 def _known_metric(name: str) -> str:
@@ -39,6 +27,34 @@ def _known_metric(name: str) -> str:
 MetricName = Annotated[str, AfterValidator(_known_metric)]
 At = Annotated[str, BeforeValidator(lambda value: f"{value:g}" if isinstance(value, int | float) else value)]
 """Column `at` of the metric tables; YAML may give a level as a number."""
+
+
+class FigureValue(Model):
+    """A number in the CSV file of the claim's figure, for what no metric measures."""
+
+    column: str
+    where: dict[str, str | float] = Field(default_factory=dict)
+    """Column -> value: the rows that count; all where it is empty."""
+    take: Literal["only", "mean", "median", "min", "max", "share_given"] = "only"
+    """What is taken of these rows: `only` needs one of them, `share_given` is the share that has a value at all."""
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        chosen = ", ".join(f"{column} = {value}" for column, value in self.where.items())
+        taken = "" if self.take == "only" else f"{self.take.replace('_', ' ')} of "
+        return f"{taken}{self.column}{f' where {chosen}' if chosen else ''}"
+
+
+class Cause(Model):
+    """Why a claim is not reproduced."""
+
+    cause: str
+    """What the difference comes from, in a few words."""
+    decided_by: str
+    """The run, the calculation or the source that decided it."""
+    result: str
+    """What came out of that."""
 
 
 class Side(NamedTuple):
@@ -190,57 +206,6 @@ class Claim(Model):
         return {"runs": self.own} | ({"than.runs": self.other} if self.other else {})
 
 
-class ClaimsConfig(Model):
-    """One file in config/claims."""
-
-    paper: str
-    """Citation of the claims that name no other."""
-    findings: tuple[Finding, ...] = ()
-    """What the page of results says first, about ten."""
-    steps: dict[str, Step] = Field(default_factory=dict)
-    """Target -> claims that are checked together, from the quickest step to the longest."""
-    claims: dict[str, Claim]
-
-
-def load_claims(path: Path, study: Study) -> ClaimsConfig:
-    """Read the claims of a study.
-
-    Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
-    there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
-    study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
-    runs cannot have, where a claim leans on runs that are not behind its number, or takes a claim as given that is not
-    before it, where a finding names a claim or a figure that there is not, and for a step that its scale cannot answer.
-    """
-    claims = read_model(ClaimsConfig, path)
-    with with_lines(path):
-        _check(claims, study, path)
-    return claims
-
-
-def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
-    """Refuse what `load_claims` refuses of claims that are read."""
-    found = [f"claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]
-    if found := found + unknown_names(claims.findings, claims.claims, study.config.figures):
-        raise ConfigError("\n".join(f"{path}: {text}" for text in found))
-    for name, claim in claims.claims.items():
-        for key, side in claim.sides.items():
-            if side.in_figure is not None:
-                continue
-            _check_runs(side.runs, study, f"{path}: claims.{name}.{key}")
-            _check_rows(side, study, f"{path}: claims.{name}{'.than' if key == 'than.runs' else ''}")
-        figures = study.config.figures
-        if claim.figure is not None and claim.figure not in figures:
-            raise ConfigError(
-                f"{path}: claims.{name}.figure: no figure '{claim.figure}' in study '{study.name}'"
-                f"{near_or_all(claim.figure, 'it has', figures)}"
-            )
-        if claim.leans_on:
-            _check_leans_on(claim, study, f"{path}: claims.{name}.leans_on")
-        if claim.given is not None:
-            _check_given(claim.given, name, claims, f"{path}: claims.{name}.given")
-    check_steps(claims, study, path)
-
-
 def cannot_fail(claim: Claim) -> str:
     """Why the limit of a claim hardly lets it fail, and what to do; empty for a sound one.
 
@@ -264,80 +229,3 @@ def cannot_fail(claim: Claim) -> str:
             f"reached by almost anything: give one below {HALF * size:.3g}"
         )
     return ""
-
-
-def _check_runs(names: tuple[str, ...], study: Study, where: str) -> None:
-    """Refuse runs that the paper's scale does not have, and runs that differ in more than their seeds."""
-    paper = study._replace(runs=study.runs_at["paper"])
-    found = by_name(paper.runs)
-    for name in names:
-        if name not in found:
-            entries = sorted(study.config.runs)
-            hint = near_or_all(name, "it has", entries, paper.runs)
-            raise ConfigError(f"{where}: no run '{name}' in study '{study.name}'{hint}")
-    for runs in (paper.runs_of(names), study.runs_of(names)):
-        first = _settings(runs[0]) if len(runs) > 1 else {}
-        for run in runs[1:]:
-            if fields := _differences(first, _settings(run)):
-                raise ConfigError(
-                    f"{where}: '{runs[0].name}' and '{run.name}' differ in {', '.join(fields)}; runs of a claim may "
-                    f"differ in {' and '.join(REPETITION)} only"
-                )
-
-
-def _check_leans_on(claim: Claim, study: Study, where: str) -> None:
-    """Refuse runs that are not behind the claim's numbers, and methods without chains that could converge."""
-    names = study.config.figures[claim.figure or ""].runs if claim.in_figure else _named(claim)
-    behind = {run.name: run for run in study._replace(runs=study.runs_at["paper"]).runs_of(names)}
-    for name in claim.leans_on or ():
-        found = [run for run in behind.values() if name in (run.name, run.entry)]
-        if not found:
-            whose = f"'{claim.figure}' does not show" if claim.in_figure else "the claim does not name"
-            raise ConfigError(f"{where}: {whose} the run '{name}'{near_or_all(name, 'there are', behind)}")
-        if not found[0].config.method.kind_of_draws.are_chain:
-            raise ConfigError(f"{where}: '{name}' has no Markov chains that could converge; leave it out")
-
-
-def _check_given(given: str, name: str, claims: ClaimsConfig, where: str) -> None:
-    """Refuse a claim that is not before this one, so that none waits for itself."""
-    before = list(claims.claims)[: list(claims.claims).index(name)]
-    if given not in before:
-        raise ConfigError(f"{where}: no claim '{given}' before this one{near_or_all(given, 'these are', before)}")
-
-
-def _named(claim: Claim) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for side in claim.sides.values() for name in side.runs))
-
-
-def _check_rows(side: Side, study: Study, where: str) -> None:
-    """Refuse a data set, a level, a metric, chains and draws that the tables of the paper's scale cannot have."""
-    metric = METRICS[side.metric]
-    if bool(side.at) != bool(metric.at):
-        name = f"'{metric.name}'"
-        wanted = f"{name} needs one, its {metric.at}" if metric.at else f"{name} has no level; leave `at` out"
-        raise ConfigError(f"{where}.at = '{side.at}': {wanted}")
-    for run in study._replace(runs=study.runs_at["paper"]).runs_of(side.runs):
-        config = run.config
-        sets = [config.dataset, *(f"{config.dataset}/{name}" for name in config.evaluate.sets)]
-        if side.dataset is not None and side.dataset not in sets:
-            raise ConfigError(
-                f"{where}.dataset = '{side.dataset}': run '{run.name}' has no such set"
-                f"{near_or_all(side.dataset, 'it has', sets)}"
-            )
-        if why := never_measured(metric.name, side.at, side.dataset, run, study):
-            raise ConfigError(f"{where}.metric = '{metric.name}': {why}")
-        kept = {"chains": config.chains, "draws": getattr(config.method, "draws", 1)}
-        for key, most in kept.items():
-            if (wanted := getattr(side, key)) is not None and wanted > most:
-                raise ConfigError(f"{where}.{key} = {wanted}: run '{run.name}' has {most:,} {key}")
-
-
-def _settings(run: Run) -> dict[str, Any]:
-    """Dotted name -> value of the settings in which repetitions agree."""
-    dump = leaves(run.config.model_dump(mode="json"))
-    return {key: value for key, value in dump if key not in REPETITION + NAMES}
-
-
-def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Names of the settings in which two runs differ."""
-    return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
