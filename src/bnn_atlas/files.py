@@ -18,17 +18,18 @@ compression (NotImplementedError, a RuntimeError) or a position before the start
 
 
 @contextmanager
-def atomic(path: str | Path) -> Iterator[Path]:
+def atomic(path: str | Path, *, flush: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success flush it to disk and rename it to `path`.
 
-    On an exception the temporary file (or folder) is removed and `path` keeps what it held before.
+    Without `flush` it is not flushed to disk, and a power cut can leave part of it. On an exception the temporary file
+    (or folder) is removed and `path` keeps what it held before.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.stem}.{uuid.uuid4().hex[:8]}{target.suffix}")
     try:
         yield temporary
-        if not temporary.is_dir():
+        if flush and not temporary.is_dir():
             with temporary.open("rb+") as handle:
                 os.fsync(handle.fileno())
         temporary.replace(target)

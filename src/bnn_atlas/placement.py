@@ -11,7 +11,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled
 
-from bnn_atlas.compilation import compiled
+from bnn_atlas.locks import compiled
 
 Tree = Any
 

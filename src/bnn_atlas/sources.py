@@ -18,7 +18,7 @@ IMPORT = re.compile(
     r"^\s*(?:from (bnn_atlas\b[\w.]*) import (\([^)]*\)|[^#\n]*)|import (bnn_atlas\b[\w.]*))", re.MULTILINE
 )
 """Import of something of this package: (package, what, ...) or (..., ..., module). A fifth of the time of a parser."""
-PLUMBING = ("bnn_atlas.files", "bnn_atlas.logs", "bnn_atlas.provenance", "bnn_atlas.sources")
+PLUMBING = ("bnn_atlas.files", "bnn_atlas.locks", "bnn_atlas.logs", "bnn_atlas.provenance", "bnn_atlas.sources")
 """Modules that move bytes and messages and change no number and no picture; their edits remake nothing."""
 SETTINGS = "bnn_atlas.config"
 """Package of the settings classes, which count only as far as they compute: their values are in the fingerprint."""

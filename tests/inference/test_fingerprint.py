@@ -59,6 +59,8 @@ def edit(package: Path, name: str, pattern: str = "", new: str = "") -> None:
         ("posterior/likelihoods.py", r"return -0\.5 \* z \* z", "return -0.25 * z * z"),
         ("posterior/priors.py", r"return -0\.5 \* z \* z", "return -0.25 * z * z"),
         ("models/mlp.py", r"^ACTIVATIONS.* = {", r"\g<0>'swish': jax.nn.swish, "),
+        ("keys.py", r"^_PARITY = ", "_PARITY = 1 ^ "),
+        ("keys.py", r"group % 2", "(group + 1) % 2"),
         ("placement.py", r'^DATA_AXIS = "data"', 'DATA_AXIS = "rows"'),
         ("inference/problem.py", r"1e6 \*", "2e6 *"),
     ],

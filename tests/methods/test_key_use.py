@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax.extend.random import define_prng_impl
 
-from bnn_atlas import keys, threefry
+from bnn_atlas import keys
 from bnn_atlas.methods import noise
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target, binder
@@ -51,15 +51,15 @@ class Recorder:
             "drew bits and has children": list(bits & (splits | parents)),
             "split and has children by number": list(splits & parents),
         }
-        return {fault: keys for fault, keys in found.items() if keys}
+        return {fault: reused for fault, reused in found.items() if reused}
 
 
 RECORDER = Recorder()
 
 
-split_bits = jax.jit(threefry._split, static_argnums=1)
-random_bits = jax.jit(threefry._random_bits, static_argnums=(1, 2))
-child = jax.jit(threefry._fold_in)
+split_bits = jax.jit(keys._split, static_argnums=1)
+random_bits = jax.jit(keys._random_bits, static_argnums=(1, 2))
+child = jax.jit(keys._fold_in)
 
 
 def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -82,7 +82,7 @@ def _fold_in(key: jax.Array, number: Any) -> jax.Array:
 
 RECORDING: Any = define_prng_impl(
     key_shape=(2,),
-    seed=threefry._seed,
+    seed=keys._seed,
     split=_split,
     random_bits=_random_bits,
     fold_in=_fold_in,
@@ -91,7 +91,7 @@ RECORDING: Any = define_prng_impl(
 )
 
 
-cipher = jax.jit(threefry.threefry2x32)
+cipher = jax.jit(keys.threefry2x32)
 
 
 def _normals(key: jax.Array, first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -8,7 +8,7 @@ from jax import Array
 from jax import numpy as jnp
 from jax.experimental.xla_metadata import set_xla_metadata
 
-from bnn_atlas.threefry import threefry2x32
+from bnn_atlas.keys import threefry2x32
 
 LANES = 64
 """Numbers are made in multiples of this, so that a CPU needs no scalar remainder loop."""

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from bnn_atlas.files import refusals, save_arrays
-from bnn_atlas.kept import locked
+from bnn_atlas.locks import locked
 from bnn_atlas.methods.base import Method, State
 from bnn_atlas.posterior.density import Posterior, PosteriorData
 from bnn_atlas.runner.checkpoint import RERUN, CheckpointStore, Progress

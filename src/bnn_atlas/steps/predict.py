@@ -16,7 +16,7 @@ from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_without_rows
-from bnn_atlas.kept import making
+from bnn_atlas.locks import making
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
 from bnn_atlas.traces.draws import Draws

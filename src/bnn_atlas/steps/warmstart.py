@@ -13,7 +13,7 @@ from bnn_atlas.files import save_arrays
 from bnn_atlas.inference.code import code_of_starts
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.problem import Problem, load_problem
-from bnn_atlas.kept import making
+from bnn_atlas.locks import making
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 from bnn_atlas.warmstart.initial import initial_networks

@@ -1,0 +1,179 @@
+"""Locks between processes: a result is made by one of them at a time, and a program is compiled by one of them.
+
+The locks are those of POSIX (`fcntl`): they end with their process, however it ends, and hold between hosts that share
+a file system.
+"""
+
+import errno
+import fcntl
+import hashlib
+import logging
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import jax
+from jax._src.lru_cache import LRUCache
+from jax.stages import Compiled, Lowered
+
+from bnn_atlas.files import atomic
+
+log = logging.getLogger(__name__)
+HELD = "held by "
+"""Begins what the holder of a result's lock writes into it."""
+_OWN = threading.Lock()
+_held: set[Path] = set()
+"""Locks of this process. The system would give it each a second time, and take it back when either file is closed."""
+os.register_at_fork(after_in_child=_held.clear)
+
+
+class LockError(OSError):
+    """A file system without locks; the message names the file. `errno` is the system's."""
+
+
+@contextmanager
+def locked(destination: Path, while_waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold the lock of a result; wait while another process (such as an orphaned cluster job) holds it.
+
+    Waiting calls `while_waiting` every second, which may raise. The lock is the file `.<name>.lock` beside the result,
+    which is not removed and says who holds it.
+
+    Raises:
+        LockError: the file system has no locks.
+    """
+    with _lock(_beside(destination), f"to make {destination}", while_waiting) as file:
+        _write(file, _this_process())
+        yield
+
+
+@contextmanager
+def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
+    """Hold the lock of a file and tell whether it is to be made: not if it was made with this fingerprint.
+
+    The fingerprint is kept in the file's lock, once the block has ended without an exception. The block must write the
+    whole file or nothing (`bnn_atlas.files.atomic`).
+
+    Raises:
+        LockError: the file system has no locks.
+    """
+    path = Path(destination)
+    with _lock(_beside(path), f"to make {path}") as file:
+        if path.exists() and file.read() == fingerprint:
+            log.info("%s is complete already", path)
+            yield False
+            return
+        _write(file, _this_process())
+        yield True
+        _write(file, fingerprint)
+
+
+def compiled(program: Lowered) -> Compiled:
+    """Executable of a program; if another process is compiling the same one, wait and take it from the cache."""
+    folder = jax.config.values["jax_compilation_cache_dir"]
+    if not folder:
+        return program.compile()
+    name = hashlib.sha256(program.as_text().encode()).hexdigest()
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_lock(Path(folder) / "locks" / name, "to compile a program of this job", seconds=0.05))
+        except OSError as error:
+            log.warning("%s: two jobs may compile one program", error)
+        return program.compile()
+
+
+def _write_cache_entries_whole() -> None:
+    """Let JAX's compilation cache write each entry beside its place and rename it.
+
+    JAX 0.10 to 0.12 write in place. A process that is killed meanwhile leaves half an entry, which JAX can neither read
+    nor replaces later: every job would compile that program again. JAX asks for an entry to be written only where it
+    could read none, so whatever is in its place is replaced.
+    """
+    in_place = LRUCache.put
+
+    def put(cache: LRUCache, key: str, value: bytes) -> None:
+        if cache.eviction_enabled or not key or "://" in str(cache.path):
+            in_place(cache, key, value)
+            return
+        # Not flushed to disk, which takes long: what a power cut damages is replaced.
+        with atomic(Path(cache.path) / f"{key}-cache", flush=False) as temporary:
+            temporary.write_bytes(value)
+
+    LRUCache.put = put  # type: ignore[method-assign, assignment]
+
+
+_write_cache_entries_whole()
+
+
+def _beside(destination: Path) -> Path:
+    return destination.with_name(f".{destination.name}.lock")
+
+
+@contextmanager
+def _lock(
+    path: Path, purpose: str, while_waiting: Callable[[], None] = lambda: None, seconds: float = 1
+) -> Iterator[TextIO]:
+    """Hold the lock of a file, which is made; ask for it every so many seconds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path = path.parent.resolve() / path.name
+    if (file := _taken(path)) is None:
+        log.warning("waiting %s until %s has ended that", purpose, _holder(path))
+        while (file := _taken(path)) is None:
+            while_waiting()
+            time.sleep(seconds)
+    try:
+        yield file
+    finally:
+        with _OWN:
+            file.close()
+            _held.discard(path)
+
+
+def _taken(path: Path) -> TextIO | None:
+    """The file, with its lock; None where somebody else has it."""
+    with _OWN:
+        if path in _held:
+            return None
+        file = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Where somebody has removed the file since it was opened, another process would lock a new one.
+            is_there = os.path.samestat(path.stat(), os.fstat(file.fileno()))
+        except (BlockingIOError, PermissionError, FileNotFoundError):
+            is_there = False
+        except OSError as error:
+            file.close()
+            why = f"cannot lock {path} ({error.strerror}); use a folder on a file system with locks"
+            raise LockError(error.errno or errno.ENOLCK, why) from error
+        if not is_there:
+            file.close()
+            return None
+        _held.add(path)
+    file.seek(0)
+    return file
+
+
+def _holder(path: Path) -> str:
+    """Who holds a lock, as it says of itself."""
+    if path in _held:  # reading the file would end the lock
+        return "another thread of this process"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    return f"another {text.removeprefix(HELD)}" if text.startswith(HELD) else "another process"
+
+
+def _this_process() -> str:
+    return f"{HELD}process ({os.getpid()} on {platform.node()})"
+
+
+def _write(file: TextIO, text: str) -> None:
+    """Replace what is in a file."""
+    file.truncate(0)
+    file.write(text)
+    file.flush()
