@@ -1,7 +1,6 @@
 """A block that its rule ends early, run here or as a job: `python -m tests.runner.stopping DESTINATION ALPHA`."""
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,13 +53,13 @@ def stopped(
     return open_trace(destination)
 
 
-def slowly(theta: np.ndarray) -> np.ndarray:
-    """Say that draws are looked at, and take time for it."""
+def when_told(theta: np.ndarray) -> np.ndarray:
+    """Say that draws are looked at, and wait for a line, or the end, of the input."""
     print("looked at", theta.shape, flush=True)
-    time.sleep(0.1)
+    sys.stdin.readline()
     return log_density(theta)
 
 
 if __name__ == "__main__":
-    stopped(distant(), Path(sys.argv[1]), float(sys.argv[2]), every=2, density=slowly)
+    stopped(distant(), Path(sys.argv[1]), float(sys.argv[2]), every=2, density=when_told)
     print("complete", flush=True)

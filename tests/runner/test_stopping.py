@@ -226,11 +226,13 @@ def test_a_kill_changes_nothing(whole, log_e, alpha, tmp_path):
     """While draws are looked at, some of which the next process has to look at again."""
     destination = tmp_path / "trace.zarr"
     command = [sys.executable, "-m", "tests.runner.stopping", str(destination), repr(alpha)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        lines = [process.stdout.readline() for _ in range(6)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(5):
+            assert process.stdout.readline().startswith("looked at")
+            print(file=process.stdin, flush=True)
+        assert process.stdout.readline().startswith("looked at")
         process.kill()
-    assert all(line.startswith("looked at") for line in lines), lines
     assert not destination.exists()
     assert list(tmp_path.glob("trace.zarr.partial/trace.zarr/draws/c.*"))
-    subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=True)
     assert_first(open_trace(destination), whole, int(crossings(log_e, alpha).max()))
