@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
 from bnn_atlas.traces.pool import open_pool
@@ -15,6 +16,7 @@ REFEREE = Path("results/demo/sampling_perspective/second-referee/split0")
 FILE = str(RUN / "metrics/referee.parquet")
 
 
+@pytest.mark.slow
 def test_a_run_gets_a_referee(tmp_path: Path) -> None:
     folder = small_workspace(tmp_path)
     registry = folder / "config" / "datasets.yaml"

@@ -11,7 +11,7 @@ import pytest
 
 from bnn_atlas.workflow.hooks.sigterm import descendants, handles_sigterm
 
-from .workspace import STUDY, small_workspace, snakemake
+from .workspace import STUDY, dry_run, small_workspace
 
 BLOCK = Path("results/demo/sampling_perspective/second/split0/block0")
 TIMING = str(BLOCK / "timing.json")
@@ -75,9 +75,10 @@ def assert_kept(folder: Path, output: str, begun: int) -> None:
     assert output.count("Released the lock of a Snakemake that is gone") == 1
     assert chunks(folder / BLOCK / "trace.zarr")[0].stat().st_ino == begun
     assert (folder / LOG).read_text().rstrip().endswith("trace.zarr is complete already")
-    assert "Nothing to be done" in snakemake(folder, "--dry-run", "--", TIMING).stdout
+    assert "Nothing to be done" in dry_run(folder, "--", TIMING).stdout
 
 
+@pytest.mark.slow
 def test_a_job_that_still_samples_is_waited_for(workspace):
     hook = workspace / "src/bnn_atlas/workflow/hooks/forks.py"
     hook.write_text(hook.read_text().replace("SHORTEST_PLAN = 8", "SHORTEST_PLAN = 0"))
@@ -97,6 +98,7 @@ def test_a_job_that_still_samples_is_waited_for(workspace):
     assert_kept(workspace, finish(run, workspace), begun)
 
 
+@pytest.mark.slow
 def test_a_job_that_has_ended_well_is_not_repeated(workspace):
     killed, begun = sampling(workspace)
     killed.kill()

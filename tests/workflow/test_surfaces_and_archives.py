@@ -10,7 +10,7 @@ import yaml
 from bnn_atlas import open_pool, open_reference
 from bnn_atlas.metrics.tables.surfaces import load_surfaces
 
-from .workspace import STUDY, planned, small_workspace, snakemake
+from .workspace import STUDY, dry_run, planned, small_workspace, snakemake
 
 RESULTS = Path("results/demo")
 RUN = RESULTS / "sampling_perspective/images/split0"
@@ -66,6 +66,6 @@ def test_nothing_is_made_twice_and_any_run_can_be_packed(finished: Path) -> None
     jobs = planned(finished, str(ARCHIVE).replace("images", "ensemble"))
     assert jobs["pack"] == 1
     assert set(jobs) <= {"predict", "metrics", "pack"}
-    wrong = snakemake(finished, "--dry-run", str(ARCHIVE).replace("images", "image"))
+    wrong = dry_run(finished, str(ARCHIVE).replace("images", "image"))
     assert "no run 'image'" in wrong.stdout
     assert "did you mean 'images'?" in wrong.stdout

@@ -18,7 +18,7 @@ from bnn_atlas.metrics.judgement.rows import average
 from bnn_atlas.metrics.tables.files import SCHEMA
 from bnn_atlas.traces.pool import open_pool
 
-from .workspace import STUDY, planned, small_workspace, snakemake
+from .workspace import STUDY, dry_run, planned, small_workspace, snakemake
 
 RESULTS = Path("results/demo")
 FIGURES = RESULTS / "figures" / "sampling_perspective"
@@ -134,7 +134,7 @@ def test_a_changed_reference_is_compared_again(workspace):
 
 def test_a_set_that_does_not_fit_is_one_readable_line(workspace):
     edit(workspace / STUDY, "shifts: [rotated30]", "shifts: [cifar10c_fog3]")
-    run = snakemake(workspace, "--dry-run")
+    run = dry_run(workspace)
     assert run.returncode != 0
     assert "Traceback" not in run.stdout
     assert "runs.images.evaluate.shifts: 'cifar10c_fog3' is for 'cifar10', not 'digits_images'" in run.stdout
@@ -278,7 +278,7 @@ def test_another_prior_or_method_trains_no_start_again(workspace, old, new):
 def test_the_reason_of_a_sampling_job_names_the_setting(workspace):
     edit(workspace / STUDY, "learned_noise }", "learned_noise }\n    prior: { kind: normal, scale: 2.0 }")
     timing = RESULTS / "sampling_perspective" / "second" / "split0" / "block0" / "timing.json"
-    run = snakemake(workspace, "--dry-run", "--allowed-rules", "sample", "--", str(timing))
+    run = dry_run(workspace, "--allowed-rules", "sample", "--", str(timing))
     (reason,) = [line for line in run.stdout.splitlines() if line.startswith("Reason: ")]
     changed = "Params have changed since last execution: posterior.prior.kind from standard_normal to normal"
     assert reason.rstrip().endswith(changed)
@@ -304,6 +304,7 @@ FURTHER = """\
 """
 
 
+@pytest.mark.slow
 def test_chains_start_from_draws_starts_or_the_fit_of_another_run(workspace):
     edit(workspace / STUDY, "  images:\n", f"{FURTHER}  images:\n")
     study, folder = RESULTS / "sampling_perspective", "split0/pool/pool.json"
@@ -336,7 +337,7 @@ def test_editing_one_run_reruns_what_depends_on_it(workspace):
 def test_the_reason_of_a_redrawn_figure_names_the_run_and_the_setting(workspace):
     edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
     rule = "sampling_perspective_cumulative_lppd"
-    run = snakemake(workspace, "--dry-run", "--allowed-rules", rule, "--", rule)
+    run = dry_run(workspace, "--allowed-rules", rule, "--", rule)
     (reason,) = [line for line in run.stdout.splitlines() if line.startswith("Reason: ")]
     changed = "Params have changed since last execution: second: method.trajectory_length from 0.05 to 0.06"
     assert reason.rstrip().endswith(changed)
@@ -384,6 +385,7 @@ def test_adding_a_seed_runs_only_that_run(workspace):
     assert "sampling_perspective_fireball" not in jobs
 
 
+@pytest.mark.slow
 def test_making_it_again_changes_no_byte(workspace):
     kept = {
         path.relative_to(workspace): path.read_bytes()
@@ -421,6 +423,7 @@ def test_a_damaged_trace_is_named(workspace):
     assert all(path.read_bytes() == content for path, content in before.items() if path.exists())
 
 
+@pytest.mark.slow
 def test_without_r_the_rest_is_made_and_one_line_says_what_is_missing(workspace, tmp_path):
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -442,7 +445,7 @@ def test_without_r_the_rest_is_made_and_one_line_says_what_is_missing(workspace,
 
 def test_a_wrong_setting_is_one_readable_line(workspace):
     edit(workspace / STUDY, "step_size: 0.01", "step_size: -0.01")
-    run = snakemake(workspace, "--dry-run")
+    run = dry_run(workspace)
     assert run.returncode != 0
     assert "Traceback" not in run.stdout
     line = next(line for line in run.stdout.splitlines() if "step_size" in line)
@@ -452,14 +455,14 @@ def test_a_wrong_setting_is_one_readable_line(workspace):
 
 
 def test_an_unknown_scale_names_the_ones_there_are(finished):
-    run = snakemake(finished, "--dry-run", "--config", "scale=huge")
+    run = dry_run(finished, "--config", "scale=huge")
     assert run.returncode != 0
     assert "scale = 'huge'" in run.stdout
     assert "'demo', 'laptop' or 'paper'" in run.stdout
 
 
 def test_no_study_at_all_is_refused(finished):
-    run = snakemake(finished, "--dry-run", "--config", "studies=[]")
+    run = dry_run(finished, "--config", "studies=[]")
     assert run.returncode != 0
     assert "studies = []: at least one study is needed; there are sampling_perspective" in run.stdout
 

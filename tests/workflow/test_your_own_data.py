@@ -42,6 +42,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_three_edits_lead_to_figures_and_scores(followed: Path) -> None:
     for name in ("my_lppd", "my_weights"):
         for ending in ("pdf", "png", "csv"):
@@ -49,6 +50,7 @@ def test_three_edits_lead_to_figures_and_scores(followed: Path) -> None:
     assert "rmse" in (followed / "results/demo/tables/my_study-summary.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_figures_record_the_checksum(followed: Path) -> None:
     import hashlib
 
@@ -58,6 +60,7 @@ def test_figures_record_the_checksum(followed: Path) -> None:
     assert str(followed) not in json.dumps(record.settings)
 
 
+@pytest.mark.slow
 def test_an_edited_file_is_read_again(followed: Path) -> None:
     assert planned(followed, "my_study") == {}
     file = followed / "data" / "mine.csv"

@@ -1,10 +1,13 @@
 """Copies of the repository with a small study, and Snakemake runs in them."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from tests.copies import copy_repository
@@ -39,9 +42,30 @@ def snakemake(folder: Path, *arguments: str, path: str | None = None) -> subproc
     )
 
 
+@cache
+def _planner() -> subprocess.Popen[str]:
+    """The process that plans for all tests of this one; it ends with its input."""
+    command = [sys.executable, str(Path(__file__).with_name("planner.py"))]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def dry_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Let Snakemake plan in `folder`, as `snakemake --dry-run` does but without importing it again."""
+    planner = _planner()
+    assert planner.stdin is not None
+    assert planner.stdout is not None
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
+        command = ["--cores", "2", "--dry-run", *arguments]
+        planner.stdin.write(json.dumps([str(folder), command, output.name]) + "\n")
+        planner.stdin.flush()
+        code = planner.stdout.readline()
+        assert code, "the process that plans has ended"
+        return subprocess.CompletedProcess(command, int(code), output.read())
+
+
 def planned(folder: Path, *arguments: str) -> dict[str, int]:
     """Jobs that Snakemake would run, by rule; `all` and `total` left out."""
-    run = snakemake(folder, "--dry-run", *arguments)
+    run = dry_run(folder, *arguments)
     assert run.returncode == 0, run.stdout
     table = run.stdout.rpartition("Job stats:")[2].partition("Reasons:")[0]
     jobs = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE)}
