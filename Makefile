@@ -24,7 +24,7 @@ STAMP := $(VENV)/set-up-$(KEY)
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: setup demo test lint lock schema picture clean
+.PHONY: setup demo test test-all lint lock schema picture clean
 
 # The compiled gradient is built again when its sources have changed; without a compiler, this says what is lost.
 setup: $(STAMP)
@@ -37,8 +37,16 @@ $(STAMP):
 demo: setup
 	snakemake --cores $(CORES) --config scale=demo
 
+# A file's tests share fixtures, and so a worker; conftest puts long files first. Slurm's tests wait more than they
+# compute, and so there is one worker more than cores.
+PYTEST = pytest --numprocesses=$$(($(WORKERS) + 1)) --dist=loadfile --no-loadscope-reorder
+
+# All tests but the slowest.
 test: setup
-	pytest --numprocesses=$(WORKERS) --dist=loadfile $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: setup
+	$(PYTEST) $(ARGS)
 
 lint: setup
 	ruff check .

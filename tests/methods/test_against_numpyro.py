@@ -102,6 +102,7 @@ def assert_same_moments(ours: np.ndarray, theirs: np.ndarray, bias: float) -> No
         assert (difference - 4 * error - factor * bias).max() < 0, f"moment {power} is off by {difference} +- {error}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_network_in_function_space(name, reference, tmp_path):
     method, problem = METHODS[name], network_problem()

@@ -20,6 +20,7 @@ SANITIZED = (
 )
 
 
+@pytest.mark.slow
 def test_no_access_outside_of_the_arrays_and_nothing_undefined(tmp_path: Path) -> None:
     best()
     try:

@@ -68,6 +68,7 @@ def test_the_profile_names_every_rule_that_computes_on_gpus() -> None:
     assert all(resources == named["warmstart"] for resources in named.values())
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_goes_on_and_the_run_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_cancelled_job_goes_on_and_the_run_ends_with_the_same_bits(
         assert filecmp.cmpfiles(kept, undisturbed, files, shallow=False) == (files, [], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("proctrack", ["linuxproc", "cgroup"])
 def test_jobs_are_warned_before_their_limit_and_have_one_task(tmp_path: Path, proctrack: str) -> None:
     skip_without_slurm()

@@ -218,6 +218,7 @@ def run(files: Files, folder: Path, stopping: dict[str, float] | None) -> Any:
     return open_trace(folder / "block" / "trace.zarr")
 
 
+@pytest.mark.slow
 def test_a_run_ends_where_its_e_values_say(tmp_path, monkeypatch):
     monkeypatch.setattr(fingerprint, "code_of_draws", lambda method, posterior, *, stopped: f"code, stopped: {stopped}")
     files = write_data(tmp_path)

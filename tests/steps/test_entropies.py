@@ -36,6 +36,7 @@ def make_fit(run: Run, path: Path, chains: int = 2) -> None:
     np.savez(path, **arrays, point=np.stack([point for _, point in named]))
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_the_first_chain(tmp_path: Path) -> None:
     run, fit, table = make_run(tmp_path), tmp_path / "fit.npz", tmp_path / "entropies.parquet"
     make_fit(run, fit)

@@ -63,6 +63,7 @@ def judged(posterior: NetworkPosterior, folder: Path, method: dict[str, Any]) ->
     return pd.read_parquet(outputs["table"]).set_index("metric"), pd.read_parquet(outputs["chains"])
 
 
+@pytest.mark.slow
 def test_the_referee_of_too_large_steps_finds_the_level_of_the_posterior(
     posterior: NetworkPosterior, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_the_referee_of_too_large_steps_finds_the_level_of_the_posterior(
     assert table.note.str.endswith("scaled with all rows").all()
 
 
+@pytest.mark.slow
 def test_the_referee_of_small_steps_changes_next_to_nothing(posterior: NetworkPosterior, tmp_path: Path) -> None:
     expected, sd = level()
     table, chains = judged(posterior, tmp_path, SMALL_STEPS)

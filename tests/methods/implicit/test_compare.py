@@ -32,6 +32,7 @@ def spectra(fit: Fitted, seed: int) -> list[np.ndarray]:
     return found
 
 
+@pytest.mark.slow
 def test_forms_against_dense_values():
     fit = fit_of(MLPGenerator(noise=8, hidden=(12,)))
     rows = {(row.form, row.setting): row for row in compared(fit, 3)}

@@ -133,6 +133,7 @@ def test_lanczos_is_unbiased_and_knows_its_error():
     assert slopes.std() / np.sqrt(count) < 0.1 * abs(exact[0])
 
 
+@pytest.mark.slow
 def test_probes_are_averaged_and_too_few_steps_are_in_the_bracket():
     one = case("matrix")
     single, _ = one.values_of(Lanczos(8, 1), 400)
@@ -146,6 +147,7 @@ def test_probes_are_averaged_and_too_few_steps_are_in_the_bracket():
     assert np.mean(short.bracket) > 20 * np.mean(report.bracket)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "sigma"), [("float64", 0.003), ("float64", 0.05), ("float32", 0.05)])
 def test_the_bracket_of_a_spectrum_over_four_decades(dtype, sigma):
     """85 singular values from 1e-3 to 10: each probe's own value is within its bracket, at every number of steps.
