@@ -1,5 +1,6 @@
 """The whole workflow on a small study: what runs, what runs again, and what a person reads when something is wrong."""
 
+import ast
 import os
 import random
 import shutil
@@ -178,7 +179,11 @@ def test_what_code_makes_again_also_in_copied_results(copied, file, jobs):
     """Sampling, training and predictions where their own code has changed, and nothing of them for a figure."""
     path = copied / "src/bnn_atlas" / file
     before = path.read_bytes()
-    path.write_bytes(before + b"# edited\n")
+    tree = ast.parse(before)
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            function.body += ast.parse("edited = True").body
+    path.write_text(ast.unparse(tree), encoding="utf-8")
     try:
         plan = planned(copied)
     finally:
