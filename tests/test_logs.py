@@ -1,6 +1,7 @@
 """Log files of jobs."""
 
 import logging
+import re
 import signal
 import subprocess
 import sys
@@ -49,16 +50,16 @@ def test_attempts_follow_each_other_and_leave_no_handler(tmp_path: Path) -> None
 def test_sigterm_ends_a_job_with_a_line_in_its_log(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom bnn_atlas.logs import logged\n"
-        "with logged(sys.argv[1]):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "with logged(sys.argv[1]):\n    print('ready', flush=True)\n    time.sleep(600)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "job.log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 128 + signal.SIGTERM
+        assert process.wait(300) == 128 + signal.SIGTERM
     text = (tmp_path / "job.log").read_text()
-    assert "ended by SIGTERM after 0 s, with nothing saved" in text
+    assert re.search(r"ended by SIGTERM after \d+ s, with nothing saved", text)
     assert "`runtime`" in text
 
 

@@ -79,12 +79,12 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(run: subprocess.Popen[str]) -> str:
-    output, _ = run.communicate(timeout=120)
+    output, _ = run.communicate(timeout=300)
     return output
 
 
 def await_file(file: Path) -> None:
-    for _ in range(1200):
+    for _ in range(6000):
         if file.exists():
             return
         time.sleep(0.05)
@@ -119,7 +119,7 @@ def test_a_live_run_keeps_its_lock_while_another_works_beside_it(tmp_path):
     assert len(locks(tmp_path)) == 3, "the target that is one file has no inputs"
     (tmp_path / "go").touch()
     assert "Released" not in finish(beside)
-    assert (first.wait(60), beside.returncode) == (0, 0)
+    assert (first.wait(300), beside.returncode) == (0, 0)
     assert locks(tmp_path) == []
     finish(first)
 

@@ -18,7 +18,7 @@ def stop(number, frame):
     sys.exit(3)
 signal.signal(signal.SIGTERM, stop)
 pathlib.Path(sys.argv[1]).touch()
-time.sleep(60)
+time.sleep(600)
 """
 
 # As Snakemake does: the relay while the Snakefile is read, the own handler afterwards, the script under a shell.
@@ -33,7 +33,7 @@ print(shell.wait(), flush=True)
 
 
 def wait_for(path: Path) -> None:
-    for _ in range(300):
+    for _ in range(6000):
         if path.exists():
             return
         time.sleep(0.05)
@@ -51,7 +51,7 @@ def start(folder: Path, *argv: str) -> subprocess.Popen[str]:
 def test_script_of_a_job_gets_the_signal(tmp_path: Path) -> None:
     parent = start(tmp_path, "snakemake", "--cores", "all", "--mode", "remote")
     parent.send_signal(signal.SIGTERM)
-    output, _ = parent.communicate(timeout=20)
+    output, _ = parent.communicate(timeout=300)
     assert (tmp_path / "started.stopped").exists()
     assert sorted(output.split()) == ["3", "noted"]
 
@@ -64,7 +64,7 @@ def test_snakemake_outside_a_step_keeps_the_signal_to_itself(tmp_path: Path, arg
     time.sleep(0.5)
     assert not (tmp_path / "started.stopped").exists()
     os.kill(script, signal.SIGTERM)
-    output, _ = parent.communicate(timeout=20)
+    output, _ = parent.communicate(timeout=300)
     assert sorted(output.split()) == ["3", "noted"]
 
 
