@@ -1,18 +1,45 @@
-"""Settings of every test process: four XLA devices on the CPU, and the same examples in every run."""
+"""Settings of every test process: four XLA devices on the CPU, quick compilation, the same examples in every run."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from jax import clear_caches
+from jax._src import compiler
 
 from bnn_atlas.runtime import configure
+
+LONGEST = ("slurm/", "workflow/", "runner/", "methods/", "steps/", "posterior/", "native/")
+"""Beginnings of the paths of long files, relative to this folder."""
+QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+"""The flags of `bnn_atlas.workflow.compiling` as options of one program, since those of a process cannot be changed."""
 
 configure(threads=4)
 settings.register_profile("atlas", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("atlas")
+_options = compiler.get_compile_options
 
-LONGEST = ("slurm/", "workflow/", "runner/", "methods/", "steps/", "posterior/", "native/")
-"""Beginnings of the paths of long files, relative to this folder."""
+
+def _quick_options(*arguments: Any, env_options_overrides: dict[str, Any] | None = None, **named: Any) -> Any:
+    return _options(*arguments, env_options_overrides={**QUICKLY, **(env_options_overrides or {})}, **named)
+
+
+compiler.get_compile_options = _quick_options
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_of_long_runs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compile modules with the mark `bits` as long runs are compiled."""
+    if not request.node.get_closest_marker("bits"):
+        yield
+        return
+    clear_caches()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "get_compile_options", _options)
+        yield
+    clear_caches()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

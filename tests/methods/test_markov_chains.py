@@ -24,6 +24,8 @@ from bnn_atlas.traces.store import open_trace
 from .problems import linear, regression
 from .running import assert_same, run
 
+pytestmark = pytest.mark.bits
+
 TEMPERATURE = 0.5
 EVERY = 11
 

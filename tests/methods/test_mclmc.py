@@ -12,6 +12,8 @@ from scipy.optimize import brentq
 from bnn_atlas.methods.mclmc import kernel as mclmc
 from bnn_atlas.posterior.density import Evaluation, LogDensity
 
+pytestmark = pytest.mark.bits
+
 SCALES = jnp.array([0.5, 1.0, 2.0, 4.0, 1.5, 0.8])
 
 

@@ -10,6 +10,8 @@ from bnn_atlas.keys import Role, role_key
 from bnn_atlas.methods import noise
 from bnn_atlas.methods.noise import standard_normal
 
+pytestmark = pytest.mark.bits
+
 
 def key(number: int = 0) -> jax.Array:
     return role_key(number, Role.SAMPLE, 0)

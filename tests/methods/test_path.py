@@ -10,6 +10,8 @@ from bnn_atlas.runner.checkpoint import CheckpointStore
 from .problems import Problem, linear, network
 from .running import assert_same, run
 
+pytestmark = pytest.mark.bits
+
 SGD = MeanSGDConfig(learning_rate=0.05, momentum=0.8)
 
 

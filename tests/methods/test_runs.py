@@ -30,6 +30,8 @@ from .fitting import LIKELIHOODS, some_theta, tanh_network
 from .problems import Problem, network
 from .running import assert_same, run
 
+pytestmark = pytest.mark.bits
+
 ADAM = AdamConfig(learning_rate=0.01)
 IMPLICIT = ImplicitConfig(
     generator=MatrixGenerator(noise=(2, 3), hidden=((3, 4),)),

@@ -34,6 +34,8 @@ from .problems import Problem, network
 from .recursions import Line, Settings, all_epochs, full_batch_covariance, line, mini_batch_moments
 from .running import assert_same, run
 
+pytestmark = pytest.mark.bits
+
 CHAINS = 4000
 
 

@@ -29,6 +29,8 @@ from bnn_atlas.posterior.micro_batches import micro_batches, residual_bytes
 
 from . import reference
 
+pytestmark = pytest.mark.bits
+
 CIFAR, MNIST = (32, 32, 3), (28, 28, 1)
 SMALL_TEXT = CNNLSTMConfig(embedding=5, filters=4, kernel=3, pool=2, cells=3)
 ELU_TEXT = CNNLSTMConfig(embedding=5, filters=4, kernel=3, pool=2, cells=3, activation="elu")

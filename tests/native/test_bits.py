@@ -7,6 +7,8 @@ from bnn_atlas.native.call import ACTIVATIONS, HEADS
 
 from .compiled import AVX2, AVX512, Case, best, case, gradient
 
+pytestmark = pytest.mark.bits
+
 SHAPES = [((5, 16, 16, 2), 1202), ((1, 3), 1), ((7, 64, 64, 2), 333), ((3, 33, 2), 5000), ((64, 1, 9, 2), 65)]
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from .compiled import AVX2, AVX512, best, function
 
+pytestmark = pytest.mark.bits
+
 EXACT = {"exp": np.exp, "log": np.log, "log1p": np.log1p, "tanh": np.tanh}
 SMALLEST = 2.0**-126
 

@@ -29,6 +29,8 @@ from bnn_atlas.posterior.compiled import kernel_for, kernel_name
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, build_posterior, data_specs, posterior_data
 from bnn_atlas.posterior.likelihoods import log_likelihood
 
+pytestmark = pytest.mark.bits
+
 LIKELIHOODS = (
     GaussianLikelihood(sigma=0.3),
     LearnedNoiseLikelihood(),

@@ -23,6 +23,8 @@ from bnn_atlas.posterior.density import Evaluation, Posterior, PosteriorData, bu
 from bnn_atlas.posterior.likelihoods import log_likelihood
 from bnn_atlas.posterior.priors import build_prior, log_prior
 
+pytestmark = pytest.mark.bits
+
 ROWS, FEATURES, CLASSES, DRAWS = 12, 3, 4, 5
 TEMPERATURE = 0.3
 # Every likelihood, each with another prior and activation.

@@ -16,6 +16,8 @@ from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Evaluation, PosteriorData, binder, build_posterior, data_specs, posterior_data
 from bnn_atlas.posterior.micro_batches import BudgetError, micro_batches, residual_bytes
 
+pytestmark = pytest.mark.bits
+
 ROWS = 203
 LIKELIHOODS = {
     "heteroscedastic": HeteroscedasticLikelihood(head="softplus"),

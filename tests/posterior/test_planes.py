@@ -16,6 +16,8 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterio
 from bnn_atlas.posterior.micro_batches import within_budget
 from bnn_atlas.posterior.planes import PlaneError, densities_on, plane_through
 
+pytestmark = pytest.mark.bits
+
 ROWS, FEATURES, HIDDEN, CLASSES, SCALE = 300, 7, 5, 3, 0.4
 NUMBERS = np.random.default_rng(11)
 X, Y = NUMBERS.standard_normal((ROWS, FEATURES)), NUMBERS.integers(0, CLASSES, ROWS)

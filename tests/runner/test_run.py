@@ -33,6 +33,8 @@ from bnn_atlas.traces.store import open_trace
 from ..methods.problems import Problem, network, regression
 from ..methods.running import assert_same, run
 
+pytestmark = pytest.mark.bits
+
 MILE = MCLMCConfig(warmup=600, steps=400, thinning=4, phases=(0.4, 0.3, 0.3), diagonal_preconditioning=True)
 HMC = HMCConfig(
     burn_in=20, steps=30, thinning=2, step_size=0.02, trajectory_length=0.2, adapt_step_size=True, checkpoint_every=7

@@ -22,6 +22,8 @@ from ..methods.problems import linear
 from ..methods.running import assert_same, run
 from .stopping import CHAINS, HMC, PLANNED, STEPS, THINNING, distant, log_density, stopped
 
+pytestmark = pytest.mark.bits
+
 ROOT = Path(__file__).parents[2]
 
 

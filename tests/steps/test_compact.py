@@ -14,6 +14,8 @@ from tests.traces.making import make_statistics, write_trace
 
 from .making import LAYOUT
 
+pytestmark = pytest.mark.bits
+
 CHAINS, DRAWS, SIZE = 2, 40, LAYOUT.size
 MEMBERS = list(range(3000))
 

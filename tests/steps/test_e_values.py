@@ -27,6 +27,8 @@ from bnn_atlas.steps.sample import sample
 from bnn_atlas.traces.store import open_trace
 from tests.traces.making import make_statistics, write_trace
 
+pytestmark = pytest.mark.bits
+
 SIGMA = 0.5
 POSTERIOR: dict[str, Any] = PosteriorConfig.model_validate(
     {"model": {"kind": "mlp", "hidden": []}, "likelihood": {"kind": "gaussian", "sigma": SIGMA}}

@@ -29,6 +29,8 @@ from bnn_atlas.steps.predict import predict, predict_sets
 
 from .making import IDENTITY, LAYOUT, POSTERIOR, SHAPE, SIDE, TEST, TRAIN, Run, cifar10c_tar, make_images, make_run
 
+pytestmark = pytest.mark.bits
+
 CLOSE: dict[str, float] = {"rtol": 0, "atol": 2e-6}
 
 

@@ -12,6 +12,8 @@ from bnn_atlas.steps.warmstart import warm_start
 
 from .making import POSTERIOR, Run, make_run
 
+pytestmark = pytest.mark.bits
+
 NETWORK: dict[str, Any] = PosteriorConfig.model_validate(
     {**POSTERIOR, "model": {"kind": "mlp", "hidden": [6]}}
 ).model_dump(mode="json")

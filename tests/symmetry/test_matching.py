@@ -17,6 +17,8 @@ from bnn_atlas.symmetry.permutation import apply, invert_units, uniform_units
 
 from .networks import example
 
+pytestmark = pytest.mark.bits
+
 
 def mlp(*hidden: int, inputs: int = 3, **settings: Any) -> Symmetry:
     config = MLPConfig(hidden=hidden, **settings)

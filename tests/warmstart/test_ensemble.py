@@ -23,6 +23,8 @@ from bnn_atlas.posterior.micro_batches import within_budget
 from bnn_atlas.warmstart import ensemble
 from bnn_atlas.warmstart.ensemble import Member, Rows, TrainingError, train_ensemble
 
+pytestmark = pytest.mark.bits
+
 FEATURES = 2
 FULL = WarmStartConfig(learning_rate=0.1, weight_decay=0.0, max_epochs=80, batch_size=None, patience=None)
 # The noise in the rows makes the validation loss turn around.

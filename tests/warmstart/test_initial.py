@@ -19,6 +19,8 @@ from bnn_atlas.warmstart.ensemble import initialise
 from bnn_atlas.warmstart.initial import copy_permutation, initial_networks
 from tests.config.folders import RUN
 
+pytestmark = pytest.mark.bits
+
 MODEL = MLPConfig(hidden=(40, 20))
 REGRESSION = MLPConfig(hidden=(40, 40), activation="relu")
 SEED = 5

@@ -16,6 +16,8 @@ from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_da
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.warmstart.permuted import hidden_units, permuted_copies
 
+pytestmark = pytest.mark.bits
+
 ROWS, FEATURES, HIDDEN = 9, 3, (7, 5, 6)
 CHAINS = np.arange(4)
 
