@@ -11,6 +11,8 @@ from scipy import stats
 
 from bnn_atlas.keys import THREEFRY, Role, role_key, root_key, step_key, threefry2x32
 
+pytestmark = pytest.mark.bits
+
 SEEDS, CHAINS, PHASES, STEPS = (0, 1, 2, 12345), range(7), range(4), 40
 
 
