@@ -200,6 +200,14 @@ def test_a_module_may_move(kernel: Path) -> None:
     assert digest(root="bnn_atlas.engine.methods.kernel:build") == before
 
 
+def test_modules_may_be_merged(kernel: Path) -> None:
+    write(kernel, {"methods/b.py": "def g(x):\n    return 2 * x\n"})
+    write(kernel, {"methods/a.py": "from bnn_atlas.methods.b import g\ndef f(x):\n    return g(x)\n"})
+    before = digest(root="bnn_atlas.methods.a:f")
+    write(kernel, {"methods/a.py": "def f(x):\n    return g(x)\ndef g(x):\n    return 2 * x\n"})
+    assert digest(root="bnn_atlas.methods.a:f") == before
+
+
 def test_a_branch_counts_for_the_settings_that_take_it(kernel: Path) -> None:
     normal, laplace = digest(), digest(LAPLACE)
     edit(kernel / "methods" / "kernel.py", "return abs(y)", "return 2 * abs(y)")

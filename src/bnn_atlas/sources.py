@@ -97,9 +97,9 @@ def _digest(roots: tuple[str, ...], live: frozenset[Place] | None, without: tupl
         if not waiting:
             computed = (one for cls in live or () for one in _computed(cls, frozenset(attributes)))
             waiting = [place for place in computed if place not in texts]
-    hashes = {place: hashlib.sha256(text.encode()).hexdigest() for place, text in texts.items()}
-    edges = {place: sorted(hashes[to] for to in _reading(place, live).reached if to in hashes) for place in texts}
-    return hashlib.sha256(repr(sorted((hashes[place], edges[place]) for place in texts)).encode()).hexdigest()
+    hashes = {place: hashlib.sha256(text.encode()).hexdigest() for place, text in texts.items() if text}
+    edges = {place: sorted(hashes[to] for to in _reading(place, live).reached if to in hashes) for place in hashes}
+    return hashlib.sha256(repr(sorted((hashes[place], edges[place]) for place in hashes)).encode()).hexdigest()
 
 
 def _places_of(root: str) -> Iterator[Place]:
