@@ -13,11 +13,19 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.predictions import Predictions
 from bnn_atlas.data.split_data import Split
 from bnn_atlas.files import load_arrays, save_arrays
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.function_draws import FunctionDraws, FunctionsError, load_functions, save_functions
-from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, load_surfaces, save_surfaces
+from bnn_atlas.metrics.tables.arrays import (
+    FunctionDraws,
+    FunctionsError,
+    SurfaceError,
+    Surfaces,
+    load_functions,
+    load_surfaces,
+    save_functions,
+    save_surfaces,
+)
+from bnn_atlas.metrics.tables.measurement import PredictionError
 from bnn_atlas.traces.grids import BivariateGrids
 from bnn_atlas.traces.shard import TraceError
 

@@ -10,7 +10,7 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation import shifted_rows
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
-from bnn_atlas.metrics.gathering.dead_inputs import dead_input_measurements
+from bnn_atlas.metrics.gathering.marginals import dead_input_measurements
 from bnn_atlas.models.layout import Layout, Parameter
 from tests.metrics.conftest import MemoryPool
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, running_counts, save
-from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions, save_functions
+from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions, save_functions
 
 from .shown import shown
 

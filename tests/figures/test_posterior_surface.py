@@ -9,7 +9,7 @@ from bnn_atlas.figures.kinds.posterior_surface import floor_below, posterior_sur
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, load_surfaces, save_surfaces
+from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces, save_surfaces
 from bnn_atlas.provenance import Provenance
 from tests.figures.shown import shown
 

@@ -12,7 +12,7 @@ from bnn_atlas.figures.kinds.synthetic_bands import band, synthetic_bands
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 from tests.figures.synthetic_functions import functions_on_line

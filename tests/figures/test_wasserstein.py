@@ -6,7 +6,7 @@ import pandas as pd
 
 from bnn_atlas.figures.kinds.wasserstein import wasserstein
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 
 from .synthetic_functions import (

@@ -145,7 +145,7 @@ def test_a_method_depends_on_what_it_uses(package):
     assert draws(mile) == before[1]
     edit(package, "metrics/formulas/rhat_ess.py", r"return ", "return 2 * ")
     assert draws(mile) == before[1]
-    edit(package, "metrics/formulas/autocorrelation.py", r"^def effective_size(.|\n)*?return ", r"\g<0>2 * ")
+    edit(package, "metrics/formulas/rhat_ess.py", r"^def effective_size(.|\n)*?return ", r"\g<0>2 * ")
     assert draws(mile) != before[1]
 
 
@@ -158,7 +158,7 @@ def test_where_a_rule_ends_the_chains_its_code_counts(package, name):
 
 def test_predictions_depend_on_no_formula_of_a_metric(package):
     before = code_of_predictions(POSTERIOR)
-    for name in ("metrics/formulas/scores.py", "metrics/gathering/chain_statistics.py", "metrics/judgement/measure.py"):
+    for name in ("metrics/formulas/scores.py", "metrics/gathering/curves.py", "metrics/judgement/measure.py"):
         edit(package, name, r"return ", "return 2 * ")
         assert code_of_predictions(POSTERIOR) == before
     edit(package, "metrics/gathering/terms.py", r"return ", "return 2 * ")

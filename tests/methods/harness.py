@@ -21,7 +21,7 @@ from bnn_atlas.config.methods.sgmcmc import (
 )
 from bnn_atlas.methods.base import Method
 from bnn_atlas.methods.build import build_method
-from bnn_atlas.metrics.formulas.autocorrelation import ess_mean
+from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
 
 from .problems import Problem
 

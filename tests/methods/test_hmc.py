@@ -13,7 +13,7 @@ from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
 from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.methods import hmc
 from bnn_atlas.methods.warmup import start
-from bnn_atlas.metrics.formulas.autocorrelation import ess_mean
+from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
 from bnn_atlas.posterior.density import Evaluation, LogDensity, binder, build_posterior, posterior_data
 
 from .problems import Problem, gain_of, linear

@@ -11,9 +11,8 @@ from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.alignment import alignment_rows
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
-from bnn_atlas.metrics.gathering.point_noise import point_noise_measurements
+from bnn_atlas.metrics.gathering.log_densities import LAST, MEANS, point_noise_measurements, variational_measurements
 from bnn_atlas.metrics.gathering.predictive import summarise
-from bnn_atlas.metrics.gathering.variational import LAST, MEANS, variational_measurements
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
 from bnn_atlas.metrics.judgement.pairs import pair_measurements
 from bnn_atlas.metrics.judgement.pruned import pruning_measurements

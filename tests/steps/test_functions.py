@@ -14,7 +14,7 @@ from bnn_atlas.config.figures import FunctionsConfig
 from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.splits import Split, save_split
-from bnn_atlas.metrics.tables.function_draws import FunctionDraws, FunctionsError, load_functions, save_functions
+from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError, load_functions, save_functions
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
@@ -199,5 +199,5 @@ def test_files_that_hold_no_functions_are_named(wave: Wave, tmp_path: Path) -> N
 
 def test_reading_needs_no_jax() -> None:
     """Figures read these files without its start-up time."""
-    code = "import sys, bnn_atlas.metrics.tables.function_draws; sys.exit('jax' in sys.modules)"
+    code = "import sys, bnn_atlas.metrics.tables.arrays; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

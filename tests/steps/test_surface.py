@@ -9,7 +9,7 @@ import scipy.special
 import scipy.stats
 
 from bnn_atlas.config.figures import SurfaceConfig
-from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, load_surfaces
+from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.steps.surface import surface
 from bnn_atlas.traces.pool import pool_traces

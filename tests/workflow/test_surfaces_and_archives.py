@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from bnn_atlas import open_pool, open_reference
-from bnn_atlas.metrics.tables.surfaces import load_surfaces
+from bnn_atlas.metrics.tables.arrays import load_surfaces
 
 from .workspace import STUDY, dry_run, planned, small_workspace, snakemake
 

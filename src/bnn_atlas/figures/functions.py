@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions
+from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 from bnn_atlas.traces.draws import evenly
 
 DISTANCES = "Blues"

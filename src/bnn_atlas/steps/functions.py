@@ -12,7 +12,7 @@ from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.metrics.gathering.terms import CLASS_BYTES, REGRESSION_BYTES, classification_terms
-from bnn_atlas.metrics.tables.function_draws import FunctionDraws, FunctionsError, save_functions
+from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError, save_functions
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.traces.draws import Draws, evenly
 from bnn_atlas.traces.pool import open_pool

@@ -9,7 +9,7 @@ import numpy as np
 
 from bnn_atlas.config.figures import PlaneConfig, PointConfig, SurfaceConfig
 from bnn_atlas.inference.problem import Problem, load_problem
-from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, save_surfaces
+from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, save_surfaces
 from bnn_atlas.posterior.planes import AT_ONCE_ON_GPU, PlaneError, densities_on, plane_through
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import open_pool

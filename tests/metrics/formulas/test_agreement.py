@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import agreement
+from bnn_atlas.metrics.tables.measurement import PredictionError
 
 P = np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]])
 Q = np.array([[0.5, 0.5, 0.0], [0.5, 0.2, 0.3], [0.4, 0.2, 0.4], [1.0, 0.0, 0.0]])

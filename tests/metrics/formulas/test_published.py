@@ -5,8 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.formulas import calibration, functional, ood, published
+from bnn_atlas.metrics.formulas import calibration, classification, distances, published
+from bnn_atlas.metrics.tables.measurement import PredictionError
 
 
 def _confident(confidence: list[float], hit: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -137,16 +137,16 @@ def test_calibration_errors_refuse_what_is_no_probability():
 def test_published_fpr_interpolates_the_threshold():
     """The 5th percentile of 1 to 20 is 1.95: the outside score 1.96 passes it, but not 2."""
     inside = np.arange(1.0, 21.0)
-    assert ood.fpr95(inside, np.array([1.96])) == 0
+    assert classification.fpr95(inside, np.array([1.96])) == 0
     assert published.fpr95_uppal(inside, np.array([1.96])) == 1
     # The 5th percentile of 0 to 20 is a score: both agree.
     outside = np.linspace(0, 20, 77)
-    assert published.fpr95_uppal(np.arange(21.0), outside) == ood.fpr95(np.arange(21.0), outside)
+    assert published.fpr95_uppal(np.arange(21.0), outside) == classification.fpr95(np.arange(21.0), outside)
 
 
 def test_wasserstein_of_deviations_is_not_that_of_their_roots() -> None:
     mean, scale = np.array([[0.0], [2.0]]), np.array([[1.0], [4.0]])
-    assert functional.wasserstein_squared(mean, scale)[0, 1] == 4.0 + 9.0
+    assert distances.wasserstein_squared(mean, scale)[0, 1] == 4.0 + 9.0
     assert published.wasserstein_squared_sommer(mean, scale)[0, 1] == 4.0 + 1.0
     with pytest.raises(PredictionError, match="a scale that is not positive"):
         published.wasserstein_squared_sommer(mean, -scale)

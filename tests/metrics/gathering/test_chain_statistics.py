@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.metrics.gathering.by_chains import stuck_chains
-from bnn_atlas.metrics.gathering.chain_statistics import LINES, summarise_statistics
+from bnn_atlas.metrics.gathering.chain_statistics import LINES, stuck_chains, summarise_statistics
 from bnn_atlas.metrics.gathering.sampling import covariance_bias, sampling_measurements
 
 EVERY = ("log_likelihood", "log_prior", "energy_change", "energy_change_squared", "acceptance", "divergent", "guarded",

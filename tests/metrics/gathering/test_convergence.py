@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 from scipy.stats import norm, rankdata
 
 from bnn_atlas.metrics.formulas import rhat_ess
-from bnn_atlas.metrics.formulas.autocorrelation import ess_mean
+from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
 from bnn_atlas.metrics.gathering import convergence
 from bnn_atlas.metrics.gathering.predictive import Limits, summarise
 from bnn_atlas.models.layout import Layout, Parameter

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.signal import lfilter
 
-from bnn_atlas.metrics.formulas.autocorrelation import autocorrelation
+from bnn_atlas.metrics.formulas.rhat_ess import autocorrelation
 from bnn_atlas.metrics.gathering import curves
 from bnn_atlas.metrics.gathering.chain_statistics import LINES, Course, bin_edges
 from bnn_atlas.metrics.gathering.curves import course_rows, divergence_rows, rank_rows

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.calibration import (
     calibration_bins,
     expected_calibration_error,
@@ -20,7 +19,7 @@ from bnn_atlas.metrics.judgement.classes import classification_scores
 from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
 from bnn_atlas.metrics.judgement.histograms import calibration_curve, entropy_shares
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements, wasserstein_to
-from bnn_atlas.metrics.tables.measurement import RunIdentity
+from bnn_atlas.metrics.tables.measurement import PredictionError, RunIdentity
 
 ROWS, DRAWS = 40, 60
 RUN = RunIdentity("study", "run", "demo", 0, "data", "mlp 16", "hmc")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import agreement, calibration, classification
 from bnn_atlas.metrics.formulas.classification import confidence, entropy
 from bnn_atlas.metrics.judgement.classes import (
@@ -16,6 +15,7 @@ from bnn_atlas.metrics.judgement.classes import (
     classification_scores,
     detection_scores,
 )
+from bnn_atlas.metrics.tables.measurement import PredictionError
 from tests.work import counted_calls
 
 PAPERS = ("sommer", "uppal", "izmailov")

@@ -7,11 +7,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.referee import Refereed, judge
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
 
 CHAINS, DRAWS, ROWS = 3, 600, 40
 NOTHING = np.empty(0, dtype=np.int64)

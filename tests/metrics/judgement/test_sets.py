@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas.agreement import compare
-from bnn_atlas.metrics.formulas.ood import auroc
+from bnn_atlas.metrics.formulas.classification import auroc
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import sets
 from bnn_atlas.metrics.judgement.measure import correct_rows, elpd_difference
 from bnn_atlas.metrics.judgement.rows import average
-from bnn_atlas.metrics.tables.measurement import RunIdentity
+from bnn_atlas.metrics.tables.measurement import PredictionError, RunIdentity
 
 RUN = RunIdentity("hmc_posteriors", "mnist_hmc", "demo", 0, "mnist", "mlp 256 relu", "hmc")
 

@@ -16,7 +16,7 @@ from bnn_atlas.figures.scores import remark
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.formulas.scores import LOG_2PI, rmse
-from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions
+from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "runs": "one"}

@@ -19,7 +19,7 @@ from bnn_atlas.figures.functions import (
 )
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.functional import DISTINGUISHABLE, Pairs, pairs_alike, significance, wasserstein_squared
+from bnn_atlas.metrics.formulas.distances import DISTINGUISHABLE, Pairs, pairs_alike, significance, wasserstein_squared
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}
@@ -32,7 +32,7 @@ MOST_DRAWS = 100
 def wasserstein(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """A panel per run: squared Wasserstein distances between the draws of its first chain, outlines where |z| < 1.96.
 
-    File: `functions` (function draws). Distances and z are those of `formulas.functional`; the title gives the share
+    File: `functions` (function draws). Distances and z are those of `formulas.distances`; the title gives the share
     of pairs that are not distinguishable. All panels share their colours. Raises ValueError for more than two runs,
     for a classification and where the chain has fewer than two draws.
     """

@@ -11,7 +11,7 @@ from bnn_atlas.figures.labels import parameter_label
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import locate, read_subset
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset", "functions"], "runs": "one"}

@@ -23,10 +23,9 @@ from bnn_atlas.figures.functions import (
 from bnn_atlas.figures.scores import score_text
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.functional import wasserstein_squared
+from bnn_atlas.metrics.formulas.distances import wasserstein_squared
 from bnn_atlas.metrics.formulas.published import wasserstein_squared_sommer
-from bnn_atlas.metrics.gathering.running import RunningLppd, running_lppd
-from bnn_atlas.metrics.gathering.summary import load
+from bnn_atlas.metrics.gathering.summary import RunningLppd, load, lppd_of_first_draws
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["predictive"]}
@@ -49,7 +48,7 @@ def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenan
     if len(shown) > MOST_PANELS:
         raise ValueError(f"{len(shown)} runs: at most {MOST_PANELS} fit beside each other; name fewer in `runs`")
     titles = names(shown)
-    running = [running_lppd(load(run.files["predictive"])) for run in shown]
+    running = [lppd_of_first_draws(load(run.files["predictive"])) for run in shown]
     functions = [_few(one) for one in read_functions(shown)]
     distances = [wasserstein_squared(one.mean, one.scale) for one in functions]
     tables = [_running_table(title, curves) for title, curves in zip(titles, running, strict=True)]

@@ -17,7 +17,7 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods.mclmc import TunedMCLMCConfig
 from bnn_atlas.methods.base import Method, Phase, Statistic, Step, with_steps
 from bnn_atlas.methods.mclmc import kernel
-from bnn_atlas.metrics.formulas.autocorrelation import ess_mean
+from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
 from bnn_atlas.posterior.density import Target
 
 log = logging.getLogger(__name__)

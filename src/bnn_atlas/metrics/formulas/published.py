@@ -10,9 +10,8 @@ A study's file asks for them with `published: [<author>]`; no other study has th
 import numpy as np
 
 from bnn_atlas.metrics.formulas.calibration import bin_gaps, confidence_and_hits
-from bnn_atlas.metrics.formulas.classification import as_labelled
-from bnn_atlas.metrics.formulas.functional import checked_draws, wasserstein_squared
-from bnn_atlas.metrics.formulas.ood import checked_scores
+from bnn_atlas.metrics.formulas.classification import as_labelled, checked_scores
+from bnn_atlas.metrics.formulas.distances import checked_draws, wasserstein_squared
 from bnn_atlas.metrics.formulas.scores import LOG_2PI, mixture_log_density, mixture_moments
 
 UPPAL_BINS, IZMAILOV_BINS = 100, 20
@@ -54,11 +53,11 @@ def calibration_error_sommer(nominal: np.ndarray, observed: np.ndarray, kappa: f
 
 
 def wasserstein_squared_sommer(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """What the published figure on permuted warm starts shows in place of `functional.wasserstein_squared`, [m, m].
+    """What the published figure on permuted warm starts shows in place of `distances.wasserstein_squared`, [m, m].
 
     sum_i (mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2: its script gave standard deviations to a function that
     takes the root of variances. The second term is not in squared units of the target, so that the number changes with
-    those units. Arguments and errors as for `functional.wasserstein_squared`.
+    those units. Arguments and errors as for `distances.wasserstein_squared`.
     """
     mean, scale = checked_draws(mean, scale)
     return wasserstein_squared(mean, np.sqrt(scale))
@@ -117,7 +116,7 @@ def fpr95_uppal(inside: np.ndarray, outside: np.ndarray) -> float:
     """Share of outside rows that pass the 5th percentile of inside scores.
 
     The percentile is interpolated linearly between the two nearest scores, so that the threshold may be a little lower
-    or higher than that of `ood.fpr95`. Arguments and errors as there.
+    or higher than that of `classification.fpr95`. Arguments and errors as there.
     """
     inside, outside = checked_scores(inside, outside)
     return float((outside >= np.percentile(inside, 5)).mean())

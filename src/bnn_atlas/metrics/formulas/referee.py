@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.autocorrelation import ess_mean
-from bnn_atlas.metrics.formulas.rhat_ess import ess_bulk, rhat
+from bnn_atlas.metrics.formulas.rhat_ess import ess_bulk, ess_mean, rhat
 
 
 class Shift(NamedTuple):

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.metrics.formulas import rhat_ess
-from bnn_atlas.metrics.formulas.gelman_rubin import gelman_rubin
-from bnn_atlas.metrics.formulas.rhat_ess import Diagnostics, diagnose
+from bnn_atlas.metrics.formulas.rhat_ess import Diagnostics, diagnose, gelman_rubin
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES, by_chains
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.tables.measurement import Measurement

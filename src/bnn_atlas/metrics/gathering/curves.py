@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.metrics.formulas.autocorrelation import autocorrelation
+from bnn_atlas.metrics.formulas.rhat_ess import autocorrelation
 from bnn_atlas.metrics.gathering.chain_statistics import LINES, Course
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.gathering.by_chains import stuck_chains
+from bnn_atlas.metrics.gathering.chain_statistics import stuck_chains
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, running_counts
 from bnn_atlas.metrics.gathering.terms import (
     CLASS_BYTES,
@@ -16,6 +15,7 @@ from bnn_atlas.metrics.gathering.terms import (
     classification_terms,
     regression_terms,
 )
+from bnn_atlas.metrics.tables.measurement import PredictionError
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.traces.draws import Draws, evenly
 

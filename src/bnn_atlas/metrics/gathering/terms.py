@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from bnn_atlas.metrics.errors import PredictionError
+from bnn_atlas.metrics.tables.measurement import PredictionError
 from bnn_atlas.posterior.predictive import Predictive
 
 LOG_2PI = float(np.log(2 * np.pi))

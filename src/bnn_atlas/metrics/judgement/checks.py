@@ -10,7 +10,7 @@ import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
-from bnn_atlas.metrics.gathering.point_noise import OPTIMAL
+from bnn_atlas.metrics.gathering.log_densities import OPTIMAL
 
 
 class Status(Enum):

@@ -4,18 +4,20 @@ from collections.abc import Collection
 
 import numpy as np
 
-from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.formulas import agreement, calibration, ood, published, scores
+from bnn_atlas.metrics.formulas import agreement, calibration, published, scores
 from bnn_atlas.metrics.formulas.classification import (
     as_labelled,
+    auroc,
+    auroc_error,
     brier_rows,
     confidence,
     entropy,
+    fpr95,
     hits,
     one_minus_confidence,
 )
 from bnn_atlas.metrics.judgement.histograms import calibration_curve, entropy_shares
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
 
 ECE_BINS = 15
 OVER_CHAINS = "chains"
@@ -110,8 +112,8 @@ def _izmailov(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
 def _detection(name: str, inside: np.ndarray, outside: np.ndarray, papers: Collection[str]) -> list[Measurement]:
     note = "in-distribution rows are positive"
     found = [
-        Measurement(f"auroc_{name}", ood.auroc(inside, outside), ood.auroc_error(inside, outside), note),
-        Measurement(f"fpr95_{name}", ood.fpr95(inside, outside), note=note),
+        Measurement(f"auroc_{name}", auroc(inside, outside), auroc_error(inside, outside), note),
+        Measurement(f"fpr95_{name}", fpr95(inside, outside), note=note),
     ]
     if "uppal" in papers:
         threshold = "threshold is the interpolated 5th percentile, as in Laplace Redux's and LIVI's code"

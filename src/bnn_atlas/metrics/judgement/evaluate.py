@@ -10,7 +10,6 @@ import pandas as pd
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.gathering import chain_statistics, curves
 from bnn_atlas.metrics.gathering.chain_statistics import ChainStatistics, summarise_statistics
 from bnn_atlas.metrics.gathering.convergence import (
@@ -21,21 +20,21 @@ from bnn_atlas.metrics.gathering.convergence import (
     noise_measurements,
 )
 from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_measurements
-from bnn_atlas.metrics.gathering.dead_inputs import dead_input_measurements
-from bnn_atlas.metrics.gathering.log_likelihood import log_likelihood_measurements
-from bnn_atlas.metrics.gathering.marginals import marginal_measurements
-from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
-from bnn_atlas.metrics.gathering.point_noise import point_noise_measurements
-from bnn_atlas.metrics.gathering.sampling import sampling_measurements
-from bnn_atlas.metrics.gathering.shell import shell_measurements
+from bnn_atlas.metrics.gathering.log_densities import (
+    log_likelihood_measurements,
+    point_noise_measurements,
+    shell_measurements,
+    variational_measurements,
+)
+from bnn_atlas.metrics.gathering.marginals import dead_input_measurements, marginal_measurements
+from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, sampling_measurements
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.gathering.variational import variational_measurements
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.reference import reference_measurement
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
 from bnn_atlas.metrics.tables import files
-from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, Row, RunIdentity
 from bnn_atlas.traces.draws import Draws
 
 MAX_BYTES = 256 * 2**20

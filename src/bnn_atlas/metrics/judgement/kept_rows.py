@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from bnn_atlas.metrics.errors import PredictionError
+from bnn_atlas.metrics.formulas.distances import wasserstein_1
 from bnn_atlas.metrics.formulas.rhat_ess import diagnose
 from bnn_atlas.metrics.formulas.scores import LOG_2PI, error_of_mean
-from bnn_atlas.metrics.formulas.wasserstein import wasserstein_1
 from bnn_atlas.metrics.gathering.convergence import RESOLUTION
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
 from bnn_atlas.traces.draws import evenly
 
 

@@ -7,14 +7,13 @@ from collections.abc import Collection
 
 import numpy as np
 
-from bnn_atlas.metrics.errors import PredictionError
-from bnn_atlas.metrics.formulas import calibration, published, scores, stacking
+from bnn_atlas.metrics.formulas import calibration, published, scores
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.classes import ECE_BINS, OVER_CHAINS, chain_scores, classification_scores
 from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors, spread_error
 from bnn_atlas.metrics.judgement.rows import average
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
 
 ORDERINGS, ORDERING_SEED = 50, 0
 """Random orders of the chains for the LPPD over chains, and their seed. Sommer et al. 2025 have 5, whose mean at 20 of
@@ -152,7 +151,7 @@ def _stacked(by_chain: np.ndarray) -> list[Measurement]:
     """LPPD of the chains weighted by stacking, where there are two or more and rows for two halves."""
     if len(by_chain) < 2 or by_chain.shape[1] < 4:
         return []
-    found = stacking.cross_fitted(by_chain)
+    found = scores.cross_fitted(by_chain)
     value, note = float(found.log_density.mean()), "weights of each half of the test rows fitted to the other half"
     return [
         Measurement("lppd_stacked", value, scores.error_of_mean(found.log_density), note),

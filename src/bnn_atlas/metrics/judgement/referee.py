@@ -5,13 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.formulas import referee as formulas
 from bnn_atlas.metrics.formulas.scores import error_of_mean, lppd_per_chain, mixture_log_density
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.measure import NO_CHAIN
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
 from bnn_atlas.traces.draws import Draws
 
 MIXED = "referee_mixed"

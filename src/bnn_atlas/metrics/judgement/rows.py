@@ -5,9 +5,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from bnn_atlas.config.metrics import METRICS
-from bnn_atlas.metrics.errors import PredictionError
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, Row, RunIdentity
 
 NOT_FINITE, NEVER_MOVED = "not finite", "never moved"
 """Why a chain is excluded."""

@@ -1,4 +1,4 @@
-"""One record for a measured value, and the run that it belongs to."""
+"""One record for a measured value, the run that it belongs to, and the error of what cannot be measured."""
 
 from typing import NamedTuple
 
@@ -58,3 +58,7 @@ class Row(NamedTuple):
     at: str = ""
     over: str = ""
     monte_carlo_error: float | None = None
+
+
+class PredictionError(ValueError):
+    """The predictions or the data do not have the shape or the meaning that the scores need."""

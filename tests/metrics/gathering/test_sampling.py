@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.metrics.gathering.missing_information import bfmi_measurements
+from bnn_atlas.metrics.gathering.sampling import bfmi_measurements
 
 DIMENSIONS = 40
 

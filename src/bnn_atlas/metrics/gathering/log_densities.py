@@ -1,0 +1,135 @@
+"""What the log densities of the draws say: how well they fit, how far they are from 0, and what a fit reached."""
+
+import math
+
+import numpy as np
+
+from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
+from bnn_atlas.metrics.gathering.chain_statistics import by_chains
+from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.traces.draws import NOTES, Draws
+
+LOG_LIKELIHOOD = "log_likelihood"
+
+
+def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
+    """Mean of the untempered log-likelihood over the second halves of the chains `kept`, with its Monte Carlo error.
+
+    Second halves, so that a run that keeps its burn-in has the value to which its chains came. None for traces without
+    log-likelihoods.
+    """
+    if LOG_LIKELIHOOD not in pool.statistics or not len(kept):
+        return []
+    values = np.concatenate([part for _, part in by_chains(pool, (LOG_LIKELIHOOD,), max_bytes)])[kept]
+    late = values[:, values.shape[1] // 2 :]
+    error = error_of_chain_mean(late)
+    note = f"second halves of the chains, {late.shape[1]:,} draws each"
+    return [
+        Measurement("log_likelihood", float(late.mean()), note=note, monte_carlo_error=error if error > 0 else None)
+    ]
+
+
+LOG_PRIOR = "log_prior"
+
+
+def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int) -> list[Measurement]:
+    """Mean of theta^2 over the prior variance, and how much it changes between the halves of the chains.
+
+    With P parameters of prior N(0, s^2), a draw theta has
+
+        r = |theta|^2 / (P s^2) = -2 log p(theta) / P - log(2 pi s^2),
+
+    so that it takes the log-prior of the trace alone. Draws from the prior have r = 1, give or take sqrt(2 / P): nearly
+    all of its mass is on a thin shell. Where parameters outnumber what the data say of them, the posterior's draws are
+    near this shell as well, and a chain that has not left its start is far below it, however smooth its statistics.
+
+    Args:
+        pool: the draws.
+        kept: indices of the chains that are not excluded.
+        prior_sd: s of the prior of all parameters, None where it is another one.
+        max_bytes: working memory.
+
+    Returns:
+        `prior_shell`, the mean of r over draws and chains, with its Monte Carlo error; and `prior_shell_shift`, the
+        mean of the chains' second halves less that of the first, in standard errors of that difference, where there
+        are enough draws. Nothing for another prior, and for traces without log-priors.
+    """
+    if prior_sd is None or not len(kept) or LOG_PRIOR not in pool.statistics:
+        return []
+    log_prior = np.concatenate([part for _, part in by_chains(pool, (LOG_PRIOR,), max_bytes)])[kept]
+    radius = -2 * log_prior / pool.layout.size - math.log(2 * math.pi * prior_sd**2)
+    note = f"{pool.layout.size:,} parameters; draws from the prior have 1"
+    error = error_of_chain_mean(radius)
+    rows = [Measurement("prior_shell", float(radius.mean()), note=note, monte_carlo_error=error if error > 0 else None)]
+    if half := radius.shape[1] // 2:
+        first, second = radius[:, :half], radius[:, radius.shape[1] - half :]
+        error = math.hypot(error_of_chain_mean(first), error_of_chain_mean(second))
+        if error > 0:
+            shift = float(second.mean() - first.mean()) / error
+            note = "second halves of the chains less the first, in standard errors"
+            rows.append(Measurement("prior_shell_shift", shift, note=note))
+    return rows
+
+
+MEANS = ("elbo", "objective", "entropy", "entropy_bracket", "entropy_as_trained", "entropy_is_bound")
+"""Statistics whose mean over draws is given, under their own names."""
+LAST = {"skipped_updates": "updates of all chains", "singular": "samples of all chains"}
+"""Statistics that count from the start of a fit -> what the sum over chains is of."""
+OF_ERROR = "of the mean entropy; 0 is exact"
+
+
+def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
+    """Means over the draws of the chains `kept`, with their Monte Carlo errors; none for methods that fit nothing.
+
+    `entropy_error` = sqrt(mean of e^2 / n) + mean of b for n draws with the errors e over probes and the brackets b:
+    probes are independent, so that their error falls with the number of draws, and a bracket does not. Notes are those
+    of the trace, such as the form of the entropy.
+    """
+    if "elbo" not in pool.statistics or not len(kept):
+        return []
+    found = []
+    for name in MEANS:
+        if name in pool.statistics:
+            values = _of(pool, name, kept, max_bytes)
+            error = error_of_chain_mean(values)
+            found.append(Measurement(name, float(values.mean()), monte_carlo_error=error if error > 0 else None))
+    if "entropy_error" in pool.statistics:
+        errors = _of(pool, "entropy_error", kept, max_bytes)
+        brackets = [one.value for one in found if one.metric == "entropy_bracket"]
+        value = float(np.sqrt(np.mean(errors**2) / errors.size)) + sum(brackets)
+        found.append(Measurement("entropy_error", value, note=OF_ERROR))
+    for name, note in LAST.items():
+        if name in pool.statistics:
+            found.append(Measurement(name, float(_of(pool, name, kept, max_bytes)[:, -1].sum()), note=note))
+    notes = pool.attributes.get(NOTES, {})
+    return [one._replace(note="; ".join(filter(None, (one.note, notes.get(one.metric, ""))))) for one in found]
+
+
+def _of(pool: Draws, name: str, kept: np.ndarray, max_bytes: int) -> np.ndarray:
+    """A statistic of the chains `kept` [c, S]."""
+    return np.concatenate([part for _, part in by_chains(pool, (name,), max_bytes)])[kept]
+
+
+OPTIMAL = "noise_sd_optimal"
+
+
+def point_noise_measurements(pool: Draws, kept: np.ndarray, rows: int | None, max_bytes: int) -> list[Measurement]:
+    """The noise that maximises the mean log-likelihood of the draws of the chains `kept`, functions as they are.
+
+    That is sqrt(E r^2 / N) with r^2 the sum of squares of the residuals of N = `rows` rows, where a fit whose noise is
+    one number has its optimum, whatever its prior, entropy and temperature. From a draw's log-likelihood l,
+    r^2 = -2 s^2 (l + N log s + N/2 log 2 pi) at its noise s. Of chains whose noises differ it is the root mean square.
+    None for a noise with a spread, for single draws, which do not tell, and for methods that fit nothing.
+    """
+    noise_at = pool.layout.size - 1
+    fitted = "elbo" in pool.statistics and pool.layout.names()[noise_at] == "log_sigma"
+    if rows is None or not fitted or not len(kept) or pool.draws < 2:
+        return []
+    log_noise = pool.read(slice(None), slice(None), [noise_at])[kept, :, 0].astype(float)
+    if (log_noise != log_noise[:, :1]).any():
+        return []
+    parts = [part for _, part in by_chains(pool, ("log_likelihood",), max_bytes)]
+    likelihood = np.concatenate(parts)[kept].astype(float)
+    squares = -2 * np.exp(2 * log_noise) * (likelihood + rows * (log_noise + 0.5 * np.log(2 * np.pi)))
+    own = np.sqrt(squares.mean(axis=1) / rows)
+    return [Measurement(OPTIMAL, float(np.sqrt(np.mean(own**2))), note="for the functions of the draws")]

@@ -1,0 +1,205 @@
+"""Distances between functions of single draws, between predictive distributions, and of draws to their prior."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest, norm, wasserstein_distance
+
+from bnn_atlas.metrics.formulas import distances
+from bnn_atlas.metrics.formulas.distances import MOST_DRAWS, joint_prior_distance, prior_distance, wasserstein_1
+from bnn_atlas.metrics.tables.measurement import PredictionError
+
+
+def predictions(draws: int, rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(draws, rows)), rng.uniform(0.1, 2.0, size=(draws, rows))
+
+
+def test_wasserstein_by_hand() -> None:
+    mean = np.array([[0.0, 1.0], [3.0, 1.0], [0.0, 0.0]])
+    scale = np.array([[1.0, 2.0], [1.0, 4.0], [0.5, 2.0]])
+    expected = [[0, 9 + 4, 1 + 0.25], [13, 0, 9 + 1 + 0.25 + 4], [1.25, 14.25, 0]]
+    np.testing.assert_allclose(distances.wasserstein_squared(mean, scale), expected, rtol=1e-14)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 1000))
+def test_wasserstein_is_the_root_of_a_metric(draws: int, rows: int, seed: int) -> None:
+    root = np.sqrt(distances.wasserstein_squared(*predictions(draws, rows, seed)))
+    assert (np.diag(root) == 0).all()
+    np.testing.assert_array_equal(root, root.T)
+    assert (root[:, None] <= root[:, :, None] + root[None] + 1e-12).all()
+
+
+def test_near_functions_far_from_zero_keep_their_distance() -> None:
+    mean = np.array([[1e6, 1e6], [1e6 + 1e-3, 1e6]])
+    found = distances.wasserstein_squared(mean, np.ones((2, 2)))
+    np.testing.assert_allclose(found[0, 1], (mean[1, 0] - mean[0, 0]) ** 2, rtol=1e-12)
+
+
+def test_little_memory_gives_the_same_numbers() -> None:
+    mean, scale = predictions(7, 40)
+    for function in (distances.wasserstein_squared, distances.significance):
+        np.testing.assert_allclose(function(mean, scale, 64 * 7 * 3), function(mean, scale), rtol=1e-12)
+
+
+def test_significance_by_hand() -> None:
+    # Correlation 1: sd of the difference is |sd_a - sd_b| = 1 at both rows; its mean is 1.
+    mean, scale = np.array([[0.0, 2.0], [-2.0, 2.0]]), np.array([[1.0, 1.0], [2.0, 2.0]])
+    np.testing.assert_allclose(distances.significance(mean, scale), [[0, np.sqrt(2)], [-np.sqrt(2), 0]], rtol=1e-12)
+    # Correlation -1: sd 1 + 2 = 3.
+    mean = np.array([[0.0, 2.0], [2.0, -2.0]])
+    assert distances.significance(mean, scale)[0, 1] == pytest.approx(np.sqrt(2) * 1 / 3, rel=1e-12)
+
+
+def test_significance_is_the_formula_pair_by_pair() -> None:
+    mean, scale = predictions(5, 30, seed=3)
+    mean += np.arange(5)[:, None] / 4
+    found = distances.significance(mean.astype(np.float32), scale.astype(np.float32))
+    for a in range(5):
+        for b in range(5):
+            if a != b:
+                rho = np.corrcoef(mean[a], mean[b])[0, 1]
+                variance = scale[a] ** 2 + scale[b] ** 2 - 2 * rho * scale[a] * scale[b]
+                expected = np.sqrt(30) * (mean[a] - mean[b]).mean() / np.sqrt(variance.mean())
+                np.testing.assert_allclose(found[a, b], expected, rtol=1e-5)
+
+
+def test_significance_at_its_limits() -> None:
+    line = np.array([0.0, 1.0, 2.0])
+    mean, scale = np.stack([line, line + 1, line, np.full(3, 0.1)]), np.ones((4, 3))
+    z = distances.significance(mean, scale)
+    assert z[0, 1] < -1e6  # the difference is certain up to rounding
+    assert z[0, 2] == 0.0  # the same function
+    assert np.isnan(z[3, :3]).all()
+    assert np.isnan(z[:3, 3]).all()
+    assert (np.diag(z) == 0).all()
+    pairs = distances.pairs_alike(z)
+    assert pairs == (6, 1, 3)
+    assert pairs.share == pytest.approx(1 / 3)
+    assert np.isnan(distances.pairs_alike(distances.significance(mean[3:], scale[3:])).share)
+
+
+def test_bad_predictions_are_refused_in_words() -> None:
+    mean, scale = predictions(3, 4)
+    with pytest.raises(PredictionError, match=r"mean has shape \(3, 4\) and scale \(3, 3\)"):
+        distances.wasserstein_squared(mean, scale[:, :3])
+    with pytest.raises(PredictionError, match="expected"):
+        distances.wasserstein_squared(mean[:0], scale[:0])
+    for bad in (np.nan, np.inf, 0.0, -1.0):
+        wrong = scale.copy()
+        wrong[1, 2] = bad
+        with pytest.raises(PredictionError, match=r"1 of 3 draws .* first draw 1"):
+            distances.significance(mean, wrong)
+    with pytest.raises(PredictionError, match="at least 2 rows"):
+        distances.significance(mean[:, :1], scale[:, :1])
+    with pytest.raises(PredictionError, match=r"level = 1\.5"):
+        distances.mixture_quantile(mean, scale, 1.5)
+
+
+@pytest.mark.parametrize("level", [0.001, 0.05, 0.5, 0.95])
+def test_quantile_of_one_gaussian_in_many_draws(level: float) -> None:
+    mean, scale = np.tile([0.5, -3.0], (6, 1)), np.tile([0.1, 2.0], (6, 1))
+    np.testing.assert_allclose(
+        distances.mixture_quantile(mean, scale, level), norm.ppf(level, mean[0], scale[0]), rtol=1e-12
+    )
+
+
+def test_quantile_of_two_gaussians() -> None:
+    scale = np.ones((2, 1))
+    assert abs(distances.mixture_quantile(np.array([[-3.0], [3.0]]), scale, 0.5)[0]) < 1e-12
+    far = np.array([[-10.0], [10.0]])  # the lower one lies below the quantile
+    np.testing.assert_allclose(distances.mixture_quantile(far, scale, 0.95), norm.ppf(0.9, 10.0), rtol=1e-12)
+    mean, scale = predictions(9, 4)
+    found = distances.mixture_quantile(mean, scale, 0.3)
+    np.testing.assert_allclose(norm.cdf(found, mean, scale).mean(axis=0), 0.3, rtol=1e-12)
+
+
+def test_normal_distributions_have_a_closed_form():
+    """The same sd: the distance of the means. The same mean: |sd - sd'| sqrt(2 / pi)."""
+    mean, scale = np.array([[0.0, 3.0, -1.0]]), np.array([[1.0, 0.5, 2.0]])
+    np.testing.assert_allclose(wasserstein_1(mean, scale, mean + 0.7, scale), 0.7, rtol=1e-5)
+    expected = scale[0] * np.sqrt(2 / np.pi)
+    np.testing.assert_allclose(wasserstein_1(mean, scale, mean, 2 * scale), expected, rtol=1e-4)
+    np.testing.assert_allclose(wasserstein_1(mean, scale, mean, scale), 0, atol=1e-12)
+
+
+def test_mixtures_against_draws():
+    """SciPy's distance of many draws of both, with noise."""
+    rng = np.random.default_rng(0)
+    p, q = rng.normal(size=(40, 2)), rng.normal(0.5, 2, size=(30, 2))
+    scales = rng.uniform(0.2, 1, size=(40, 2)), rng.uniform(0.2, 1, size=(30, 2))
+    found = wasserstein_1(p, scales[0], q, scales[1])
+    for row in range(2):
+        draws = [
+            (mean[:, row] + scale[:, row] * rng.normal(size=(4_000, len(mean)))).ravel()
+            for mean, scale in ((p, scales[0]), (q, scales[1]))
+        ]
+        assert found[row] == pytest.approx(wasserstein_distance(*draws), rel=0.02)
+
+
+def test_it_is_symmetric_and_grows_with_the_unit():
+    rng = np.random.default_rng(1)
+    p, q, scale = rng.normal(size=(20, 3)), rng.normal(size=(20, 3)), np.full((20, 3), 0.3)
+    one = wasserstein_1(p, scale, q, scale)
+    np.testing.assert_allclose(wasserstein_1(q, scale, p, scale), one, rtol=1e-12)
+    np.testing.assert_allclose(wasserstein_1(10 * p, 10 * scale, 10 * q, 10 * scale), 10 * one, rtol=1e-9)
+
+
+def test_of_many_draws_some_are_taken_evenly():
+    rng = np.random.default_rng(2)
+    few = rng.normal(size=(MOST_DRAWS, 1))
+    many = np.repeat(few, 3, axis=0)
+    scale, other = np.full_like(few, 0.2), np.zeros((1, 1))
+    one = wasserstein_1(few, scale, other, other + 0.2)
+    np.testing.assert_allclose(wasserstein_1(many, np.repeat(scale, 3, axis=0), other, other + 0.2), one, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale", "message"),
+    [
+        (np.zeros(3), np.ones(3), "expected .s, n."),
+        (np.zeros((3, 2)), np.ones((3, 1)), r"means have shape \[3, 2\] and scales \[3, 1\]"),
+        (np.zeros((3, 1)), np.zeros((3, 1)), "scales finite and positive"),
+        (np.full((3, 1), np.nan), np.ones((3, 1)), "means have to be finite"),
+        (np.zeros((3, 4)), np.ones((3, 4)), "4 rows cannot be compared with 1 rows"),
+    ],
+)
+def test_what_is_no_mixture_is_refused(mean, scale, message):
+    with pytest.raises(PredictionError, match=message):
+        wasserstein_1(mean, scale, np.zeros((2, 1)), np.ones((2, 1)))
+
+
+EDGES = np.linspace(-4, 4, 81)
+
+
+def joint(x: np.ndarray, y: np.ndarray, sd: float = 1.0) -> float:
+    return joint_prior_distance(np.histogram2d(x, y, [EDGES, EDGES])[0], EDGES, EDGES, len(x), sd)
+
+
+def test_the_distance_of_draws_is_that_of_kolmogorov_and_smirnov() -> None:
+    draws = np.random.default_rng(0).normal(0.4, 2.0, 37)
+    assert prior_distance(draws, 1.5) == pytest.approx(kstest(draws, "norm", args=(0, 1.5)).statistic)
+    assert prior_distance(np.full(5, 99.0), 1.0) == pytest.approx(1.0)
+    assert np.isnan(prior_distance(np.empty(0), 1.0))
+
+
+def test_the_joint_distance_is_the_largest_difference_in_a_quadrant() -> None:
+    counts = np.array([[3, 1], [0, 4]])
+    # Around the centre the prior has a quarter in each quadrant; the draws have 3 / 8, 1 / 8, 0 and 4 / 8.
+    assert joint_prior_distance(counts, np.array([-9, 0, 9.0]), np.array([-9, 0, 9.0]), 8, 1.0) == pytest.approx(0.25)
+    assert np.isnan(joint_prior_distance(counts, EDGES[:3], EDGES[:3], 0, 1.0))
+
+
+def test_draws_of_the_prior_are_near_and_a_ridge_with_its_marginals_is_far() -> None:
+    x, y = np.random.default_rng(1).normal(0, 1, (2, 20_000))
+    assert joint(x, y) < 0.02
+    assert joint(x, x) == pytest.approx(0.25, abs=0.01)
+    assert joint(x, y, sd=2.0) > 0.1
+
+
+def test_what_is_outside_the_limits_counts_among_all() -> None:
+    x, y = np.random.default_rng(2).normal(0, 1, (2, 4000))
+    far = np.concatenate([x, np.full(4000, 50.0)]), np.concatenate([y, np.full(4000, 50.0)])
+    assert joint(*far) == pytest.approx(0.5, abs=0.01)

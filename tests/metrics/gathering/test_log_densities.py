@@ -1,0 +1,162 @@
+"""What the log densities of the draws say: fit, distance from 0, and what a fit reached."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bnn_atlas.metrics.gathering.log_densities import (
+    log_likelihood_measurements,
+    point_noise_measurements,
+    shell_measurements,
+    variational_measurements,
+)
+from bnn_atlas.models.layout import Layout, Parameter
+
+THETA = np.zeros((3, 101, 2))
+
+
+def test_it_is_of_the_second_halves_of_the_kept_chains(memory_pool):
+    values = np.random.default_rng(0).normal(304.8, 1.8, size=(3, 101))
+    values[:, :50] = -1e6
+    values[1] = 0.0
+    pool = memory_pool(THETA, {"log_likelihood": values})
+    (found,) = log_likelihood_measurements(pool, np.array([0, 2]), 10_000)
+    assert found.value == pytest.approx(values[[0, 2], 50:].mean())
+    assert found.note == "second halves of the chains, 51 draws each"
+    assert found.monte_carlo_error == pytest.approx(1.8 / np.sqrt(102), rel=0.4)
+
+
+def test_one_draw_has_a_value_without_an_error_and_other_traces_none(memory_pool):
+    pool = memory_pool(THETA[:, :1], {"log_likelihood": np.full((3, 1), -7.0)})
+    (found,) = log_likelihood_measurements(pool, np.arange(3), 10_000)
+    assert (found.value, found.monte_carlo_error) == (-7.0, None)
+    assert log_likelihood_measurements(pool, np.arange(0), 10_000) == []
+    assert log_likelihood_measurements(memory_pool(THETA), np.arange(3), 10_000) == []
+
+
+MAX_BYTES, SD = 2**20, 0.4
+KEPT = np.arange(3)
+
+
+def measured(memory_pool, theta, kept=KEPT, prior_sd=SD):
+    pool = memory_pool(theta, {"log_prior": norm.logpdf(theta, scale=SD).sum(axis=2)})
+    return {row.metric: row for row in shell_measurements(pool, kept, prior_sd, MAX_BYTES)}
+
+
+def test_it_is_the_mean_square_of_the_draws_in_units_of_the_prior(memory_pool):
+    theta = 0.3 * np.random.default_rng(0).normal(size=(3, 200, 50)) + 0.1
+    found = measured(memory_pool, theta)
+    assert found["prior_shell"].value == pytest.approx((theta**2).mean() / SD**2, rel=1e-12)
+    kept = measured(memory_pool, theta, np.array([0, 2]))
+    assert kept["prior_shell"].value == pytest.approx((theta[[0, 2]] ** 2).mean() / SD**2, rel=1e-12)
+
+
+def test_independent_draws_from_the_prior_are_on_its_shell_and_stay_there(memory_pool):
+    """With the variance 2 / P of one draw: 600 draws of 50 parameters have a standard error of 0.0082."""
+    theta = SD * np.random.default_rng(1).normal(size=(3, 200, 50))
+    found = measured(memory_pool, theta)
+    error = np.sqrt(2 / 50 / 600)
+    assert abs(found["prior_shell"].value - 1) < 4 * error
+    assert found["prior_shell"].monte_carlo_error == pytest.approx(error, rel=0.3)
+    assert abs(found["prior_shell_shift"].value) < 3
+
+
+def test_chains_on_their_way_to_the_shell_are_seen(memory_pool):
+    theta = SD * np.random.default_rng(2).normal(size=(3, 200, 50)) * np.linspace(0.1, 1, 200)[:, None]
+    found = measured(memory_pool, theta)
+    assert found["prior_shell"].value < 0.5
+    assert found["prior_shell_shift"].value > 3
+    backwards = measured(memory_pool, theta[:, ::-1])
+    assert backwards["prior_shell_shift"].value < -3
+
+
+def test_the_shift_is_in_standard_errors(memory_pool):
+    """Over many pools of independent draws it is standard normal."""
+    rng = np.random.default_rng(3)
+    shifts = [measured(memory_pool, SD * rng.normal(size=(3, 100, 20)))["prior_shell_shift"].value for _ in range(300)]
+    assert np.mean(shifts) == pytest.approx(0, abs=0.2)
+    assert np.std(shifts) == pytest.approx(1, abs=0.15)
+
+
+def test_without_a_normal_prior_or_without_draws_there_is_none(memory_pool):
+    theta = np.random.default_rng(4).normal(size=(3, 20, 5))
+    assert measured(memory_pool, theta, prior_sd=None) == {}
+    assert measured(memory_pool, theta, kept=KEPT[:0]) == {}
+    assert shell_measurements(memory_pool(theta), KEPT, SD, MAX_BYTES) == []
+    assert set(measured(memory_pool, theta[:, :1])) == {"prior_shell"}
+
+
+FITTED = np.zeros((3, 50, 2))
+
+
+def test_means_errors_and_counts_of_the_kept_chains(memory_pool):
+    rng = np.random.default_rng(0)
+    elbo = rng.normal(-20, 2, size=(3, 50))
+    elbo[1] = np.nan
+    statistics = {
+        "elbo": elbo,
+        "entropy": rng.normal(5, 1, size=(3, 50)),
+        "entropy_error": np.full((3, 50), 0.4),
+        "entropy_bracket": np.full((3, 50), 0.3),
+        "skipped_updates": np.tile([[2], [100], [3]], 50),
+        "singular": np.tile(np.arange(50), (3, 1)),
+    }
+    pool = memory_pool(
+        FITTED, statistics, attributes={"notes": {"entropy": "entropy: exact", "entropy_error": "as well"}}
+    )
+    rows = {m.metric: m for m in variational_measurements(pool, np.array([0, 2]), 10_000)}
+    assert set(rows) == set(statistics)
+    assert rows["elbo"].value == pytest.approx(elbo[[0, 2]].mean())
+    assert rows["elbo"].monte_carlo_error == pytest.approx(2 / np.sqrt(100), rel=0.4)
+    # Probes average over draws, what steps are too few for does not.
+    assert rows["entropy_error"].value == pytest.approx(0.4 / np.sqrt(100) + 0.3)
+    assert rows["entropy_bracket"].value == pytest.approx(0.3)
+    assert rows["entropy"].note == "entropy: exact"
+    assert rows["entropy_error"].note == "of the mean entropy; 0 is exact; as well"
+    assert rows["elbo"].note == ""
+    assert rows["skipped_updates"].value == 5
+    assert rows["singular"].value == 2 * 49
+
+
+def test_other_methods_have_none(memory_pool):
+    assert variational_measurements(memory_pool(FITTED), np.arange(3), 10_000) == []
+    pool = memory_pool(FITTED, {"elbo": np.zeros((3, 50))})
+    assert variational_measurements(pool, np.arange(0), 10_000) == []
+
+
+ROWS = 70
+LAYOUT = Layout((Parameter("layer0.weight", (2,), "weight", 0, 1, 2), Parameter("log_sigma", (), "scale", None, 1, 1)))
+
+
+def of_residuals(memory_pool, noise: np.ndarray, residuals: np.ndarray, **changes):
+    """A pool whose draws have these residuals [c, s, rows], at noises [c, s]."""
+    theta = np.zeros((*noise.shape, 3))
+    theta[..., 2] = np.log(noise)
+    density = -0.5 * (residuals / noise[..., None]) ** 2 - np.log(noise)[..., None] - 0.5 * np.log(2 * np.pi)
+    statistics = {"elbo": np.zeros(noise.shape), "log_likelihood": density.sum(axis=-1)} | changes
+    return memory_pool(theta, statistics, layout=LAYOUT)
+
+
+def test_the_optimum_is_the_root_mean_square_residual(memory_pool):
+    residuals = np.random.default_rng(0).normal(0, 0.5, size=(3, 40, ROWS))
+    noise = np.repeat([[0.3], [9.0], [0.2]], 40, axis=1)
+    pool = of_residuals(memory_pool, noise, residuals)
+    kept = np.array([0, 2])
+    (found,) = point_noise_measurements(pool, kept, ROWS, 10_000)
+    assert found.metric == "noise_sd_optimal"
+    assert found.value == pytest.approx(np.sqrt(np.mean(residuals[kept] ** 2)))
+
+
+def test_only_of_fits_whose_noise_is_one_number(memory_pool):
+    residuals = np.random.default_rng(0).normal(size=(2, 40, ROWS))
+    point, varying = np.full((2, 40), 0.3), np.random.default_rng(1).uniform(0.2, 0.4, (2, 40))
+    whole = of_residuals(memory_pool, point, residuals)
+    assert point_noise_measurements(whole, np.arange(2), ROWS, 10_000)
+    assert not point_noise_measurements(whole, np.arange(2), None, 10_000)
+    assert not point_noise_measurements(whole, np.arange(0), ROWS, 10_000)
+    assert not point_noise_measurements(of_residuals(memory_pool, varying, residuals), np.arange(2), ROWS, 10_000)
+    assert not point_noise_measurements(
+        of_residuals(memory_pool, varying[:, :1], residuals[:, :1]), np.arange(2), ROWS, 10_000
+    )
+    chains = memory_pool(np.zeros((2, 40, 3)), {"log_likelihood": np.zeros((2, 40))}, layout=LAYOUT)
+    assert not point_noise_measurements(chains, np.arange(2), ROWS, 10_000)
