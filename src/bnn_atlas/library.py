@@ -225,9 +225,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndar
         draws,
         summary,
         _HeldOut(x, y, 1.0),
-        identity,
-        batch_rows=method.get("batch_size"),
-        temperature=posterior.config.temperature,
+        evaluate.RunFacts(identity, batch_rows=method.get("batch_size"), temperature=posterior.config.temperature),
     )
     return pd.DataFrame(scored.rows)[["metric", "value", "standard_error", "note"]]
 

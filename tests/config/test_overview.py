@@ -8,7 +8,7 @@ import pandas as pd
 
 from bnn_atlas.config.overview import run_rows
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.metrics.tables.pooled import write_runs
+from bnn_atlas.metrics.judgement.pooled import write_runs
 from tests.config.folders import DATASETS, run_edit, study_file
 
 

@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 from bnn_atlas.figures.diagnostics import RunFiles
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.predictive import Limits, summarise
-from bnn_atlas.metrics.judgement.evaluate import score, write_scored
+from bnn_atlas.metrics.judgement.evaluate import RunFacts, score, write_scored
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.predictive import Predictive
@@ -76,7 +76,7 @@ def write_run(
     pool = MemoryPool(theta, statistics if statistics is not None else reported(theta), layout=layout)
     data = data or rows()
     summary = summarise(pool, predict, data.x_test, data.y_test, limits)
-    scored = score(pool, summary, data, identity, cost=cost)
+    scored = score(pool, summary, data, RunFacts(identity, cost))
     files = RunFiles(*(folder / f"{name}-{field}.parquet" for field in RunFiles._fields))
     write_scored(scored, **files._asdict())
     return files

@@ -13,7 +13,7 @@ from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.histograms import entropy_shares
+from bnn_atlas.metrics.judgement.classes import entropy_shares
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import written
 

@@ -65,7 +65,8 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
         target = x @ [0.5, -1.0]
         summary = summarise(pool, predict_linear, x, target)
         run = RUN._replace(method="hmc") if extra else RUN
-        found = evaluate.score(pool, summary, Data(target), run, cost=COST, published=PAPERS, prior_sd=1.0)
+        facts = evaluate.RunFacts(run, COST, published=PAPERS, prior_sd=1.0)
+        found = evaluate.score(pool, summary, Data(target), facts)
         rows += found.rows + found.rates
     fitted = dict.fromkeys((*MEANS, "entropy_error", *LAST), np.full((4, 60), 0.5))
     pool = memory_pool(theta, statistics(4, 60) | fitted, layout=LINEAR)
@@ -84,7 +85,8 @@ def scored_rows(memory_pool, predict_linear, predict_softmax) -> list[Row]:
     summary = summarise(pool, predict_softmax, x, labels, classes=3)
     other = summarise(pool, predict_softmax, 3 * x, None, classes=3)
     dead = np.array([True, False])
-    found = evaluate.score(pool, summary, Data(labels), RUN, cost=COST, published=PAPERS, dead_inputs=dead)
+    facts = evaluate.RunFacts(RUN, COST, published=PAPERS, dead_inputs=dead)
+    found = evaluate.score(pool, summary, Data(labels), facts)
     rows += found.rows + found.rates
     rows += sets.shift_rows(RUN, "blur1", summary, labels, PAPERS)
     rows += sets.outside_rows(RUN, "ood-other", other, summary, PAPERS)

@@ -10,8 +10,8 @@ import numpy as np
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.rows import Repetition
+from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions
 from bnn_atlas.metrics.formulas.scores import error_of_mean
-from bnn_atlas.metrics.tables.pooled import Repetitions, over_repetitions
 
 PAIRED_ROWS = "rows, paired"
 """What the error of a difference on the same test rows is over."""

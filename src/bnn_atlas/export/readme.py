@@ -6,8 +6,7 @@ from typing import Any
 import pandas as pd
 
 from bnn_atlas.config.metrics import CONVERGENCE, METRICS, SAMPLER
-from bnn_atlas.metrics.judgement.reference import FIT
-from bnn_atlas.metrics.judgement.trust import trust
+from bnn_atlas.metrics.judgement.trust import FIT, trust
 
 SCORES = ("accuracy", "lppd", "rmse", "ece", "agreement_ceiling", "total_variation_ceiling")
 """Scores of the test rows that are told first."""

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from bnn_atlas.figures import style
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.checks import Status, Values, metric_rows
-from bnn_atlas.metrics.judgement.reference import FIT
-from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
+from bnn_atlas.metrics.judgement.trust import FIT, Trust, trust, worst
 from bnn_atlas.metrics.tables.files import read_table
 
 SIGN = "\N{DAGGER}"

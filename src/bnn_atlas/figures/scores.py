@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables import pooled
+from bnn_atlas.metrics.judgement import pooled
 from bnn_atlas.metrics.tables.files import read_table
 
 ERROR = {"regression": "rmse", "classification": "accuracy"}

@@ -10,8 +10,8 @@ import pandas as pd
 from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, TEST
 from bnn_atlas.config.shift import CORRUPTIONS, parse_shift
 from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.metrics.tables.pooled import Repetitions, over_repetitions, overlaps
 
 COLUMNS = [
     "label", "run", "split", "method", "dataset", "set", "metric", "at", "value", "standard_error", "over", "place",

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from bnn_atlas.files import atomic, put_back
 from bnn_atlas.gallery.times import JOB_COLUMNS
+from bnn_atlas.metrics.judgement.pooled import BY_CHAINS
 from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_rows
-from bnn_atlas.metrics.tables.pooled import BY_CHAINS
 
 FOLDER = "kept"
 """Folder beside a page."""

@@ -14,12 +14,12 @@ from bnn_atlas.files import load_chosen
 from bnn_atlas.inference.matching import features_of
 from bnn_atlas.inference.problem import load_without_rows
 from bnn_atlas.metrics.gathering.alignment import alignment_rows
+from bnn_atlas.metrics.judgement.rows import marked
 from bnn_atlas.metrics.tables.aligned_draws import AlignedDraws, load_aligned_draws, save_aligned_draws
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import code_digest
-from bnn_atlas.steps.score import marked
 from bnn_atlas.symmetry.alignment import CHAIN_BYTES, Aligner
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.frame import VARIANTS, load_frame, save_frame

@@ -15,11 +15,10 @@ from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.metrics.formulas.barriers import line
 from bnn_atlas.metrics.judgement.pairs import pair_measurements
-from bnn_atlas.metrics.judgement.rows import listed
+from bnn_atlas.metrics.judgement.rows import listed, marked
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.posterior.predictive import Predictive
-from bnn_atlas.steps.score import marked
 from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
 from bnn_atlas.symmetry.matching import match
 from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions

@@ -15,11 +15,10 @@ from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_without_rows
 from bnn_atlas.metrics.formulas import pruning as formulas
 from bnn_atlas.metrics.judgement.pruned import pruning_measurements
-from bnn_atlas.metrics.judgement.rows import listed
+from bnn_atlas.metrics.judgement.rows import listed, marked
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.steps.score import marked
 from bnn_atlas.symmetry.frame import Frame, load_frame
 from bnn_atlas.symmetry.freedoms import transform
 from bnn_atlas.symmetry.groups import Symmetry, symmetry_of

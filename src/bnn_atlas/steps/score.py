@@ -1,4 +1,4 @@
-"""The scores of a run."""
+"""The scores of a run: on test rows and further sets, against references, and beside its referee."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -16,10 +16,10 @@ from bnn_atlas.metrics.gathering.cost import read_cost
 from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.judgement import evaluate
 from bnn_atlas.metrics.judgement import sets as scored_sets
-from bnn_atlas.metrics.judgement.reference import FIT
-from bnn_atlas.metrics.judgement.rows import as_rows
-from bnn_atlas.metrics.judgement.trust import source_measurement
-from bnn_atlas.metrics.tables.files import read_table, write_table
+from bnn_atlas.metrics.judgement.referee import judge
+from bnn_atlas.metrics.judgement.rows import as_rows, marked
+from bnn_atlas.metrics.judgement.trust import FIT, source_measurement
+from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA, read_table, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import last_draws
@@ -34,37 +34,27 @@ def score(
     outputs: Mapping[str, str | Path],
     *,
     identity: Mapping[str, Any],
-    batch_rows: int | None,
-    published: Collection[str],
-    prior_sd: float | None = None,
-    temperature: float = 1.0,
     marks: Sequence[str] = (),
     last: bool = False,
     source: str | Path | None = None,
+    **facts: Any,
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the metrics rule.
 
-    `timings` are the files in which the blocks say what they took; `batch_rows` is the size of a mini-batch, None for
-    full-data gradients; `published` are the authors whose variants of metrics are measured too; `prior_sd` is that of
-    the prior of all parameters, None where they share none; `temperature` is that of the posterior; `marks` are said
-    in the note of every row; with `last` the last draws of the chains alone are scored.
+    `timings` are the files in which the blocks say what they took; `facts` are those of `evaluate.RunFacts` that the
+    settings give; `marks` are said in the note of every row; with `last` the last draws of the chains alone are scored.
     `source` is the metric table of the run whose moments these draws have, if they have those of one.
     """
     draws = open_pool(pool)
     summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
-    scored = evaluate.score(
-        last_draws(draws) if last else draws,
-        summary,
-        data,
+    run = evaluate.RunFacts(
         whose,
-        cost=read_cost(timings),
-        batch_rows=batch_rows,
-        published=published,
-        prior_sd=prior_sd,
-        temperature=temperature,
+        read_cost(timings),
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
         fit_rows=len(data.y_fit),
+        **facts,
     )
+    scored = evaluate.score(last_draws(draws) if last else draws, summary, data, run)
     further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]
     evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
@@ -135,9 +125,22 @@ def score_against(
     write_table(destination, marked(rows, marks))
 
 
-def marked(rows: Sequence[Row], marks: Sequence[str]) -> list[Row]:
-    """The rows with the marks of their run in their notes."""
-    return [row._replace(note="; ".join(filter(None, (row.note, *marks)))) for row in rows]
+def score_referee(
+    pool: str | Path,
+    predictions: str | Path,
+    referee_pool: str | Path,
+    referee_predictions: str | Path,
+    *,
+    table: str | Path,
+    chains: str | Path,
+    identity: Mapping[str, Any],
+    marks: Sequence[str] = (),
+) -> None:
+    """Compare a run with its referee (`metrics.judgement.referee`): rows of the metric table, and a file by chain."""
+    summary, refereed = load(predictions), load(referee_predictions)
+    judged = judge(open_pool(pool), open_pool(referee_pool), summary, refereed)
+    write_table(table, marked(as_rows(RunIdentity(**identity), judged.measurements, summary), marks))
+    write_frame(chains, judged.chains, REFEREE_SCHEMA)
 
 
 def _convergence(table: str | Path) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.files import concat_tables
-from bnn_atlas.metrics.tables.pooled import GridPoint, write_runs, write_summary
 
 
 def table(tables: Sequence[str | Path], destination: str | Path) -> None:

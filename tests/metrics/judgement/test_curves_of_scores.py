@@ -15,9 +15,12 @@ from bnn_atlas.metrics.formulas.rhat_ess import diagnose
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure, sets
-from bnn_atlas.metrics.judgement.classes import classification_scores
-from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
-from bnn_atlas.metrics.judgement.histograms import calibration_curve, entropy_shares
+from bnn_atlas.metrics.judgement.classes import (
+    calibration_curve,
+    classification_scores,
+    cumulative_scores,
+    entropy_shares,
+)
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements, wasserstein_to
 from bnn_atlas.metrics.tables.measurement import PredictionError, RunIdentity
 

@@ -34,10 +34,10 @@ def regression(chains=4, draws=40):
 COST = Cost((Phase("tuning", 300, 2.0), Phase("sampling", 400, 8.0)), 4, 2.0, ("cpu",), 1)
 
 
-def score(pool, predict, data, run, limits=None, **settings):
+def score(pool, predict, data, run, limits=None, max_bytes=evaluate.MAX_BYTES, **facts):
     """Predictions of a pool, and their scores."""
     summary = summarise(pool, predict, data.x_test, data.y_test, limits)
-    return evaluate.score(pool, summary, data, run, **settings)
+    return evaluate.score(pool, summary, data, evaluate.RunFacts(run, **facts), max_bytes=max_bytes)
 
 
 def only(scored, metric, at=""):

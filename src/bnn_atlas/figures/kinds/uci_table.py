@@ -11,9 +11,9 @@ from scipy.stats import rankdata
 from bnn_atlas.figures.convergence import SIGN, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
 from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.metrics.tables.pooled import over_repetitions
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "output": "table"}

@@ -18,7 +18,7 @@ from bnn_atlas.figures.axes import compress_beyond, fenced_limits, log_ticks
 from bnn_atlas.figures.sweeps.fields import Field
 from bnn_atlas.figures.sweeps.published import draw_published
 from bnn_atlas.figures.sweeps.scores import MONTE_CARLO
-from bnn_atlas.metrics.judgement.reference import MOST_ABOVE, RHAT_LIMIT
+from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT
 
 MARKS = ("o", "s", "D", "P", "X", "v", "h")
 FAINT = (0, (1, 1.2))

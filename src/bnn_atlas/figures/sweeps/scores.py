@@ -11,11 +11,10 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.sweeps.fields import Field, value_of
+from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
-from bnn_atlas.metrics.judgement.reference import MOST_ABOVE, RHAT_LIMIT
-from bnn_atlas.metrics.judgement.trust import UNCONVERGED, Trust, trust, worst
+from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, UNCONVERGED, Trust, trust, worst
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.metrics.tables.pooled import Repetitions, over_repetitions, overlaps
 
 COLUMNS = [
     "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged",
@@ -41,7 +40,7 @@ def sweep_table(
 
     `error` is one standard error: over seeds or splits where several runs share a label and a value, else the Monte
     Carlo error, else that of the table; `error_over` says which. `converged` is whether R-hat is up to the limit at the
-    share of function values that a reference needs (`judgement.reference`), and the reference has converged;
+    share of function values that a reference needs (`judgement.trust`), and the reference has converged;
     `rhat_share_above` is the share above it and `trust` what all checks say of the chains. It is true for a method
     without chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
     `reference`, metrics are those against it, and `reference` what is said of its convergence. A metric that a run

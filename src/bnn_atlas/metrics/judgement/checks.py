@@ -99,7 +99,7 @@ UNBOUNDED = ("unadjusted_hmc",)
 def checks(table: pd.DataFrame) -> list[Check]:
     """Everything that the metric table of one run and split allows to check, in order of weight.
 
-    Of a run that passes the rule for references (`judgement.reference`), none of its chains excluded, function values
+    Of a run that passes the rule for references (`judgement.trust`), none of its chains excluded, function values
     and the log posterior need a look at most: the limits are held against the worst of all function values, and the
     rule asks for 95 % of them and for the bulk of the log posterior.
     """

@@ -31,8 +31,8 @@ from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, sampling_mea
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
-from bnn_atlas.metrics.judgement.reference import reference_measurement
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
+from bnn_atlas.metrics.judgement.trust import reference_measurement
 from bnn_atlas.metrics.tables import files
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, Row, RunIdentity
 from bnn_atlas.traces.draws import Draws
@@ -57,6 +57,26 @@ class HeldOut(Protocol):
         """Standard deviation that scaled the target."""
 
 
+class RunFacts(NamedTuple):
+    """What else has to be known of a run, besides its draws and predictions, to score it."""
+
+    identity: RunIdentity
+    cost: Cost | None = None
+    """What the run took, if known."""
+    batch_rows: int | None = None
+    """Size of a mini-batch, where the run's gradients are of those; None for full-data gradients."""
+    published: Collection[str] = ()
+    """Authors whose published variants of metrics are measured too."""
+    prior_sd: float | None = None
+    """That of the prior N(0, prior_sd^2) of all parameters, None where they share none."""
+    temperature: float = 1.0
+    """That of the posterior."""
+    dead_inputs: np.ndarray | None = None
+    """Which inputs never vary in the rows that the likelihood sees, if known."""
+    fit_rows: int | None = None
+    """Rows that the likelihood sees, if known."""
+
+
 class Scored(NamedTuple):
     """What the metrics rule writes."""
 
@@ -79,15 +99,8 @@ def score(
     pool: Draws,
     summary: PredictiveSummary,
     data: HeldOut,
-    identity: RunIdentity,
+    run: RunFacts,
     *,
-    cost: Cost | None = None,
-    batch_rows: int | None = None,
-    published: Collection[str] = (),
-    prior_sd: float | None = None,
-    temperature: float = 1.0,
-    dead_inputs: np.ndarray | None = None,
-    fit_rows: int | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Scored:
     """Score the predictions of a pool of draws for the test rows of a split, and diagnose its chains.
@@ -96,14 +109,7 @@ def score(
         pool: the draws.
         summary: their predictions of the test rows.
         data: the targets of these rows.
-        identity: whose they are.
-        cost: what the run took, if known.
-        batch_rows: size of a mini-batch, where the run's gradients are of those.
-        published: authors whose published variants of metrics are measured too.
-        prior_sd: that of the prior N(0, prior_sd^2) of all parameters, None where it is another one.
-        temperature: that of the posterior.
-        dead_inputs: which inputs never vary in the rows that the likelihood sees, if known.
-        fit_rows: rows that the likelihood sees, if known.
+        run: what else is known of the run.
         max_bytes: working memory; no value depends on it.
     """
     kept, draws = summary.kept, pool.draws
@@ -115,32 +121,32 @@ def score(
         *convergence_measurements("function", functions, len(kept), draws),
     ]
     # Independent draws from an approximation have no efficiency: any number of them could be drawn.
-    rated = [] if method(identity.method).kind_of_draws is KindOfDraws.INDEPENDENT else convergence
-    gradients = gradient_measurements(rated, chains.chains, cost, batch_rows)
+    rated = [] if method(run.identity.method).kind_of_draws is KindOfDraws.INDEPENDENT else convergence
+    gradients = gradient_measurements(rated, chains.chains, run.cost, run.batch_rows)
     sampled = next((row.value for row in gradients if row.metric == "gradients_sampling"), None)
-    steps = cost.sampling.steps if cost else None
+    steps = run.cost.sampling.steps if run.cost else None
     measurements = [
-        *measure.prediction_measurements(summary, data.y_test, data.y_scale, identity.method, published),
+        *measure.prediction_measurements(summary, data.y_test, data.y_scale, run.identity.method, run.published),
         *convergence,
         *noise_measurements(summary),
         *log_score_measurements(summary, data.y_test),
         *log_posterior_measurements(pool, kept, max_bytes),
-        *marginal_measurements(pool, kept, prior_sd, max_bytes),
-        *dead_input_measurements(pool, kept, dead_inputs, max_bytes),
+        *marginal_measurements(pool, kept, run.prior_sd, max_bytes),
+        *dead_input_measurements(pool, kept, run.dead_inputs, max_bytes),
         *sampling_measurements(chains.chains, kept, pool.layout.size, draws, steps),
-        *bfmi_measurements(chains.chains, kept, identity.method, pool.layout.size, temperature),
+        *bfmi_measurements(chains.chains, kept, run.identity.method, pool.layout.size, run.temperature),
         *log_likelihood_measurements(pool, kept, max_bytes),
-        *shell_measurements(pool, kept, prior_sd, max_bytes),
+        *shell_measurements(pool, kept, run.prior_sd, max_bytes),
         *variational_measurements(pool, kept, max_bytes),
-        *point_noise_measurements(pool, kept, fit_rows, max_bytes),
+        *point_noise_measurements(pool, kept, run.fit_rows, max_bytes),
         *gradients,
         *exclusion_measurements(summary),
     ]
-    if method(identity.method).kind_of_draws.are_chain:
+    if method(run.identity.method).kind_of_draws.are_chain:
         measurements.append(reference_measurement(measurements))
     return Scored(
-        as_rows(identity, measurements, summary),
-        as_rows(identity, time_measurements(rated, sampled, cost), summary),
+        as_rows(run.identity, measurements, summary),
+        as_rows(run.identity, time_measurements(rated, sampled, run.cost), summary),
         parameters,
         functions,
         running_frame(summary),

@@ -9,8 +9,13 @@ import numpy as np
 
 from bnn_atlas.metrics.formulas import calibration, published, scores
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.judgement.classes import ECE_BINS, OVER_CHAINS, chain_scores, classification_scores
-from bnn_atlas.metrics.judgement.cumulative import cumulative_scores
+from bnn_atlas.metrics.judgement.classes import (
+    ECE_BINS,
+    OVER_CHAINS,
+    chain_scores,
+    classification_scores,
+    cumulative_scores,
+)
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors, spread_error
 from bnn_atlas.metrics.judgement.rows import average
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError

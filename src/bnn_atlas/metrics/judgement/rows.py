@@ -59,6 +59,11 @@ def listed(identity: RunIdentity, measurements: Iterable[Measurement], chains: i
     return rows
 
 
+def marked(rows: Sequence[Row], marks: Sequence[str]) -> list[Row]:
+    """The rows with the marks of their run in their notes."""
+    return [row._replace(note=joined([row.note, *marks])) for row in rows]
+
+
 def joined(notes: Sequence[str]) -> str:
     """Notes in one, without the empty ones."""
     return "; ".join(note for note in notes if note)

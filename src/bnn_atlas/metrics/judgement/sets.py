@@ -65,7 +65,7 @@ def reference_rows(
 
     `reference` are published probabilities [n, k], or the predictions of another run; only these have densities for a
     difference of the LPPD. `said` is what every note begins with: whether the chains of the reference have converged
-    (`judgement.reference`), and what its posterior is.
+    (`judgement.trust`), and what its posterior is.
     A regression has the difference and, in place of agreement and total variation, the distance W1.
     """
     of_run = reference if isinstance(reference, PredictiveSummary) else None

@@ -1,4 +1,4 @@
-"""A study's metric table pooled over repetitions: the mean and spread of each setting over seeds and splits."""
+"""A study's metric table pooled over repetitions: the mean, spread and trust of each setting over seeds and splits."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from numpy.typing import ArrayLike
 
 from bnn_atlas.config.studies import REPETITION
 from bnn_atlas.files import atomic
+from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trusts, worst
 from bnn_atlas.metrics.tables.files import TableError, read_table, write_frame
@@ -25,8 +25,6 @@ CURVES = (
     "calibration_accuracy", "calibration_share", "entropy_histogram",
 )  # fmt: skip
 """Metrics with a row per number of chains, and points of other curves, which are no scores of a run."""
-SEEDS, SPLITS = "seeds", "splits"
-"""What an error over repetitions is over."""
 KEYS = ("study", "entry", "point", "dataset", "model", "method", "metric", "at")
 SCHEMA = pa.schema(
     [
@@ -49,31 +47,7 @@ what `standard_error` is over: seeds, splits, or (of one run on one split) what 
 marks, and that a reference has not converged."""
 
 
-class Pooled(NamedTuple):
-    """A value over repetitions of one setting, which are seeds and splits."""
-
-    n: int
-    mean: float
-    sd: float
-    """n - 1 in the denominator; NaN for one repetition and where a value is not finite."""
-    standard_error: float
-    """Of the mean, over what `over` says; NaN for one repetition."""
-    low: float
-    high: float
-    over: str
-    """`seeds`: sd / sqrt(n). `splits`: corrected for the rows that splits of one data set share. Empty for one."""
-
-
 UNMEASURED = Trust(Status.UNKNOWN, "the table has no diagnostics")
-
-
-class Repetitions(NamedTuple):
-    """Which repetitions the values of a setting are."""
-
-    splits: ArrayLike
-    """[n] the split of each value."""
-    overlap: float
-    """Test rows over training rows of a split; NaN if not known."""
 
 
 class GridPoint(NamedTuple):
@@ -84,37 +58,6 @@ class GridPoint(NamedTuple):
     """Field of the grid -> value."""
     marks: Sequence[str] = ()
     """What every table has to say of the run (`config.marks`)."""
-
-
-def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) -> Pooled:
-    """Pool the values [n] of one setting, n at least 1; without `repetitions` all are seeds on one split.
-
-    The standard error over seeds is sd / sqrt(n). Splits of one data set share rows, so that sd / sqrt(J) over J splits
-    is too small: with v the variance of the means over the seeds of a split it is sqrt(v (1 / J + n_test / n_train)),
-    NaN where `overlap` is. Nadeau and Bengio 2003, Inference for the Generalization Error, section 3. Nothing is left
-    out: a NaN makes the mean NaN, and an infinite value makes it infinite (NaN with both signs).
-    """
-    array = np.asarray(values, dtype=np.float64)
-    n = len(array)
-    with np.errstate(invalid="ignore"):
-        mean = float(array.mean())
-    sd = float(array.std(ddof=1)) if n > 1 and np.isfinite(mean) else float("nan")
-    splits = np.zeros(n) if repetitions is None else np.asarray(repetitions.splits)
-    error, over = sd / n**0.5, SEEDS if n > 1 else ""
-    if repetitions is not None and (count := len(np.unique(splits))) > 1:
-        means = np.array([array[splits == split].mean() for split in np.unique(splits)])
-        variance = float(means.var(ddof=1)) if np.isfinite(mean) else float("nan")
-        error, over = (variance * (1 / count + repetitions.overlap)) ** 0.5, SPLITS
-    return Pooled(n, mean, sd, error, float(array.min()), float(array.max()), over)
-
-
-def overlaps(table: pd.DataFrame) -> dict[tuple[str, int], float]:
-    """Run and split -> test rows over training rows, where the metric table has their numbers."""
-    sizes: dict[tuple[str, int], dict[str, float]] = {}
-    rows = table[table["metric"].isin(["rows_test", "rows_train"])]
-    for run, split, metric, value in zip(rows["run"], rows["split"], rows["metric"], rows["value"], strict=True):
-        sizes.setdefault((str(run), int(split)), {})[metric] = float(value)
-    return {key: size["rows_test"] / size["rows_train"] for key, size in sizes.items() if len(size) == 2}
 
 
 def point_text(point: Mapping[str, Any]) -> str:
