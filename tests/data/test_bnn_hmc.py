@@ -20,7 +20,7 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splits import load_split, make_split, save_split, split_file
-from bnn_atlas.steps.functions import _inputs
+from bnn_atlas.inference.functions import _inputs
 from tests.config.folders import run_edit, study_file
 from tests.data.test_published_splits import REGISTRY
 

@@ -10,8 +10,8 @@ from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_co
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.aligned_draws import save_aligned_draws
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.symmetry.aligned_draws import save_aligned_draws
 from tests.figures.aligned_files import aligned_draws
 from tests.figures.subset_files import run_with_subset, write_subset
 

@@ -9,20 +9,20 @@ import pandas as pd
 from bnn_atlas.config.metrics import METRICS, page
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
-from bnn_atlas.metrics.gathering.alignment import alignment_rows
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.log_densities import LAST, MEANS, point_noise_measurements, variational_measurements
 from bnn_atlas.metrics.gathering.predictive import summarise
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
-from bnn_atlas.metrics.judgement.pairs import pair_measurements
-from bnn_atlas.metrics.judgement.pruned import pruning_measurements
 from bnn_atlas.metrics.judgement.rows import as_rows, listed
 from bnn_atlas.metrics.judgement.trust import source_measurement
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.symmetry.aligned_draws import alignment_rows
+from bnn_atlas.symmetry.barriers import pair_measurements
+from bnn_atlas.symmetry.pruning import pruning_measurements
 from tests.figures.aligned_files import aligned_draws
-from tests.metrics.judgement.test_pairs import tables
+from tests.symmetry.test_barriers import tables
 
 RUN = RunIdentity("study", "run", "demo", 0, "data", "mlp 16", "deep_ensemble")
 COST = Cost((Phase("tuning", 300, 2.0), Phase("sampling", 400, 8.0)), 4, 2.0, ("cpu",), 1)

@@ -8,11 +8,11 @@ import pytest
 
 from bnn_atlas.config.alignments import AlignmentConfig
 from bnn_atlas.config.posterior import MLPConfig, PosteriorConfig
-from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.models.build import build_network
-from bnn_atlas.steps.align import align, score_alignment
-from bnn_atlas.steps.compact import compact_starts
+from bnn_atlas.steps.starts import compact_starts
+from bnn_atlas.steps.symmetry import align, score_alignment
+from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.symmetry.frame import load_frame
 from bnn_atlas.symmetry.groups import SymmetryError, symmetry_of
 from bnn_atlas.symmetry.permutation import apply
@@ -111,8 +111,7 @@ def test_activations_of_fewer_rows_stand_for_chains_where_memory_is_short(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, criterion: str
 ) -> None:
     whole = load_frame(aligned(run, tmp_path / "a", criterion=criterion, reference="first") / "frame.npz")
-    for module in ("steps.align", "symmetry.alignment"):
-        monkeypatch.setattr(f"bnn_atlas.{module}.CHAIN_BYTES", 8 * 3 * 6 * (TRAIN - 3))
+    monkeypatch.setattr("bnn_atlas.symmetry.alignment.CHAIN_BYTES", 8 * 3 * 6 * (TRAIN - 3))
     some = load_frame(aligned(run, tmp_path / "b", criterion=criterion, reference="first") / "frame.npz")
     np.testing.assert_array_equal(some.units, whole.units)
     with pytest.raises(SymmetryError, match="lower the number of rows, or match by weights"):

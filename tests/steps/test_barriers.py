@@ -14,7 +14,8 @@ from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame, read_table
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.steps.barriers import PairError, barriers
+from bnn_atlas.steps.symmetry import barriers
+from bnn_atlas.symmetry.barriers import PairError
 from bnn_atlas.traces.pool import pool_traces
 from bnn_atlas.warmstart.initial import initial_networks
 from tests.traces.making import make_statistics, write_trace

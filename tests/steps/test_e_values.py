@@ -22,7 +22,7 @@ from bnn_atlas.inference.validation import ValidationDensity
 from bnn_atlas.metrics.formulas.e_values import crossings
 from bnn_atlas.metrics.tables.files import read_e_values
 from bnn_atlas.placement import Placement
-from bnn_atlas.steps.e_values import e_values
+from bnn_atlas.steps.comparisons import e_values
 from bnn_atlas.steps.sample import sample
 from bnn_atlas.traces.store import open_trace
 from tests.traces.making import make_statistics, write_trace

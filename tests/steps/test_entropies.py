@@ -13,7 +13,7 @@ from bnn_atlas.methods.implicit.compare import PLACES
 from bnn_atlas.methods.implicit.family import build_family
 from bnn_atlas.methods.implicit.fitted import FitError, fitted
 from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, read_frame
-from bnn_atlas.steps.entropies import EntropyError, entropies
+from bnn_atlas.steps.comparisons import EntropyError, entropies
 
 from .making import LAYOUT, POSTERIOR, Run, make_run
 

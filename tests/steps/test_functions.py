@@ -14,12 +14,12 @@ from bnn_atlas.config.figures import FunctionsConfig
 from bnn_atlas.config.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.splits import Split, save_split
+from bnn_atlas.inference import functions as module
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError, load_functions, save_functions
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
-from bnn_atlas.steps import functions as module
-from bnn_atlas.steps.functions import functions
+from bnn_atlas.steps.evaluations import functions
 from bnn_atlas.traces.pool import pool_traces
 from tests.traces.making import make_statistics, write_trace
 

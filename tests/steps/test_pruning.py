@@ -15,7 +15,7 @@ from bnn_atlas.data.splits import Split, save_split
 from bnn_atlas.inference.problem import load_without_rows
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame, read_table
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.steps.pruning import pruning
+from bnn_atlas.steps.symmetry import pruning
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame
 from bnn_atlas.traces.pool import pool_traces
 from tests.traces.making import make_statistics, write_trace

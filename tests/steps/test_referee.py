@@ -10,7 +10,7 @@ import pytest
 from bnn_atlas import NetworkPosterior, build_posterior, predict, sample, starting_points
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.steps.score import score_referee
-from bnn_atlas.steps.start import take_starts
+from bnn_atlas.steps.starts import take_starts
 
 from .making import IDENTITY
 

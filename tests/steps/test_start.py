@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.steps.start import take_starts
+from bnn_atlas.steps.starts import take_starts
 from bnn_atlas.traces.pool import pool_traces
 from tests.traces.making import make_draws, write_trace
 

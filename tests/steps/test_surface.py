@@ -11,7 +11,7 @@ import scipy.stats
 from bnn_atlas.config.figures import SurfaceConfig
 from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.steps.surface import surface
+from bnn_atlas.steps.evaluations import surface
 from bnn_atlas.traces.pool import pool_traces
 from tests.traces.making import write_trace
 

@@ -9,7 +9,7 @@ with logged(snakemake.log[0]):
     given = settings(snakemake.params)
     configure(snakemake.threads, "cpu", given["posterior"]["float64"])
 
-    from bnn_atlas.steps.align import align
+    from bnn_atlas.steps.symmetry import align
 
     files = snakemake.input
     align(

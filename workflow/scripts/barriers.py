@@ -9,7 +9,7 @@ with logged(snakemake.log[0]):
     given = settings(snakemake.params)
     configure(snakemake.threads, "gpu" if snakemake.resources.gpu else "cpu", given["posterior"]["float64"])
 
-    from bnn_atlas.steps.barriers import barriers
+    from bnn_atlas.steps.symmetry import barriers
 
     files = snakemake.input
     barriers(files.dataset, files.split, files.pool, **dict(snakemake.output.items()), **given)

@@ -10,7 +10,7 @@ with logged(snakemake.log[0]):
     posterior = given["posterior"]
     configure(snakemake.threads, "gpu" if snakemake.resources.gpu else "cpu", posterior["float64"])
 
-    from bnn_atlas.steps.e_values import e_values
+    from bnn_atlas.steps.comparisons import e_values
 
     e_values(
         snakemake.input.dataset,

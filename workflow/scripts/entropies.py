@@ -9,7 +9,7 @@ with logged(snakemake.log[0]):
     given = settings(snakemake.params)
     configure(snakemake.threads, "gpu" if snakemake.resources.gpu else "cpu", given["posterior"]["float64"])
 
-    from bnn_atlas.steps.entropies import entropies
+    from bnn_atlas.steps.comparisons import entropies
 
     files = snakemake.input
     entropies(files.dataset, files.split, files.fit, snakemake.output[0], **given)

@@ -10,6 +10,6 @@ with logged(snakemake.log[0]):
     posterior = given["posterior"]
     configure(snakemake.threads, "gpu" if snakemake.resources.gpu else "cpu", posterior["float64"])
 
-    from bnn_atlas.steps.functions import functions
+    from bnn_atlas.steps.evaluations import functions
 
     functions(snakemake.input.dataset, snakemake.input.split, snakemake.input.pool, snakemake.output[0], **given)

@@ -1,7 +1,7 @@
 """Draw networks from a Gaussian with the moments of another run's draws."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.steps.compact import compact_starts
+from bnn_atlas.steps.starts import compact_starts
 from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):

@@ -9,7 +9,7 @@ with logged(snakemake.log[0]):
     given = settings(snakemake.params)
     configure(snakemake.threads, "gpu" if snakemake.resources.gpu else "cpu", given["posterior"]["float64"])
 
-    from bnn_atlas.steps.pruning import pruning
+    from bnn_atlas.steps.symmetry import pruning
 
     files = snakemake.input
     sources = list(files.frames), list(files.pools)

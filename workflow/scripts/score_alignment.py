@@ -1,7 +1,7 @@
 """Measure the draws of an alignment."""
 
 from bnn_atlas.logs import logged
-from bnn_atlas.steps.align import score_alignment
+from bnn_atlas.steps.symmetry import score_alignment
 from bnn_atlas.workflow.params import settings
 
 with logged(snakemake.log[0]):

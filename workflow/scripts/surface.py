@@ -10,7 +10,7 @@ with logged(snakemake.log[0]):
     others = dict(zip(given.pop("others"), snakemake.input.others, strict=True))
     configure(snakemake.threads, "gpu" if snakemake.resources.gpu else "cpu", given["posterior"]["float64"])
 
-    from bnn_atlas.steps.surface import surface
+    from bnn_atlas.steps.evaluations import surface
 
     files = snakemake.input
     surface(files.dataset, files.split, files.pool, snakemake.output[0], others=others, **given)

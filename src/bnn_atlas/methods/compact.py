@@ -1,6 +1,6 @@
 """Draws from a Gaussian that were made beforehand, each with its densities under the posterior.
 
-The Gaussian has the moments of another run's draws (`bnn_atlas.steps.compact`).
+The Gaussian has the moments of another run's draws (`bnn_atlas.symmetry.gaussian`).
 """
 
 from typing import Any

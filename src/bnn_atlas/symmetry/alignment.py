@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.symmetry.barycentre import barycentre, centre_of
+from bnn_atlas.config.alignments import AlignmentConfig
+from bnn_atlas.symmetry.aligned_draws import AlignedDraws
 from bnn_atlas.symmetry.features import Features
-from bnn_atlas.symmetry.frame import Frame
+from bnn_atlas.symmetry.frame import VARIANTS, Frame
 from bnn_atlas.symmetry.freedoms import balanced, require, transform
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
-from bnn_atlas.symmetry.matching import Matched, match
+from bnn_atlas.symmetry.matching import Matched, Pairs, barycentre, centre_of, match
+from bnn_atlas.symmetry.moments import Variants, touched
 from bnn_atlas.symmetry.permutation import compose_units, uniform_units
-from bnn_atlas.symmetry.plan import Fit, Plan
-from bnn_atlas.symmetry.resuming import Checkpoint
-from bnn_atlas.symmetry.variants import Variants
+from bnn_atlas.symmetry.plan import Checkpoint, Fit, Plan
 from bnn_atlas.traces.draws import Draws
 
 READ_BYTES = 32 << 20
@@ -340,3 +340,38 @@ def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
     for chain in range(draws.chains):
         for start in range(0, draws.draws, length):
             yield slice(chain, chain + 1), slice(start, min(start + length, draws.draws))
+
+
+def rows_of_chains(features: Features, chains: int, rows: int, config: AlignmentConfig) -> int | None:
+    """Rows whose activations of all chains' means fit into memory; None where all rows of the alignment do.
+
+    A barycentre needs the same features of chains and of draws, and is refused instead (`Aligner`).
+    """
+    size = 8 * chains * features.symmetry.layout.size
+    if size <= CHAIN_BYTES or config.reference == "barycentre" or config.criterion in ("weights", "cosine"):
+        return None
+    return max(1, int(min(config.rows or rows, rows) * (CHAIN_BYTES / size)))
+
+
+def kept_draws(found: Aligned, pairs: Pairs, symmetry: Symmetry) -> AlignedDraws:
+    """What diagnostics and figures read of an alignment and of pairs of the same draws."""
+    names, moved = symmetry.layout.names(), touched(symmetry)
+    variances = [
+        [np.square(found.frame.moment(variant, name)[moved], dtype=np.float64).mean() for name in ("sd", "within_sd")]
+        for variant in VARIANTS
+    ]
+    return AlignedDraws(
+        names=np.array([names[column] for column in found.columns]),
+        columns=found.columns,
+        finite=found.frame.finite,
+        values=found.values,
+        groups=np.array([group.name for group in symmetry.groups]),
+        sizes=np.array([group.size for group in symmetry.groups]),
+        units=found.frame.units,
+        fixed=found.frame.fixed,
+        variances=np.array(variances),
+        pair_chains=pairs.chains,
+        pair_draws=pairs.draws,
+        transpositions=pairs.transpositions,
+        consistency=pairs.consistency,
+    )

@@ -7,7 +7,7 @@ import numpy as np
 
 from bnn_atlas.config.posterior import ModelConfig
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.symmetry.freedoms import rows_of
+from bnn_atlas.symmetry.freedoms import balanced, rows_of
 from bnn_atlas.symmetry.groups import Group, Place, Symmetry, SymmetryError
 
 Statistic = Literal["activations", "centred", "correlation"]
@@ -94,6 +94,11 @@ def activation_features(
         return np.stack([np.concatenate([_taken(part, statistic).ravel() for part in forward(one)]) for one in draws])
 
     return Features(ours, of)
+
+
+def balanced_features(features: Features, symmetry: Symmetry) -> Features:
+    """The same of draws whose scales of units are balanced first."""
+    return Features(features.symmetry, lambda draws: features.of(balanced(symmetry, draws)[0].astype(draws.dtype)))
 
 
 def _taken(values: np.ndarray, statistic: Statistic) -> np.ndarray:

@@ -6,6 +6,10 @@ Weight matching of git-re-basin (Ainsworth et al. 2023) for many draws at once: 
 
 over permutations P, which decreases |r - P w|. Every criterion is this one on other numbers than the weights
 (`symmetry.features`).
+
+The common frame of several networks is their barycentre: permutations that make their mean long, and so their spread
+small. Sum_k w_k |P_k x_k - m|^2 with m their weighted mean is sum_k w_k |x_k|^2 - W |m|^2. Matching each network to m
+never decreases sum_k w_k <m, P_k x_k>, nor then does the new mean decrease |m|^2: the objective grows to a fixed point.
 """
 
 from dataclasses import replace
@@ -14,9 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.freedoms import rows_of, transform
 from bnn_atlas.symmetry.groups import Group, Symmetry
-from bnn_atlas.symmetry.permutation import compose
+from bnn_atlas.symmetry.permutation import compose, transpositions
+from bnn_atlas.traces.draws import Draws
 
 SWEEPS = 100
 """Most sweeps over the groups; as a rule a few are enough."""
@@ -123,3 +129,117 @@ def _recurrent(group: Group) -> bool:
 
 def _dots(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
     return np.asarray(draws.astype(np.float64) @ reference.astype(np.float64))
+
+
+PASSES = 200
+"""Most rounds before the iteration ends; the objective has no upper limit on their number short of all permutations."""
+
+
+class Barycentre(NamedTuple):
+    """A common frame."""
+
+    matched: Matched
+    centre: np.ndarray
+    """Mean of the features in this frame [F], in float64."""
+    objective: tuple[float, ...]
+    """|m|^2 at the start and after each round."""
+    fixed: bool
+    """Whether the last round moved no unit."""
+
+
+def barycentre(features: Features, rows: np.ndarray, weights: np.ndarray, *, signed: bool = False) -> Barycentre:
+    """The common frame of features rows [m, F], each with its weight [m] > 0.
+
+    Of two starts, the rows as they are and all matched to the first, the better end is taken, so that the frame is
+    never worse than none.
+    """
+    as_they_are = Matched.unmoved(features.symmetry, len(rows))
+    to_first = match(features.symmetry, rows[0], rows, signed=signed)
+    ends = [_settled(features, rows, weights, start, signed) for start in (as_they_are, to_first)]
+    return max(ends, key=lambda end: end.objective[-1])
+
+
+def centre_of(features: Features, rows: np.ndarray, weights: np.ndarray, matched: Matched) -> np.ndarray:
+    """Weighted mean [F] of features rows [m, F] in their frame, in float64."""
+    moved = transform(features.symmetry, rows, matched.units, matched.signs)
+    mean: np.ndarray = np.average(moved.astype(np.float64), axis=0, weights=weights)
+    return mean
+
+
+def _settled(features: Features, rows: np.ndarray, weights: np.ndarray, start: Matched, signed: bool) -> Barycentre:
+    found, centre = start, centre_of(features, rows, weights, start)
+    objective, fixed = [float(centre @ centre)], False
+    while not fixed and len(objective) <= PASSES:
+        after = match(features.symmetry, centre.astype(rows.dtype), rows, signed=signed, start=found)
+        fixed = same(after, found)
+        found = after
+        if not fixed:
+            centre = centre_of(features, rows, weights, found)
+            objective.append(float(centre @ centre))
+    return Barycentre(found, centre, tuple(objective), fixed)
+
+
+def same(first: Matched, second: Matched) -> bool:
+    """Whether two have the same permutations and signs."""
+    return np.array_equal(first.units, second.units) and np.array_equal(first.signs, second.signs)
+
+
+PAIRING = 1
+"""Distinguishes the random numbers of pairs from those of the scrambled control (`symmetry.alignment`)."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of finite draws, each given by the places of its chains and draws [k, 2], and what matching them says."""
+
+    chains: np.ndarray
+    draws: np.ndarray
+    transpositions: np.ndarray
+    """NoT [k, groups] of the permutation that brings the second draw near the first."""
+    consistency: np.ndarray
+    """Of triples (a, b, c) of draws, of different chains as far as there are: the share of units [t, groups] for which
+    P_ab P_bc = P_ac. It is 1 for permutations to a common frame."""
+
+    @property
+    def within(self) -> np.ndarray:
+        """Which pairs [k] are of one chain."""
+        return np.asarray(self.chains[:, 0] == self.chains[:, 1])
+
+
+def match_pairs(
+    draws: Draws, features: Features, finite: np.ndarray, count: int, seed: int, *, signed: bool = False
+) -> Pairs:
+    """Match up to `count` random pairs within chains, as many across, and a fifth as many triples."""
+    generator = np.random.default_rng([PAIRING, seed])
+    places = [np.flatnonzero(usable) for usable in finite]
+    long, some = ([i for i, each in enumerate(places) if len(each) >= least] for least in (2, 1))
+    chosen: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for _ in range(count if long else 0):
+        chain = int(generator.choice(long))
+        first, second = (int(n) for n in generator.choice(places[chain], size=2, replace=False))
+        chosen.append(((chain, first), (chain, second)))
+    for _ in range(count if len(some) > 1 else 0):
+        one, other = (int(n) for n in generator.choice(some, size=2, replace=False))
+        chosen.append(((one, int(generator.choice(places[one]))), (other, int(generator.choice(places[other])))))
+
+    def matched(first: tuple[int, int], second: tuple[int, int]) -> list[np.ndarray]:
+        rows = [features.of(draws.read([chain], [draw])[0])[0] for chain, draw in (first, second)]
+        return features.symmetry.split(match(features.symmetry, rows[0], rows[1][None], signed=signed).units[0])
+
+    found = [[int(transpositions(part)) for part in matched(*pair)] for pair in chosen]
+    groups = len(features.symmetry.groups)
+    shares = []
+    every = np.argwhere(finite)
+    for _ in range(max(1, count // 5) if len(every) > 2 else 0):
+        if len(some) > 2:
+            taken = [int(n) for n in generator.choice(some, size=3, replace=False)]
+            a, b, c = ((chain, int(generator.choice(places[chain]))) for chain in taken)
+        else:
+            a, b, c = (
+                (int(every[i][0]), int(every[i][1])) for i in generator.choice(len(every), size=3, replace=False)
+            )
+        detours = [compose(second, first) for first, second in zip(matched(a, b), matched(b, c), strict=True)]
+        shares.append([float((x == y).mean()) for x, y in zip(detours, matched(a, c), strict=True)])
+    ids = np.array(chosen, dtype=np.int64).reshape(-1, 2, 2)
+    return Pairs(
+        ids[..., 0], ids[..., 1], np.array(found, np.int64).reshape(-1, groups), np.array(shares).reshape(-1, groups)
+    )

@@ -15,8 +15,8 @@ from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import read_subset
-from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 
 KIND = {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]}
 

@@ -10,8 +10,8 @@ from bnn_atlas.figures import style
 from bnn_atlas.figures.permutation_symmetry.frames import alignments
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.symmetry.permutation import ceiling
 
 KIND = {"files": ["aligned_draws"]}

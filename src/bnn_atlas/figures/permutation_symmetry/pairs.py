@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.judgement.pairs import barrier_frame, with_transpositions
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame
+from bnn_atlas.symmetry.barriers import barrier_frame, with_transpositions
 
 SCHEMAS = {"lines": LINE_SCHEMA, "matches": MATCH_SCHEMA, "norms": NORM_SCHEMA}
 TEXTS = {"as_trained": "as trained", "planted": "start's permutation undone", "aligned": "aligned"}

@@ -10,13 +10,11 @@ from pydantic import TypeAdapter
 
 from bnn_atlas.config.posterior import ModelConfig
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.files import save_arrays
 from bnn_atlas.symmetry.frame import Frame, load_frame
 from bnn_atlas.symmetry.freedoms import balanced, transform
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.moments import Factor, Moments
 from bnn_atlas.traces.draws import Draws
-from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import Selection
 
 log = logging.getLogger(__name__)
@@ -38,20 +36,27 @@ class Gaussian(NamedTuple):
     """Draws that are finite."""
 
 
-def compact_starts(
-    pool: str | Path,
+class Form(NamedTuple):
+    """Which Gaussian represents the draws."""
+
+    kind: Literal["diagonal", "low_rank", "mean"]
+    rank: int | None
+    """Of the covariance; None for all of it."""
+    balance: bool = False
+    """Whether the alignment balances the scales of units."""
+
+
+def gaussian_draws(
+    whole: Draws,
     frame: str | Path | None,
-    destination: str | Path,
+    form: Form,
     *,
-    form: Literal["diagonal", "low_rank", "mean"],
-    rank: int | None,
     members: Sequence[int],
     seed: int,
     model: Mapping[str, Any],
     chains: int | None = None,
-    balance: bool = False,
-) -> None:
-    """Write a draw [member, P] from the Gaussian of a pool's draws for each member (.npz, as starts of chains).
+) -> np.ndarray:
+    """A draw [member, P] from the Gaussian of some draws for each member.
 
         diagonal: mean + sd z,   low_rank: mean + B'z,   mean: mean,   z ~ N(0, I)
 
@@ -61,40 +66,38 @@ def compact_starts(
     Draws that are not finite are left out and counted.
 
     Args:
-        pool: the source's draws.
+        whole: the source's draws.
         frame: file of an alignment of them, or None for the draws as they are.
-        destination: where the draws go.
-        form: see above.
-        rank: of the covariance.
+        form: of the Gaussian.
         members: numbers of the draws.
         seed: of the draws.
         model: of the network, in plain values.
         chains: without a frame, the first this many chains count; None for all.
-        balance: whether the alignment balances the scales of units.
 
     Raises:
         DataError: fewer than two finite draws, or a frame of another network.
     """
-    whole = open_pool(pool)
     first = np.arange(min(chains or whole.chains, whole.chains))
     draws = Selection(whole, first, np.arange(whole.draws), np.arange(whole.size))
     found = _frame(frame, draws) if frame else None
     if found is not None:
-        factor = found.factor[:rank] if rank is not None else None
+        factor = found.factor[: form.rank] if form.rank is not None else None
         gaussian = Gaussian(found.mean, found.moment("aligned", "sd"), factor, int(found.finite.sum()))
     else:
-        gaussian = moments(draws, rank if form == "low_rank" else None)
-    if gaussian.draws < 2 and form != "mean":
-        raise DataError(f"{pool}: {gaussian.draws} finite draws have no spread; a compact representation needs two")
+        gaussian = moments(draws, form.rank if form.kind == "low_rank" else None)
+    if gaussian.draws < 2 and form.kind != "mean":
+        raise DataError(
+            f"{whole.path}: {gaussian.draws} finite draws have no spread; a compact representation needs two"
+        )
     generators = [np.random.default_rng([seed, member]) for member in members]
     theta = np.empty((len(members), whole.size), whole.dtype)
-    if form == "low_rank" and rank is None:
-        rows = _rows(whole, found, model, balance) if found is not None else _finite(draws)
+    if form.kind == "low_rank" and form.rank is None:
+        rows = _rows(whole, found, model, form.balance) if found is not None else _finite(draws)
         _add_deviations(theta, gaussian, rows, generators)
     else:
         for row, generator in zip(theta, generators, strict=True):
-            row[:] = _draw(gaussian, form, generator)
-    save_arrays(destination, {"members": np.asarray(members), "parameters": theta})
+            row[:] = _draw(gaussian, form.kind, generator)
+    return theta
 
 
 def moments(draws: Draws, rank: int | None = None) -> Gaussian:

@@ -1,17 +1,23 @@
-"""E-values of a run that has been sampled."""
+"""A run compared with its warm starts by E-values, and the forms of the entropy compared at its fit."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from pydantic import TypeAdapter
 
+from bnn_atlas.config.methods.implicit import ImplicitConfig
+from bnn_atlas.config.methods.registry import MethodConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import load_arrays
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.inference.validation import ValidationDensity
+from bnn_atlas.methods.implicit.compare import compared
+from bnn_atlas.methods.implicit.fitted import fitted
 from bnn_atlas.metrics.formulas.e_values import log_e_values
-from bnn_atlas.metrics.tables.files import write_e_values
+from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_e_values, write_frame
 from bnn_atlas.traces.store import Trace, open_trace
 
 
@@ -72,3 +78,35 @@ def _warm_starts(path: str | Path, trace: Trace) -> np.ndarray:
             f"{sorted(trace.chain_ids.tolist())}; give the blocks in the same order"
         )
     return stored["parameters"][[place[int(chain)] for chain in trace.chain_ids]]
+
+
+class EntropyError(ValueError):
+    """A run that has no generator."""
+
+
+def entropies(
+    dataset: str | Path,
+    split: str | Path,
+    fit: str | Path,
+    destination: str | Path,
+    *,
+    posterior: Mapping[str, Any],
+    method: Mapping[str, Any],
+    seed: int,
+) -> None:
+    """Compare the forms at the fit of the first chain of a block (Parquet, `ENTROPY_SCHEMA`).
+
+    Raises:
+        EntropyError: the method is another one.
+    """
+    config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
+    if not isinstance(config, ImplicitConfig):
+        raise EntropyError(
+            f"{fit}: the entropies of a generator are compared, and the method is '{config.kind}': show runs of kind "
+            "'implicit' only"
+        )
+    problem = load_problem(dataset, split, {**posterior, "data_shards": 1})
+    with np.load(fit, allow_pickle=False) as arrays:
+        one = fitted(config, problem.posterior, dict(arrays))
+    frame = pd.DataFrame(compared(one, seed)).assign(noise=one.family.noise, weights=one.family.generator.size)
+    write_frame(destination, frame[ENTROPY_SCHEMA.names], ENTROPY_SCHEMA)

@@ -1,21 +1,18 @@
 """Predictive functions of some draws of a pool, at test rows or on a line."""
 
 import logging
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from bnn_atlas.config.figures import FunctionsConfig
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.predictor import Predictor
-from bnn_atlas.inference.problem import Problem, load_problem
+from bnn_atlas.inference.problem import Problem
 from bnn_atlas.metrics.gathering.terms import CLASS_BYTES, REGRESSION_BYTES, classification_terms
-from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError, save_functions
+from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.traces.draws import Draws, evenly
-from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import Selection
 
 log = logging.getLogger(__name__)
@@ -26,31 +23,13 @@ LARGEST_BYTES = 2 * 2**30
 """Bytes that the functions may take."""
 
 
-def functions(
-    dataset: str | Path,
-    split: str | Path,
-    pool: str | Path,
-    destination: str | Path,
-    *,
-    posterior: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> None:
-    """Evaluate draws of a pooled trace as `settings` (a `FunctionsConfig` in plain values) say, and write them (.npz).
+def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> FunctionDraws:
+    """Functions of the chosen chains and draws at the chosen inputs.
+
+    Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, besides that of the predictor.
 
     Raises:
         FunctionsError: a line for rows that are not one number, no test rows, or more values than memory should hold.
-    """
-    problem = load_problem(dataset, split, posterior)
-    found = evaluate(problem, open_pool(pool), FunctionsConfig.model_validate(settings))
-    if lost := int(found.divergent.sum()):
-        log.warning("%d of %d draws are not finite and stay NaN", lost, found.divergent.size)
-    save_functions(destination, found)
-
-
-def evaluate(problem: Problem, pool: Draws, config: FunctionsConfig) -> FunctionDraws:
-    """Functions of the chosen chains and draws at the chosen inputs; raises as `functions`.
-
-    Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, beside that of the predictor.
     """
     rows = problem.split
     x, taken, y = _inputs(rows, config)

@@ -1,12 +1,14 @@
-"""Starts of a block of chains from positions of another run."""
+"""Starts of a block of chains from another run: its positions, or draws with the moments of its draws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.files import atomic, load_arrays
+from bnn_atlas.files import atomic, load_arrays, save_arrays
+from bnn_atlas.symmetry.gaussian import Form, gaussian_draws
 from bnn_atlas.traces.pool import Pool, open_pool
 
 
@@ -58,3 +60,22 @@ def _draw(pool: Pool, chain: int, draw: str) -> np.ndarray:
         log_posterior = pool.statistic("log_likelihood", [chain]) + pool.statistic("log_prior", [chain])
         number = int(np.argmax(log_posterior))
     return pool.read([chain], [number])[0, 0]
+
+
+def compact_starts(
+    pool: str | Path,
+    frame: str | Path | None,
+    destination: str | Path,
+    *,
+    form: Literal["diagonal", "low_rank", "mean"],
+    rank: int | None,
+    members: Sequence[int],
+    seed: int,
+    model: Mapping[str, Any],
+    chains: int | None = None,
+    balance: bool = False,
+) -> None:
+    """Write a draw from the Gaussian of a pool's draws for each member (.npz); see `symmetry.gaussian`."""
+    how = Form(form, rank, balance)
+    draws = gaussian_draws(open_pool(pool), frame, how, members=members, seed=seed, model=model, chains=chains)
+    save_arrays(destination, {"members": np.asarray(members), "parameters": draws})

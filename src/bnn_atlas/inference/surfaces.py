@@ -2,17 +2,15 @@
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bnn_atlas.config.figures import PlaneConfig, PointConfig, SurfaceConfig
-from bnn_atlas.inference.problem import Problem, load_problem
-from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, save_surfaces
-from bnn_atlas.posterior.planes import AT_ONCE_ON_GPU, PlaneError, densities_on, plane_through
+from bnn_atlas.inference.problem import Problem
+from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces
+from bnn_atlas.posterior.planes import PlaneError, densities_on, plane_through
 from bnn_atlas.traces.draws import Draws
-from bnn_atlas.traces.pool import open_pool
 
 log = logging.getLogger(__name__)
 
@@ -31,33 +29,16 @@ class _Point(NamedTuple):
     """[2] log-likelihood and log-prior that its trace has; None where it has none."""
 
 
-def surface(
-    dataset: str | Path,
-    split: str | Path,
-    pool: str | Path,
-    destination: str | Path,
-    *,
-    posterior: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    others: Mapping[str, str | Path] | None = None,
-) -> None:
-    """Evaluate a posterior on planes through draws as `settings` (a `SurfaceConfig` in plain values) say (.npz).
-
-    `pool` has the draws of the figure's own run, `others` are the pools of further runs by the names that points have
-    for them.
+def surfaces_through(problem: Problem, pools: Mapping[str | None, Draws], config: SurfaceConfig) -> Surfaces:
+    """Densities on the planes of a figure; `pools` are draws by the names that points have for their runs.
 
     Raises:
         SurfaceError: a chain or draw that does not exist, draws of another network, points that no plane goes through,
             or draws whose stored densities are not those of this posterior.
     """
-    # Points are shared out among the devices instead of rows.
-    problem = load_problem(dataset, split, {**posterior, "data_shards": 1}, AT_ONCE_ON_GPU)
-    pools: dict[str | None, Draws] = {None: open_pool(pool)}
-    pools |= {name: open_pool(path) for name, path in (others or {}).items()}
-    config = SurfaceConfig.model_validate(settings)
     made = [_evaluated(problem, pools, plane, config) for plane in config.planes]
     arrays = {name: np.stack([one[name] for one in made]) for name in made[0]}
-    save_surfaces(destination, Surfaces(**arrays, temperature=np.asarray(problem.posterior.temperature)))
+    return Surfaces(**arrays, temperature=np.asarray(problem.posterior.temperature))
 
 
 def _evaluated(

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from bnn_atlas.metrics.formulas.rhat_ess import rhat
-from bnn_atlas.metrics.gathering.alignment import alignment_rows
-from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
+from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.symmetry.permutation import ceiling
 from tests.figures.aligned_files import aligned_draws

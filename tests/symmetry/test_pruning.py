@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.formulas import pruning
+from bnn_atlas.symmetry import pruning
 
 THETA = np.array([4.0, -3.0, 2.0, -1.0, 0.5])
 SD = np.array([1.0, 0.1, 2.0, 0.5, 0.0])

@@ -1,0 +1,62 @@
+"""The network functions and densities that figures show, evaluated for draws of a pool."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.config.figures import FunctionsConfig, SurfaceConfig
+from bnn_atlas.inference.functions import functions_of
+from bnn_atlas.inference.problem import load_problem
+from bnn_atlas.inference.surfaces import surfaces_through
+from bnn_atlas.metrics.tables.arrays import save_functions, save_surfaces
+from bnn_atlas.posterior.planes import AT_ONCE_ON_GPU
+from bnn_atlas.traces.draws import Draws
+from bnn_atlas.traces.pool import open_pool
+
+log = logging.getLogger(__name__)
+
+
+def functions(
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    destination: str | Path,
+    *,
+    posterior: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> None:
+    """Evaluate draws of a pooled trace as `settings` (a `FunctionsConfig` in plain values) say, and write them (.npz).
+
+    Raises FunctionsError as `inference.functions.functions_of`.
+    """
+    problem = load_problem(dataset, split, posterior)
+    found = functions_of(problem, open_pool(pool), FunctionsConfig.model_validate(settings))
+    if lost := int(found.divergent.sum()):
+        log.warning("%d of %d draws are not finite and stay NaN", lost, found.divergent.size)
+    save_functions(destination, found)
+
+
+def surface(
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    destination: str | Path,
+    *,
+    posterior: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    others: Mapping[str, str | Path] | None = None,
+) -> None:
+    """Evaluate a posterior on planes through draws as `settings` (a `SurfaceConfig` in plain values) say (.npz).
+
+    `pool` has the draws of the figure's own run, `others` are the pools of further runs by the names that points have
+    for them.
+
+    Raises SurfaceError as `inference.surfaces.surfaces_through`.
+    """
+    # Points are shared out among the devices instead of rows.
+    problem = load_problem(dataset, split, {**posterior, "data_shards": 1}, AT_ONCE_ON_GPU)
+    pools: dict[str | None, Draws] = {None: open_pool(pool)}
+    pools |= {name: open_pool(path) for name, path in (others or {}).items()}
+    found = surfaces_through(problem, pools, SurfaceConfig.model_validate(settings))
+    save_surfaces(destination, found)

@@ -1,0 +1,242 @@
+"""Symmetry of the networks of a run: alignment of its draws, barriers between its chains, and pruned networks."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bnn_atlas.config.alignments import AlignmentConfig
+from bnn_atlas.config.barriers import BarrierConfig
+from bnn_atlas.config.initial import InitialConfig
+from bnn_atlas.config.pruning import PruningConfig
+from bnn_atlas.data.dead_pixels import dead_inputs
+from bnn_atlas.inference.matching import features_of
+from bnn_atlas.inference.predictor import Predictor
+from bnn_atlas.inference.problem import Problem, load_problem, load_without_rows
+from bnn_atlas.metrics.judgement.rows import listed, marked
+from bnn_atlas.metrics.tables.files import (
+    LINE_SCHEMA,
+    MATCH_SCHEMA,
+    NORM_SCHEMA,
+    PRUNING_SCHEMA,
+    write_frame,
+    write_table,
+)
+from bnn_atlas.metrics.tables.measurement import RunIdentity
+from bnn_atlas.provenance import fingerprint
+from bnn_atlas.sources import code_digest
+from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
+from bnn_atlas.symmetry.alignment import Aligner, kept_draws, rows_of_chains
+from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, ScoredRows, norms_of, pair_measurements
+from bnn_atlas.symmetry.features import balanced_features
+from bnn_atlas.symmetry.frame import load_frame, save_frame
+from bnn_atlas.symmetry.groups import symmetry_of
+from bnn_atlas.symmetry.matching import match_pairs
+from bnn_atlas.symmetry.plan import Checkpoint, Fit, Plan, load_fit
+from bnn_atlas.symmetry.pruning import accuracies, live_parameters, pruning_curves, pruning_measurements, read_source
+from bnn_atlas.traces.draws import Draws, evenly
+from bnn_atlas.traces.pool import open_pool
+from bnn_atlas.traces.subset import Selection
+from bnn_atlas.warmstart.initial import copy_permutation
+
+log = logging.getLogger(__name__)
+
+
+def align(
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    frame: str | Path,
+    draws: str | Path,
+    *,
+    posterior: Mapping[str, Any],
+    alignment: Mapping[str, Any],
+    reference: str | Path | None = None,
+    fits: Sequence[str | Path] = (),
+    centre: str | None = None,
+) -> None:
+    """Align a pooled trace as `alignment` (an `AlignmentConfig` in plain values) says.
+
+    Writes the common frame to `frame` (`symmetry.frame`), and some parameters of each draw in it and pairs of draws to
+    `draws` (`metrics.tables.aligned_draws`), both .npz. A process that was stopped goes on from its last checkpoint,
+    beside `frame`, with the same result.
+
+    Args:
+        dataset: prepared data, for activations and dead inputs.
+        split: of the run.
+        pool: its draws.
+        frame: where the frame goes.
+        draws: where these draws go.
+        posterior: the run's posterior in plain values.
+        alignment: the settings.
+        reference: file of another alignment's frame: the one that is taken over, or that the draws enter.
+        fits: fits of the run's blocks, in order, whose means then stand for their chains.
+        centre: name of the mean in a fit.
+
+    Raises:
+        SymmetryError: the alignment is not for this network, or there are too few finite draws.
+    """
+    config = AlignmentConfig.model_validate(alignment)
+    problem = load_without_rows(dataset, split, posterior)
+    whole = open_pool(pool)
+    symmetry = symmetry_of(problem.config.model, whole.layout)
+    chosen = evenly(whole.draws, config.draws or whole.draws)
+    chains = np.arange(min(config.chains or whole.chains, whole.chains))
+    part = Selection(whole, chains, chosen, np.arange(whole.size))
+    matched_by = {"masked": config.dead_inputs == "masked"}
+    features = features_of(symmetry, problem, config.criterion, rows=config.rows, **matched_by)
+    target = load_frame(reference, symmetry).target if reference is not None else None
+    plan = Plan(
+        reference=config.reference if config.own_reference else target,  # type: ignore[arg-type]
+        unit=config.unit,
+        passes=config.passes,
+        frame=target if config.own_reference else None,
+        signed=config.signs,
+        balance=config.balanced,
+        rank=config.rank,
+        seed=config.seed,
+    )
+    fit = load_fit(fits, centre, chains) if fits and centre else None
+    of_chains = None
+    if (rows := rows_of_chains(features, len(chains), len(problem.split.x_fit), config)) is not None:
+        of_chains = features_of(symmetry, problem, config.criterion, rows=rows, **matched_by)
+        log.info("means of chains are matched by activations of %d rows, as memory has it", rows)
+    basis = _fingerprint(config, posterior, Path(split), whole, target, fit)
+    checkpoint = Checkpoint(Path(frame).with_name("frame.partial.npz"), basis)
+    found = Aligner(part, symmetry, features, plan, checkpoint, fit, of_chains).run()
+    paired = balanced_features(features, symmetry) if config.balanced else features
+    pairs = match_pairs(part, paired, found.frame.finite, config.pairs, config.seed, signed=config.signs)
+    save_frame(frame, found.frame)
+    save_aligned_draws(draws, kept_draws(found, pairs, symmetry))
+    checkpoint.remove()
+
+
+def score_alignment(
+    draws: str | Path, destination: str | Path, *, name: str, identity: Mapping[str, Any], marks: Sequence[str] = ()
+) -> None:
+    """Write the metric table of the alignment `name` from the draws that `align` kept."""
+    rows = alignment_rows(RunIdentity(**identity), name, load_aligned_draws(draws))
+    write_table(destination, marked(rows, marks))
+
+
+def barriers(
+    dataset: str | Path,
+    split: str | Path,
+    pool: str | Path,
+    *,
+    table: str | Path,
+    lines: str | Path,
+    matches: str | Path,
+    norms: str | Path,
+    posterior: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    initial: Mapping[str, Any] | None,
+    seed: int,
+    identity: Mapping[str, Any],
+    marks: Sequence[str] = (),
+) -> None:
+    """Compare pairs of chains as `settings` (a `BarrierConfig` in plain values) say, and write rows and three tables.
+
+    `initial` (an `InitialConfig` in plain values, or None) and `seed` tell which permutation a copy started with. Two
+    networks of each pair are in memory at a time.
+
+    Raises:
+        PairError: draws of another network than the run's, or a network that is not finite.
+    """
+    problem, config = load_problem(dataset, split, posterior), BarrierConfig.model_validate(settings)
+    draws = open_pool(pool)
+    if draws.layout != problem.posterior.layout:
+        raise PairError(f"{pool}: its draws have {draws.layout.size:,} parameters of another network than the run's")
+    symmetry = symmetry_of(problem.config.model, draws.layout)
+    features = features_of(symmetry, problem, config.criterion, rows=config.matching_rows)
+    split_rows, count = problem.split, config.training_rows
+    rows = [ScoredRows("train", split_rows.x_fit[:count], split_rows.y_fit[:count])]
+    if len(split_rows.split.test):
+        rows.append(ScoredRows("test", split_rows.x_test, split_rows.y_test))
+    planted = None
+    if initial and (drawn := InitialConfig.model_validate(initial)).transpositions is not None:
+        planted = partial(copy_permutation, symmetry, drawn, seed)
+    pairs = PairsOfChains(draws, config, features, _predictor(problem), rows, symmetry, planted)
+    of_lines, of_matches = pairs.frames()
+    write_frame(lines, of_lines, LINE_SCHEMA)
+    write_frame(matches, of_matches.astype({"planted": "Int64"}), MATCH_SCHEMA)
+    write_frame(norms, norms_of(draws), NORM_SCHEMA)
+    measured = pair_measurements(of_lines, of_matches)
+    write_table(table, marked(listed(RunIdentity(**identity), measured, draws.chains, 1), marks))
+
+
+def pruning(
+    dataset: str | Path,
+    split: str | Path,
+    frames: Sequence[str | Path],
+    pools: Sequence[str | Path],
+    *,
+    table: str | Path,
+    curves: str | Path,
+    posterior: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    seed: int,
+    identity: Mapping[str, Any],
+    chains: int,
+    marks: Sequence[str] = (),
+) -> None:
+    """Prune networks as `settings` (a `PruningConfig` in plain values) say, and write metric rows and the curves.
+
+    `frames` and `pools` are the files of the alignments that `networks` names and of their runs, in its order. Every
+    pruned network is made of the whole one afresh. With dead inputs removed, the weights of inputs that never vary in
+    the rows of the likelihood are 0 from the start, and shares are of the other parameters.
+    `chains` is how many the run has, for the rows.
+
+    Raises:
+        DataError: frames of other networks, or a run without a finite draw.
+    """
+    problem, config = load_without_rows(dataset, split, posterior), PruningConfig.model_validate(settings)
+    symmetry = symmetry_of(problem.config.model, problem.posterior.layout)
+    files = zip(config.networks, frames, pools, strict=True)
+    sources = [read_source(name, frame, pool, symmetry) for name, frame, pool in files]
+    rows, predict = problem.split, _predictor(problem)
+    x, y = rows.x_test[: config.test_rows], rows.y_test[: config.test_rows]
+
+    def score(networks: np.ndarray) -> list[tuple[float, float, float]]:
+        log_probs = predict(networks, x).log_probs
+        assert log_probs is not None, "pruning is for classification"
+        return accuracies(np.asarray(log_probs), y)
+
+    live = live_parameters(problem.posterior.layout, dead_inputs(rows))
+    found = pruning_curves(sources, config, live, score, seed)
+    write_frame(curves, found, PRUNING_SCHEMA)
+    measured = listed(RunIdentity(**identity), pruning_measurements(found), chains, 1)
+    write_table(table, marked(measured, marks))
+
+
+def _predictor(problem: Problem) -> Predictor:
+    return Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
+
+
+def _fingerprint(
+    config: AlignmentConfig,
+    posterior: Mapping[str, Any],
+    split: Path,
+    pool: Draws,
+    target: np.ndarray | None,
+    fit: Fit | None,
+) -> str:
+    """Hash of what a checkpoint depends on."""
+    arrays = {"target": target, "fit_mean": fit and fit.mean, "fit_sd": fit and fit.sd}
+    ends = [pool.read([chain], [draw]).tobytes() for chain, draw in ((0, 0), (pool.chains - 1, pool.draws - 1))]
+    return fingerprint(
+        {
+            "settings": config.model_dump(mode="json"),
+            "posterior": dict(posterior),
+            "draws": [*pool.shape, json.dumps(pool.attributes, sort_keys=True, default=str)],
+            "ends": [sha256(end).hexdigest() for end in ends],
+            "split": sha256(split.read_bytes()).hexdigest(),
+            **{name: sha256(array.tobytes()).hexdigest() for name, array in arrays.items() if array is not None},
+            "code": code_digest("bnn_atlas.symmetry.alignment:Aligner", "bnn_atlas.inference.matching"),
+        }
+    )

@@ -1,0 +1,317 @@
+"""Barriers between two networks: lines, permutations and distances of pairs of chains, and what they are as metrics.
+
+A barrier is one of a score along the straight line, by three definitions from the literature (`Barriers`).
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from bnn_atlas.config.barriers import BarrierConfig
+from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA
+from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.posterior.predictive import Predictive
+from bnn_atlas.symmetry.features import Features
+from bnn_atlas.symmetry.groups import Symmetry
+from bnn_atlas.symmetry.matching import match
+from bnn_atlas.symmetry.permutation import apply, ceiling, invert_units, transpositions
+from bnn_atlas.traces.draws import Draws, evenly
+
+
+class Barriers(NamedTuple):
+    """One curve's barriers, in the units of the score; larger is a higher barrier."""
+
+    sup: float
+    """max over the line of L(x) - [(1 - x) L(0) + x L(1)], at least 0 (Entezari et al. 2022, definition 1)."""
+    midpoint: float
+    """L(1/2) - [L(0) + L(1)] / 2, which can be negative (the code of Xiao et al. 2023 and of Entezari et al.)."""
+    max: float
+    """max over the line of L(x) - [L(0) + L(1)] / 2 (Frankle et al. 2020; the text of Xiao et al. 2023)."""
+
+
+def barriers(points: np.ndarray, values: np.ndarray) -> Barriers:
+    """Barriers of a score with values L [m] at points x [m] of the line, which rise from 0 to 1 and hold 1/2.
+
+    A value that is not finite gives NaN. Raises ValueError for points without 0, 1/2 or 1.
+    """
+    x, score = np.asarray(points, np.float64), np.asarray(values, np.float64)
+    middle = np.flatnonzero(np.isclose(x, 0.5))
+    if x.shape != score.shape or len(x) < 3 or not middle.size or abs(x[0]) > 1e-9 or abs(x[-1] - 1) > 1e-9:
+        raise ValueError(f"a barrier needs a value at each point from 0 to 1, 1/2 among them; points are {x.tolist()}")
+    if not np.isfinite(score).all():
+        return Barriers(np.nan, np.nan, np.nan)
+    mean = (score[0] + score[-1]) / 2
+    chord = (1 - x) * score[0] + x * score[-1]
+    return Barriers(float((score - chord).max()), float(score[middle[0]] - mean), float(score.max() - mean))
+
+
+def line(points: int) -> np.ndarray:
+    """Evenly spaced points from 0 to 1."""
+    return np.linspace(0.0, 1.0, points)
+
+
+def jackknife_error(statistic: np.ndarray) -> float:
+    """Standard error from the values [n] of a statistic with each of n observations left out in turn.
+
+    sqrt((n - 1) / n sum_i (s_i - mean)^2), Efron and Tibshirani 1993, eq. 11.5.
+    """
+    left_out = np.asarray(statistic, np.float64)
+    n = len(left_out)
+    return float(np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum()))
+
+
+FAR = 400 / 512
+"""Transpositions over units from which the barrier of Xiao et al. 2023, figure 2, is level."""
+OVER = "pairs"
+STATES = {"as_trained": "as trained", "planted": "planted permutation undone", "aligned": "aligned"}
+"""State of the second network of a pair -> how `at` names it."""
+PAIR = ["first", "second", "draw"]
+
+
+def barrier_frame(lines: pd.DataFrame) -> pd.DataFrame:
+    """Barriers of every line: columns first, second, draw, state, rows, score, and those of `Barriers`."""
+    found = []
+    for key, line in lines.groupby([*PAIR, "state", "rows"], sort=False):
+        ordered = line.sort_values("point")
+        for score in ("loss", "error"):
+            values = barriers(ordered["point"].to_numpy(), ordered[score].to_numpy())
+            found.append((*key, score, *values))
+    return pd.DataFrame(found, columns=[*PAIR, "state", "rows", "score", *Barriers._fields])
+
+
+def with_transpositions(barrier: pd.DataFrame, matches: pd.DataFrame) -> pd.DataFrame:
+    """The barriers with the transpositions of their pair as it was trained, and its units."""
+    trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
+    return barrier.merge(trained[[*PAIR, "transpositions", "units"]], on=PAIR, how="left", validate="many_to_one")
+
+
+def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measurement]:
+    """Measurements of the last compared draws, means over pairs with their standard errors.
+
+    Args:
+        lines: `files.LINE_SCHEMA`.
+        matches: `files.MATCH_SCHEMA`.
+    """
+    last = int(lines["draw"].max())
+    found = with_transpositions(barrier_frame(lines[lines["draw"] == last]), matches)
+    ends = matches[(matches["draw"] == last) & (matches["point"] == 1.0)]
+    return [
+        *_barriers(found, last),
+        *_distances(ends),
+        Measurement("pair_transpositions_ceiling", float(ends["ceiling"].iloc[0])),
+        *_changes(matches),
+        *_correlations(found),
+    ]
+
+
+def _barriers(found: pd.DataFrame, draw: int) -> Iterator[Measurement]:
+    for (score, rows, state), part in found.groupby(["score", "rows", "state"], sort=False):
+        at = f"{rows}, {STATES[str(state)]}"
+        for definition in Barriers._fields:
+            yield _over_pairs(f"barrier_{score}_{definition}", part[definition], at, f"draws {draw}")
+        far = part["transpositions"] >= FAR * part["units"]
+        if score == "loss" and far.any():
+            yield _over_pairs("barrier_loss_far", part.loc[far, "midpoint"], at, f"draws {draw}")
+
+
+def _distances(ends: pd.DataFrame) -> Iterator[Measurement]:
+    for state, part in ends.groupby("state", sort=False):
+        yield _over_pairs("pair_transpositions", part["transpositions"], STATES[str(state)])
+        yield _over_pairs("pair_squared_distance", part["squared_distance"], STATES[str(state)])
+
+
+def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
+    """How far the transpositions of a pair went from those that were planted, where some were."""
+    trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
+    last = trained[trained["draw"] == trained["draw"].max()].dropna(subset="planted")
+    if len(last):
+        change = (last["transpositions"] - last["planted"]).abs()
+        yield Measurement("pair_transpositions_change_max", float(change.max()), note=f"of {len(last)} pairs")
+
+
+def _correlations(found: pd.DataFrame) -> Iterator[Measurement]:
+    """Over pairs; none of fewer than four, or where one of the two does not vary."""
+    part = found[(found["score"] == "loss") & (found["rows"] == "train") & (found["state"] == "as_trained")]
+    x, y = part["transpositions"].to_numpy(float), part["midpoint"].to_numpy(float)
+    kept = np.isfinite(y)
+    x, y = x[kept], y[kept]
+    note = "" if kept.all() else f"{(~kept).sum()} pairs whose barrier is not finite are left out"
+    if len(x) < 4 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return
+    for name, correlation in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
+        left_out = [correlation(np.delete(x, i), np.delete(y, i)).statistic for i in range(len(x))]
+        value = float(correlation(x, y).statistic)
+        error = jackknife_error(np.array(left_out))
+        yield Measurement("correlation_transpositions_barrier", value, error, note, at=name, over=OVER)
+
+
+def _over_pairs(metric: str, values: pd.Series, at: str, note: str = "") -> Measurement:
+    """Mean over pairs; not finite where one of them is not, and the note counts those."""
+    numbers = values.to_numpy(float)
+    lost = int((~np.isfinite(numbers)).sum())
+    told = "; ".join(filter(None, (note, f"{lost} of {len(numbers)} pairs are not finite" if lost else "")))
+    error = float(numbers.std(ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 and not lost else None
+    return Measurement(metric, float(numbers.mean()), error, told, at=at, over=OVER if error is not None else "")
+
+
+log = logging.getLogger(__name__)
+Predict = Callable[[np.ndarray, np.ndarray], Predictive]
+"""(theta [b, P], x [n, ...]) -> Predictive of b networks at n rows."""
+
+
+class PairError(ValueError):
+    """Networks that cannot be compared."""
+
+
+class ScoredRows(NamedTuple):
+    """Rows on which loss and error are computed."""
+
+    name: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+class PairsOfChains:
+    """The pairs of chains of a run, compared one after another."""
+
+    def __init__(
+        self,
+        draws: Draws,
+        config: BarrierConfig,
+        features: Features,
+        predict: Predict,
+        rows: Sequence[ScoredRows],
+        symmetry: Symmetry,
+        planted: Callable[[int], np.ndarray] | None,
+    ) -> None:
+        """Two networks of each pair are in memory at a time.
+
+        Args:
+            draws: of the run.
+            config: which pairs, points and draws.
+            features: what networks are matched by.
+            predict: predictions of networks [b, P] at rows [n, ...].
+            rows: on which loss and error are computed.
+            symmetry: of the network.
+            planted: number of a chain -> the permutation with which it started as a copy of the one before; None where
+                no chain did.
+        """
+        self._draws, self._config, self._features, self._predict = draws, config, features, predict
+        self._rows, self._symmetry, self._copied = rows, symmetry, planted
+
+    def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Lines (`files.LINE_SCHEMA`) and matches (`files.MATCH_SCHEMA`) of all pairs.
+
+        Raises PairError for a network that is not finite.
+        """
+        found = list(self._compared())
+        lines, matches = (
+            pd.DataFrame([row for one in found for row in one[name]], columns=schema.names)
+            for name, schema in (("lines", LINE_SCHEMA), ("matches", MATCH_SCHEMA))
+        )
+        return lines, matches
+
+    def _compared(self) -> Iterator[dict[str, list[tuple[Any, ...]]]]:
+        """Rows of the tables `lines` and `matches` for each pair and draw."""
+        positions = evenly(self._draws.draws, self._config.draws or self._draws.draws)
+        if self._config.draws == 1:
+            positions = np.array([self._draws.draws - 1])
+        for pair in self._config.pairs_of(self._draws.chains):
+            one, other = (int(self._draws.chain_ids[chain]) for chain in pair)
+            log.info("chains %d and %d at %d draws", one, other, len(positions))
+            for position in positions:
+                both = self._draws.read(list(pair), [int(position)])[:, 0].astype(np.float32)
+                if not np.isfinite(both).all():
+                    raise PairError(f"{self._draws.path}: draw {position} of chain {one} or {other} is not finite")
+                yield self._pair((one, other, int(self._draws.draw_ids[position])), *both)
+
+    def _pair(
+        self, key: tuple[int, int, int], first: np.ndarray, second: np.ndarray
+    ) -> dict[str, list[tuple[Any, ...]]]:
+        """The same for one pair at one draw."""
+        wanted = self._features.of(first[None])[0]
+        units = self._match(wanted, second)
+        states = {"as_trained": second, "aligned": apply(self._symmetry, second, units)}
+        planted, count = self._planted(key)
+        if planted is not None:
+            states["planted"] = apply(self._symmetry, second, invert_units(self._symmetry, planted))
+        found: dict[str, list[tuple[Any, ...]]] = {"lines": [], "matches": []}
+        points = line(self._config.points)
+        for state, theta in states.items():
+            between = (first + points[:, None] * (theta - first)).astype(np.float32)
+            between[-1] = theta
+            for rows in self._rows:
+                scores = _scores(self._predict(between, rows.x), rows.y)
+                found["lines"] += [
+                    (*key, state, rows.name, *map(float, values)) for values in zip(points, *scores, strict=True)
+                ]
+            matched = units if state == "as_trained" else self._match(wanted, theta)
+            found["matches"].append(self._matched(key, state, 1.0, count, matched, first, theta))
+            if self._config.surface and state != "planted":
+                found["matches"] += [
+                    self._matched(key, state, float(x), count, self._match(wanted, w), first, w)
+                    for x, w in zip(points[1:-1], between[1:-1], strict=True)
+                ]
+        return found
+
+    def _match(self, wanted: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Permutations [units] that bring a network near the one with the features `wanted`."""
+        return match(self._features.symmetry, wanted, self._features.of(theta[None])).units[0]
+
+    def _planted(self, key: tuple[int, int, int]) -> tuple[np.ndarray | None, int | None]:
+        """The permutation with which the second chain started as a copy of the first, and its transpositions."""
+        first, second, _ = key
+        if self._copied is None or first % 2 or second != first + 1:
+            return None, None
+        planted = self._copied(second)
+        return planted, transpositions_of(self._symmetry, planted)
+
+    def _matched(
+        self,
+        key: tuple[int, int, int],
+        state: str,
+        point: float,
+        planted: int | None,
+        units: np.ndarray,
+        first: np.ndarray,
+        theta: np.ndarray,
+    ) -> tuple[Any, ...]:
+        groups = self._symmetry.groups
+        distance = float(((theta.astype(np.float64) - first) ** 2).sum())
+        most, count = sum(ceiling(group.size) for group in groups), transpositions_of(self._symmetry, units)
+        return (*key, state, point, planted, count, most, self._symmetry.units, distance)
+
+
+def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:
+    """Transpositions of permutations [units], summed over the groups."""
+    return int(sum(transpositions(part) for part in symmetry.split(units)))
+
+
+def _scores(prediction: Predictive, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean negative log-likelihood [b] of rows y [n], and share of wrong classes or root mean square error [b]."""
+    if prediction.log_probs is not None:
+        log_probs = np.asarray(prediction.log_probs)
+        of_label = log_probs[:, np.arange(len(y)), y].astype(np.float64)
+        return -of_label.mean(axis=1), (log_probs.argmax(axis=2) != y).mean(axis=1)
+    mean, scale = (np.asarray(leaf, np.float64) for leaf in (prediction.mean, prediction.scale))
+    residual = y - mean
+    density = -0.5 * (residual / scale) ** 2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
+    return -density.mean(axis=1), np.sqrt((residual**2).mean(axis=1))
+
+
+def norms_of(draws: Draws) -> pd.DataFrame:
+    """Euclidean norm of each array of each draw (`files.NORM_SCHEMA`)."""
+    arrays = draws.layout.parameters
+    rows = []
+    for chains, positions, batch in draws.batches():
+        for chain, of_chain in zip(draws.chain_ids[chains], batch, strict=True):
+            for draw, theta in zip(draws.draw_ids[positions], of_chain, strict=True):
+                for p in arrays:
+                    start = draws.layout.offset(p.name)
+                    norm = float(np.linalg.norm(theta[start : start + p.size].astype(np.float64)))
+                    rows.append((int(chain), int(draw), p.name, norm))
+    return pd.DataFrame(rows, columns=NORM_SCHEMA.names)

@@ -1,0 +1,217 @@
+"""Pruning: the orders in which parameters are set to 0, the networks that are left, and their accuracies as metrics."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.config.pruning import PruningConfig
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
+from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.models.layout import Layout
+from bnn_atlas.symmetry.frame import Frame, load_frame
+from bnn_atlas.symmetry.freedoms import transform
+from bnn_atlas.symmetry.groups import Symmetry
+from bnn_atlas.traces.pool import open_pool
+
+
+def pruned(theta: np.ndarray, rank: np.ndarray, kept: Sequence[float]) -> np.ndarray:
+    """Networks [k, P] that keep the parameters of theta [P] with the smallest `rank` [P]; the others are 0.
+
+    Of P parameters int(P kept / 100) stay, as in the published code. Ties are broken by the place in theta. Each
+    network is made of theta afresh. Raises ValueError for ranks that are not finite.
+    """
+    if not np.isfinite(rank).all():
+        raise ValueError(f"{(~np.isfinite(rank)).sum():,} of {rank.size:,} parameters have no rank")
+    order = np.argsort(rank, kind="stable")
+    networks = np.zeros((len(kept), theta.size), theta.dtype)
+    for network, percent in zip(networks, kept, strict=True):
+        stays = order[: int(theta.size * percent / 100)]
+        network[stays] = theta[stays]
+    return networks
+
+
+def by_sd(sd: np.ndarray) -> np.ndarray:
+    """The largest standard deviation goes first (Xiao et al. 2023)."""
+    return sd
+
+
+def by_signal_to_noise(theta: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """The smallest |theta| / sd goes first (Graves 2011; Blundell et al. 2015); what has no spread goes last."""
+    last = np.full(theta.shape, np.finfo(np.float64).max)
+    return -np.divide(np.abs(theta), sd, out=last, where=sd > 0, dtype=np.float64)
+
+
+def by_magnitude(theta: np.ndarray) -> np.ndarray:
+    """The smallest |theta| goes first."""
+    return -np.abs(theta)
+
+
+def by_chance(generator: np.random.Generator, size: int) -> np.ndarray:
+    """A uniformly random order."""
+    return generator.permutation(size).astype(np.float64)
+
+
+def by_prior_sd(generator: np.random.Generator, size: int, draws: int) -> np.ndarray:
+    """The order of the sds s of draws from one normal prior, which say nothing: s^2 (n - 1) ~ chi^2_(n - 1)."""
+    return np.sqrt(generator.chisquare(draws - 1, size))
+
+
+HEADLINE = (50.0, 20.0, 10.0)
+"""Percentages of kept parameters that are in the metric table; the others are in the table of the curves."""
+
+
+def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
+    """Accuracy at the headline percentages, mean over repeated orders, with its standard error.
+
+    Of n random orders with accuracies of sd s, and mean squared errors e^2 over the same rows, it is
+    sqrt(e^2 + s^2 / n). `curves` is `files.PRUNING_SCHEMA`. `at` is `<network> <of> by <rank>, <kept> % kept`, and
+    `, dead inputs removed`.
+    """
+    found = []
+    shown = curves[curves["kept"].isin(HEADLINE)]
+    for (network, of, rank, dead, kept), part in shown.groupby(
+        ["network", "of", "rank", "dead_inputs", "kept"], sort=False
+    ):
+        at = f"{network} {of} by {rank}, {kept:g} % kept" + (", dead inputs removed" if dead == "removed" else "")
+        note = f"mean of {len(part)} orders" if len(part) > 1 else ""
+        value, of_rows = float(part["accuracy"].mean()), float((part["standard_error"] ** 2).mean())
+        of_orders = float(part["accuracy"].var(ddof=1)) / len(part) if len(part) > 1 else 0.0
+        error = float(np.sqrt(of_rows + of_orders))
+        found.append(Measurement("accuracy_pruned", value, error, note, at=at, over="rows"))
+    return found
+
+
+class Network(NamedTuple):
+    """A network that is pruned: the run that it is of, and what it is."""
+
+    name: str
+    of: str
+    """`mean` of the aligned draws, `mean as sampled`, or the last `draw`, aligned."""
+    theta: np.ndarray
+    """[P]."""
+
+
+class Rank(NamedTuple):
+    """An order of pruning; the parameter with the largest value goes first."""
+
+    name: str
+    repeat: int
+    values: np.ndarray
+    """[P]."""
+
+
+class Source(NamedTuple):
+    """A run in the common frame."""
+
+    name: str
+    mean: np.ndarray
+    sd: np.ndarray
+    draws: int
+    sampled: tuple[np.ndarray, np.ndarray] | None
+    """Mean and sd of the draws as they are; None of a fitted Gaussian, whose units have one order."""
+    draw: np.ndarray
+
+
+Score = Callable[[np.ndarray], Sequence[tuple[float, float, float]]]
+"""Networks [k, P] -> accuracy, its standard error over rows, and mean loss of each."""
+
+
+def pruning_curves(
+    sources: Sequence[Source], config: PruningConfig, live: np.ndarray | None, score: Score, seed: int
+) -> pd.DataFrame:
+    """Accuracies of the networks of all sources, pruned in every order (`files.PRUNING_SCHEMA`).
+
+    Every pruned network is made of the whole one afresh. With `live` [P], the parameters that are not weights of dead
+    inputs, all is done once more with the others 0 from the start, and shares are then of the live parameters.
+    """
+    rows = []
+    for dead, kept in (("kept", np.ones(sources[0].mean.size, bool)), ("removed", live)):
+        if kept is None:
+            continue
+        for network, rank in _jobs(sources, config, seed):
+            networks = np.zeros((len(config.kept), kept.size), np.float32)
+            networks[:, kept] = pruned(network.theta[kept], rank.values[kept], config.kept)
+            for percent, theta, scores in zip(config.kept, networks, score(networks), strict=True):
+                facts = (network.name, network.of, rank.name, rank.repeat, dead, float(percent))
+                rows.append((*facts, int(np.count_nonzero(theta)), *scores))
+    return pd.DataFrame(rows, columns=PRUNING_SCHEMA.names)
+
+
+def accuracies(log_probs: np.ndarray, y: np.ndarray) -> list[tuple[float, float, float]]:
+    """Accuracy, its standard error over rows, and mean loss of networks with log probabilities [b, n, k] of y [n]."""
+    correct = log_probs.argmax(axis=2) == y
+    loss = -log_probs[:, np.arange(len(y)), y].astype(np.float64).mean(axis=1)
+    share = correct.mean(axis=1)
+    error = np.sqrt(share * (1 - share) / len(y))
+    return [(float(a), float(b), float(c)) for a, b, c in zip(share, error, loss, strict=True)]
+
+
+def read_source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmetry) -> Source:
+    """What the frame of an alignment and the pool of its draws give; DataError if they do not belong together."""
+    found, draws = load_frame(frame, symmetry), open_pool(pool)
+    if len(found.mean) != symmetry.layout.size:
+        raise DataError(f"{frame}: {len(found.mean):,} parameters, but the run has {symmetry.layout.size:,}")
+    usable = np.argwhere(found.finite)
+    if not len(usable):
+        raise DataError(f"{pool}: none of its draws is finite")
+    chain, number = (int(place) for place in usable[-1])
+    places = [
+        np.flatnonzero(ids == wanted)
+        for ids, wanted in (
+            (draws.chain_ids, found.chain_ids[chain]),
+            (draws.draw_ids, found.draw_ids[number]),
+        )
+    ]
+    if not all(len(place) for place in places):
+        raise DataError(f"{frame}: its draws are not those of {pool}; align them again")
+    raw = draws.read(*places)[0, 0]
+    draw = transform(symmetry, raw, found.units[chain, number], found.signs[chain, number])
+    count = int(found.finite.sum())
+    fitted = _fitted(found)
+    if fitted is not None:
+        return Source(name, *fitted, count, None, draw)
+    sampled = found.moment("sampled", "mean"), found.moment("sampled", "sd")
+    return Source(name, found.mean, found.moment("aligned", "sd"), count, sampled, draw)
+
+
+def _fitted(frame: Frame) -> tuple[np.ndarray, np.ndarray] | None:
+    """Mean and sd that an approximation has fitted, those of its first chain."""
+    if frame.fit_mean is None or frame.fit_sd is None:
+        return None
+    return frame.fit_mean[0], frame.fit_sd[0]
+
+
+def _jobs(sources: Sequence[Source], config: PruningConfig, seed: int) -> Iterator[tuple[Network, Rank]]:
+    """Every network with every order in which it is pruned."""
+    sds = [Rank(f"sd of {source.name}", 0, by_sd(source.sd)) for source in sources]
+    for number, source in enumerate(sources):
+        mean = Network(source.name, "mean", source.mean)
+        own = [*sds, Rank("signal to noise", 0, by_signal_to_noise(source.mean, source.sd))]
+        for rank in (*own, Rank("magnitude", 0, by_magnitude(source.mean))):
+            yield mean, rank
+        for repeat in range(config.repeats):
+            generator = np.random.default_rng([seed, number, repeat])
+            yield mean, Rank("random", repeat, by_chance(generator, source.mean.size))
+            draws = max(2, source.draws)
+            yield mean, Rank("sd of prior draws", repeat, by_prior_sd(generator, source.mean.size, draws))
+        if source.sampled is not None:
+            unaligned, sd = source.sampled
+            yield Network(source.name, "mean as sampled", unaligned), Rank("its own sd", 0, by_sd(sd))
+        for rank in (*sds, Rank("magnitude", 0, by_magnitude(source.draw))):
+            yield Network(source.name, "draw", source.draw), rank
+
+
+def live_parameters(layout: Layout, dead: np.ndarray) -> np.ndarray | None:
+    """Which parameters [P] are no weights of dead inputs [inputs]; None where none are dead or no input has its own."""
+    first = min((p for p in layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
+    dead = dead.ravel()
+    if len(first.shape) != 2 or first.shape[1] != dead.size or not dead.any():
+        return None
+    live = np.ones(layout.size, bool)
+    start = layout.offset(first.name)
+    live[start : start + first.size] = np.tile(~dead, first.shape[0])
+    return live
