@@ -1,22 +1,19 @@
 """docs/add_a_study.md works as it is written."""
 
 import re
-import shutil
 
 import pytest
 
 from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.config.settings import load_atlas
-
-from .folders import REPOSITORY
+from tests.copies import REPOSITORY, copy_config
 
 PAGE = (REPOSITORY / "docs" / "add_a_study.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("scale", ["demo", "laptop", "paper"])
 def test_the_study_and_its_claim_are_accepted(tmp_path, scale):
-    folder = tmp_path / "config"
-    shutil.copytree(REPOSITORY / "config", folder)
+    folder = copy_config(tmp_path / "config")
     study, claims = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (folder / "studies" / "temperatures.yaml").write_text(study, encoding="utf-8")
     (folder / "claims" / "temperatures.yaml").write_text(claims, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Tables of one's own in the registry."""
+"""A user's own tables in the registry."""
 
 import hashlib
 from pathlib import Path
@@ -14,6 +14,7 @@ from bnn_atlas.data.download import fetch
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.prepare import prepare
 from tests.config.folders import run_edit, study_file
+from tests.copies import copy_config
 
 CSV = "a,colour,y\n1,red,2\n 3, blue ,4.5\n\n5,red,NA\n"
 
@@ -184,6 +185,6 @@ def test_a_file_that_changes_after_planning_is_refused(tmp_path: Path, monkeypat
         fetch(mine, "mine.csv", tmp_path / "raw.csv")
 
 
-def test_recipes_of_registered_data_know_no_path() -> None:
-    registry = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")
+def test_recipes_of_registered_data_know_no_path(tmp_path: Path) -> None:
+    registry = load_registry(copy_config(tmp_path / "config") / "datasets.yaml")
     assert not any("path" in copy for entry in registry.values() for copy in entry.recipe["files"])

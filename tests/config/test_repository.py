@@ -20,15 +20,15 @@ from bnn_atlas.config.reference import MEANINGS, PARTS, page
 from bnn_atlas.config.schema import MODELS, schema, write_schemas
 from bnn_atlas.config.settings import load_atlas, load_studies
 from bnn_atlas.config.studies import legend_texts, shown_runs
-from tests.config.folders import REPOSITORY
+from tests.copies import PUBLISHED, REPOSITORY
 
 CONFIG = REPOSITORY / "config"
 SCHEMAS = REPOSITORY / "workflow" / "schemas"
 FILES = {
     "config": [CONFIG / "config.yaml"],
     "datasets": [CONFIG / "datasets.yaml"],
-    "study": sorted((CONFIG / "studies").glob("*.yaml")),
-    "claims": sorted((CONFIG / "claims").glob("*.yaml")),
+    "study": [CONFIG / "studies" / f"{name}.yaml" for name in PUBLISHED],
+    "claims": [CONFIG / "claims" / f"{name}.yaml" for name in PUBLISHED],
 }
 OF_FILES = ("rmse", "nll_moment_matched", "lppd_cumulative_chains")
 """Metrics of the published result files and tables."""
@@ -121,9 +121,8 @@ def test_schema_refuses_what_the_models_refuse() -> None:
 
 @pytest.mark.parametrize("scale", ["demo", "laptop", "paper"])
 def test_config_loads_at_every_scale(scale: str) -> None:
-    settings = read_yaml(CONFIG / "config.yaml")
-    atlas = load_atlas(settings | {"scale": scale}, CONFIG)
-    assert set(atlas.studies) == set(settings["studies"])
+    atlas = load_atlas({"scale": scale, "studies": PUBLISHED}, CONFIG)
+    assert set(atlas.studies) == set(PUBLISHED)
     for study in atlas.studies.values():
         for run in study.runs.values():
             assert run.scale == scale

@@ -10,13 +10,14 @@ import yaml
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.datasets import DatasetEntry, Registry, load_registry
+from tests.copies import REPOSITORY, published_datasets
 
-REGISTRY = Path(__file__).parents[2] / "config" / "datasets.yaml"
+REGISTRY = REPOSITORY / "config" / "datasets.yaml"
 
 
 def _edited(tmp_path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
     # Through JSON, which has no anchors, so that an edit reaches one file only.
-    data = json.loads(json.dumps(yaml.safe_load(REGISTRY.read_text())))
+    data = json.loads(json.dumps(published_datasets()))
     edit(data)
     path = tmp_path / "datasets.yaml"
     path.write_text(yaml.safe_dump(data))
@@ -25,7 +26,7 @@ def _edited(tmp_path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
 
 def test_registry_has_the_papers_data_sets() -> None:
     registry = load_registry(REGISTRY)
-    assert set(registry) == {
+    assert set(published_datasets()) == {
         "airfoil", "bikesharing", "bikesharing_mile", "concrete", "energy", "protein", "yacht", "boston", "kin8nm",
         "naval", "power_plant", "wine_red", "wine_white", "ionosphere", "adult", "diabetes", "digits",
         "airfoil_mile", "concrete_mile", "energy_mile", "protein_mile", "yacht_mile", "ionosphere_mile",

@@ -1,6 +1,5 @@
 """The picture at the head of the README is the figure as it is drawn today."""
 
-import shutil
 from pathlib import Path
 
 from PIL import Image
@@ -8,6 +7,7 @@ from PIL import Image
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.gallery import front
 from tests.config.folders import REPOSITORY
+from tests.copies import copy_config
 
 
 def test_the_picture_is_of_todays_settings_and_code() -> None:
@@ -20,7 +20,7 @@ def test_the_picture_is_of_todays_settings_and_code() -> None:
 
 
 def test_a_setting_that_shows_changes_the_origin(tmp_path: Path) -> None:
-    config = shutil.copytree(REPOSITORY / "config", tmp_path / "config")
+    config = copy_config(tmp_path / "config")
     study = config / "studies" / "sampling_perspective.yaml"
     text = study.read_text(encoding="utf-8")
     before = front.origin(config)

@@ -1,6 +1,7 @@
 """docs/your_own_data.md, followed to the letter."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -70,6 +71,21 @@ def test_an_edited_file_is_read_again(followed: Path) -> None:
     file.write_text(text, encoding="utf-8")
     assert {"download", "prepare", "split", "warmstart", "sample", "metrics", "my_study_my_lppd"} <= jobs.keys()
     assert planned(followed, "my_study") == {}  # a new time of the file alone changes nothing
+
+
+def test_the_tests_of_the_project_still_pass(followed: Path) -> None:
+    """Those that read the whole of config/."""
+    tests = [
+        "tests/config/test_add_a_study.py::test_the_study_and_its_claim_are_accepted[demo]",
+        "tests/config/test_repository.py::test_config_loads_at_every_scale[demo]",
+        "tests/data/test_dataset_registry.py::test_registry_has_the_papers_data_sets",
+        "tests/gallery/test_front.py::test_a_setting_that_shows_changes_the_origin",
+        "tests/test_readme.py::test_it_says_which_studies_are_there",
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(followed / "src")}
+    run = subprocess.run(command, cwd=followed, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout
 
 
 def test_the_page_fits_on_a_screen_or_two() -> None:
