@@ -11,7 +11,7 @@ from bnn_atlas.workflow.figures import rule_names
 from tests.copies import PUBLISHED, REPOSITORY
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-PAGES = [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
