@@ -30,8 +30,8 @@ def test_the_example_samples_its_target(tmp_path, monkeypatch):
     assert_moments(trace.read(), exact.mean, exact.covariance)
 
 
-def test_the_page_is_short_and_names_six_files():
+def test_the_page_is_short_and_names_all_files():
     text = PAGE.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 80
     files = set(re.findall(r"`((?:src|tests|workflow|docs)/\S+\.(?:py|json|md))`", text))
-    assert len(files) == 6
+    assert len(files) == 8
