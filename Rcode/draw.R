@@ -4,7 +4,7 @@
 # numbers that are drawn, and the size in inches. It draws nothing itself.
 #' @include theme.R
 
-draw_figure <- function(figure, data, settings, png, pdf, title, note, fonts) {
+draw_figure <- function(figure, data, settings, png, pdf, title, note, head, fonts) {
   # Measuring text opens a device; this one writes no Rplots.pdf.
   grDevices::pdf(NULL)
   on.exit(while (grDevices::dev.cur() > 1) grDevices::dev.off())
@@ -13,11 +13,13 @@ draw_figure <- function(figure, data, settings, png, pdf, title, note, fonts) {
     tryCatch({
       use_fonts(fonts)
       made <- do.call(figure, c(list(data), settings), quote = TRUE)
-      plot <- with_note(made$plot, note)
-      ragg::agg_png(png, made$width, made$height, units = "in", res = 300, background = "white")
+      lines <- strwrap(head, floor(made$width / 0.046))
+      height <- made$height + 0.1 * length(lines)
+      plot <- with_note(made$plot, note, paste(lines, collapse = "\n"))
+      ragg::agg_png(png, made$width, height, units = "in", res = 300, background = "white")
       print(plot)
       grDevices::dev.off()
-      grDevices::pdf(pdf, made$width, made$height, title = title, encoding = "ISOLatin1.enc", useDingbats = FALSE)
+      grDevices::pdf(pdf, made$width, height, title = title, encoding = "ISOLatin1.enc", useDingbats = FALSE)
       print(plot)
       grDevices::dev.off()
       list(data = made$data)
@@ -30,9 +32,15 @@ draw_figure <- function(figure, data, settings, png, pdf, title, note, fonts) {
   c(result, list(warnings = warnings))
 }
 
-# A small line at the bottom right that says what scale the figure was made at.
-with_note <- function(plot, note) {
-  plot + patchwork::plot_annotation(caption = if (note != "") note, theme = theme_atlas())
+# A small line at the bottom right that says what scale the figure was made at, and small lines above the panels that say
+# whom not to trust.
+with_note <- function(plot, note, head) {
+  theme <- theme_atlas() +
+    ggplot2::theme(plot.subtitle = ggplot2::element_text(size = 6, colour = "#5F5F5F", hjust = 0))
+  annotation <- patchwork::plot_annotation(
+    subtitle = if (head != "") head, caption = if (note != "") note, theme = theme
+  )
+  plot + annotation
 }
 
 # Register the family "Atlas Sans": matplotlib's own font files for PNG, Helvetica (known to every reader) for PDF.

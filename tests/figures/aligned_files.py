@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.aligned_draws import AlignedDraws, save_aligned_draws
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import AlignedDraws, save_aligned_draws
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame

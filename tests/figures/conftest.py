@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance, collect
 
 

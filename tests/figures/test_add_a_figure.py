@@ -11,7 +11,7 @@ import yaml
 
 from bnn_atlas.config.figures import FigureEntry
 from bnn_atlas.config.kinds import kinds
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.score_files import scored
 

@@ -11,8 +11,8 @@ import pytest
 from bnn_atlas.figures.hmc_posteriors.agreement import agreements
 from bnn_atlas.figures.hmc_posteriors.agreement_tv import _figure, agreement_tv
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs, sign_text, trusted
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 
@@ -56,7 +56,7 @@ def number(numbers: pd.DataFrame, label: str, metric: str, rows: str = "test") -
 
 
 def test_values_are_those_of_the_tables_and_shifted_ones_means_over_corruptions(tmp_path: Path) -> None:
-    numbers, texts = agreements(runs(tmp_path))
+    numbers, said = agreements(runs(tmp_path))
     sgld = number(numbers, "SGLD", "agreement")
     assert (sgld["value"], sgld["error"], sgld["sets"]) == (0.94, 0.01, 1)
     shifted = number(numbers, "SGLD", "agreement", "shifted")
@@ -66,7 +66,7 @@ def test_values_are_those_of_the_tables_and_shifted_ones_means_over_corruptions(
     ceiling = number(numbers, "HMC", "agreement")
     assert (ceiling["group"], ceiling["value"], ceiling["error"]) == ("ceiling", 0.97, 0.003)
     assert number(numbers, "HMC", "accuracy")["value"] == 0.94
-    assert texts[0].startswith("Reference: HMC, 3 chains × 100 draws, R-hat of function values 1.02 at most")
+    assert said.startswith("Reference: HMC, 3 chains × 100 draws, R-hat of function values 1.02 at most")
 
 
 def test_runs_on_another_posterior_are_a_group_of_their_own_and_carry_the_published_numbers(tmp_path: Path) -> None:
@@ -90,16 +90,16 @@ def test_runs_on_another_posterior_are_a_group_of_their_own_and_carry_the_publis
 def test_a_reference_that_has_not_converged_is_said_to(tmp_path: Path) -> None:
     word = "reference not converged: R-hat of function values up to 1.80, ESS down to 6"
     shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note=f"{word}; against ref")]
-    numbers, texts = agreements(shown)
-    assert texts[0].endswith(f"; {word}.")
-    assert texts[1].startswith("† not to be trusted: HMC (")
+    numbers, said = agreements(shown)
+    assert said.endswith(f"; {word}.")
+    assert sign_text(trusted(shown)).startswith("† not to be trusted: HMC (")
     assert number(numbers, "HMC", "agreement")["distrusted"]
 
 
 def test_published_predictions_have_no_ceiling_and_no_numbers_of_other_data(tmp_path: Path) -> None:
-    numbers, texts = agreements([run(tmp_path, "SGLD", 0.94)])
+    numbers, said = agreements([run(tmp_path, "SGLD", 0.94)])
     assert set(numbers["group"]) == {"same posterior"}
-    assert texts[0] == "Reference: the predictions ref."
+    assert said == "Reference: the predictions ref."
     assert numbers["published"].isna().all()
     assert number(agreements([run(tmp_path, "SGLD", 0.94, dataset="cifar10")]).numbers, "SGLD", "agreement")[
         "published"
@@ -109,10 +109,10 @@ def test_published_predictions_have_no_ceiling_and_no_numbers_of_other_data(tmp_
 def test_the_ceiling_of_published_predictions_is_that_of_their_two_versions(tmp_path: Path) -> None:
     against = {"hmc_imdb": {"test": {"agreement": 0.94, "total_variation": 0.08}}}
     shown = [written(tmp_path, "SGLD", {"accuracy": 0.86, **CONVERGED}, None, against, method="sgld")]
-    numbers, texts = agreements(shown)
+    numbers, said = agreements(shown)
     ceiling = numbers[numbers["group"] == "ceiling"].set_index("metric")["value"]
     assert ceiling.to_dict() == {"agreement": 0.9904, "total_variation": 0.0101}
-    assert texts[0] == "Reference: the predictions hmc imdb."
+    assert said == "Reference: the predictions hmc imdb."
     figure = _figure(numbers)
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["two published versions", "SGLD"]
     entries = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -144,7 +144,7 @@ def test_the_picture_has_a_panel_for_each_score_and_its_numbers(
         "total variation,\nshifted rows",
     ]  # fmt: skip
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
-    assert names == ["HMC single chains", "SGLD", "SGD", "MILE", "SGD-own"]
+    assert names == ["HMC, single chains", "SGLD", "SGD", "MILE", "SGD-own"]
     notes = [text.get_text() for text in figure.axes[0].texts]
     assert notes == ["on the same posterior", "on another posterior"]
 

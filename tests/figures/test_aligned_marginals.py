@@ -23,5 +23,5 @@ def test_marginals_are_densities_of_a_weight_of_each_array(
     middle = table["low"].between(1.5, 2.5) & (table["weight"] == "layer0.bias[0]")
     density = table[middle].groupby("variant")["density"].mean()
     assert density["sampled"] > 1.5 * density["aligned"], "the chain in the middle"
-    with pytest.raises(ValueError, match="5 alignments in one figure; one to 4 fit: choose some by `alignments`"):
+    with pytest.raises(ValueError, match="5 alignments: at most 4 fit in one figure; choose some by `alignments`"):
         marginal_table([of_alignments("aligned_draws", dict.fromkeys("abcde", tmp_path / "a.npz"))])

@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.bias_ridges import bias_ridges
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
 from tests.figures.needs_r import needs_r

@@ -8,8 +8,8 @@ import pytest
 
 from bnn_atlas.figures.kinds.calibration import _figure, calibration, calibration_table
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import Provenance
@@ -70,5 +70,5 @@ def test_other_tables_and_too_many_runs_are_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "empty.parquet", [])
     with pytest.raises(ValueError, match="no coverage and no pit_histogram of run mile; only regressions have them"):
         calibration_table([shown("mile", {"table": tmp_path / "empty.parquet"})])
-    with pytest.raises(ValueError, match="7 labels: 1 to 6 fit"):
+    with pytest.raises(ValueError, match="7 labels: at most 6 fit"):
         calibration_table([shown(f"run{i}") for i in range(7)])

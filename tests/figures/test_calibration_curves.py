@@ -11,9 +11,9 @@ import pytest
 from bnn_atlas.figures.kinds.calibration_curves import _figure, calibration_curves, curve_numbers
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.classes import calibration_curve
+from bnn_atlas.metrics.judgement.histograms import calibration_curve
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import written
 
@@ -53,7 +53,7 @@ def test_shifted_sets_that_all_have_are_averaged_bin_by_bin(tmp_path: Path) -> N
     shifted = numbers[numbers["rows"] == "shifted"].groupby("label")
     assert shifted["gap"].first().to_dict() == pytest.approx({"a": -0.2, "b": 0.15})
     assert set(numbers.loc[numbers["rows"] == "shifted", "sets"]) == {2}
-    titles = [ax.get_title() for ax in _figure(numbers, method_looks(shown), {}).axes]
+    titles = [ax.get_title() for ax in _figure(numbers, method_looks(shown)).axes]
     assert titles == ["test rows", "shifted rows, mean over 2 sets"]
 
 

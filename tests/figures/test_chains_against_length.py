@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.chains_against_length import chains_against_length, length_table
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import read_table, write_rows
 from bnn_atlas.provenance import Provenance
 from tests.figures.swept import swept

@@ -8,7 +8,7 @@ import pytest
 
 from bnn_atlas.figures.kinds.claims_forest import _forest, claims_forest, forest_table
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.shown import shown
 

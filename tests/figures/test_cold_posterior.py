@@ -4,7 +4,7 @@ from pathlib import Path
 import pandas as pd
 
 from bnn_atlas.figures.hmc_posteriors.cold_posterior import cold_posterior
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.swept import swept
 

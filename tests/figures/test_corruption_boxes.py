@@ -10,8 +10,8 @@ import pytest
 
 from bnn_atlas.figures.kinds.corruption_boxes import _statistics, corruption_boxes, corruption_numbers
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import written
 

@@ -10,8 +10,8 @@ import pytest
 from bnn_atlas.figures.kinds.dead_pixels import _figure, dead_pixel_numbers, dead_pixels
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import written
 
@@ -53,7 +53,7 @@ def test_the_picture_marks_the_prior_of_runs_that_have_one(
         dead_pixels(shown, outputs(folder), provenance)
     assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
     assert read_provenance(outputs("a").pdf) == provenance
-    figure = _figure(dead_pixel_numbers(shown), method_looks(shown), {})
+    figure = _figure(dead_pixel_numbers(shown), method_looks(shown))
     weights = figure.axes[0]
     ticks = [line.get_xdata()[0] for line in weights.lines if line.get_marker() == "|"]
     assert ticks == [0.45, 0.45]

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page
 from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_frame
 from bnn_atlas.provenance import Provenance
 from tests.figures.shown import shown
@@ -33,8 +33,8 @@ def test_errors_of_each_run(
 ) -> None:
     runs = [shown(name, {"entropies": write(tmp_path / f"{name}.parquet")}, method="implicit") for name in "ab"]
     saved = []
-    save = style.save
-    monkeypatch.setattr(style, "save", lambda figure, *others: (saved.append(figure), save(figure, *others)))
+    save = page.save
+    monkeypatch.setattr(page, "save", lambda figure, *o, **k: (saved.append(figure), save(figure, *o, **k)))
     for folder in ("a", "b"):
         entropy_estimators(runs, outputs(folder), provenance)
     assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()

@@ -11,9 +11,9 @@ import pytest
 from bnn_atlas.figures.kinds.entropy_histograms import _figure, entropy_histograms, entropy_numbers
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.classes import entropy_shares
+from bnn_atlas.metrics.judgement.histograms import entropy_shares
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import written
 
@@ -43,7 +43,7 @@ def test_bins_and_means_of_test_rows_and_other_sets(tmp_path: Path) -> None:
     assert bins["right"].max() == pytest.approx(np.log(5), rel=1e-3)
     means = numbers[numbers["metric"] == "mean"].set_index("set")
     assert means["value"].to_dict() == {"test": 0.4, "ood-notmnist": 1.3}
-    figure = _figure(numbers, {"test": "test rows", **one.set_titles}, method_looks([one]), {})
+    figure = _figure(numbers, {"test": "test rows", **one.set_titles}, method_looks([one]))
     assert [ax.get_title() for ax in figure.axes] == ["test rows", "notMNIST"]
     stairs = figure.axes[0].patches[0].get_data()
     np.testing.assert_allclose(stairs.values, bins.loc[bins["set"] == "test", "value"])

@@ -7,8 +7,8 @@ import pytest
 
 from bnn_atlas.figures.kinds.fireball_teaser import fireball_teaser
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 from tests.figures.shown import shown

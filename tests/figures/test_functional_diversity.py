@@ -6,9 +6,9 @@ import pandas as pd
 
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.functional_diversity import functional_diversity
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.distances import wasserstein_squared
-from bnn_atlas.metrics.tables.arrays import load_functions
+from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.metrics.formulas.functional import wasserstein_squared
+from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
 
 from .synthetic_functions import (

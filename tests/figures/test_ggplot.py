@@ -8,8 +8,8 @@ import pytest
 
 from bnn_atlas.figures import ggplot
 from bnn_atlas.figures.ggplot import RError, RWarning
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.r_setup import PACKAGES, RCODE, available, r_files
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.needs_r import needs_r
 

@@ -8,7 +8,7 @@ from scipy.stats import kstest
 
 from bnn_atlas.figures.kinds.marginal_densities import marginal_densities
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
 from tests.figures.needs_r import needs_r
@@ -119,6 +119,6 @@ def test_bad_draws_are_refused_before_r(
 
 def test_runs_that_cannot_be_told_apart_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
-    for runs, says in (([], "no runs to show"), ([run, run], "two runs have the label 'mile'")):
+    for runs, says in (([], "no runs to draw"), ([run, run], "two runs have the label 'mile'")):
         with pytest.raises(ValueError, match=says):
             marginal_densities(runs, outputs("a"), provenance)

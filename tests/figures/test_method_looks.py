@@ -25,7 +25,7 @@ def test_splits_of_a_label_share_a_look_and_a_second_optimum_has_its_own() -> No
 
 
 def test_too_many_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match="13 labels in one figure: at most 12 can be told apart"):
+    with pytest.raises(ValueError, match="13 labels: at most 12 fit in one figure"):
         method_looks([shown(f"run{number}") for number in range(13)])
 
 

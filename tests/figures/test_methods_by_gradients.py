@@ -8,8 +8,8 @@ import pytest
 
 from bnn_atlas.figures.kinds.methods_by_gradients import _figure, gradient_curves, methods_by_gradients
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import Provenance

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.norms_along_training import MOST, norms, norms_along_training
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import NORM_SCHEMA, read_frame, write_frame
 from bnn_atlas.provenance import Provenance
 

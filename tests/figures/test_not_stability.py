@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.not_stability import not_stability, planted_and_found
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 from .pair_files import pair_run

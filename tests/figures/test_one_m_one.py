@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.one_m_one import one_m_one
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
 from tests.figures.needs_r import needs_r
@@ -82,7 +82,7 @@ def same(folder: Path) -> Shown:
 @pytest.mark.parametrize(
     ("runs", "says"),
     [
-        (lambda folder: [], "no runs to show"),
+        (lambda folder: [], "no runs to draw"),
         (lambda folder: [run(folder, 5, 1.0), run(folder, 5, 1.0, split=1)], r"\(split 0\) and .* both have M = 5"),
         (lambda folder: [run(folder, 5, 1.0, hidden=(5, 5))], "has 2 hidden layers"),
         (lambda folder: [run(folder, 5, 1.0)._replace(prior_sd=None)], "no prior N"),

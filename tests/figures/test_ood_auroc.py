@@ -10,8 +10,8 @@ import pytest
 from bnn_atlas.figures.kinds.ood_auroc import _figure, auroc_numbers, ood_auroc
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 
@@ -40,7 +40,7 @@ def test_a_panel_for_each_other_set_and_marks_for_both_scores(
     row = numbers[(numbers["label"] == "SGLD") & (numbers["set"] == "ood-notmnist")].set_index("metric")
     assert row["value"].to_dict() == pytest.approx({"auroc_confidence": 0.7, "auroc_entropy": 0.72})
     assert row["error"].to_dict() == {"auroc_confidence": 0.01, "auroc_entropy": 0.02}
-    figure = _figure(numbers, TITLES, method_looks(shown), {})
+    figure = _figure(numbers, TITLES, method_looks(shown))
     assert [ax.get_title() for ax in figure.axes] == ["Fashion-MNIST", "notMNIST"]
     # Two grid lines and, for each label, a filled and a white mark.
     faces = [line.get_markerfacecolor() for line in figure.axes[0].lines if line.get_markersize() == 3.8]
@@ -51,7 +51,7 @@ def test_the_axis_ends_at_one(tmp_path: Path) -> None:
     for areas in ((0.999, 0.9995), (0.6, 0.9995)):
         sets: list[dict[str, Values]] = [{"ood-a": {"auroc_confidence": (area, 1e-4)}} for area in areas]
         parts = [written(tmp_path, str(area), CONVERGED, each) for area, each in zip(areas, sets, strict=True)]
-        ax = _figure(auroc_numbers(parts), {}, method_looks(parts), {}).axes[0]
+        ax = _figure(auroc_numbers(parts), {}, method_looks(parts)).axes[0]
         low, high = ax.get_xlim()
         assert low < areas[0]
         assert max(tick for tick in ax.get_xticks() if tick <= high) <= 1 < high < 1.02

@@ -7,7 +7,7 @@ import pytest
 
 from bnn_atlas.figures.implicit_vi.parallel_coordinates import parallel_coordinates
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
 from tests.figures.shown import shown

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import _limits, permuted_warmstarts
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.gathering.summary import RunningLppd
-from bnn_atlas.metrics.tables.arrays import load_functions
+from bnn_atlas.metrics.gathering.running import RunningLppd
+from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
 
 from .synthetic_functions import (

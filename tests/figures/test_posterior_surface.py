@@ -7,9 +7,9 @@ import pytest
 
 from bnn_atlas.figures.kinds.posterior_surface import floor_below, posterior_surface
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces, save_surfaces
+from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, load_surfaces, save_surfaces
 from bnn_atlas.provenance import Provenance
 from tests.figures.shown import shown
 
@@ -95,7 +95,7 @@ def test_splits_are_rows_and_more_than_four_are_refused(
     posterior_surface(runs(tmp_path, made, splits=2), outputs("a"), provenance)
     planes = pd.read_csv(outputs("a").csv)["plane"].unique().tolist()
     assert planes == ["plane 0, split 0", "plane 0, split 1"]
-    with pytest.raises(ValueError, match="5 planes in one figure, and at most 4 fit"):
+    with pytest.raises(ValueError, match="5 planes: at most 4 fit in one figure"):
         posterior_surface(runs(tmp_path, made, splits=5), outputs("b"), provenance)
 
 

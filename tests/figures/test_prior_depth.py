@@ -7,8 +7,8 @@ import pytest
 
 from bnn_atlas.figures.kinds.prior_depth import _prior_depth_figure, prior_depth, prior_depth_table
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.score_files import scored
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.prior_family import FIELD, PUBLISHED, prior_family
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.sweeps.figure import SCORES, sweep_figure
 from bnn_atlas.figures.sweeps.published import published_rows
 from bnn_atlas.figures.sweeps.scores import sweep_table

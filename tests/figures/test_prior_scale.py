@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.prior_scale import prior_scale
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.swept import swept
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.pruning_curves import KEPT, PUBLISHED, _figure, pruning_curves
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, write_frame
 from bnn_atlas.provenance import Provenance
 

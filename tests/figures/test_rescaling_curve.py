@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.rescaling_curve import other_zero, prior_change, rescaling_curve
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown

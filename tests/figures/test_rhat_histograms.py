@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.rhat_histograms import _figure, rhat_histograms, rhat_table
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import FUNCTION_SCHEMA, PARAMETER_SCHEMA, write_frame
 from bnn_atlas.provenance import Provenance
 from tests.figures.shown import shown
@@ -73,7 +73,7 @@ def test_files_of_the_metrics_have_what_it_reads(tmp_path: Path) -> None:
 def test_a_row_per_label_and_errors_that_say_what_to_do(tmp_path: Path) -> None:
     runs = [run(tmp_path, [1.0], [1.0], name=name) for name in ("a", "b")]
     assert list(dict.fromkeys(rhat_table(runs)["label"])) == ["a", "b"]
-    with pytest.raises(ValueError, match="5 labels in one figure; one to 4 fit"):
+    with pytest.raises(ValueError, match="5 labels: at most 4 fit in one figure"):
         rhat_table([runs[0]._replace(label=str(i)) for i in range(5)])
     with pytest.raises(ValueError, match="c: weights: no R-hat is defined"):
         rhat_table([run(tmp_path, [np.nan], [1.0], name="c")])

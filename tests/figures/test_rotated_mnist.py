@@ -8,8 +8,8 @@ import pytest
 
 from bnn_atlas.figures.implicit_vi.rotated_mnist import rotated_mnist, rotation_numbers
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 

@@ -12,9 +12,9 @@ from bnn_atlas.figures.kinds.sampling_vs_ensemble import (
     sampling_vs_ensemble,
 )
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import Published
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.score_files import scored
 

@@ -25,7 +25,7 @@ def test_scores_are_those_of_the_run_and_split(tmp_path: Path) -> None:
     assert list(read_scores(runs[:2], ["rmse"])["value"]) == [0.2, 0.1]
     with pytest.raises(ValueError, match="coverage of run a, split 0, is not there"):
         read_scores(runs, ["rmse", "coverage"])
-    with pytest.raises(ValueError, match="no runs to compare"):
+    with pytest.raises(ValueError, match="no runs to draw"):
         read_scores([])
 
 

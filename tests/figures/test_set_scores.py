@@ -46,7 +46,7 @@ def test_a_run_without_the_metrics_and_unlike_runs_of_one_label_are_refused(tmp_
         ValueError, match=r"a-0.parquet: no rmse and no lppd of run a, split 0; this figure cannot show"
     ):
         read_sets([one], ["rmse", "lppd"])
-    with pytest.raises(ValueError, match="no runs to show"):
+    with pytest.raises(ValueError, match="no runs to draw"):
         read_sets([], ["rmse"])
     pair = [
         written(tmp_path, name, {"accuracy": 0.9}, label="A", entry="a", point={"prior.scale": scale})

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import STEP_SIZE, TEMPERATURE, _figure, sgmcmc_bias
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.provenance import Provenance
 from tests.figures.swept import swept

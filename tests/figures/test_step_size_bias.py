@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from bnn_atlas.figures import style
 from bnn_atlas.figures.kinds.step_size_bias import _bias_figure, bias_table, step_size_bias
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import Provenance
@@ -137,7 +137,7 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
         bias_table([runs[0]._replace(energy_variance=None)])
     with pytest.raises(ValueError, match=r"'Airfoil' at 0\.5 has the runs 'airfoil-0.5' and 'other'"):
         bias_table([runs[0], runs[0]._replace(run="other", label="other", model="mlp 4")])
-    with pytest.raises(ValueError, match="5 data sets in one figure; at most 4 fit"):
+    with pytest.raises(ValueError, match="5 data sets: at most 4 fit in one figure"):
         bias_table([runs[0]._replace(run=f"r{i}", label=f"set {i}", point={"dataset": i}) for i in range(5)])
     write_table(runs[0].files["referee"], [])
     with pytest.raises(ValueError, match=r"no row 'referee_mixed' of run airfoil-0\.5; run its score_referee again"):

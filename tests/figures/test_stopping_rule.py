@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.stopping_rule import Evidence, _page, _title, stopping_rule
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import write_e_values
 from bnn_atlas.provenance import Provenance
 

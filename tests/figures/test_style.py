@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.labels import parameter_label
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 Outputs = Callable[[str], FigureOutputs]
@@ -29,8 +29,8 @@ def draw(outputs: FigureOutputs, provenance: Provenance) -> None:
         ax = figure.subplots()
         ax.plot(data["x"], data["y"], label="σ²")
         ax.set_xlabel("x")
-        style.legend_below(figure, {"σ²": Line2D([], [])})
-        style.save(figure, data, outputs, provenance)
+        page.legend_below(figure, {"σ²": Line2D([], [])})
+        page.save(figure, data, outputs, provenance)
 
 
 def test_the_same_figure_gives_the_same_bytes(outputs: Outputs, provenance: Provenance) -> None:
@@ -81,15 +81,15 @@ def test_the_csv_reads_back_to_the_plotted_numbers(outputs: Outputs, provenance:
 def test_a_note_names_any_scale_but_the_papers(provenance: Provenance) -> None:
     def note(**reductions: list[str]) -> str:
         settings = {"scale": "demo", "reductions": reductions}
-        return style.scale_note(Provenance(**{**vars(provenance), "settings": settings}))
+        return page.scale_note(Provenance(**{**vars(provenance), "settings": settings}))
 
     assert note(a=["chains: 10 -> 4"], b=[]) == "reduced setting: scale demo"
     assert note(a=[], b=[]) == "", "where nothing is reduced, a small scale is the paper's setting"
-    assert style.scale_note(Provenance(**{**vars(provenance), "settings": {}})) == ""
+    assert page.scale_note(Provenance(**{**vars(provenance), "settings": {}})) == ""
     marked = {"marks": ["scaled with all rows"]}
-    assert style.scale_note(Provenance(**{**vars(provenance), "settings": marked})) == "scaled with all rows"
+    assert page.scale_note(Provenance(**{**vars(provenance), "settings": marked})) == "scaled with all rows"
     assert (
-        style.scale_note(
+        page.scale_note(
             Provenance(**{**vars(provenance), "settings": marked | {"scale": "demo", "reductions": {"a": ["b"]}}})
         )
         == "reduced setting: scale demo; scaled with all rows"
@@ -98,7 +98,7 @@ def test_a_note_names_any_scale_but_the_papers(provenance: Provenance) -> None:
 
 def test_nothing_to_plot_is_an_error_and_leaves_no_file(outputs: Outputs, provenance: Provenance) -> None:
     with style.context(), pytest.raises(ValueError, match="nothing to plot"):
-        style.save(Figure(), pd.DataFrame({"x": []}), outputs("a"), provenance)
+        page.save(Figure(), pd.DataFrame({"x": []}), outputs("a"), provenance)
     assert list(outputs("a").csv.parent.iterdir()) == []
 
 
@@ -154,7 +154,7 @@ def test_line_styles_never_run_out_and_all_differ() -> None:
 
 def test_a_long_note_stays_inside_the_figure() -> None:
     figure = Figure(figsize=(style.COLUMN_WIDTH, 2.4))
-    style._add_note(figure, "; ".join(["rows are dependent (spectra of the same blade sections)"] * 3))
+    page._add_note(figure, "; ".join(["rows are dependent (spectra of the same blade sections)"] * 3))
     (text,) = figure.texts
     assert text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).x0 >= 0
     assert "\n" in text.get_text()

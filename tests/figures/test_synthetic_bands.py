@@ -10,9 +10,9 @@ import pytest
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.synthetic_bands import band, synthetic_bands
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.arrays import load_functions
+from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 from tests.figures.synthetic_functions import functions_on_line
@@ -59,5 +59,5 @@ def test_chains_that_should_not_be_trusted_are_signed_and_too_many_panels_refuse
 ) -> None:
     synthetic_bands([run(tmp_path, "SGLD", "sgld", diagnostics=UNCONVERGED)], outputs("a"), provenance)
     assert "SGLD" in outputs("a").csv.read_text()
-    with pytest.raises(ValueError, match="13 runs: at most 12 panels fit"):
+    with pytest.raises(ValueError, match="13 runs: at most 12 fit in one figure"):
         synthetic_bands([run(tmp_path, f"r{i}", "sgld", 1, 1) for i in range(13)], outputs("b"), provenance)

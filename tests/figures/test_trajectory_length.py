@@ -6,7 +6,7 @@ import pandas as pd
 
 from bnn_atlas.figures.hmc_posteriors.trajectory_length import trajectory_length
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.swept import swept
 

@@ -11,8 +11,8 @@ import pytest
 from bnn_atlas.figures.kinds.uci_comparison import _figure, comparison_numbers, uci_comparison
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 

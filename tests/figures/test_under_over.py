@@ -6,8 +6,8 @@ import pandas as pd
 from scipy.stats import norm
 
 from bnn_atlas.figures.kinds.under_over import under_over
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.arrays import load_functions
+from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
 
 from .synthetic_functions import (

@@ -5,12 +5,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures import style, subsets
+from bnn_atlas.figures import page, style, subsets
 from bnn_atlas.figures.covariances import correlations, covariances
 from bnn_atlas.figures.kinds.weight_covariance import block_means, weight_covariance
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.provenance import Provenance
 from tests.figures.shown import shown
@@ -99,7 +99,7 @@ def test_a_parameter_has_a_pixel_or_more(
     outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = []
-    monkeypatch.setattr(style, "save", lambda figure, *others: (style._settle(figure), saved.append(figure)))
+    monkeypatch.setattr(page, "save", lambda figure, *others, **_: (page._settle(figure), saved.append(figure)))
     weight_covariance([network(tmp_path, 5, 24, 24, 16, chains=2, count=4)], outputs("a"), provenance)
     matrix = next(ax for ax in saved[0].axes if ax.get_title(loc="left").startswith("correlation"))
     assert matrix.get_window_extent().width * style.DPI / saved[0].dpi >= len(names(5, 24, 24, 16))

@@ -11,6 +11,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 from bnn_atlas.traces.draws import evenly
@@ -65,8 +66,7 @@ def read_functions(shown: Sequence[Shown], fewest: int = 2) -> list[Functions]:
 
 def names(shown: Sequence[Shown]) -> list[str]:
     """Labels, with the split or else the run where several have the same one; ValueError where nothing is shown."""
-    if not shown:
-        raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
+    check_fits(len(shown))
     labels = [run.label for run in shown]
     by_split = [f"{run.label}, split {run.split}" for run in shown]
     by_run = [run.run for run in shown]

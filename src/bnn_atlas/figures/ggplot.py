@@ -9,10 +9,11 @@ from typing import Any
 import matplotlib as mpl
 import pandas as pd
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page
 from bnn_atlas.figures.metadata import pdf_info, png_text, stamp_pdf, stamp_png
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.r_setup import available
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import atomic
 from bnn_atlas.provenance import Provenance
 
@@ -52,6 +53,7 @@ def run(
     data: pd.DataFrame,
     outputs: FigureOutputs,
     provenance: Provenance,
+    shown: Sequence[Shown] = (),
     **settings: Any,
 ) -> None:
     """Draw the figure that the R function `function` makes of `data` and write it as PDF, PNG and CSV.
@@ -59,7 +61,8 @@ def run(
     `files` are the R files to load, in order: Rcode/draw.R is among them and the last one holds `function`. That takes
     the data.frame and the settings (text, numbers, booleans, None, or sequences of one of these) and returns what
     Rcode/draw.R describes. The files get their provenance and are the same bytes on every run; all three appear
-    together at the end. What R warns about becomes an RWarning. Raises RError.
+    together at the end. Whoever of `shown` should not
+    be trusted is named above the panels. What R warns about becomes an RWarning. Raises RError.
     """
     sources = [Path(file) for file in files]
     robjects, _ = _bridge()
@@ -79,7 +82,8 @@ def run(
             png=str(png),
             pdf=str(pdf),
             title=title,
-            note=style.scale_note(provenance),
+            note=page.scale_note(provenance),
+            head=page.sign_text(page.trusted(shown), signed=False),
             fonts=_r_list(_fonts(), robjects),
         )
         parts = dict(zip(result.names, result, strict=True))
@@ -87,7 +91,7 @@ def run(
             raise RError(f"{where}: {parts['error'][0]} (in {parts['call'][0]})")
         for message in parts["warnings"]:
             warnings.warn(f"{where}: {message}", RWarning, stacklevel=2)
-        style.write_csv(csv, from_r(parts["data"]))
+        page.write_csv(csv, from_r(parts["data"]))
         stamp_png(png, png_text(title, provenance))
         stamp_pdf(pdf, pdf_info(title, provenance))
 

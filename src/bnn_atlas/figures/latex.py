@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from bnn_atlas.figures.style import scale_note, write_csv
+from bnn_atlas.figures.page import SIGN, scale_note, sign_text, signed, trusted, write_csv
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import atomic
 from bnn_atlas.provenance import Provenance
 
@@ -45,14 +46,17 @@ def write_latex(
     data: pd.DataFrame,
     outputs: TableOutputs,
     provenance: Provenance,
+    shown: Sequence[Shown] = (),
 ) -> None:
     r"""Write a `tabular` for booktabs with its provenance as comments, and the numbers as CSV; both appear together.
 
     `header` are the heads of the columns, `blocks` titles with rows of cells, all of them LaTeX already; `notes` are
-    plain sentences below the table. The file is for `\input` and needs `\usepackage{booktabs}`. The same numbers give
+    plain sentences below the table. Whoever of `shown` should not be trusted has a sign at its label in the first
+    column and its reasons below. The file is for `\input` and needs `\usepackage{booktabs}`. The same numbers give
     the same bytes. Raises ValueError for a table without numbers.
     """
-    columns = len(header)
+    columns, trusts = len(header), trusted(shown)
+    escaped = {escape(name): found for name, found in trusts.items()}
     lines = [
         r"% Needs \usepackage{booktabs}.",
         f"% {provenance.to_json()}",
@@ -61,8 +65,14 @@ def write_latex(
         _row(header),
     ]
     for title, rows in blocks:
-        lines += [r"\midrule", rf"\multicolumn{{{columns}}}{{l}}{{{title}}} \\", *(_row(cells) for cells in rows)]
+        lines += [
+            r"\midrule",
+            rf"\multicolumn{{{columns}}}{{l}}{{{title}}} \\",
+            *(_row([signed(cells[0], escaped).replace(SIGN, escape(SIGN)), *cells[1:]]) for cells in rows),
+        ]
     lines.append(r"\bottomrule")
+    if signs := sign_text(trusts):
+        notes = [*notes, signs]
     reduced = scale_note(provenance)
     text = " ".join(escape(note) for note in [*notes, *([f"{reduced.capitalize()}."] if reduced else [])])
     if text:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from matplotlib.colors import to_hex, to_rgb
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 
 MARKERS = ("o", "s", "^", "v", "P", "X", "*", "<", ">", "h", "p", "8")
@@ -30,8 +31,7 @@ def method_looks(shown: Sequence[Shown]) -> dict[str, Look]:
     """
     methods = {one.label: one.method for one in reversed(shown)}
     labels = list(dict.fromkeys(one.label for one in shown))
-    if len(labels) > len(MARKERS):
-        raise ValueError(f"{len(labels)} labels in one figure: at most {len(MARKERS)} can be told apart; name fewer")
+    check_fits(len(labels), len(MARKERS), "labels")
     used: dict[str, int] = {}
     looks = {}
     lines = style.lines([methods[label] for label in labels])

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement import pooled
 from bnn_atlas.metrics.tables.files import read_table
@@ -49,8 +50,7 @@ def read_scores(
                 raise ValueError(_not_one(mine.loc[mine["metric"] == metric, "at"], metric, run, at.get(metric)))
             fields = {name: getattr(run, name) for name in FIELDS}
             rows.append({**fields, "metric": metric, **found.iloc[0][["value", "standard_error"]].astype(float)})
-    if not rows:
-        raise ValueError("there are no runs to compare; list some in the figure's runs")
+    check_fits(len(rows))
     return pd.DataFrame(rows)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, TEST
 from bnn_atlas.config.shift import CORRUPTIONS, parse_shift
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.tables.files import read_table
@@ -49,8 +50,7 @@ def read_sets(shown: Sequence[Shown], metrics: Collection[str]) -> pd.DataFrame:
                 overlap=next(iter(overlaps(own).values()), np.nan),
             )[COLUMNS]
         )
-    if not parts:
-        raise ValueError("there are no runs to show; list some in the figure's runs")
+    check_fits(len(parts))
     return pd.concat(parts, ignore_index=True).astype({"standard_error": float})
 
 

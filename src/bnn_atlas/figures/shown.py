@@ -1,8 +1,7 @@
-"""What a figure shows, and drawing it: runs, each with the files that were made for the figure."""
+"""What a figure shows: runs, each with the files that were made for the figure."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,10 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bnn_atlas.config.studies import REPETITION
-from bnn_atlas.figures.latex import TableOutputs
 from bnn_atlas.figures.published import Published
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.provenance import collect
 
 
 class Shown(NamedTuple):
@@ -53,6 +49,8 @@ class Shown(NamedTuple):
     """Name of an out-of-distribution set of the run -> the name of its data set in figures."""
     published: tuple[Published, ...] = ()
     """What the papers give for this run, where it is on the data of the papers' run."""
+    generator: Mapping[str, Any] | None = None
+    """Settings of the generator of its data set, for kinds that draw the function behind its rows."""
     settings: Mapping[str, Any] = MappingProxyType({})
     """Its settings, as the study's file has them, with lengths of trajectories as numbers."""
 
@@ -74,23 +72,6 @@ def check_repetitions(shown: Sequence[Shown], names: Sequence[str]) -> None:
                 f"{name} has the runs '{run}' and '{one.run}', which differ in more than their seeds; give them "
                 "different labels"
             )
-
-
-FigureFunction = Callable[..., None]
-"""Its arguments are the runs, the outputs and the provenance, and `claims` for a kind that reads them."""
-
-
-def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:
-    """Draw the figure that the workflow describes (`workflow.figures.Figure.described`) and write its files."""
-    function: FigureFunction = getattr(import_module(described["module"]), described["kind"])
-    table = any(str(file).endswith(".tex") for file in outputs)
-    settings = {key: value for key, value in described.items() if key not in ("module", "caption", "shown", "claims")}
-    function(
-        shown_runs(described),
-        TableOutputs.of(outputs) if table else FigureOutputs.of(outputs),
-        collect(settings, root="."),
-        **({"claims": Path(described["claims"])} if "claims" in described else {}),
-    )
 
 
 def shown_runs(described: Mapping[str, Any]) -> list[Shown]:

@@ -1,26 +1,15 @@
-"""One look for all figures, and the one way to write them."""
+"""One look for all figures: sizes, colours, lines and numbers in words."""
 
-import math
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 from cycler import cycler
-from matplotlib.artist import Artist
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.transforms import Bbox
 
 from bnn_atlas.config.methods.base import Family
 from bnn_atlas.config.methods.registry import METHODS as RECORDS
-from bnn_atlas.figures.metadata import pdf_info, png_text
-from bnn_atlas.files import atomic
-from bnn_atlas.provenance import Provenance
 
 COLUMN_WIDTH = 3.25
 """Inches: one column of a two-column paper."""
@@ -146,88 +135,3 @@ def short_count(number: float) -> str:
         if number >= factor:
             return f"{number / factor:g}{suffix}"
     return f"{number:g}"
-
-
-def scale_note(provenance: Provenance) -> str:
-    """What a reader must know of a figure: a reduced setting, and the marks of its runs; empty where there are none."""
-    reduced = any(provenance.settings.get("reductions", {}).values())
-    texts = [f"reduced setting: scale {provenance.settings['scale']}"] if reduced else []
-    return "; ".join([*texts, *provenance.settings.get("marks", ())])
-
-
-def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:
-    """One legend for all panels, below them, in as few rows as the width of the figure allows."""
-    labels = list(entries)
-    inches = [0.43 + 0.058 * len(label) for label in labels]
-    for rows in range(1, len(labels) + 1):
-        # Legends are filled column by column.
-        width = sum(max(inches[i : i + rows]) for i in range(0, len(labels), rows))
-        if width <= figure.get_size_inches()[0] or rows == len(labels):
-            columns = math.ceil(len(labels) / rows)
-            figure.legend(list(entries.values()), labels, loc="outside lower center", ncols=columns)
-            return
-
-
-class FigureOutputs(NamedTuple):
-    """The three files of a figure."""
-
-    pdf: Path
-    png: Path
-    csv: Path
-
-    @classmethod
-    def of(cls, files: Iterable[str | Path]) -> "FigureOutputs":
-        """The files among `files` by their endings; ValueError unless there is one of each."""
-        paths = [Path(file) for file in files]
-        if sorted(path.suffix for path in paths) != [".csv", ".pdf", ".png"]:
-            raise ValueError(f"a figure has one .pdf, one .png and one .csv, not {', '.join(map(str, paths))}")
-        by_suffix = {path.suffix: path for path in paths}
-        return cls(by_suffix[".pdf"], by_suffix[".png"], by_suffix[".csv"])
-
-
-def save(figure: Figure, data: pd.DataFrame, outputs: FigureOutputs, provenance: Provenance) -> None:
-    """Write a figure as PDF and PNG with its provenance inside, and the plotted numbers as CSV.
-
-    All three appear together at the end; the same figure gives the same bytes. Call it inside `context`. Raises
-    ValueError for an empty table: a figure of nothing is a mistake upstream.
-    """
-    title = outputs.pdf.stem
-    if note := scale_note(provenance):
-        _add_note(figure, note)
-    _settle(figure)
-    with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
-        write_csv(csv, data)
-        figure.savefig(png, format="png", metadata={"Software": None, **png_text(title, provenance)})
-        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, **pdf_info(title, provenance)})
-
-
-def _settle(figure: Figure) -> None:
-    """Lay the panels out for good, at rounded places: the last digits of the layout differ from time to time."""
-    figure.draw_without_rendering()
-    for ax in figure.axes:
-        ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
-    figure.set_layout_engine("none")
-
-
-NOTE_CHARACTER = 0.042
-"""Inches that a character of a note takes."""
-
-
-def _add_note(figure: Figure, note: str) -> None:
-    """Small lines at the bottom right, below everything else; one where it fits."""
-    lines = textwrap.wrap(note, int(figure.get_size_inches()[0] / NOTE_CHARACTER))
-    inches = 0.02 + 0.09 * len(lines)
-    strip = inches / figure.get_size_inches()[1]
-    figure.text(0.995, 0.2 * strip / len(lines), "\n".join(lines), ha="right", va="bottom", fontsize=5.5, color=GREY)
-    if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
-        engine.set(rect=(0, strip, 1, 1 - strip))
-    for legend in figure.legends:
-        # Legends outside the axes keep to the figure's edge, not to the layout's rectangle.
-        legend.borderaxespad += inches * 72 / mpl.rcParams["legend.fontsize"]
-
-
-def write_csv(path: Path, data: pd.DataFrame) -> None:
-    """Write the plotted numbers in the order given, each with the digits that read back to the same value."""
-    if data.empty:
-        raise ValueError("there is nothing to plot: the table of plotted numbers is empty")
-    data.to_csv(path, index=False, lineterminator="\n", na_rep="")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.figures.diagnostics import RunFiles, diagnostics_page
-from bnn_atlas.figures.shown import draw
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.drawing import draw
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import collect
 
 

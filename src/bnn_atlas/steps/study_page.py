@@ -14,7 +14,7 @@ from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import OF_ROWS, ClaimedStudy
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, judge
-from bnn_atlas.figures.shown import draw
+from bnn_atlas.figures.drawing import draw
 from bnn_atlas.files import replaced
 from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.gallery.machines import machine_of

@@ -171,6 +171,7 @@ class Figure:
                     "likelihood": run.config.likelihood.kind,
                     "prior_sd": run.config.prior_sd,
                     "energy_variance": run.config.method.desired_energy_variance,
+                    "generator": self._generator(run),
                     "split": split,
                     "chains": run.config.chains,
                     "files": self._files(run, split),
@@ -196,7 +197,10 @@ class Figure:
     def _names(self) -> dict[str, str]:
         """Name of each file that it reads -> path below a run and split."""
         names = {str(section): section_file(section, settings) for section, settings in self.sections.items()}
-        return names | {name: FILES[name] for name in (*self.kind.files, *self.kind.files_if_any, *self.config.files)}
+        own = dict.fromkeys((*self.kind.files, *self.kind.files_if_any, *self.config.files))
+        if self.kind.runs != "none":
+            own |= {"table": None}  # by which the frame of all pictures says whom not to trust
+        return names | {name: FILES[name] for name in own}
 
     def _files(self, run: Run, split: int) -> dict[str, str]:
         """Files of which a run and split has one; those of further sets only where it has some."""
@@ -227,6 +231,11 @@ class Figure:
         found = {name: self._atlas.datasets[name].own_checksums for name in names}
         found = {name: checksums for name, checksums in found.items() if checksums}
         return {"own_data": found} if found else {}
+
+    def _generator(self, run: Run) -> dict[str, Any] | None:
+        """Settings of the generator of a run's data set, where the kind draws the function behind the rows."""
+        made = self._atlas.datasets[run.config.dataset].generate
+        return made.model_dump(mode="json") if self.kind.generated and made is not None else None
 
     def _title(self, run: Run) -> str:
         return self._name_of(run.config.dataset)

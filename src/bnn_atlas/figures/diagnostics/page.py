@@ -4,12 +4,12 @@ import pandas as pd
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.diagnostics import convergence, courses, predictions
 from bnn_atlas.figures.diagnostics.header import draw_header, header_texts, key_rows
 from bnn_atlas.figures.diagnostics.looks import Panel
 from bnn_atlas.figures.diagnostics.run import Run, RunFiles, rounded
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 WIDTH = 11.69
@@ -28,7 +28,7 @@ def diagnostics_page(files: RunFiles, outputs: FigureOutputs, provenance: Proven
     run = Run.read(files)
     with style.context():
         figure, numbers = draw_page(run)
-        style.save(figure, rounded(numbers), outputs, provenance)
+        page.save(figure, rounded(numbers), outputs, provenance)
 
 
 def draw_page(run: Run) -> tuple[Figure, pd.DataFrame]:

@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.figures.convergence import convergence_text, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED, column_of, printed
+from bnn_atlas.figures.page import is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.judgement.checks import Values, metric_rows
+from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.files import read_table
 
@@ -45,8 +47,8 @@ class Agreements(NamedTuple):
     numbers: pd.DataFrame
     """COLUMNS: a row per label, `rows` (`test` or `shifted`) and metric; the group `ceiling` is the reference's single
     chains. A value for shifted rows is the mean over `sets` sets."""
-    texts: tuple[str, ...]
-    """What has to be said of the reference and of the runs, in words."""
+    reference: str
+    """What has to be said of the reference, in words."""
 
 
 def agreements(shown: Sequence[Shown]) -> Agreements:
@@ -78,7 +80,7 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
         numbers = _with_published(numbers, shown)
     else:
         numbers = numbers.assign(published=np.nan, published_sd=np.nan)
-    return Agreements(numbers[COLUMNS], _texts(runs, reference, source, sign_text(trusts)))
+    return Agreements(numbers[COLUMNS], _text(runs, reference, source))
 
 
 def _of_versions(reference: str, source: Shown | None) -> list[dict[str, Any]]:
@@ -193,7 +195,7 @@ def _with_published(numbers: pd.DataFrame, shown: Sequence[Shown]) -> pd.DataFra
     )
 
 
-def _texts(runs: Sequence[Shown], reference: str, source: Shown | None, signs: str) -> tuple[str, ...]:
+def _text(runs: Sequence[Shown], reference: str, source: Shown | None) -> str:
     """The reference's chains in words, with the remark of the tables where they have not converged."""
     notes = read_table(runs[0].parts["against"][reference])["note"]
     word = next((found for found in map(reference_word, notes) if found), "")
@@ -202,4 +204,28 @@ def _texts(runs: Sequence[Shown], reference: str, source: Shown | None, signs: s
     else:
         text = f"Reference: {source.label}, {convergence_text(source.rows(read_table(source.files['table'])))}"
     said = "" if word in text else f"; {word}"
-    return (f"{text}{said}".rstrip(".") + ".", signs)
+    return f"{text}{said}".rstrip(".") + "."
+
+
+def convergence_text(rows: pd.DataFrame) -> str:
+    """Length of a run's chains, and how they fare by the rule for references, in words, from its rows on its test rows.
+
+    Where the table has no such judgement, these are R-hat, ESS and acceptance as far as they were measured.
+    """
+    values = metric_rows(rows)
+    parts = [f"{int(rows['chains'].max())} chains × {int(rows['draws'].max()):,} draws"]
+    if FIT in values:
+        return f"{parts[0]}; {values[FIT].note.split('; ')[0]}"
+    if np.isfinite(largest := _value(values, "rhat_function_max")):
+        median = _value(values, "rhat_function_median")
+        parts.append(f"R-hat of function values {largest:.2f} at most, {median:.2f} in the median")
+    sizes = [_value(values, f"ess_{kind}_function_min") for kind in ("bulk", "tail")]
+    if np.isfinite(sizes).any():
+        parts.append(f"ESS of function values {np.nanmin(sizes):,.0f} at least")
+    if np.isfinite(accepted := _value(values, "acceptance_mean")):
+        parts.append(f"acceptance {accepted:.2f}")
+    return ", ".join(parts)
+
+
+def _value(values: Values, metric: str) -> float:
+    return values[metric].value if metric in values else float("nan")

@@ -13,15 +13,14 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.convergence import SIGN, head
 from bnn_atlas.figures.hmc_posteriors.agreement import COMPARED, OTHER, SAME, TWO_VERSIONS, agreements
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, SHIFTED
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "files_if_any": ["sets", "against"]}
@@ -45,12 +44,11 @@ def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pro
     error; marks of methods whose chains should not be trusted are white. Open black marks are the paper's numbers for
     CIFAR-10. Numbers are those of `agreement.agreements`.
     """
-    numbers, texts = agreements(shown)
+    numbers, reference = agreements(shown)
     table = numbers[numbers["metric"].isin(COMPARED)]
     with style.context():
         figure = _figure(table)
-        head(figure, texts)
-        style.save(figure, table, outputs, provenance)
+        page.save(figure, table, outputs, provenance, shown, notes=[reference])
 
 
 def _figure(table: pd.DataFrame) -> Figure:
@@ -62,8 +60,8 @@ def _figure(table: pd.DataFrame) -> Figure:
     for ax, (metric, which) in zip(axes, panels, strict=True):
         _panel(ax, table[(table["metric"] == metric) & (table["rows"] == which)], lines)
         ax.set_xlabel(f"{TITLES[metric]},\n{ROWS[which]}")
-    _names(axes[0], table, lines)
-    style.legend_below(figure, _legend(table))
+    _names(axes[0], lines)
+    page.legend_below(figure, _legend(table))
     return figure
 
 
@@ -80,12 +78,9 @@ def _lines(table: pd.DataFrame) -> dict[tuple[str, str], float]:
     return places
 
 
-def _names(ax: Axes, table: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:
+def _names(ax: Axes, lines: Mapping[tuple[str, str], float]) -> None:
     """Labels at the lines, and the names of the groups where there are two."""
-    bad = set(table.loc[table["distrusted"], "label"])
-    names = [
-        " ".join([*label.split(), *_of_what(group, label), *([SIGN] if label in bad else [])]) for group, label in lines
-    ]
+    names = [" ".join(label.split()) + _of_what(group, label) for group, label in lines]
     ax.set_yticks(list(lines.values()), names)
     ax.set_ylim(max(lines.values()) + 0.6, min(lines.values()) - 0.8)
     ax.tick_params(axis="y", length=0)
@@ -98,9 +93,9 @@ def _names(ax: Axes, table: pd.DataFrame, lines: Mapping[tuple[str, str], float]
             )  # fmt: skip
 
 
-def _of_what(group: str, label: str) -> list[str]:
+def _of_what(group: str, label: str) -> str:
     """Which part of a label's draws a line is about, where it is not all."""
-    return ["single chains"] if group == CEILING and label != TWO_VERSIONS else []
+    return ", single chains" if group == CEILING and label != TWO_VERSIONS else ""
 
 
 def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.figures.convergence import SIGN
 from bnn_atlas.figures.hmc_posteriors.agreement import OTHER, SAME, TWO_VERSIONS, agreements
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.page import SIGN, sign_text, trusted
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
 
@@ -31,7 +31,7 @@ def agreement_tv_table(shown: Sequence[Shown], outputs: TableOutputs, provenance
     Cells are a value and its standard error; what the paper prints for CIFAR-10 follows in a block of its own. Notes
     say whether the reference has converged. Numbers are those of `agreement.agreements`.
     """
-    numbers, texts = agreements(shown)
+    numbers, reference = agreements(shown)
     kinds = [which for which in (TEST, SHIFTED) if (numbers["rows"] == which).any()]
     columns = [(which, metric) for which in kinds for metric in METRICS]
     titles = BLOCKS | ({CEILING: OF_VERSIONS} if (numbers["label"] == TWO_VERSIONS).any() else {})
@@ -43,7 +43,14 @@ def agreement_tv_table(shown: Sequence[Shown], outputs: TableOutputs, provenance
     if len(paper := numbers[numbers["published"].notna()]):
         blocks.append(("Published for CIFAR-10", _rows(paper, columns, "published", "published_sd")))
     header = ["", *(f"{HEADS[metric]}{', shifted' if which == SHIFTED else ''}" for which, metric in columns)]
-    write_latex(header, blocks, [*_notes(numbers), *filter(None, texts)], numbers, outputs, provenance)
+    write_latex(
+        header,
+        blocks,
+        [*_notes(numbers), reference, *filter(None, [sign_text(trusted(shown))])],
+        numbers,
+        outputs,
+        provenance,
+    )
 
 
 def _rows(part: pd.DataFrame, columns: Sequence[tuple[str, str]], value: str, error: str) -> list[list[str]]:

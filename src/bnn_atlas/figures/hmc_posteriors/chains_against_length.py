@@ -10,12 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import count_axis
-from bnn_atlas.figures.convergence import head
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import FIT
+from bnn_atlas.metrics.judgement.reference import FIT
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -55,9 +54,10 @@ def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, proven
     """
     table, words = length_table(shown)
     with style.context():
-        figure = _figure(table, words)
+        figure = _figure(table)
         theirs = PUBLISHED.drop(columns="place").assign(kind="published", of="CIFAR-10")
-        style.save(figure, pd.concat([table.assign(kind="run"), theirs], ignore_index=True), outputs, provenance)
+        data = pd.concat([table.assign(kind="run"), theirs], ignore_index=True)
+        page.save(figure, data, outputs, provenance, shown, notes=[words])
 
 
 def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
@@ -100,14 +100,13 @@ def _part(metric: str, of: str, chains: int, rows: pd.DataFrame, errors: pd.Seri
     return pd.DataFrame(columns).sort_values("draws", kind="stable")
 
 
-def _figure(table: pd.DataFrame, words: str) -> Figure:
+def _figure(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
     for ax, (metric, label) in zip(figure.subplots(1, len(LABELS)), LABELS.items(), strict=True):
         rows = table[table["metric"] == metric]
         _panel(ax, rows, PUBLISHED[PUBLISHED["metric"] == metric])
         ax.set_ylabel(label)
-    head(figure, [words])
-    style.legend_below(figure, _legend(table))
+    page.legend_below(figure, _legend(table))
     return figure
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.sweeps.fields import Field
 from bnn_atlas.figures.sweeps.figure import draw_sweep
 from bnn_atlas.figures.sweeps.published import Series

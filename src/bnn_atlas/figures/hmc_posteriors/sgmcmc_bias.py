@@ -1,6 +1,5 @@
 """How far stochastic-gradient chains predict from the exact posterior, by step size and by temperature."""
 
-import textwrap
 from collections.abc import Sequence
 
 import pandas as pd
@@ -8,13 +7,13 @@ from matplotlib.figure import Figure
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.sweeps.fields import Field, value_of
 from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of
 from bnn_atlas.figures.sweeps.published import published_rows
-from bnn_atlas.figures.sweeps.scores import common_reference, sweep_table
+from bnn_atlas.figures.sweeps.scores import common_reference, line_name, sweep_table
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.provenance import Provenance
 
@@ -27,8 +26,6 @@ PANELS = (
     Panel("total_variation", "total variation to\nthe reference"),
     Panel("elpd_diff", "LPPD less that\nof the reference", limit=0.0),
 )
-WRAP = 120
-"""Characters of a line of what is said of the reference."""
 LEVELS = (KindOfDraws.EXACT_CHAIN,)
 """Chains with a Metropolis test on the same posterior: what another run of the reference would have."""
 
@@ -47,8 +44,9 @@ def sgmcmc_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     tables = [sweep_table(runs, field, metrics, levels=LEVELS, reference=reference) for field, runs in columns.items()]
     table = pd.concat(tables, ignore_index=True)
     with style.context():
-        figure = _figure(table, list(columns))
-        style.save(figure, table.assign(against=reference).astype({"repetitions": "Int64"}), outputs, provenance)
+        figure, words = _figure(table, list(columns)), _said(table)
+        data = table.assign(against=reference).astype({"repetitions": "Int64"})
+        page.save(figure, data, outputs, provenance, shown, names=[line_name(one) for one in shown], notes=words)
 
 
 def _runs_of(shown: Sequence[Shown], field: Field) -> list[Shown]:
@@ -92,9 +90,10 @@ def _figure(table: pd.DataFrame, fields: Sequence[Field]) -> Figure:
             for ax in row:
                 ax.set_xlabel("")
     figure.align_ylabels(axes[:, 0])
-    style.legend_below(figure, legend_entries(PANELS, table, looks, against=True))
-    # One sentence for all: a reference that has not converged comes first.
-    words = sorted(filter(None, table["reference"].unique()), key=lambda text: not text.startswith(UNCONVERGED))
-    if words:
-        figure.suptitle("\n".join(textwrap.wrap(words[0], WRAP)), fontsize=6, color=style.GREY, x=0.99, ha="right")
+    page.legend_below(figure, legend_entries(PANELS, table, looks, against=True))
     return figure
+
+
+def _said(table: pd.DataFrame) -> list[str]:
+    """What is said of the reference, in one sentence for all runs: that it has not converged comes first."""
+    return sorted(filter(None, table["reference"].unique()), key=lambda text: not text.startswith(UNCONVERGED))[:1]

@@ -10,10 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import read_subset
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
@@ -40,17 +39,14 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
     run's, as sampled or aligned alike. Inputs: `subset`, the draws, of the same parameters for all runs,
     `aligned_draws`, those of alignments, and `table`, which says whose chains can be trusted.
     """
-    if not shown:
-        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    check_fits(len(shown), len(MARKERS), "runs")
     data = pd.concat([_rows(one) for one in shown], ignore_index=True)
     of_first = data[data["run"] == shown[0].run].drop_duplicates(["split", "layers", "units"])
     first = of_first.set_index(["split", "layers", "units"])["excess"]
     there = pd.MultiIndex.from_frame(data[["split", "layers", "units"]])
     data["from_first"] = (data["excess"] - first.reindex(there).to_numpy()).abs()
     pairs = list(dict.fromkeys(data["layers"]))
-    lines, trusts = style.lines([one.method for one in shown]), trusted(shown)
-    if len(shown) > len(MARKERS):
-        raise ValueError(f"{len(shown)} runs and splits, at most {len(MARKERS)} can be told apart; show fewer")
+    lines = style.lines([one.method for one in shown])
     with style.context():
         figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
         ax = figure.subplots()
@@ -59,7 +55,7 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
         for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
             own = data[(data["run"] == one.run) & (data["split"] == one.split)]
             look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
-            label = f"{signed(one.label, trusts)}{f', split {one.split}' if one.split else ''}"
+            label = f"{one.label}{f', split {one.split}' if one.split else ''}"
             entries[label] = Line2D([], [], **look)
             for units, part in own.groupby("units"):
                 aligned = units == "aligned"
@@ -81,9 +77,8 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
         ax.set_ylim(*_limits(data[["correlation", "independent"]].to_numpy(float)))
         ax.set_xlabel("layers")
         ax.set_ylabel("r.m.s. correlation")
-        style.legend_below(figure, entries)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, data, outputs, provenance)
+        page.legend_below(figure, entries)
+        page.save(figure, data, outputs, provenance, shown)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

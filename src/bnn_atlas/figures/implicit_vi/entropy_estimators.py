@@ -7,10 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.implicit_vi.titles import check_titles, panel_title
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["entropies"]}
@@ -21,6 +21,8 @@ FORMS = {
     "published": ("as published", style.VERMILION, "^", (0, (1, 1))),
 }
 """Form -> text, colour, marker and dash."""
+MOST = 9
+"""Panels."""
 LINEAR = 1.0
 """Nats up to which the axis of errors is linear."""
 
@@ -32,8 +34,7 @@ def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     in it, but for the error of its probe. A panel for each run and split. Input `entropies`: the rows of
     `methods.implicit.compare` for its fit.
     """
-    if not shown:
-        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    check_fits(len(shown), MOST, "runs")
     titles = [panel_title(one) for one in shown]
     check_titles(shown, titles)
     tables = [pd.read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
@@ -51,9 +52,9 @@ def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
         for ax in grid[:, 0]:
             ax.set_ylabel("value − exact value (nats)")
         handles, labels = grid.flat[0].get_legend_handles_labels()
-        style.legend_below(figure, dict(zip(labels, handles, strict=True)))
+        page.legend_below(figure, dict(zip(labels, handles, strict=True)))
         data = pd.concat(tables, ignore_index=True)
-        style.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance)
+        page.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance, shown, names=titles)
 
 
 def _panel(ax: Axes, table: pd.DataFrame) -> None:

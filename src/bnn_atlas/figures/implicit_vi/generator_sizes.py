@@ -9,6 +9,7 @@ import pandas as pd
 
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
@@ -55,8 +56,7 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
     of their variance within a chain, over sigma^2. Where it is 1, the noise sigma is all that varies. Inputs: `fit`,
     what was learned, and the metric `table`; what a table lacks is a dash, and empty in the CSV.
     """
-    if not shown:
-        raise ValueError("there are no runs to show; list at least one in the figure's runs")
+    check_fits(len(shown))
     measured: dict[Size, list[list[float]]] = {}
     for one in shown:
         size = _size(one)
@@ -91,7 +91,7 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
         "of sigma squared; 1 means that the noise sigma is all that varies. Entropy, its error and variance are means "
         "over splits; a dash where they were not measured."
     ]
-    write_latex(header, [("Generators", cells)], notes, table, outputs, provenance)
+    write_latex(header, [("Generators", cells)], notes, table, outputs, provenance, shown)
 
 
 def _measured(one: Shown, sigma: float) -> list[float]:

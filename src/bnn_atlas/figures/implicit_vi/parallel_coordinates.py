@@ -6,16 +6,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import SIGN, head, is_distrusted, sign_text, trusted
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.implicit_vi.titles import check_titles, panel_title
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"], "files": ["table"]}
 
+MOST = 8
+"""Panels."""
 LINES = 50
 """Draws at most, evenly spread."""
 
@@ -26,11 +27,10 @@ def parallel_coordinates(shown: Sequence[Shown], outputs: FigureOutputs, provena
     A panel for each; the black line is the mean. As in appendix F.3 of Shi, Sun and Zhu 2018 (Kernel
     Implicit Variational Inference). Inputs: `subset`, the draws, and `table`, which says whose chains can be trusted.
     """
-    if not shown:
-        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    check_fits(len(shown), MOST, "runs")
     titles = [f"{panel_title(one)}, {one.dataset_title}" for one in shown]
     check_titles(shown, titles)
-    draws, trusts = [read_named(one.files["subset"]) for one in shown], trusted(shown)
+    draws = [read_named(one.files["subset"]) for one in shown]
     tables = []
     with style.context():
         figure = Figure(figsize=(style.TEXT_WIDTH, 1.35 * len(shown) + 0.3))
@@ -42,7 +42,7 @@ def parallel_coordinates(shown: Sequence[Shown], outputs: FigureOutputs, provena
             ax.plot(x, lines.mean(0), color=style.BLACK, lw=1)
             ax.set_xlim(1, max(len(names), 2))
             ax.set_ylabel("value")
-            ax.set_title(f"{title} {SIGN}" if is_distrusted(one.label, trusts) else title, fontsize=7)
+            ax.set_title(title, fontsize=7)
             table = pd.DataFrame(
                 {
                     "run": one.run,
@@ -56,8 +56,9 @@ def parallel_coordinates(shown: Sequence[Shown], outputs: FigureOutputs, provena
             tables.append(table)
         grid[-1].set_xlabel("parameter, in the order of the means")
         left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
-        head(figure, [sign_text(trusts), left_out])
-        style.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance)
+        page.save(
+            figure, pd.concat(tables, ignore_index=True), outputs, provenance, shown, names=titles, notes=[left_out]
+        )
 
 
 def _ordered(draws: NamedDraws) -> tuple[np.ndarray, np.ndarray]:

@@ -12,13 +12,11 @@ from matplotlib.ticker import MultipleLocator
 
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.config.shift import ROTATION
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import averaged, check_same_sets, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
@@ -40,11 +38,9 @@ def rotated_mnist(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pr
     are several. Numbers are those of `rotation_numbers`.
     """
     numbers = rotation_numbers(shown)
-    trusts = trusted(shown)
     with style.context():
-        figure = _figure(numbers, method_looks(shown), trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, numbers, outputs, provenance)
+        figure = _figure(numbers, method_looks(shown))
+        page.save(figure, numbers, outputs, provenance, shown)
 
 
 def rotation_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -62,7 +58,7 @@ def rotation_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     return with_signs(kept, METRICS)[COLUMNS].reset_index(drop=True)
 
 
-def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:
+def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.2))
     axes = figure.subplots(1, len(METRICS))
     for ax, (metric, (text, _)) in zip(axes, METRICS.items(), strict=True):
@@ -72,10 +68,10 @@ def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[st
         ax.set_xlabel("angle in degrees")
         ax.xaxis.set_major_locator(MultipleLocator(60))
     entries: dict[str, Artist] = {
-        signed(label, trusts): Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3, lw=1)
+        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3, lw=1)
         for label, look in looks.items()
     }
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

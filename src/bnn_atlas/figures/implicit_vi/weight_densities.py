@@ -9,11 +9,10 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"], "files": ["table"]}
@@ -31,8 +30,7 @@ def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     A parameter that does not vary under a label is a vertical line. Inputs: `subset`, the draws, of the same parameters
     for all runs, and `table`, which says whose chains can be trusted.
     """
-    if not shown:
-        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    check_fits(len(shown))
     check_repetitions(shown, [f"the line '{one.label}'" for one in shown])
     draws = [read_named(one.files["subset"]) for one in shown]
     chosen = _spread(draws, [one.run for one in shown])
@@ -62,11 +60,9 @@ def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
             ax.set_visible(False)
         for ax in grid[:, 0]:
             ax.set_ylabel("density")
-        trusts = trusted(shown)
-        style.legend_below(figure, {signed(label, trusts): entry for label, entry in entries.items()})
+            page.legend_below(figure, entries)
         left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
-        head(figure, [sign_text(trusts), left_out])
-        style.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance)
+        page.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance, shown, notes=[left_out])
 
 
 def _spread(draws: Sequence[NamedDraws], runs: Sequence[str]) -> list[str]:

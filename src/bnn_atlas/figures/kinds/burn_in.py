@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import compress_beyond, fenced_limits, whole_numbers
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.scores import remark
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.formulas.scores import LOG_2PI, rmse
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 from bnn_atlas.provenance import Provenance
@@ -58,7 +58,7 @@ def burn_in(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenan
     """
     table, remarks = burn_in_table(shown)
     with style.context():
-        style.save(_figure(table, remarks), table, outputs, provenance)
+        page.save(_figure(table, remarks), table, outputs, provenance, shown)
 
 
 def burn_in_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
@@ -135,7 +135,7 @@ def _figure(table: pd.DataFrame, remarks: str) -> Figure:
         _panel(ax, table[table["metric"] == metric])
         ax.set_ylabel(LABELS[metric])
     remark(figure.axes[-1], [remarks])
-    style.legend_below(figure, _legend(table))
+    page.legend_below(figure, _legend(table))
     return figure
 
 

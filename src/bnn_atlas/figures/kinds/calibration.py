@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -36,7 +36,7 @@ def calibration(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     """
     table = calibration_table(shown)
     with style.context():
-        style.save(_figure(table), table, outputs, provenance)
+        page.save(_figure(table), table, outputs, provenance, shown)
 
 
 def calibration_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -46,11 +46,7 @@ def calibration_table(shown: Sequence[Shown]) -> pd.DataFrame:
     in more than their seeds, and for more labels than fit.
     """
     check_repetitions(shown, [f"the column '{one.label}'" for one in shown])
-    labels = dict.fromkeys(one.label for one in shown)
-    if not 0 < len(labels) <= MOST:
-        raise ValueError(
-            f"{len(labels)} labels: 1 to {MOST} fit beside each other; name other runs or give fewer labels"
-        )
+    check_fits(len({one.label for one in shown}), MOST, "labels")
     parts = []
     for one in shown:
         file = one.files["table"]
@@ -80,7 +76,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         lower.set_xlabel("PIT value")
     axes[0, 0].set_ylabel("observed \N{MINUS SIGN} nominal\ncoverage")
     axes[1, 0].set_ylabel("share of rows\nper bin")
-    style.legend_below(figure, _legend(table))
+    page.legend_below(figure, _legend(table))
     return figure
 
 

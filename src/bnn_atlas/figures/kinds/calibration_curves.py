@@ -11,13 +11,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "files_if_any": ["sets"]}
@@ -35,11 +33,9 @@ def calibration_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     common, averages these bin by bin. Numbers are those of `curve_numbers`.
     """
     numbers = curve_numbers(shown)
-    trusts = trusted(shown)
     with style.context():
-        figure = _figure(numbers, method_looks(shown), trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, numbers, outputs, provenance)
+        figure = _figure(numbers, method_looks(shown))
+        page.save(figure, numbers, outputs, provenance, shown)
 
 
 def curve_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -70,7 +66,7 @@ def _common(means: pd.DataFrame) -> list[str]:
     return [str(name) for name, have in of_set.items() if have == labels]
 
 
-def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:
+def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     kinds = [rows for rows in TITLES if (numbers["rows"] == rows).any()]
     figure = Figure(figsize=(style.TEXT_WIDTH if len(kinds) > 1 else style.COLUMN_WIDTH, 3.0))
     axes = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
@@ -82,10 +78,10 @@ def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[st
         ax.set_xlabel("confidence (mean in the bin)")
     axes[0].set_ylabel("accuracy \N{MINUS SIGN} confidence")
     entries: dict[str, Artist] = {
-        signed(label, trusts): Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3, mew=0.6)
+        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3, mew=0.6)
         for label, look in looks.items()
     }
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

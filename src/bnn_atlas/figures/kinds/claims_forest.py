@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"runs": "none", "claims": True}
@@ -50,7 +50,7 @@ def claims_forest(
     if table.empty:
         raise ValueError(f"{claims}: no claim has a published number and a limit; this figure needs some")
     with style.context():
-        style.save(_forest(table), table, outputs, provenance)
+        page.save(_forest(table), table, outputs, provenance, shown)
 
 
 def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
@@ -123,7 +123,7 @@ def _forest(table: pd.DataFrame) -> Figure:
     if missing := len(table) - len(measured):
         ax.set_title(f"{missing} of {len(table)} numeric claims not run", loc="right", fontsize=6, color=style.GREY)
     ax.set_xlabel("(measured \N{MINUS SIGN} published) / limit")
-    style.legend_below(figure, _legend(table))
+    page.legend_below(figure, _legend(table))
     return figure
 
 

@@ -13,15 +13,13 @@ from matplotlib.patches import Patch
 
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.config.shift import SEVERITIES
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.set_scores import averaged, check_same_sets, corruption_of, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
@@ -43,11 +41,9 @@ def corruption_boxes(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     `corruption_numbers`.
     """
     numbers = corruption_numbers(shown)
-    trusts = trusted(shown)
     with style.context():
-        figure = _figure(numbers, method_looks(shown), trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, numbers, outputs, provenance)
+        figure = _figure(numbers, method_looks(shown))
+        page.save(figure, numbers, outputs, provenance, shown)
 
 
 def corruption_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -66,7 +62,7 @@ def corruption_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     return with_signs(kept, METRICS)[COLUMNS].reset_index(drop=True)
 
 
-def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:
+def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, 5.0))
     axes = figure.subplots(len(METRICS), 1, sharex=True)
     for ax, metric in zip(axes, METRICS, strict=True):
@@ -85,7 +81,7 @@ def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[st
     axes[-1].set_xticks(range(SEVERITIES + 1), ["0 (none)", *map(str, range(1, SEVERITIES + 1))])
     axes[-1].set_xlabel("severity of the corruption")
     kinds = numbers.loc[numbers["severity"] > 0, "corruption"].nunique()
-    style.legend_below(figure, _legend(looks, trusts, kinds))
+    page.legend_below(figure, _legend(looks, kinds))
     return figure
 
 
@@ -115,10 +111,9 @@ def _statistics(values: np.ndarray) -> dict[str, float]:
     return {"q1": first, "med": median, "q3": third, "whislo": low, "whishi": high}
 
 
-def _legend(looks: Mapping[str, Look], trusts: Mapping[str, Trust], kinds: int) -> dict[str, Artist]:
+def _legend(looks: Mapping[str, Look], kinds: int) -> dict[str, Artist]:
     entries: dict[str, Artist] = {
-        signed(label, trusts): Patch(facecolor=look.fill, edgecolor=look.colour, lw=0.7)
-        for label, look in looks.items()
+        label: Patch(facecolor=look.fill, edgecolor=look.colour, lw=0.7) for label, look in looks.items()
     }
     entries[f"median over {kinds} kinds of corruption"] = Line2D([], [], color=style.BLACK, lw=1.0)
     return entries

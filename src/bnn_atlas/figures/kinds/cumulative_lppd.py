@@ -12,12 +12,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import count_axis
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import LABEL, mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -56,7 +55,7 @@ def cumulative_lppd(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
         figure = _lppd_figure(curves, papers, classification, titles)
         data = pd.concat([curves.assign(kind="run"), papers.assign(kind="published")], ignore_index=True)
         data["repetitions"] = data["repetitions"].astype("Int64")
-        style.save(figure, data[["kind", *curves.columns]], outputs, provenance)
+        page.save(figure, data[["kind", *curves.columns]], outputs, provenance, shown)
 
 
 def _papers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -240,4 +239,4 @@ def _legend(figure: Figure, curves: pd.DataFrame, looks: Mapping[str, style.Line
         entries[f"±1 sd over chain orders{repeats}"] = Patch(color=style.GREY, alpha=0.3, linewidth=0)
     if published:
         entries[LABEL] = published_handle()
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)

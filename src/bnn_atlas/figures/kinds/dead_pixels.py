@@ -11,13 +11,11 @@ from matplotlib.lines import Line2D
 
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.config.shift import OF_SPLIT, SEVERITIES, parse_shift
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
@@ -36,11 +34,9 @@ def dead_pixels(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     `dead_pixel_numbers`.
     """
     numbers = dead_pixel_numbers(shown)
-    trusts = trusted(shown)
     with style.context():
-        figure = _figure(numbers, method_looks(shown), trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, numbers, outputs, provenance)
+        figure = _figure(numbers, method_looks(shown))
+        page.save(figure, numbers, outputs, provenance, shown)
 
 
 def dead_pixel_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -83,17 +79,17 @@ def _noise(name: str) -> tuple[str, int]:
     return (shift.kind, shift.level) if shift.kind in OF_SPLIT else ("", 0)
 
 
-def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> Figure:
+def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     figure = Figure(figsize=(style.TEXT_WIDTH, max(2.6, 1.2 + 0.2 * len(looks))))
     weights, *panels = figure.subplots(1, 3, width_ratios=(1.15, 1, 1))
     panels[1].sharey(panels[0])
     _weights(weights, numbers[numbers["metric"].isin(list(WEIGHTS))], looks)
-    weights.set_yticks(range(len(looks)), [signed(label, trusts) for label in looks])
+    weights.set_yticks(range(len(looks)), list(looks))
     for ax, kind in zip(panels, OF_SPLIT, strict=True):
         _accuracy(ax, numbers[numbers["noise_in"] == kind], looks)
         ax.set_title(NOISE[kind])
     panels[0].set_ylabel("accuracy")
-    style.legend_below(figure, _legend(looks, trusts))
+    page.legend_below(figure, _legend(looks))
     return figure
 
 
@@ -135,9 +131,9 @@ def _accuracy(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     ax.grid(axis="y")
 
 
-def _legend(looks: Mapping[str, Look], trusts: Mapping[str, Trust]) -> dict[str, Artist]:
+def _legend(looks: Mapping[str, Look]) -> dict[str, Artist]:
     entries: dict[str, Artist] = {
-        signed(label, trusts): Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3)
+        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3)
         for label, look in looks.items()
     }
     for (_, text), face in zip(WEIGHTS.items(), (style.GREY, "white"), strict=True):

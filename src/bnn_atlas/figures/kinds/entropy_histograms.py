@@ -10,13 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.config.evaluation import OUTSIDE, TEST
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "files_if_any": ["sets"]}
@@ -33,11 +31,9 @@ def entropy_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     are those of `entropy_numbers`.
     """
     numbers = entropy_numbers(shown)
-    trusts = trusted(shown)
     with style.context():
-        figure = _figure(numbers, set_titles(shown), method_looks(shown), trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, numbers, outputs, provenance)
+        figure = _figure(numbers, set_titles(shown), method_looks(shown))
+        page.save(figure, numbers, outputs, provenance, shown)
 
 
 def entropy_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -48,17 +44,14 @@ def entropy_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     """
     means = averaged(shown, read_sets(shown, [METRIC, "predictive_entropy", "predictive_entropy_ood"]))
     means = means[(means["set"] == TEST) | means["set"].str.startswith(OUTSIDE)]
-    if (sets := means["set"].nunique()) > MOST:
-        raise ValueError(f"{sets} sets of rows: at most {MOST} fit beside each other; show runs with fewer")
+    check_fits(means["set"].nunique(), MOST, "sets of rows", "show runs with fewer")
     is_bin = means["metric"] == METRIC
     right = pd.to_numeric(means["at"].where(is_bin), errors="coerce")
     table = means.assign(metric=np.where(is_bin, "share", "mean"), right=right)
     return table[["label", "method", "set", "metric", "right", "value", "error", "repetitions"]].reset_index(drop=True)
 
 
-def _figure(
-    numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str, Look], trusts: Mapping[str, Trust]
-) -> Figure:
+def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str, Look]) -> Figure:
     sets = list(dict.fromkeys(numbers["set"]))
     figure = Figure(figsize=(style.TEXT_WIDTH if len(sets) > 1 else style.COLUMN_WIDTH, 2.7))
     axes = figure.subplots(1, len(sets), squeeze=False, sharex=True)[0]
@@ -68,10 +61,10 @@ def _figure(
         ax.set_xlabel("predictive entropy (nats)")
     axes[0].set_ylabel("share of rows in a bin")
     entries: dict[str, Artist] = {
-        signed(label, trusts): Line2D([], [], color=look.colour, ls=look.dash) for label, look in looks.items()
+        label: Line2D([], [], color=look.colour, ls=look.dash) for label, look in looks.items()
     }
     entries["mean"] = Line2D([], [], color=style.GREY, marker=6, ls="none", ms=4, mew=0)
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

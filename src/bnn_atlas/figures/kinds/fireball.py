@@ -11,12 +11,12 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.density import Cells, cell_table, coarsen, count_ticks, draw_cells, resolution
 from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.distances import joint_prior_distance
+from bnn_atlas.metrics.formulas.prior_distance import joint_prior_distance
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 
@@ -46,7 +46,7 @@ def fireball(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provena
     with style.context():
         single = len(blocks) == 1 and len(blocks[0].panels) == 1
         figure, data = _one_fireball(blocks[0]) if single else _fireballs(blocks)
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown)
 
 
 class _Panel(NamedTuple):

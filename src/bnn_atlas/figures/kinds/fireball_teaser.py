@@ -11,12 +11,12 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.density import Cells, cell_table, coarsen, count_ticks, draw_cells, resolution
 from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.smoothing import contour_table, mass_levels, smooth_pair
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
@@ -71,8 +71,12 @@ def fireball_teaser(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
         counted = cell_table(cells).assign(panel="counted", **names)
         columns = ["panel", "x_name", "y_name", "x", "y", "share", "line", "count", "level"]
         data = pd.concat([smoothed.assign(panel="smoothed", **names), counted], ignore_index=True)
-        style.save(
-            figure, data.reindex(columns=columns).astype({"line": "Int64", "count": "Int64"}), outputs, provenance
+        page.save(
+            figure,
+            data.reindex(columns=columns).astype({"line": "Int64", "count": "Int64"}),
+            outputs,
+            provenance,
+            shown,
         )
 
 

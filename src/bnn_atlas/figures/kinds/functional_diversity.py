@@ -11,18 +11,19 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import (
     Functions,
     draw_points,
     line,
+    names,
     read_functions,
     target_limits,
     training_points,
 )
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.distances import wasserstein_squared
+from bnn_atlas.metrics.formulas.functional import wasserstein_squared
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}
@@ -42,8 +43,7 @@ def functional_diversity(shown: Sequence[Shown], outputs: FigureOutputs, provena
     more than four networks, several data sets, a classification, several inputs, and networks that were given different
     lines.
     """
-    if len(shown) > MOST_NETWORKS:
-        raise ValueError(f"{len(shown)} networks: at most {MOST_NETWORKS} bands are told apart; name fewer in `runs`")
+    check_fits(len(shown), MOST_NETWORKS, "networks")
     if len(datasets := list(dict.fromkeys(run.dataset for run in shown))) > 1:
         raise ValueError(f"{' and '.join(datasets)}: bands of different data sets do not compare; show runs of one")
     functions = read_functions(shown)
@@ -61,7 +61,7 @@ def functional_diversity(shown: Sequence[Shown], outputs: FigureOutputs, provena
     data = _table(functions, x, bands, edges, counts, medians)
     with style.context():
         figure = _page(functions, x, bands, edges, counts, medians)
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown, names=names(shown))
 
 
 def _page(

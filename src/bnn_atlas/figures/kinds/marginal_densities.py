@@ -7,10 +7,10 @@ import pandas as pd
 
 from bnn_atlas.figures import ggplot
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.distances import prior_distance
+from bnn_atlas.metrics.formulas.prior_distance import prior_distance
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
@@ -31,8 +31,7 @@ def marginal_densities(
     prior (`formulas.prior_distance.prior_distance`), where that is N(0, sd^2). Raises ValueError for draws that cannot
     be shown and for two runs under one label, ggplot.RError from R.
     """
-    if not shown:
-        raise ValueError("marginal_densities has no runs to show; list one or more in its settings")
+    check_fits(len(shown))
     labels = [one.label for one in shown]
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise ValueError(f"marginal_densities: two runs have the label '{twice[0]}'; show one run and split of each")
@@ -43,6 +42,7 @@ def marginal_densities(
         _panels(draws, {one.label: one.prior_sd for one in shown}),
         outputs,
         provenance,
+        shown,
         chains_shown=CHAINS_SHOWN,
         remark=remarks({label: named.subset for label, named in draws.items()}),
     )

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 
@@ -54,7 +54,9 @@ def methods_by_gradients(shown: Sequence[Shown], outputs: FigureOutputs, provena
     """
     curves = gradient_curves(shown)
     with style.context():
-        style.save(_figure(curves, len({one.dataset for one in shown}) > 1), curves, outputs, provenance)
+        several = len({one.dataset for one in shown}) > 1
+        names = [f"{one.dataset_title}: {one.label}" if several else one.label for one in shown]
+        page.save(_figure(curves, several), curves, outputs, provenance, shown, names=names)
 
 
 def gradient_curves(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -81,8 +83,7 @@ def gradient_curves(shown: Sequence[Shown]) -> pd.DataFrame:
                 gradients_all=cost + counts.before, of=counts.of,
             )
         )  # fmt: skip
-    if not parts:
-        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    check_fits(len(parts))
     keys = ["dataset", "label", "method", "of", "draws"]
     means = pd.concat(parts, ignore_index=True).groupby(keys, sort=False, as_index=False).agg(
         chains=("chains", "max"), repetitions=("lppd", "size"), lppd=("lppd", "mean"),
@@ -116,7 +117,7 @@ def _figure(curves: pd.DataFrame, several: bool) -> Figure:
         ax.set_ylim(limits)
     axes[0].set_ylabel("LPPD per test row")
     remark(axes[1], [off_scale_remark(curves.groupby(["dataset", "label"])["lppd"].last().to_numpy(), limits)])
-    style.legend_below(figure, _legend(curves, looks, several))
+    page.legend_below(figure, _legend(curves, looks, several))
     return figure
 
 

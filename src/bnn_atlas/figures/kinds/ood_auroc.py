@@ -10,14 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.convergence import head, sign_text, signed, trusted
 from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
@@ -38,11 +36,9 @@ def ood_auroc(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
     (over rows, or over seeds and splits where there are several). 0.5 is chance. Numbers are those of `auroc_numbers`.
     """
     numbers = auroc_numbers(shown)
-    trusts = trusted(shown)
     with style.context():
-        figure = _figure(numbers, set_titles(shown), method_looks(shown), trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, numbers, outputs, provenance)
+        figure = _figure(numbers, set_titles(shown), method_looks(shown))
+        page.save(figure, numbers, outputs, provenance, shown)
 
 
 def auroc_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -51,14 +47,11 @@ def auroc_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     Raises ValueError where a run has no out-of-distribution sets, and for more sets than fit.
     """
     means = averaged(shown, read_sets(shown, list(METRICS)))
-    if (sets := means["set"].nunique()) > MOST:
-        raise ValueError(f"{sets} out-of-distribution sets: at most {MOST} fit beside each other; show fewer runs")
+    check_fits(means["set"].nunique(), MOST, "out-of-distribution sets", "show fewer runs")
     return means[["label", "method", "set", "metric", "value", "error", "over", "repetitions"]]
 
 
-def _figure(
-    numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str, Look], trusts: Mapping[str, Trust]
-) -> Figure:
+def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str, Look]) -> Figure:
     sets = list(dict.fromkeys(numbers["set"]))
     width = style.COLUMN_WIDTH if len(sets) < 3 else style.TEXT_WIDTH
     figure = Figure(figsize=(width, 1.1 + 0.22 * (len(looks) + 1)))
@@ -68,13 +61,13 @@ def _figure(
         ax.set_title(titles.get(name, name))
         ax.set_xlabel("AUROC")
         ax.tick_params(axis="y", length=0)
-    axes[0].set_yticks(range(len(looks)), [signed(label, trusts) for label in looks])
+    axes[0].set_yticks(range(len(looks)), list(looks))
     axes[0].set_ylim(len(looks) - 0.5, -0.5)
     entries: dict[str, Artist] = {
         text: Line2D([], [], color=style.GREY, marker="o", ms=4, mew=0.9, ls="none", mfc=_face(metric, style.GREY))
         for metric, text in METRICS.items()
     }
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

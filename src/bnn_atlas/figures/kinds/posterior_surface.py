@@ -11,11 +11,11 @@ from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import rounded
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.tables.arrays import load_surfaces
+from bnn_atlas.metrics.tables.surfaces import load_surfaces
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["surface"], "runs": "one"}
@@ -54,11 +54,10 @@ def posterior_surface(shown: Sequence[Shown], outputs: FigureOutputs, provenance
     more than four planes.
     """
     planes = [plane for one in shown for plane in _planes(one, several=len(shown) > 1)]
-    if len(planes) > MOST_PLANES:
-        raise ValueError(f"{len(planes)} planes in one figure, and at most {MOST_PLANES} fit: show one split")
+    check_fits(len(planes), MOST_PLANES, "planes", "show one split")
     data = pd.concat([_table(plane) for plane in planes], ignore_index=True)
     with style.context():
-        style.save(_page(planes), data, outputs, provenance)
+        page.save(_page(planes), data, outputs, provenance, shown)
 
 
 def floor_below(values: np.ndarray, at_points: np.ndarray) -> float:

@@ -14,8 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bnn_atlas.config.methods.registry import method as method_record
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import compress_beyond, fenced_limits
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.scores import (
     ENSEMBLE,
     LABELS,
@@ -24,7 +25,6 @@ from bnn_atlas.figures.scores import (
     remark,
 )
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
@@ -48,7 +48,19 @@ def prior_depth(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     table = prior_depth_table(shown)
     with style.context():
         titles = {run.dataset: run.dataset_title for run in shown}
-        style.save(_prior_depth_figure(table, titles), table, outputs, provenance)
+        figure = _prior_depth_figure(table, titles)
+        page.save(figure, table, outputs, provenance, shown, names=[_name(one) for one in shown])
+
+
+def _name(one: Shown) -> str:
+    """A run and split in words."""
+    layers = f"{len(one.hidden)} hidden layer{'s' if len(one.hidden) != 1 else ''}"
+    return f"{one.dataset_title} by {method_record(one.method).title}, {layers}, scale {_scale(one):g}"
+
+
+def _scale(one: Shown) -> float | None:
+    """Scale of the prior of a run: that of its grid, or else its standard deviation."""
+    return one.point.get(SCALE, one.prior_sd)
 
 
 def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -60,7 +72,7 @@ def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
     """
     scores = read_scores(shown)
     scores["depth"] = [len(hidden) for hidden in scores["hidden"]]
-    given = {(run.run, run.split): run.point.get(SCALE, run.prior_sd) for run in shown}
+    given = {(run.run, run.split): _scale(run) for run in shown}
     scores["scale"] = [given[key] for key in zip(scores["run"], scores["split"], strict=True)]
     if scores["scale"].isna().any():
         run = scores.loc[scores["scale"].isna(), "run"].iloc[0]
@@ -116,7 +128,7 @@ def _prior_depth_figure(table: pd.DataFrame, titles: Mapping[str, str]) -> Figur
         depth = max(len(ax.get_title(loc="right").splitlines()) for ax in heads)
         for ax, dataset in zip(heads, datasets[block * columns :], strict=False):
             ax.set_title(titles[str(dataset)] + "\n " * depth)
-    style.legend_below(figure, _legend(table, looks))
+    page.legend_below(figure, _legend(table, looks))
     return figure
 
 

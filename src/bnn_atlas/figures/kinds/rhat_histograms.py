@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.gathering.convergence import PLAIN
 from bnn_atlas.metrics.judgement.checks import RHAT
 from bnn_atlas.provenance import Provenance
@@ -45,7 +45,7 @@ def rhat_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     """
     table = rhat_table(shown)
     with style.context():
-        style.save(_figure(table), table, outputs, provenance)
+        page.save(_figure(table), table, outputs, provenance, shown)
 
 
 def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -57,8 +57,7 @@ def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:
     plain R-hat, and where no quantity has one (a single chain).
     """
     labels = dict.fromkeys(one.label for one in shown)
-    if not 0 < len(labels) <= MOST:
-        raise ValueError(f"{len(labels)} labels in one figure; one to {MOST} fit")
+    check_fits(len(labels), MOST, "labels")
     rows = []
     for label in labels:
         for file, space in SPACES.items():
@@ -104,7 +103,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         row[0].set_ylabel("share")
     for ax in axes[-1]:
         ax.set_xlabel("R-hat")
-    style.legend_below(figure, _legend())
+    page.legend_below(figure, _legend())
     return figure
 
 

@@ -12,8 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.methods.registry import method as method_record
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import LABEL, mark_published, published_handle
 from bnn_atlas.figures.scores import (
     ENSEMBLE,
@@ -26,7 +27,6 @@ from bnn_atlas.figures.scores import (
     score_text,
 )
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
@@ -50,6 +50,8 @@ def sampling_vs_ensemble(shown: Sequence[Shown], outputs: FigureOutputs, provena
     of `comparison_table`; a row that lacks one of the two says so.
     """
     runs, means = comparison_table(shown)
+    rows = dict(zip(runs["run"], runs["row"], strict=True))
+    names = [f"{rows[one.run]}, {method_record(one.method).title}" for one in shown]
     with style.context():
         figure = _comparison_figure(runs, means)
         data = pd.concat([runs.assign(kind="run"), means.assign(kind="mean")], ignore_index=True)
@@ -58,7 +60,7 @@ def sampling_vs_ensemble(shown: Sequence[Shown], outputs: FigureOutputs, provena
             "published", "published_sd",
         ]  # fmt: skip
         data = data.reindex(columns=columns).astype({"split": "Int64", "repetitions": "Int64"})
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown, names=names)
 
 
 def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -147,7 +149,7 @@ def _comparison_figure(runs: pd.DataFrame, means: pd.DataFrame) -> Figure:
         name = row.replace(", ", ",\n")
         pair[0].set_ylabel(name, rotation=0, ha="right", va="center", ma="right", labelpad=8)
     figure.align_ylabels(axes[:, 0])
-    style.legend_below(figure, _legend(means, looks))
+    page.legend_below(figure, _legend(means, looks))
     return figure
 
 

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.config.methods.registry import METHODS
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.judgement.referee import MIXED
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
@@ -60,7 +60,8 @@ def step_size_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: P
     """
     table = bias_table(shown)
     with style.context():
-        style.save(_bias_figure(table), table, outputs, provenance)
+        names = [f"{_column(one)} at {one.energy_variance:g}" for one in shown]
+        page.save(_bias_figure(table), table, outputs, provenance, shown, names=names)
 
 
 def bias_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -75,10 +76,9 @@ def bias_table(shown: Sequence[Shown]) -> pd.DataFrame:
             raise ValueError(
                 f"run {one.run}: its method '{one.method}' is not tuned to an energy variance; leave it out"
             )
-    columns = [one.label if one.label != one.run else one.dataset_title for one in shown]
+    columns = [_column(one) for one in shown]
     check_repetitions(shown, [f"'{name}' at {one.energy_variance:g}" for name, one in zip(columns, shown, strict=True)])
-    if len(set(columns)) > MOST_COLUMNS:
-        raise ValueError(f"{len(set(columns))} data sets in one figure; at most {MOST_COLUMNS} fit, show fewer")
+    check_fits(len(set(columns)), MOST_COLUMNS, "data sets")
     rows: list[dict[str, Any]] = []
     tables: dict[Path, pd.DataFrame] = {}
     for one, column in zip(shown, columns, strict=True):
@@ -93,6 +93,11 @@ def bias_table(shown: Sequence[Shown]) -> pd.DataFrame:
             for chain in chains.itertuples(index=False, name=None)
         ]
     return pd.DataFrame(rows).astype({"chain": "Int64"})
+
+
+def _column(one: Shown) -> str:
+    """Title of the panels of a run: its label where it has one, else the data set."""
+    return one.label if one.label != one.run else one.dataset_title
 
 
 def _of_run(one: Shown, found: dict[str, pd.DataFrame]) -> dict[str, Any]:
@@ -127,7 +132,7 @@ def _bias_figure(table: pd.DataFrame) -> Figure:
     axes[0, 0].set_ylabel("shift of log-likelihood,\nsd of the run's draws")
     axes[1, 0].set_ylabel("LPPD per test row")
     figure.align_ylabels(axes[:, 0])
-    style.legend_below(figure, _legend(table))
+    page.legend_below(figure, _legend(table))
     return figure
 
 

@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import compress_beyond, count_axis
 from bnn_atlas.figures.functions import names
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import read_e_values
 from bnn_atlas.provenance import Provenance
 
@@ -84,8 +84,7 @@ def stopping_rule(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pr
     number leave a gap and a remark; +inf is enough to stop, NaN is not. Raises ValueError for a file of something else
     or without rows, and for more runs than fit.
     """
-    if len(shown) > MOST_RUNS:
-        raise ValueError(f"{len(shown)} runs: at most {MOST_RUNS} fit beside each other; name fewer in `runs`")
+    check_fits(len(shown), MOST_RUNS, "runs")
     read = [Evidence.read(run.files["e_values"], name) for run, name in zip(shown, names(shown), strict=True)]
     runs = [one for both in read for one in both]
     extra = {one.name: _crossings(both) for both in read for one in both}
@@ -94,7 +93,7 @@ def stopping_rule(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pr
     data = pd.concat(tables, ignore_index=True)
     with style.context():
         figure = _page(runs, drawn)
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown, names=names(shown))
 
 
 def _crossings(both: Sequence[Evidence]) -> dict[int, list[int]]:
@@ -131,7 +130,7 @@ def _page(runs: Sequence[Evidence], drawn: Sequence[dict[int, pd.DataFrame]]) ->
         "does not reach it": Line2D([], [], color=style.GREY, marker="o", mfc="white", ms=3.5, ls=""),
         "1/\N{GREEK SMALL LETTER ALPHA}": Line2D([], [], color="black", ls=(0, (4, 1.5)), lw=1.0),
     }
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

@@ -1,6 +1,6 @@
 """Predictive bands of methods on data of one input, a panel each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, trusted
-from bnn_atlas.figures.function_panels import check_number, function_panels
-from bnn_atlas.figures.functions import Functions, draw_points, line, read_functions, target_limits, training_points
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.function_panels import function_panels
+from bnn_atlas.figures.functions import (
+    Functions,
+    draw_points,
+    line,
+    names,
+    read_functions,
+    target_limits,
+    training_points,
+)
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["table"]}
@@ -34,14 +40,11 @@ def synthetic_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     chain with a single chain has no band. All panels have the same axes. Raises ValueError for a classification, a
     data set of several inputs, and more panels than fit.
     """
-    check_number(shown)
     functions = read_functions(shown, fewest=1)
-    trusts = trusted(shown)
     data = pd.concat([_table(one, run) for one, run in zip(functions, shown, strict=True)], ignore_index=True)
     with style.context():
-        figure = _page(functions, shown, trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, data, outputs, provenance)
+        figure = _page(functions, shown)
+        page.save(figure, data, outputs, provenance, shown, names=names(shown))
 
 
 def band(functions: Functions, share: float) -> np.ndarray:
@@ -49,15 +52,15 @@ def band(functions: Functions, share: float) -> np.ndarray:
     return np.quantile(functions.mean, [(1 - share) / 2, (1 + share) / 2], axis=0)
 
 
-def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mapping[str, Trust]) -> Figure:
-    figure, axes = function_panels(functions, shown, trusts, _panel, height=1.5)
+def _page(functions: Sequence[Functions], shown: Sequence[Shown]) -> Figure:
+    figure, axes = function_panels(functions, shown, _panel, height=1.5)
     axes[0, 0].set_ylim(*target_limits(functions, [band(one, max(SHARES)) for one in functions], ROOM))
-    style.legend_below(figure, _legend())
+    page.legend_below(figure, _legend())
     return figure
 
 
-def _panel(ax: Axes, functions: Functions, colour: str) -> None:
-    x = line(functions)
+def _panel(ax: Axes, functions: Functions, run: Shown) -> None:
+    x, colour = line(functions), style.METHODS[run.method].colour
     if len(functions.mean) > 1:
         for share, opacity in SHARES.items():
             ax.fill_between(x, *band(functions, share), color=colour, alpha=opacity, lw=0)

@@ -11,14 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.convergence import is_distrusted, trusted
 from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.page import FigureOutputs, check_fits, is_distrusted, trusted
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
@@ -48,7 +47,7 @@ def uci_comparison(shown: Sequence[Shown], outputs: FigureOutputs, provenance: P
     numbers = comparison_numbers(shown)
     titles = {one.dataset: one.dataset_title for one in shown}
     with style.context():
-        style.save(_figure(numbers, titles, method_looks(shown)), numbers, outputs, provenance)
+        page.save(_figure(numbers, titles, method_looks(shown)), numbers, outputs, provenance, shown)
 
 
 def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -58,9 +57,7 @@ def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     such metrics (they are those of regressions), for runs of a label that differ in more than seeds, and for more data
     sets than fit.
     """
-    datasets = dict.fromkeys(one.dataset for one in shown)
-    if len(datasets) > MOST:
-        raise ValueError(f"{len(datasets)} data sets: at most {MOST} fit beside each other; name other runs")
+    check_fits(len({one.dataset for one in shown}), MOST, "data sets")
     rows = read_sets(shown, list(METRICS))
     bad = {(one.run, one.split): is_distrusted(one.label, trusted([one])) for one in shown}
     singles = rows.assign(
@@ -91,7 +88,7 @@ def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str
     axes[0, 0].set_ylim(len(looks) - 0.4, -0.6)
     for ax in axes.flat:
         ax.tick_params(axis="y", length=0)
-    style.legend_below(figure, _legend(numbers))
+    page.legend_below(figure, _legend(numbers))
     return figure
 
 

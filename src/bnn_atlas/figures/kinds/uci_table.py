@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from bnn_atlas.figures.convergence import SIGN, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.page import SIGN, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.judgement.trust import Trust

@@ -12,18 +12,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import (
     Functions,
     draw_points,
     line,
+    names,
     read_functions,
     target_limits,
     training_points,
 )
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.distances import mixture_quantile
+from bnn_atlas.metrics.formulas.functional import mixture_quantile
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}
@@ -68,14 +69,13 @@ def under_over(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prove
     File: `functions` along a line of inputs (function draws). All panels have the same axes. Raises ValueError for
     more than six networks, a classification and a data set with several inputs.
     """
-    if len(shown) > MOST_NETWORKS:
-        raise ValueError(f"{len(shown)} networks: at most {MOST_NETWORKS} panels can be read; name fewer in `runs`")
+    check_fits(len(shown), MOST_NETWORKS, "networks")
     functions = read_functions(shown)
     bands = [Bands.of(one) for one in functions]
     data = pd.concat([_table(one, band) for one, band in zip(functions, bands, strict=True)], ignore_index=True)
     with style.context():
         figure = _page(functions, bands)
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown, names=names(shown))
 
 
 def _page(functions: Sequence[Functions], bands: Sequence[Bands]) -> Figure:
@@ -102,7 +102,7 @@ def _page(functions: Sequence[Functions], bands: Sequence[Bands]) -> Figure:
         "single draws": Line2D([], [], color=SINGLE, lw=0.6),
         "training rows": Line2D([], [], color="black", marker="o", ms=2.5, ls=""),
     }
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

@@ -9,17 +9,18 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import (
     Functions,
     distance_bar,
     distance_map,
+    names,
     pair_table,
     read_functions,
 )
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.distances import DISTINGUISHABLE, Pairs, pairs_alike, significance, wasserstein_squared
+from bnn_atlas.metrics.formulas.functional import DISTINGUISHABLE, Pairs, pairs_alike, significance, wasserstein_squared
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}
@@ -36,15 +37,14 @@ def wasserstein(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     of pairs that are not distinguishable. All panels share their colours. Raises ValueError for more than two runs,
     for a classification and where the chain has fewer than two draws.
     """
-    if len(shown) > MOST_PANELS:
-        raise ValueError(f"{len(shown)} runs: at most {MOST_PANELS} fit beside each other; name fewer in `runs`")
+    check_fits(len(shown), MOST_PANELS, "runs")
     functions = [_first_chain(one).at_most(MOST_DRAWS) for one in read_functions(shown)]
     distances = [wasserstein_squared(one.mean, one.scale) for one in functions]
     z = [significance(one.mean, one.scale) for one in functions]
     tables = [pair_table(one, matrix, z=values) for one, matrix, values in zip(functions, distances, z, strict=True)]
     with style.context():
         figure = _page(functions, distances, z)
-        style.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance)
+        page.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance, shown, names=names(shown))
 
 
 def _first_chain(functions: Functions) -> Functions:
@@ -67,7 +67,7 @@ def _page(functions: Sequence[Functions], distances: Sequence[np.ndarray], z: Se
         ax.set_title(_title(one, pairs_alike(values)), fontsize=7)
     distance_bar(axes[-1], image, functions)
     outline = Line2D([], [], color=style.ORANGE, marker="s", ms=4, mfc="none", mew=0.7, ls="")
-    style.legend_below(figure, {f"not distinguishable, |z| < {DISTINGUISHABLE}": outline})
+    page.legend_below(figure, {f"not distinguishable, |z| < {DISTINGUISHABLE}": outline})
     return figure
 
 

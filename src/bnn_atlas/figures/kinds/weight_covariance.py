@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.covariances import Covariances, correlations, covariances
 from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import left_out_remark
 from bnn_atlas.provenance import Provenance
 
@@ -30,6 +30,8 @@ LEAST = 3.3
 """Inches of a matrix at least; it gets more where a parameter would have less than a pixel."""
 QUANTILE = 0.995
 """Share of the absolute correlations that the colours span."""
+MOST = 12
+"""Runs, a row each."""
 LEFT = 2.4
 """Inches of the block means."""
 
@@ -41,8 +43,7 @@ def weight_covariance(shown: Sequence[Shown], outputs: FigureOutputs, provenance
     more for a parameter. Runs of `ENOUGH` chains have block means of all draws together below. The CSV has the values
     on and above the diagonal, and the block means.
     """
-    if not shown:
-        raise ValueError("there are no runs to draw; list at least one in the figure's runs")
+    check_fits(len(shown), MOST, "runs")
     matrices = [covariances(run.files["subset"]) for run in shown]
     with style.context():
         sides = [max(LEAST, len(each.names) / style.DPI) for each in matrices]
@@ -53,7 +54,7 @@ def weight_covariance(shown: Sequence[Shown], outputs: FigureOutputs, provenance
             part.suptitle(_title(run, covariance), fontsize=7.5, x=0.03, ha="left")
             tables.append(_run(part, covariance, side).assign(run=run.run, split=run.split))
         data = pd.concat(tables, ignore_index=True)
-        style.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance)
+        page.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance, shown)
 
 
 def _run(part: SubFigure, matrices: Covariances, side: float) -> pd.DataFrame:

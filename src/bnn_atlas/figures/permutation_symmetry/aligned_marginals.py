@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, Aligned, alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.traces.draws import evenly
@@ -34,7 +35,7 @@ def aligned_marginals(shown: Sequence[Shown], outputs: FigureOutputs, provenance
     """
     table = marginal_table(shown)
     with style.context():
-        style.save(_figure(table), table, outputs, provenance)
+        page.save(_figure(table), table, outputs, provenance, shown)
 
 
 def marginal_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -84,7 +85,7 @@ def _figure(table: pd.DataFrame) -> Figure:
             _panel(ax, part[part["weight"] == name])
             ax.set_title(name, fontsize=6.5)
         row[0].set_ylabel(f"{label}\ndensity" if len(labels) > 1 else "density", fontsize=7)
-    style.legend_below(figure, {text: Line2D([], [], **look) for text, look in LOOKS.values()})
+    page.legend_below(figure, {text: Line2D([], [], **look) for text, look in LOOKS.values()})
     return figure
 
 

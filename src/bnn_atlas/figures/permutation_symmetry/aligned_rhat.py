@@ -9,10 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.gathering.alignment import rhats
+from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws, rhats
 
@@ -32,7 +34,7 @@ def aligned_rhat(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pro
     """
     table = rhat_table(shown)
     with style.context():
-        style.save(_figure(table), table, outputs, provenance)
+        page.save(_figure(table), table, outputs, provenance, shown)
 
 
 def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -70,7 +72,7 @@ def _figure(table: pd.DataFrame) -> Figure:
     axes[-1][0].set_xlabel("R-hat")
     axes[-1][1].set_xlabel("mean variance")
     entries = {text: Line2D([], [], **look) for text, look in LOOKS.values()}
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

@@ -8,11 +8,11 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS, read_barriers
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["lines", "matches"]}
@@ -29,7 +29,7 @@ def barrier_against_not(shown: Sequence[Shown], outputs: FigureOutputs, provenan
     """
     numbers = barriers_by_pair(shown)
     with style.context():
-        style.save(_figure(numbers), numbers, outputs, provenance)
+        page.save(_figure(numbers), numbers, outputs, provenance, shown)
 
 
 def barriers_by_pair(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -61,7 +61,7 @@ def _figure(numbers: pd.DataFrame) -> Figure:
     ax.set_ylabel("barrier of the training loss in nats")
     if text := correlation_text(numbers[numbers["state"] == "as_trained"]):
         ax.set_title(text)
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

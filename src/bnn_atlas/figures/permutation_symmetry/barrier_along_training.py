@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS, band, over_pairs, read_barriers, read_pairs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["lines", "matches"]}
@@ -28,7 +28,7 @@ def barrier_along_training(shown: Sequence[Shown], outputs: FigureOutputs, prove
     """
     numbers = along_training(shown)
     with style.context():
-        style.save(_figure(numbers), numbers, outputs, provenance)
+        page.save(_figure(numbers), numbers, outputs, provenance, shown)
 
 
 def along_training(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -64,5 +64,5 @@ def _figure(numbers: pd.DataFrame) -> Figure:
         f"{rows}ing rows" if rows == "train" else "test rows": Line2D([], [], color=style.GREY, ls=DASHES[rows])
         for rows in present
     }
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure

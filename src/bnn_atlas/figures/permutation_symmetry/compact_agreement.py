@@ -54,6 +54,7 @@ def compact_agreement(shown: Sequence[Shown], outputs: TableOutputs, provenance:
         numbers,
         outputs,
         provenance,
+        shown,
     )
 
 

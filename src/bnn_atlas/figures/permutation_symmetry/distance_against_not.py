@@ -7,12 +7,12 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.not_stability import STATES, planted_and_found
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["matches"]}
@@ -31,7 +31,7 @@ def distance_against_not(shown: Sequence[Shown], outputs: FigureOutputs, provena
     numbers = numbers[numbers["state"].isin(STATES)].reset_index(drop=True)
     with style.context():
         widths = {sum(one.hidden) for one in shown}
-        style.save(_figure(numbers, widths == {PUBLISHED_UNITS}), numbers, outputs, provenance)
+        page.save(_figure(numbers, widths == {PUBLISHED_UNITS}), numbers, outputs, provenance, shown)
 
 
 def _figure(numbers: pd.DataFrame, as_published: bool) -> Figure:
@@ -51,5 +51,5 @@ def _figure(numbers: pd.DataFrame, as_published: bool) -> Figure:
     ax.set_xlabel("NoT of the start")
     ax.set_ylabel("squared distance")
     ax.set_ylim(bottom=-0.04 * ax.get_ylim()[1])
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure

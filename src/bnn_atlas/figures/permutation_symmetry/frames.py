@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 
 LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -29,10 +30,7 @@ class Aligned(NamedTuple):
 def alignments(shown: Sequence[Shown], name: str, most: int) -> list[Aligned]:
     """The files `name` of all alignments; ValueError for none, or more than fit."""
     found = list(_all(shown, name))
-    if not 0 < len(found) <= most:
-        raise ValueError(
-            f"{len(found)} alignments in one figure; one to {most} fit: choose some by `alignments` of the figure"
-        )
+    check_fits(len(found), most, "alignments", "choose some by `alignments` of the figure")
     return found
 
 

@@ -6,10 +6,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.permutation_symmetry.pairs import band, over_pairs, read_pairs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["norms"]}
@@ -22,14 +22,13 @@ def norms_along_training(shown: Sequence[Shown], outputs: FigureOutputs, provena
     """Euclidean norm of each array after each epoch, a panel per array and a line per label, mean over networks."""
     numbers = norms(shown)
     with style.context():
-        style.save(_figure(numbers), numbers, outputs, provenance)
+        page.save(_figure(numbers), numbers, outputs, provenance, shown)
 
 
 def norms(shown: Sequence[Shown]) -> pd.DataFrame:
     """Columns label, array, draw, mean, sd, pairs (here networks); ValueError for more arrays than fit."""
     found = over_pairs(read_pairs(shown, "norms"), ["label", "array", "draw"], "norm")
-    if (arrays := found["array"].nunique()) > MOST:
-        raise ValueError(f"{arrays} arrays: at most {MOST} fit beside each other; show a smaller network")
+    check_fits(found["array"].nunique(), MOST, "arrays", "show a smaller network")
     return found.rename(columns={"pairs": "networks"})
 
 
@@ -49,5 +48,5 @@ def _figure(numbers: pd.DataFrame) -> Figure:
     for ax in panels[len(arrays) :]:
         ax.set_visible(False)
     panels[0].set_ylabel("norm")
-    style.legend_below(figure, dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True)))
+    page.legend_below(figure, dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True)))
     return figure

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS, read_pairs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["matches"]}
@@ -26,7 +26,7 @@ def not_stability(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pr
     """
     numbers = planted_and_found(shown)
     with style.context():
-        style.save(_figure(numbers), numbers, outputs, provenance)
+        page.save(_figure(numbers), numbers, outputs, provenance, shown)
 
 
 def planted_and_found(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -65,5 +65,5 @@ def _figure(numbers: pd.DataFrame) -> Figure:
     right.set_ylabel("change of NoT")
     for ax in (left, right):
         ax.set_xlabel("NoT of the start")
-    style.legend_below(figure, dict(zip(*reversed(left.get_legend_handles_labels()), strict=True)))
+    page.legend_below(figure, dict(zip(*reversed(left.get_legend_handles_labels()), strict=True)))
     return figure

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.frames import alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.symmetry.permutation import ceiling
@@ -29,7 +30,7 @@ def not_within_across(shown: Sequence[Shown], outputs: FigureOutputs, provenance
     """
     table = pair_table(shown)
     with style.context():
-        style.save(_figure(table), table, outputs, provenance)
+        page.save(_figure(table), table, outputs, provenance, shown)
 
 
 def pair_table(shown: Sequence[Shown]) -> pd.DataFrame:

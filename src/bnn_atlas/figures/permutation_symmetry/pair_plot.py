@@ -10,10 +10,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.frames import alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.frame import Frame, load_frame
 
@@ -33,7 +33,7 @@ def pair_plot(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
     """
     table = pair_table(shown)
     with style.context():
-        style.save(_figure(table), table, outputs, provenance)
+        page.save(_figure(table), table, outputs, provenance, shown)
 
 
 def pair_table(shown: Sequence[Shown]) -> pd.DataFrame:

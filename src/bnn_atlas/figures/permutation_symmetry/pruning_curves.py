@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame
 from bnn_atlas.provenance import Provenance
 
@@ -61,7 +61,7 @@ def pruning_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenance: P
     """
     numbers = curves(shown)
     with style.context():
-        style.save(_figure(numbers), numbers, outputs, provenance)
+        page.save(_figure(numbers), numbers, outputs, provenance, shown)
 
 
 def curves(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -105,7 +105,7 @@ def _figure(numbers: pd.DataFrame) -> Figure:
     for ax in axes[-1]:
         ax.set_xlabel("parameters kept in %")
     axes[0, 0].set_xlim(102, 0)
-    style.legend_below(figure, _legend(numbers, colours))
+    page.legend_below(figure, _legend(numbers, colours))
     return figure
 
 

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import chi2
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, Aligned, alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.frame import VARIANTS, load_frame
 
@@ -38,7 +38,7 @@ def sigma_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     """
     table = sigma_table(shown)
     with style.context():
-        style.save(_figure(table), table, outputs, provenance)
+        page.save(_figure(table), table, outputs, provenance, shown)
 
 
 def sigma_table(shown: Sequence[Shown]) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def _figure(table: pd.DataFrame) -> Figure:
     for ax in axes[::columns]:
         ax.set_ylabel("share of weights")
     drawn = set(table["what"])
-    style.legend_below(figure, {text: Line2D([], [], **look) for n, (text, look) in looks.items() if n in drawn})
+    page.legend_below(figure, {text: Line2D([], [], **look) for n, (text, look) in looks.items() if n in drawn})
     return figure
 
 

@@ -6,9 +6,9 @@ import pandas as pd
 
 from bnn_atlas.figures import ggplot
 from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
@@ -43,6 +43,7 @@ def bias_ridges(
         _ridges(draws),
         outputs,
         provenance,
+        shown,
         prior_sd=float(sds.pop()) if len(sds) == 1 else None,
         remark=remarks({label: named.subset for label, named in draws.items()}),
     )

@@ -7,9 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.sparse.csgraph import connected_components
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
@@ -34,8 +34,7 @@ def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     `FLOOR` are drawn there. The subset has layer0.weight and layer0.bias, the functions give the training rows. Raises
     ValueError for another network.
     """
-    if not shown:
-        raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
+    check_fits(len(shown))
     tables = [_sensitivities(run) for run in shown]
     with style.context():
         figure = Figure(figsize=(style.TEXT_WIDTH if len(shown) > 1 else style.COLUMN_WIDTH, 3.2))
@@ -64,7 +63,7 @@ def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
         axes[0, 0].set_ylabel("share of groups")
         axes[1, 0].set_ylabel("median $S$ of a draw")
         data = pd.concat([t.assign(run=r.run, label=r.label) for t, r in zip(tables, shown, strict=True)])
-        style.save(figure, data[["run", "label", "draw", "units", "sensitivity"]], outputs, provenance)
+        page.save(figure, data[["run", "label", "draw", "units", "sensitivity"]], outputs, provenance, shown)
 
 
 def sensitivities(x: np.ndarray, weights: np.ndarray, biases: np.ndarray) -> list[tuple[int, float]]:

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import locate, read_subset
 from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
@@ -63,7 +63,7 @@ def jacobian_kernel(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
             ax.set_ylabel(vertical)
             parts.append(pd.DataFrame(points, columns=["x", "y"]).assign(panel=title, draw=np.arange(len(points))))
         data = pd.concat(parts, ignore_index=True)[["panel", "draw", "x", "y"]]
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown)
 
 
 def jacobian(theta: np.ndarray, x: np.ndarray) -> np.ndarray:

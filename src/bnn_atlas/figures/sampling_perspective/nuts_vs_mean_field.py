@@ -12,10 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MultipleLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.smoothing import Surface, contour_table, mass_levels, smooth_pair
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.provenance import Provenance
 
@@ -51,9 +51,9 @@ def nuts_vs_mean_field(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
             parts.append(_panel(ax, runs["nuts"], runs["mean_field"]).assign(prior_sd=sd))
             ax.set_title(f"prior scale {sd:.3g}")
         axes[0].set_ylabel("$w_2$")
-        style.legend_below(figure, _legend())
+        page.legend_below(figure, _legend())
         data = pd.concat(parts, ignore_index=True)[["prior_sd", "method", "share", "line", "x", "y"]]
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown)
 
 
 def _panels(shown: Sequence[Shown]) -> dict[float, dict[str, Shown]]:

@@ -7,9 +7,9 @@ import pandas as pd
 
 from bnn_atlas.figures import ggplot
 from bnn_atlas.figures.draws import remarks
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.provenance import Provenance
 
@@ -28,8 +28,7 @@ def one_m_one(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
     have the same limits; draws outside are counted in their panel. Raises ValueError for runs that do not fit, for
     draws without spread, and for two runs of one panel; ggplot.RError from R.
     """
-    if not shown:
-        raise ValueError("one_m_one has no runs to show; list runs with one hidden layer in its settings")
+    check_fits(len(shown))
     places: dict[tuple[int, float], Shown] = {}
     subsets: dict[str, Subset] = {}
     panels = []
@@ -48,6 +47,7 @@ def one_m_one(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
         pd.concat(panels, ignore_index=True),
         outputs,
         provenance,
+        shown,
         remark=remarks(subsets),
     )
 

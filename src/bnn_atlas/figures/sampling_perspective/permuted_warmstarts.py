@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import bulk_limits, count_axis
 from bnn_atlas.figures.functions import (
     Functions,
@@ -20,10 +20,10 @@ from bnn_atlas.figures.functions import (
     pair_table,
     read_functions,
 )
+from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.scores import score_text
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.formulas.distances import wasserstein_squared
+from bnn_atlas.metrics.formulas.functional import wasserstein_squared
 from bnn_atlas.metrics.formulas.published import wasserstein_squared_sommer
 from bnn_atlas.metrics.gathering.summary import RunningLppd, load, lppd_of_first_draws
 from bnn_atlas.provenance import Provenance
@@ -45,8 +45,7 @@ def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenan
     share their colours; the CSV has the distances as published, too. A value of -inf leaves a gap and a remark. A
     run without a chain left says so. Raises ValueError for more than four runs and for a classification.
     """
-    if len(shown) > MOST_PANELS:
-        raise ValueError(f"{len(shown)} runs: at most {MOST_PANELS} fit beside each other; name fewer in `runs`")
+    check_fits(len(shown), MOST_PANELS, "runs")
     titles = names(shown)
     running = [lppd_of_first_draws(load(run.files["predictive"])) for run in shown]
     functions = [_few(one) for one in read_functions(shown)]
@@ -58,7 +57,7 @@ def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenan
     data = data.astype(dict.fromkeys(("chain_a", "draw_a", "chain_b", "draw_b"), "Int64"))
     with style.context():
         figure = _page(titles, running, functions, distances)
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown, names=titles)
 
 
 def _few(functions: Functions) -> Functions:
@@ -99,7 +98,7 @@ def _page(
         "one chain": Line2D([], [], color=CHAINS.colour, lw=0.9),
         "all chains": Line2D([], [], color=ENSEMBLE.colour, lw=1.8),
     }
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure
 
 

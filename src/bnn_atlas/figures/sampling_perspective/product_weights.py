@@ -14,10 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.smoothing import contour_table, mass_levels, smooth, smooth_pair
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.provenance import Provenance
 
@@ -55,7 +55,7 @@ def product_weights(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     products = _products(subset, units, run)
     with style.context():
         figure, data = _triangle(products, units, subset, run)
-        style.save(figure, data, outputs, provenance)
+        page.save(figure, data, outputs, provenance, shown)
 
 
 def _units(subset: Subset, run: Shown) -> list[int]:
@@ -106,7 +106,7 @@ def _triangle(products: np.ndarray, units: Sequence[int], subset: Subset, run: S
         ax.tick_params(labelleft=column == 0 and row > 0)
     axes[0, 0].set_ylabel("density")
     _remarks(figure, axes, products, subset, run, limits)
-    style.legend_below(figure, _legend(k > 1, len(products) > 1))
+    page.legend_below(figure, _legend(k > 1, len(products) > 1))
     columns = ["x_unit", "y_unit", "chain", "share", "line", "x", "y"]
     data = pd.concat(tables, ignore_index=True).reindex(columns=columns)
     return figure, data.astype({"line": "Int64"})

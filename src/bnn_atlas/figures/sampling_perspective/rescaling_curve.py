@@ -8,9 +8,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from bnn_atlas.figures import ggplot
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 
 KIND = {"runs": "none"}

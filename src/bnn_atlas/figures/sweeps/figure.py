@@ -7,13 +7,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bnn_atlas.config.methods.base import KindOfDraws
-from bnn_atlas.figures import style
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.figures.sweeps.fields import Field
 from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of
 from bnn_atlas.figures.sweeps.published import Series, published_entries, published_rows
-from bnn_atlas.figures.sweeps.scores import sweep_table
+from bnn_atlas.figures.sweeps.scores import line_name, sweep_table
 from bnn_atlas.provenance import Provenance
 
 MOST_COLUMNS = 3
@@ -57,7 +57,7 @@ def draw_sweep(
     theirs = published_rows(published, field.name, metrics)
     with style.context():
         figure = sweep_figure(table, field, panels, published, theirs)
-        style.save(figure, joined(table, theirs), outputs, provenance)
+        page.save(figure, joined(table, theirs), outputs, provenance, shown, names=[line_name(one) for one in shown])
 
 
 def joined(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -82,5 +82,5 @@ def sweep_figure(
         draw_panel(ax, panel, field, table, theirs, looks)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    style.legend_below(figure, entries)
+    page.legend_below(figure, entries)
     return figure

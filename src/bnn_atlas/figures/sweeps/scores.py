@@ -9,6 +9,7 @@ import pandas as pd
 
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.sweeps.fields import Field, value_of
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
@@ -47,15 +48,14 @@ def sweep_table(
     lacks is left out, or NaN where all its chains are excluded. Raises ValueError for a metric that no run has, for
     runs of different tasks, and for runs of one label and value that differ in more than seeds and splits.
     """
-    if not shown:
-        raise ValueError("there are no runs to draw; name at least one in the figure's `runs`")
+    check_fits(len(shown))
     if len(tasks := dict.fromkeys(one.task for one in shown)) > 1:
         raise ValueError(f"runs of {' and '.join(tasks)} in one figure have no common scores; show one of them")
     is_level = [method(one.method).kind_of_draws in levels for one in shown]
     values = [np.nan if level else value_of(one, field) for one, level in zip(shown, is_level, strict=True)]
     if all(is_level):
         raise ValueError(f"no run of the figure has a place along '{field.name}'; add one that varies it")
-    names = [_name(one) for one in shown]
+    names = [line_name(one) for one in shown]
     texts = [f"{value:g}" if isinstance(value, float) else value for value in values]
     check_repetitions(shown, [f"'{name}' at {text}" for name, text in zip(names, texts, strict=True)])
     tables: dict[Path, pd.DataFrame] = {}
@@ -94,7 +94,7 @@ def _of_run(
     source = source[~source["dataset"].str.contains("/")]  # the test rows, not those of further sets
     shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
     common = {
-        "label": _name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own),
+        "label": line_name(one), "method": one.method, "split": one.split, "overlap": shared, "trusted": trust(own),
         "above": share_above(own),
     }  # fmt: skip
     rows = [
@@ -127,7 +127,7 @@ def _none_left(own: pd.DataFrame) -> bool:
     return bool((excluded["value"] == excluded["chains"]).any())
 
 
-def _name(one: Shown) -> str:
+def line_name(one: Shown) -> str:
     """The line of a run: its label, or else its entry, whose runs the label of a grid would not tell apart."""
     return one.label if one.label != one.run else one.entry
 

@@ -1,19 +1,25 @@
-"""What figures say of the chains that they lean on."""
+"""The frame of all pictures: what it says of the chains that they lean on."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import convergence_text, head, sign_text, signed, trusted
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
 from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
 from bnn_atlas.figures.implicit_vi.parallel_coordinates import parallel_coordinates
 from bnn_atlas.figures.implicit_vi.weight_densities import weight_densities
-from bnn_atlas.figures.style import FigureOutputs
+from bnn_atlas.figures.page import FigureOutputs, check_fits, sign_text, signed, trusted
+from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 from tests.figures.layered_subsets import write_draws
@@ -59,15 +65,59 @@ def test_chains_that_may_serve_as_a_reference_have_no_sign(tmp_path: Path) -> No
     assert convergence_text(read_table(runs[0].files["table"])).startswith("10 chains × 100 draws; ")
 
 
-def test_the_head_is_wrapped_and_left_out_where_there_is_nothing_to_say() -> None:
-    figure = Figure(figsize=(3.25, 2))
-    head(figure, ["", ""])
-    assert figure.get_suptitle() == ""
-    head(figure, ["word " * 40, "end"])
-    lines = figure.get_suptitle().splitlines()
-    assert len(lines) == 4
-    assert max(map(len, lines)) <= 70
-    assert lines[-1] == "end"
+def drawn(
+    shown: list[Shown], draw: Callable[[Axes], None], outputs: FigureOutputs, made_of: Provenance, **more: Any
+) -> Figure:
+    with style.context():
+        figure = Figure(figsize=(3.25, 2))
+        draw(figure.subplots())
+        page.save(figure, pd.DataFrame({"x": [1.0]}), outputs, made_of, shown, **more)
+    return figure
+
+
+def test_the_sign_is_at_the_names_of_untrusted_runs_wherever_they_are(
+    outputs: Callable[[str], FigureOutputs], provenance: Provenance, tmp_path: Path
+) -> None:
+    runs = [
+        written(tmp_path, "a", CONVERGED, label="SGHMC", method="hmc"),
+        written(tmp_path, "b", UNCONVERGED, label="SG", method="hmc"),
+        written(tmp_path, "c", UNCONVERGED, label="two\nlines", method="hmc"),
+    ]
+
+    def draw(ax: Axes) -> None:
+        ax.set_yticks([0, 1, 2], ["SGHMC", "SG", "two lines"])
+        ax.set_title("SG: 12 draws")
+        page.legend_below(ax.get_figure(), {name: Line2D([], []) for name in ("SGHMC", "SG", "SG of a paper")})
+
+    figure = drawn(runs, draw, outputs("a"), provenance, notes=["a note"])
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["SGHMC", "SG †", "two lines †"]
+    assert figure.axes[0].get_title(loc="left") == "SG †: 12 draws"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["SGHMC", "SG †", "SG of a paper"]
+    head = " ".join(figure.get_suptitle().split())
+    assert head.startswith("a note † not to be trusted: SG (R-hat")
+    assert "two lines (R-hat" in head
+
+
+def test_a_picture_without_names_names_the_untrusted_above_it(
+    outputs: Callable[[str], FigureOutputs], provenance: Provenance, tmp_path: Path
+) -> None:
+    runs = [written(tmp_path, f"r{i}", UNCONVERGED, label=f"r{i}", method="hmc") for i in range(8)]
+    figure = drawn(runs, lambda ax: None, outputs("a"), provenance, names=[f"run {i}" for i in range(8)])
+    head = " ".join(figure.get_suptitle().split())
+    assert head.startswith("Not to be trusted: run 0 (R-hat")
+    assert head.endswith("and 3 more of 8.")
+    assert max(map(len, figure.get_suptitle().splitlines())) <= 70
+    assert drawn([], lambda ax: None, outputs("b"), provenance).get_suptitle() == ""
+
+
+def test_what_does_not_fit_is_refused_with_what_to_do() -> None:
+    check_fits(4, 4, "runs")
+    with pytest.raises(ValueError, match=r"^5 runs: at most 4 fit in one figure; name fewer in the figure's `runs`$"):
+        check_fits(5, 4, "runs")
+    with pytest.raises(ValueError, match=r"^5 arrays: at most 4 fit in one figure; show a smaller network$"):
+        check_fits(5, 4, "arrays", "show a smaller network")
+    with pytest.raises(ValueError, match=r"^there are no runs to draw; list some in the figure's `runs`$"):
+        check_fits(0, 4, "runs")
 
 
 @pytest.mark.parametrize("kind", [cross_layer_correlation, parallel_coordinates, weight_densities])
@@ -83,10 +133,11 @@ def test_figures_of_draws_say_whose_chains_should_not_be_trusted(
     file = write_draws(tmp_path / "draws.parquet", values)
     diagnostics = {"good": CONVERGED, "bad": UNCONVERGED}
     runs = [run_with_subset(tmp_path, name, file, own) for name, own in diagnostics.items()]
-    drawn: list[Figure] = []
-    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure))
+    pictures: list[Figure] = []
+    save = page.save
+    monkeypatch.setattr(page, "save", lambda figure, *a, **k: (save(figure, *a, **k), pictures.append(figure)))
     kind(runs, outputs("a"), provenance)
-    assert drawn[0].get_suptitle().startswith("† not to be trusted: bad (R-hat")
-    texts = [text.get_text() for text in drawn[0].findobj(Text)]
+    assert re.match(r"† not to be trusted: bad\b.* \(R-hat", pictures[0].get_suptitle())
+    texts = [text.get_text() for text in pictures[0].findobj(Text)]
     assert sum(text.startswith("bad") and text.endswith("†") for text in texts) == 1
     assert not any(text.startswith("good") and "†" in text for text in texts)

@@ -1,0 +1,226 @@
+"""The one frame of all pictures: what fits, legends, signs of runs that should not be trusted, notes, and the files."""
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from bnn_atlas.figures import style
+from bnn_atlas.figures.metadata import pdf_info, png_text
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.files import atomic
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
+from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.provenance import Provenance
+
+SIGN = "\N{DAGGER}"
+"""At the name of a run whose chains should not be trusted."""
+CHARACTER, HEAD_SIZE, HEAD_LINE = 0.046, 6, 0.1
+"""Inches that a character of the head takes, its size in points, and inches that a line of it takes."""
+NOTE_CHARACTER = 0.042
+"""Inches that a character of a note takes."""
+MOST_NAMED, MOST_REASONS = 5, 2
+"""Names that a head explains, and reasons that it gives for each; a run's diagnostics page has all."""
+AFTER_A_NAME = (",", ":", " (", "\n")
+"""What may follow a name in a text of a picture."""
+
+
+class FigureOutputs(NamedTuple):
+    """The three files of a figure."""
+
+    pdf: Path
+    png: Path
+    csv: Path
+
+    @classmethod
+    def of(cls, files: Iterable[str | Path]) -> "FigureOutputs":
+        """The files among `files` by their endings; ValueError unless there is one of each."""
+        paths = [Path(file) for file in files]
+        if sorted(path.suffix for path in paths) != [".csv", ".pdf", ".png"]:
+            raise ValueError(f"a figure has one .pdf, one .png and one .csv, not {', '.join(map(str, paths))}")
+        by_suffix = {path.suffix: path for path in paths}
+        return cls(by_suffix[".pdf"], by_suffix[".png"], by_suffix[".csv"])
+
+
+def check_fits(
+    number: int, most: float = math.inf, what: str = "runs", remedy: str = "name fewer in the figure's `runs`"
+) -> None:
+    """Refuse a picture of nothing, and one of more than `most` of `what`, with what to do; ValueError."""
+    if number == 0:
+        raise ValueError(f"there are no {what} to draw; list some in the figure's `runs`")
+    if number > most:
+        raise ValueError(f"{number} {what}: at most {most} fit in one figure; {remedy}")
+
+
+def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:
+    """One legend for all panels, below them, in as few rows as the width of the figure allows."""
+    labels = list(entries)
+    inches = [0.43 + 0.058 * len(label) for label in labels]
+    for rows in range(1, len(labels) + 1):
+        # Legends are filled column by column.
+        width = sum(max(inches[i : i + rows]) for i in range(0, len(labels), rows))
+        if width <= figure.get_size_inches()[0] or rows == len(labels):
+            columns = math.ceil(len(labels) / rows)
+            figure.legend(list(entries.values()), labels, loc="outside lower center", ncols=columns)
+            return
+
+
+def save(
+    figure: Figure,
+    data: pd.DataFrame,
+    outputs: FigureOutputs,
+    provenance: Provenance,
+    shown: Sequence[Shown] = (),
+    *,
+    names: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write a figure as PDF and PNG with its provenance inside, and the plotted numbers as CSV.
+
+    Whoever of `shown` should not be trusted is named above the panels, with the reasons, and its name has a sign
+    wherever the picture has it; `names` says under which name each of `shown` is in the picture, where that is not its
+    label. `notes` are lines above the panels. The numbers stay as they are. All three files appear together at the end;
+    the same figure gives the same bytes. Call it inside `style.context`. Raises ValueError for an empty table: a figure
+    of nothing is a mistake upstream.
+    """
+    title = outputs.pdf.stem
+    trusts = trusted(shown, names)
+    signed = _sign(figure, trusts)
+    _head(figure, [*notes, sign_text(trusts, signed)])
+    if note := scale_note(provenance):
+        _add_note(figure, note)
+    _settle(figure)
+    with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
+        write_csv(csv, data)
+        figure.savefig(png, format="png", metadata={"Software": None, **png_text(title, provenance)})
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, **pdf_info(title, provenance)})
+
+
+def write_csv(path: Path, data: pd.DataFrame) -> None:
+    """Write the plotted numbers in the order given, each with the digits that read back to the same value."""
+    if data.empty:
+        raise ValueError("there is nothing to plot: the table of plotted numbers is empty")
+    data.to_csv(path, index=False, lineterminator="\n", na_rep="")
+
+
+def trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[str, Trust]:
+    """Name (by default the label) -> the worst that the checks say of its runs and splits (`judgement.trust`)."""
+    tables: dict[Path, pd.DataFrame] = {}
+    found: dict[str, list[Trust]] = {}
+    for one, name in zip(shown, [one.label for one in shown] if names is None else names, strict=True):
+        if (file := one.files.get("table")) is not None:
+            table = tables[file] if file in tables else tables.setdefault(file, read_table(file))
+            found.setdefault(name, []).append(trust(one.rows(table)))
+    return {name: worst(each) for name, each in found.items()}
+
+
+def is_distrusted(name: str, trusts: Mapping[str, Trust]) -> bool:
+    """Whether the checks say not to trust the runs of a name."""
+    return name in trusts and trusts[name].status is Status.DISTRUST
+
+
+def sign_text(trusts: Mapping[str, Trust], signed: bool = True) -> str:
+    """Who should not be trusted, with the reasons; empty where all may be. `signed`: whether a name has the sign."""
+    bad = [name for name in trusts if is_distrusted(name, trusts)]
+    if not bad:
+        return ""
+    texts = [
+        f"{' '.join(name.split())} ({'; '.join(trusts[name].text.split('; ')[:MOST_REASONS])})"
+        for name in bad[:MOST_NAMED]
+    ]
+    if len(bad) > MOST_NAMED:
+        texts.append(f"and {len(bad) - MOST_NAMED} more of {len(trusts)}")
+    return f"{SIGN if signed else 'Not'} {'not ' if signed else ''}to be trusted: {'; '.join(texts)}."
+
+
+def scale_note(provenance: Provenance) -> str:
+    """What a reader must know of a figure: a reduced setting, and the marks of its runs; empty where there are none."""
+    reduced = any(provenance.settings.get("reductions", {}).values())
+    texts = [f"reduced setting: scale {provenance.settings['scale']}"] if reduced else []
+    return "; ".join([*texts, *provenance.settings.get("marks", ())])
+
+
+def _sign(figure: Figure, trusts: Mapping[str, Trust]) -> bool:
+    """Put the sign at all names in a picture that should have it; whether there is one."""
+    if not any(is_distrusted(name, trusts) for name in trusts):
+        return False
+    found = False
+    for legend in list(figure.legends):
+        labels = [text.get_text() for text in legend.get_texts()]
+        new = [signed(label, trusts) for label in labels]
+        if new != labels:
+            handles = [handle for handle in legend.legend_handles if handle is not None]
+            legend.remove()
+            legend_below(figure, dict(zip(new, handles, strict=True)))
+            found = True
+    ticks: set[Text] = set()
+    for ax in figure.findobj(Axes):
+        for axis in (ax.xaxis, ax.yaxis):
+            texts = axis.get_ticklabels()
+            ticks.update(texts)
+            labels = [text.get_text() for text in texts]
+            new = [signed(label, trusts) for label in labels]
+            if new != labels:
+                axis.set_ticks(axis.get_ticklocs(), new)
+                found = True
+    for text in figure.findobj(Text):
+        if text not in ticks and SIGN not in text.get_text():
+            whole = signed(text.get_text(), trusts)
+            found |= whole != text.get_text()
+            text.set_text(whole)
+    return found
+
+
+def signed(text: str, trusts: Mapping[str, Trust]) -> str:
+    """A text that is, or begins with, the name of a run, with the sign after the name where it should have it."""
+    candidates = {each: name for name in trusts for each in (name, " ".join(name.split())) if name}
+    found = [each for each in candidates if text == each or text.startswith(tuple(each + a for a in AFTER_A_NAME))]
+    longest = max(found, key=len, default="")
+    if not found or not is_distrusted(candidates[longest], trusts):
+        return text
+    return f"{longest} {SIGN}{text[len(longest) :]}"
+
+
+def _head(figure: Figure, texts: Sequence[str]) -> None:
+    """Small lines above everything else, in a strip of their own: what a reader has to know before the numbers."""
+    minus = (re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text) for text in texts if text)
+    width, height = figure.get_size_inches()
+    lines = [line for text in minus for line in textwrap.wrap(text, int(width / CHARACTER))]
+    if lines:
+        figure.set_size_inches(width, height + HEAD_LINE * len(lines))
+        figure.suptitle("\n".join(lines), x=0.005, ha="left", fontsize=HEAD_SIZE, color=style.GREY)
+
+
+def _settle(figure: Figure) -> None:
+    """Lay the panels out for good, at rounded places: the last digits of the layout differ from time to time."""
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
+    figure.set_layout_engine("none")
+
+
+def _add_note(figure: Figure, note: str) -> None:
+    """Small lines at the bottom right, below everything else; one where it fits."""
+    lines = textwrap.wrap(note, int(figure.get_size_inches()[0] / NOTE_CHARACTER))
+    inches = 0.02 + 0.09 * len(lines)
+    strip = inches / figure.get_size_inches()[1]
+    figure.text(
+        0.995, 0.2 * strip / len(lines), "\n".join(lines), ha="right", va="bottom", fontsize=5.5, color=style.GREY
+    )
+    if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
+        engine.set(rect=(0, strip, 1, 1 - strip))
+    for legend in figure.legends:
+        # Legends outside the axes keep to the figure's edge, not to the layout's rectangle.
+        legend.borderaxespad += inches * 72 / mpl.rcParams["legend.fontsize"]
