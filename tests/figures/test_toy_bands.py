@@ -8,15 +8,21 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+from bnn_atlas.config.datasets import load_registry
+from bnn_atlas.config.synthetic import SinusoidsGenerator
+from bnn_atlas.data.synthetic import generate
 from bnn_atlas.figures.functions import read_functions
-from bnn_atlas.figures.implicit_vi.toy_bands import SHARE, target_band, toy_bands, true_function
+from bnn_atlas.figures.implicit_vi.toy_bands import SHARE, WITH_NOISE, bands, toy_bands, true_function
 from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, written
 from tests.figures.synthetic_functions import functions_on_line
 
+TOY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")["sinusoids_1"]
+assert TOY.generate is not None
+GENERATOR = TOY.generate.model_dump(mode="json")
 Outputs = Callable[[str], FigureOutputs]
 
 
@@ -24,7 +30,7 @@ def run(folder: Path, label: str, method: str, gap: float, draws: int = 50) -> S
     sets = {"interval-gap": {"function_sd": gap}, "interval-right": {"function_sd": 2 * gap}}
     one = written(folder, label, CONVERGED, sets, task="regression", dataset="sinusoids_1", method=method)
     functions = functions_on_line(folder / f"{label}.npz", chains=1, draws=draws)
-    return one._replace(files={**one.files, "functions": functions})
+    return one._replace(files={**one.files, "functions": functions}, generator=GENERATOR)
 
 
 def test_panels_bands_and_shares_of_the_first_run(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
@@ -48,17 +54,16 @@ def test_panels_bands_and_shares_of_the_first_run(outputs: Outputs, provenance: 
 
 def test_the_band_of_targets_is_that_of_the_mixture(tmp_path: Path) -> None:
     (one,) = read_functions([run(tmp_path, "HMC", "hmc", 0.4, draws=2)])
-    low, high = target_band(one)
+    low, high = bands(one)[WITH_NOISE]
     for edge, level in ((low, 0.05), (high, 0.95)):
-        np.testing.assert_allclose(norm.cdf(edge, one.mean, one.scale).mean(axis=0), level, atol=1e-6)
+        np.testing.assert_allclose(norm.cdf(edge, one.mean, one.scale).mean(axis=0), level, atol=1e-12)
 
 
-def test_the_true_function_is_that_of_the_data() -> None:
-    z = 0.7
-    expected = z + 0.8 * np.sin(2 * np.pi * z) + 0.8 * np.sin(4 * np.pi * z)
-    np.testing.assert_allclose(true_function(np.array([z / 1.28])), expected)
+def test_the_true_function_is_that_of_the_data(tmp_path: Path) -> None:
+    x, y = generate(SinusoidsGenerator.model_validate(GENERATOR), TOY.rows, TOY.published_train)
+    np.testing.assert_allclose(true_function(run(tmp_path, "HMC", "hmc", 0.4), x[70:, 0]), y[70:], atol=1e-5)
 
 
 def test_too_many_panels_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="13 runs: at most 12 panels fit"):
+    with pytest.raises(ValueError, match="13 runs: at most 12 fit in one figure"):
         toy_bands([run(tmp_path, "HMC", "hmc", 0.4, 1)] * 13, outputs("a"), provenance)

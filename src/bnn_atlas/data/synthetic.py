@@ -78,9 +78,18 @@ def _sinusoids(numbers: np.random.Generator, config: SinusoidsGenerator) -> tupl
 
     train = numbers.permutation(grids(config.train))
     x = np.concatenate([train, grids(config.test)])
-    y = x + 0.8 * np.sin(2 * np.pi * x) + 0.8 * np.sin(4 * np.pi * x)
+    y = _of_sinusoids(x)
     y[: len(train)] += config.noise * numbers.standard_normal(len(train))
     return (x / np.abs(config.intervals).max()).round(DECIMALS)[:, None], y.round(DECIMALS)
+
+
+def _of_sinusoids(x: np.ndarray) -> np.ndarray:
+    return x + 0.8 * np.sin(2 * np.pi * x) + 0.8 * np.sin(4 * np.pi * x)
+
+
+def sinusoids_at(config: SinusoidsGenerator, x: np.ndarray) -> np.ndarray:
+    """Targets without noise at inputs of the data set, which are divided by the largest |x| of the intervals."""
+    return _of_sinusoids(float(np.abs(config.intervals).max()) * x)
 
 
 def _bnn_hmc(config: BNNHMCGenerator, rows: int, train: int) -> tuple[np.ndarray, np.ndarray]:

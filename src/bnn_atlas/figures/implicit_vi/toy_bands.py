@@ -1,7 +1,7 @@
 """The toy regression of Uppal et al. 2023 as in their Figure 1: a panel per method, without and with noise."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,17 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from scipy.special import ndtr
 
 from bnn_atlas.config.evaluation import INTERVAL
-from bnn_atlas.figures import style
-from bnn_atlas.figures.convergence import head, sign_text, trusted
-from bnn_atlas.figures.function_panels import check_number, function_panels
-from bnn_atlas.figures.functions import Functions, draw_points, line, read_functions, training_points
+from bnn_atlas.config.synthetic import SinusoidsGenerator
+from bnn_atlas.data.synthetic import sinusoids_at
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.function_panels import function_panels
+from bnn_atlas.figures.functions import Functions, draw_points, line, names, read_functions, training_points
+from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.style import FigureOutputs
-from bnn_atlas.metrics.judgement.trust import Trust
+from bnn_atlas.metrics.formulas.functional import mixture_quantile
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids"}
@@ -29,11 +29,8 @@ X_LIMITS, Y_LIMITS = (-1.5, 1.5), (-5.0, 5.0)
 """Those of the paper's figure."""
 LEVELS = (0.05, 0.95)
 """Quantiles that the bands reach from and to."""
-LARGEST = 1.28
-"""What the inputs are divided by in the data set."""
 FUNCTION, WITH_NOISE = "function", "function and noise"
 OPACITY = {FUNCTION: 0.5, WITH_NOISE: 0.2}
-HALVINGS = 40
 SHARE = "share of the first run"
 
 
@@ -44,41 +41,23 @@ def toy_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
     that one. File: `functions` along a line, and function_sd on the intervals of each run. Numbers are those of
     `band_table` and `spread_table`. Raises ValueError for more panels than fit.
     """
-    check_number(shown)
     functions = read_functions(shown, fewest=1)
-    trusts = trusted(shown)
     parts = [band_table(one, run) for one, run in zip(functions, shown, strict=True)]
     data = pd.concat([*parts, spread_table(shown)], ignore_index=True)
     with style.context():
-        figure = _page(functions, shown, trusts)
-        head(figure, [sign_text(trusts)])
-        style.save(figure, data, outputs, provenance)
+        figure = _page(functions, shown)
+        page.save(figure, data, outputs, provenance, shown, names=names(shown))
 
 
-def true_function(x: np.ndarray) -> np.ndarray:
-    """What the targets are, but for their noise, at inputs of the data set."""
-    z = LARGEST * x
-    return z + 0.8 * np.sin(2 * np.pi * z) + 0.8 * np.sin(4 * np.pi * z)
-
-
-def target_band(functions: Functions) -> np.ndarray:
-    """Quantiles [2, n] of the mixture over draws of N(mean, scale^2) at each input, by bisection."""
-    mean, scale = functions.mean, functions.scale
-    low, high = (mean - 5 * scale).min(axis=0), (mean + 5 * scale).max(axis=0)
-    edges = []
-    for level in LEVELS:
-        below, above = low.copy(), high.copy()
-        for _ in range(HALVINGS):
-            middle = (below + above) / 2
-            under = ndtr((middle - mean) / scale).mean(axis=0) < level
-            below, above = np.where(under, middle, below), np.where(under, above, middle)
-        edges.append((below + above) / 2)
-    return np.array(edges)
+def true_function(run: Shown, x: np.ndarray) -> np.ndarray:
+    """What the targets of a run are, but for their noise, at inputs of its data set."""
+    return sinusoids_at(SinusoidsGenerator.model_validate(run.generator), x)
 
 
 def bands(functions: Functions) -> dict[str, np.ndarray]:
     """Name of a band -> its edges [2, n]; the band of functions needs more than one draw."""
-    found = {WITH_NOISE: target_band(functions)}
+    mean, scale = functions.mean, functions.scale
+    found = {WITH_NOISE: np.stack([mixture_quantile(mean, scale, level) for level in LEVELS])}
     if len(functions.mean) > 1:
         found[FUNCTION] = np.quantile(functions.mean, LEVELS, axis=0)
     return found
@@ -90,7 +69,7 @@ def band_table(functions: Functions, run: Shown) -> pd.DataFrame:
     Series are `mean`, the bands (their lower edge in `value`), `truth` and `training row`.
     """
     x = line(functions)
-    parts = [("mean", x, functions.mean.mean(axis=0), None), ("truth", x, true_function(x), None)]
+    parts = [("mean", x, functions.mean.mean(axis=0), None), ("truth", x, true_function(run, x), None)]
     parts += [(name, x, low, high) for name, (low, high) in bands(functions).items()]
     parts.append(("training row", *training_points(functions), None))
     rows = [pd.DataFrame({"series": s, "x": at, "value": value, "high": high}) for s, at, value, high in parts]
@@ -114,19 +93,19 @@ def spread_table(shown: Sequence[Shown]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _page(functions: Sequence[Functions], shown: Sequence[Shown], trusts: Mapping[str, Trust]) -> Figure:
-    figure, axes = function_panels(functions, shown, trusts, _panel, height=1.55)
+def _page(functions: Sequence[Functions], shown: Sequence[Shown]) -> Figure:
+    figure, axes = function_panels(functions, shown, _panel, height=1.55)
     axes[0, 0].set_xlim(*X_LIMITS)
     axes[0, 0].set_ylim(*Y_LIMITS)
-    style.legend_below(figure, _legend())
+    page.legend_below(figure, _legend())
     return figure
 
 
-def _panel(ax: Axes, functions: Functions, colour: str) -> None:
-    x = line(functions)
+def _panel(ax: Axes, functions: Functions, run: Shown) -> None:
+    x, colour = line(functions), style.METHODS[run.method].colour
     for name, edges in bands(functions).items():
         ax.fill_between(x, *edges, color=colour, alpha=OPACITY[name], lw=0)
-    ax.plot(x, true_function(x), color=style.BLACK, lw=0.7, ls="--")
+    ax.plot(x, true_function(run, x), color=style.BLACK, lw=0.7, ls="--")
     ax.plot(x, functions.mean.mean(axis=0), color=colour, lw=1.1)
     draw_points(ax, functions)
     noise = math.sqrt(float(np.square(functions.scale).mean()))
