@@ -19,10 +19,10 @@ NEAR = 2
 """Transpositions by which the published pairs change at most."""
 
 
-def not_stability(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
-    """Transpositions (NoT) found by matching against those that were planted, and by how much training changed them.
+def transpositions_stability(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Transpositions found by matching against those that were planted, and by how much training changed them.
 
-    The diagonal is no change. The dotted line is the mean NoT of random permutations.
+    The diagonal is no change. The dotted line is the mean of random permutations.
     """
     numbers = planted_and_found(shown)
     with style.context():
@@ -61,9 +61,9 @@ def _figure(numbers: pd.DataFrame) -> Figure:
         look = {**LOOKS[state], "ls": "none", "ms": 3.5, "mew": 0.9, "mfc": "none"}
         left.plot(part["planted"], part["transpositions"], label=TEXTS.get(state, "before training"), **look)
         right.plot(part["planted"], part["change"], **look)
-    left.set_ylabel("NoT found by matching")
-    right.set_ylabel("change of NoT")
+    left.set_ylabel("transpositions found by matching")
+    right.set_ylabel("change of transpositions")
     for ax in (left, right):
-        ax.set_xlabel("NoT of the start")
+        ax.set_xlabel("transpositions of the start")
     page.legend_below(figure, dict(zip(*reversed(left.get_legend_handles_labels()), strict=True)))
     return figure

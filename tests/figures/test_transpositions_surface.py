@@ -8,7 +8,7 @@ import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.permutation_symmetry.not_surface import not_surface, surface
+from bnn_atlas.figures.permutation_symmetry.transpositions_surface import surface, transpositions_surface
 from bnn_atlas.metrics.tables.files import MATCH_SCHEMA, read_frame, write_frame
 from bnn_atlas.provenance import Provenance
 
@@ -20,7 +20,7 @@ Outputs = Callable[[str], FigureOutputs]
 def test_points_over_epochs_are_means_over_pairs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "pairs", [2, 6])]
     for folder in ("x", "y"):
-        not_surface(shown, outputs(folder), provenance)
+        transpositions_surface(shown, outputs(folder), provenance)
     assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
     assert read_provenance(outputs("x").pdf) == provenance
     of = pd.read_csv(outputs("x").csv).set_index(["state", "draw", "point"])["mean"]

@@ -23,8 +23,8 @@ WHERE = {"within": ("within chains", style.BLUE, "o"), "across": ("across chains
 """Kind of a pair -> its text, colour and mark."""
 
 
-def not_within_across(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
-    """NoT of pairs of draws, matched to each other directly, as a share of the mean of random permutations.
+def transpositions_within_across(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Transpositions between draws matched to each other directly, as a share of the mean of random permutations.
 
     Numbers are those of `pair_table`.
     """

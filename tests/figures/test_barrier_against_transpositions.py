@@ -8,7 +8,11 @@ import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.permutation_symmetry.barrier_against_not import _figure, barrier_against_not, correlation_text
+from bnn_atlas.figures.permutation_symmetry.barrier_against_transpositions import (
+    _figure,
+    barrier_against_transpositions,
+    correlation_text,
+)
 from bnn_atlas.provenance import Provenance
 
 from .pair_files import pair_run
@@ -21,7 +25,7 @@ def test_marks_are_pairs_and_the_correlation_is_of_trained_ones(
 ) -> None:
     shown = [pair_run(tmp_path / "a", "pairs", [2, 5, 9, 14])]
     for folder in ("x", "y"):
-        barrier_against_not(shown, outputs(folder), provenance)
+        barrier_against_transpositions(shown, outputs(folder), provenance)
     assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
     assert read_provenance(outputs("x").pdf) == provenance
     numbers = pd.read_csv(outputs("x").csv)

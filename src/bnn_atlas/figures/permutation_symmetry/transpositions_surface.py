@@ -18,8 +18,8 @@ KIND = {"files": ["matches"]}
 STATES = ("as_trained", "aligned")
 
 
-def not_surface(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
-    """NoT between the first network of a pair and each point of the line to the second, over epochs."""
+def transpositions_surface(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+    """Transpositions between the first network of a pair and each point of the line to the second, over epochs."""
     numbers = surface(shown)
     with style.context():
         page.save(_figure(numbers), numbers, outputs, provenance, shown)
@@ -50,5 +50,5 @@ def _figure(numbers: pd.DataFrame) -> Figure:
         ax.set_xlabel("epoch")
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes[0].set_ylabel("point of the line")
-    figure.colorbar(axes[-1].collections[0], ax=axes, label="NoT to the line's start")
+    figure.colorbar(axes[-1].collections[0], ax=axes, label="transpositions to the line's start")
     return figure

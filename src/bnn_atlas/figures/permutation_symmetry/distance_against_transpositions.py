@@ -9,8 +9,8 @@ from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.permutation_symmetry.not_stability import STATES, planted_and_found
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS
+from bnn_atlas.figures.permutation_symmetry.transpositions_stability import STATES, planted_and_found
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
@@ -18,11 +18,11 @@ from bnn_atlas.provenance import Provenance
 KIND = {"files": ["matches"]}
 
 PUBLISHED = {73: (95.0, 183.0), 219: (255.0, 494.0), 365: (340.0, 651.0), 511: (348.8, 666.0)}
-"""NoT of the start -> squared distance before and after training, read out of figure 2 (left) of Xiao et al. 2023."""
+"""Transpositions of the start -> squared distance before and after training, Xiao et al. 2023, figure 2 (left)."""
 PUBLISHED_UNITS = 512
 
 
-def distance_against_not(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def distance_against_transpositions(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Squared distance of a pair before training, after it, and after it with the start's permutation undone.
 
     Open black marks are the paper's, where the runs have its 512 units.
@@ -48,7 +48,7 @@ def _figure(numbers: pd.DataFrame, as_published: bool) -> Figure:
             for distance in distances:
                 mark_published(ax, transpositions, distance)
         entries["published"] = published_handle()
-    ax.set_xlabel("NoT of the start")
+    ax.set_xlabel("transpositions of the start")
     ax.set_ylabel("squared distance")
     ax.set_ylim(bottom=-0.04 * ax.get_ylim()[1])
     page.legend_below(figure, entries)

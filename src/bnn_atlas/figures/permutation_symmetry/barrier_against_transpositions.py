@@ -18,11 +18,11 @@ from bnn_atlas.provenance import Provenance
 KIND = {"files": ["lines", "matches"]}
 
 PUBLISHED = {11: 0.002, 73: 0.023, 146: 0.065, 209: 0.117, 240: 0.157, 302: 0.208, 365: 0.293}
-"""NoT -> barrier, read out of figure 2 (middle) of Xiao et al. 2023: 784-512-10 on MNIST, 50 epochs."""
+"""Transpositions -> barrier, read out of figure 2 (middle) of Xiao et al. 2023: 784-512-10 on MNIST, 50 epochs."""
 PUBLISHED_UNITS = 512
 
 
-def barrier_against_not(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def barrier_against_transpositions(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
     """Loss at the middle of the line less the mean of the ends, on training rows, by pair and state.
 
     The definition is that of the paper's code. Open black marks are the paper's, where the runs have its 512 units.
@@ -57,7 +57,7 @@ def _figure(numbers: pd.DataFrame) -> Figure:
         for transpositions, barrier in PUBLISHED.items():
             mark_published(ax, transpositions, barrier)
         entries["published"] = published_handle()
-    ax.set_xlabel("NoT of the trained pair")
+    ax.set_xlabel("transpositions of the trained pair")
     ax.set_ylabel("barrier of the training loss in nats")
     if text := correlation_text(numbers[numbers["state"] == "as_trained"]):
         ax.set_title(text)
@@ -66,7 +66,7 @@ def _figure(numbers: pd.DataFrame) -> Figure:
 
 
 def correlation_text(part: pd.DataFrame) -> str:
-    """Pearson correlation of NoT and barrier over the pairs; empty for fewer than four or without variation."""
+    """Pearson correlation over the pairs; empty for fewer than four or without variation."""
     x, y = part["transpositions"].to_numpy(float), part["midpoint"].to_numpy(float)
     kept = np.isfinite(y)
     if kept.sum() < 4 or np.ptp(x[kept]) == 0 or np.ptp(y[kept]) == 0:

@@ -8,7 +8,7 @@ import pytest
 
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.permutation_symmetry.not_stability import not_stability, planted_and_found
+from bnn_atlas.figures.permutation_symmetry.transpositions_stability import planted_and_found, transpositions_stability
 from bnn_atlas.provenance import Provenance
 
 from .pair_files import pair_run
@@ -19,7 +19,7 @@ Outputs = Callable[[str], FigureOutputs]
 def test_changes_are_those_of_each_pair(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "pairs", [3, 9, 15])]
     for folder in ("x", "y"):
-        not_stability(shown, outputs(folder), provenance)
+        transpositions_stability(shown, outputs(folder), provenance)
     assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
     assert read_provenance(outputs("x").pdf) == provenance
     numbers = pd.read_csv(outputs("x").csv)
