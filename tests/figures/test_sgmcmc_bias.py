@@ -4,7 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import STEP_SIZE, TEMPERATURE, _figure, sgmcmc_bias
+from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import STEP_SIZE, TEMPERATURE, _figure, _said, sgmcmc_bias
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
@@ -61,8 +61,9 @@ def test_a_reference_that_has_not_converged_is_told_of_and_leaves_marks_open(
     table = pd.read_csv(outputs("a").csv)
     assert table.loc[table["x"] == 3.0, "converged"].eq(False).all()
     assert table.loc[table["x"] == 3.0, "reference"].eq(word).all()
-    figure = _figure(table.fillna({"reference": "", "error_over": ""}), [STEP_SIZE, TEMPERATURE])
-    assert figure.get_suptitle() == word
+    filled = table.fillna({"reference": "", "error_over": ""})
+    figure = _figure(filled, [STEP_SIZE, TEMPERATURE])
+    assert _said(filled) == [word]
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim(), "both columns have one axis"
 
 
