@@ -4,13 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.aligned_draws import AlignedDraws, save_aligned_draws
-from bnn_atlas.provenance import Provenance
-from bnn_atlas.symmetry.aligned_draws import AlignedDraws, save_aligned_draws
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame
 
 from .shown import shown
@@ -60,11 +57,3 @@ def frame(file: Path, size: int = 400, sd: float = 1.0, fitted: bool = False, sh
 
 def of_alignments(name: str, files: dict[str, Path], run: str = "mile") -> Shown:
     return shown(run, parts={name: files})
-
-
-def drawn(figure: Callable[..., None], runs: list[Shown], outputs: Outputs, provenance: Provenance) -> pd.DataFrame:
-    """The plotted numbers of a figure that has the same bytes twice."""
-    for folder in ("a", "b"):
-        figure(runs, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    return pd.read_csv(outputs("a").csv)

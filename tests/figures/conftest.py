@@ -1,10 +1,32 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NoReturn, Protocol
 
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
+from bnn_atlas.figures import page
+from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.r_setup import RCODE
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.judgement.checks import Status
+from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.provenance import Provenance, collect
+
+
+class Drawn(Protocol):
+    """Draws a kind of figure and gives its numbers."""
+
+    def __call__(self, kind: Callable[..., None], runs: Sequence[Shown], **more: Any) -> pd.DataFrame: ...
+
+
+class Settled(Exception):
+    """A picture that is ready to be written."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.figure = figure
 
 
 @pytest.fixture
@@ -19,3 +41,45 @@ def outputs(tmp_path: Path) -> Callable[[str], FigureOutputs]:
         return FigureOutputs.of(tmp_path / folder / f"figure.{suffix}" for suffix in ("pdf", "png", "csv"))
 
     return make
+
+
+@pytest.fixture
+def drawn(outputs: Callable[[str], FigureOutputs], provenance: Provenance, monkeypatch: pytest.MonkeyPatch) -> Drawn:
+    """Draw a kind, hold what is true of every kind, and give the numbers in its CSV.
+
+    The same runs give the same three files; PNG and PDF have the provenance, the CSV has the numbers that were drawn;
+    and above the panels is the name of whoever should not be trusted.
+    """
+
+    def draw(kind: Callable[..., None], runs: Sequence[Shown], **more: Any) -> pd.DataFrame:
+        tables: list[pd.DataFrame] = []
+        write = page.write_csv
+        with monkeypatch.context() as patched:
+            patched.setattr(page, "write_csv", lambda path, data: (tables.append(data), write(path, data)))
+            for folder in ("a", "b"):
+                kind(runs, outputs(folder), provenance, **more)
+        for first, second in zip(outputs("a"), outputs("b"), strict=True):
+            assert first.read_bytes() == second.read_bytes()
+        assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
+        numbers = pd.read_csv(outputs("a").csv)
+        assert list(numbers.columns) == list(tables[0].columns)
+        assert len(numbers) == len(tables[0])
+        if runs and not (RCODE / f"{kind.__name__}.R").is_file():
+            with monkeypatch.context() as patched:
+                patched.setattr(page, "trusted", _nobody_trusted)
+                patched.setattr(page, "_settle", _settled)
+                with pytest.raises(Settled) as found:
+                    kind(runs, outputs("c"), provenance, **more)
+            assert "to be trusted: " in (head := " ".join(found.value.figure.get_suptitle().split()))
+            assert "(R-hat 9" in head
+        return numbers
+
+    return draw
+
+
+def _nobody_trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[str, Trust]:
+    return {name: Trust(Status.DISTRUST, "R-hat 9") for name in names or [one.label for one in shown]}
+
+
+def _settled(figure: Figure) -> NoReturn:
+    raise Settled(figure)

@@ -1,6 +1,5 @@
 """Agreement and total variation beside the ceiling: groups by prior, shifted means, published numbers, the picture."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,11 @@ import pytest
 
 from bnn_atlas.figures.hmc_posteriors.agreement import agreements
 from bnn_atlas.figures.hmc_posteriors.agreement_tv import _figure, agreement_tv
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs, sign_text, trusted
+from bnn_atlas.figures.page import sign_text, trusted
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 
-Outputs = Callable[[str], FigureOutputs]
 SETS = ("fog1", "fog2", "rotated30")
 
 
@@ -128,15 +125,9 @@ def test_methods_without_shifted_sets_leave_the_others_theirs(tmp_path: Path) ->
     assert set(numbers.loc[numbers["label"] == "SGLD", "rows"]) == {"test", "shifted"}
 
 
-def test_the_picture_has_a_panel_for_each_score_and_its_numbers(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_the_picture_has_a_panel_for_each_score_and_its_numbers(drawn: Drawn, tmp_path: Path) -> None:
     shown = runs(tmp_path)
-    for folder in ("a", "b"):
-        agreement_tv(shown, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(agreement_tv, shown)
     assert set(table["metric"]) == {"agreement", "total_variation"}
     figure = _figure(table)
     assert [ax.get_xlabel() for ax in figure.axes] == [

@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 
 from bnn_atlas.figures.permutation_symmetry.aligned_marginals import aligned_marginals, marginal_table
-from bnn_atlas.provenance import Provenance
+from tests.figures.aligned_files import aligned_draws, of_alignments
+from tests.figures.conftest import Drawn
 
-from .aligned_files import Outputs, aligned_draws, drawn, of_alignments
 
-
-def test_marginals_are_densities_of_a_weight_of_each_array(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_marginals_are_densities_of_a_weight_of_each_array(drawn: Drawn, tmp_path: Path) -> None:
     aligned_draws(tmp_path / "a.npz", draws=400)
     runs = [of_alignments("aligned_draws", {"weights": tmp_path / "a.npz"})]
-    table = drawn(aligned_marginals, runs, outputs, provenance)
+    table = drawn(aligned_marginals, runs)
     names = set(table["weight"])
     assert len(names) == 4
     assert {"layer0.bias[0]", "layer0.weight[1,2]", "layer1.weight[2,0]"} <= names

@@ -1,28 +1,18 @@
 """Barriers along training: means over pairs, the line after training, equal bytes."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.barrier_along_training import _figure, barrier_along_training
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .pair_files import pair_run
 
-Outputs = Callable[[str], FigureOutputs]
 
-
-def test_courses_and_lines_are_means_over_pairs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_courses_and_lines_are_means_over_pairs(drawn: Drawn, tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "two_paths", [10, 5])]
-    for folder in ("x", "y"):
-        barrier_along_training(shown, outputs(folder), provenance)
-    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
-    assert read_provenance(outputs("x").pdf) == provenance
-    numbers = pd.read_csv(outputs("x").csv)
+    numbers = drawn(barrier_along_training, shown)
     of = numbers.set_index(["panel", "state", "rows", "x"])["mean"]
     assert of["loss", "as_trained", "train", 0] == pytest.approx(0)
     assert of["loss", "as_trained", "test", 2] == pytest.approx((1.0 + 0.5) / 2)

@@ -9,6 +9,7 @@ from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.bias_ridges import bias_ridges
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.layered_subsets import write_draws
 from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
@@ -35,13 +36,10 @@ def runs(folder: Path, flat: dict[str, np.ndarray], penalised: dict[str, np.ndar
 
 
 @needs_r
-def test_ridges_are_the_densities_of_both_runs(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ridges_are_the_densities_of_both_runs(drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bnn_atlas.figures.sampling_perspective.bias_ridges.RIDGES", {"bias": 2, "weight": 1})
     pair = runs(tmp_path, values(3.0), values(1.0, 1))
-    bias_ridges(pair, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(bias_ridges, pair)
     order = table.drop_duplicates(["layer", "label", "role"]).groupby("layer")["label"].agg(list).to_dict()
     assert order == {
         "layer 1": ["b1[1]", "b1[2]", "prior", "W1[1,1]", "prior"],

@@ -10,6 +10,7 @@ from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions, save_functions
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
@@ -37,10 +38,13 @@ def written(folder: Path, p: np.ndarray, labels: np.ndarray | None, **changes: o
     return shown("hmc", {"functions": file}, task="classification", **changes)
 
 
-def test_scores_are_those_of_the_averages(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_scores_are_those_of_the_averages(drawn: Drawn, tmp_path: Path) -> None:
     p, labels = probabilities()
-    burn_in([written(tmp_path, p, labels)], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv).set_index(["average", "metric", "chain", "draw"])["value"].sort_index()
+    table = (
+        drawn(burn_in, [written(tmp_path, p, labels)])
+        .set_index(["average", "metric", "chain", "draw"])["value"]
+        .sort_index()
+    )
     of_label = np.take_along_axis(p, labels[None, None, :, None], axis=3)[..., 0]
     for average, draw, part in ((SINGLE, 8, slice(7, 8)), (RUNNING, 8, slice(0, 8)), (AFTER, 7, slice(7, 17))):
         accuracy = (p[1, part].mean(axis=0).argmax(axis=1) == labels).mean()

@@ -1,21 +1,16 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.calibration import _figure, calibration, calibration_table
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
-Outputs = Callable[[str], FigureOutputs]
 LEVELS = (0.5, 0.75, 0.9, 0.95)
 
 
@@ -35,13 +30,9 @@ def run(folder: Path, name: str, excess: float, rows: int = 400, **changes: Any)
     return shown(name, {"table": folder / f"{name}.parquet", "predictive": folder / f"{name}.npz"}, **changes)
 
 
-def test_files_hold_both_metrics(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_files_hold_both_metrics(drawn: Drawn, tmp_path: Path) -> None:
     runs = [run(tmp_path, "good", 0.0), run(tmp_path, "wide", 0.04)]
-    for folder in ("a", "b"):
-        calibration(runs, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(calibration, runs)
     assert len(table) == 2 * (4 + 10)
     assert set(table["rows"]) == {400}
     np.testing.assert_allclose(table.query("run == 'wide' and metric == 'coverage'")["value"], np.add(LEVELS, 0.04))

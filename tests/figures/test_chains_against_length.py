@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -6,13 +5,11 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.chains_against_length import chains_against_length, length_table
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_table, write_rows
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
-Outputs = Callable[[str], FigureOutputs]
 DRAWS = (10, 50, 100)
 
 
@@ -31,11 +28,8 @@ def run(folder: Path, *, converged: bool = True, metrics: tuple[str, ...] = ("ac
     return one
 
 
-def test_averages_are_at_the_number_of_all_their_draws(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
-    chains_against_length([run(tmp_path)], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+def test_averages_are_at_the_number_of_all_their_draws(drawn: Drawn, tmp_path: Path) -> None:
+    table = drawn(chains_against_length, [run(tmp_path)])
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")]
     one, every = (own[own["of"] == of].set_index("draws") for of in ("one chain", "all chains"))
     assert one["value"].to_dict() == pytest.approx({10: 0.51, 50: 0.55, 100: 0.6})

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.aligned_draws import save_aligned_draws
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import save_aligned_draws
 from tests.figures.aligned_files import aligned_draws
+from tests.figures.conftest import Drawn
 from tests.figures.subset_files import run_with_subset, write_subset
 
 Outputs = Callable[[str], FigureOutputs]
@@ -32,16 +32,12 @@ def run_of(folder: Path, name: str, values: np.ndarray, names: Sequence[str] = N
     return run_with_subset(folder, name, write_subset(folder / f"{name}-draws.parquet", names, values), **changes)
 
 
-def test_correlations_of_pairs_of_layers(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_correlations_of_pairs_of_layers(drawn: Drawn, tmp_path: Path) -> None:
     runs = [
         run_of(tmp_path, name, draws(shared), method=method)
         for name, shared, method in (("one", 1.0, "implicit"), ("independent", 0.0, "mean_field"))
     ]
-    for folder in ("x", "y"):
-        cross_layer_correlation(runs, outputs(folder), provenance)
-    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
-    assert read_provenance(outputs("x").png) == provenance
-    table = pd.read_csv(outputs("x").csv).set_index(["run", "layers"])
+    table = drawn(cross_layer_correlation, runs).set_index(["run", "layers"])
     assert list(table.loc["one"].index) == ["1 and 2", "1 and 3", "2 and 3"]
     assert table.loc[("one", "1 and 2"), "correlation"] == pytest.approx(0.5, abs=0.05)
     assert table.loc[("one", "1 and 2"), "excess"] == pytest.approx(0.5, abs=0.05)

@@ -8,11 +8,10 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.dead_pixels import _figure, dead_pixel_numbers, dead_pixels
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.set_files import written
 
 Outputs = Callable[[str], FigureOutputs]
@@ -41,18 +40,13 @@ def test_weights_and_accuracies_by_severity(tmp_path: Path) -> None:
     assert set(numbers["prior_sd"]) == {0.45}
 
 
-def test_the_picture_marks_the_prior_of_runs_that_have_one(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_the_picture_marks_the_prior_of_runs_that_have_one(drawn: Drawn, outputs: Outputs, tmp_path: Path) -> None:
     shown = [
         run(tmp_path, "HMC", 0.44, 0.1, method="hmc"),
         run(tmp_path, "SGD", 0.0, 0.01, method="map"),
         run(tmp_path, "EmpCov", 0.02, 0.01, method="hmc", prior_sd=None),
     ]
-    for folder in ("a", "b"):
-        dead_pixels(shown, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
+    drawn(dead_pixels, shown)
     figure = _figure(dead_pixel_numbers(shown), method_looks(shown))
     weights = figure.axes[0]
     ticks = [line.get_xdata()[0] for line in weights.lines if line.get_marker() == "|"]

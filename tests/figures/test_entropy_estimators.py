@@ -7,10 +7,10 @@ import pytest
 
 from bnn_atlas.figures import page
 from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_frame
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
@@ -28,18 +28,12 @@ def write(path: Path) -> Path:
     return path
 
 
-def test_errors_of_each_run(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_of_each_run(drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [shown(name, {"entropies": write(tmp_path / f"{name}.parquet")}, method="implicit") for name in "ab"]
     saved = []
     save = page.save
     monkeypatch.setattr(page, "save", lambda figure, *o, **k: (saved.append(figure), save(figure, *o, **k)))
-    for folder in ("a", "b"):
-        entropy_estimators(runs, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(entropy_estimators, runs)
     assert len(table) == 8
     assert list(table.columns) == ["run", "split", *ENTROPY_SCHEMA.names]
     first = saved[0].axes[0]
@@ -60,7 +54,9 @@ def test_panels_with_one_title_are_refused(outputs: Outputs, provenance: Provena
         entropy_estimators([shown(name, file, label="toy") for name in "ab"], outputs("a"), provenance)
 
 
-def test_a_form_that_does_not_apply_is_not_drawn(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_a_form_that_does_not_apply_is_not_drawn(
+    drawn: Drawn, outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
     file = write(tmp_path / "a.parquet")
     table = pd.read_parquet(file)
     write_frame(file, table[table["form"] != "published"], ENTROPY_SCHEMA)

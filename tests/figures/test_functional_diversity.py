@@ -1,27 +1,21 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.functional_diversity import functional_diversity
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.formulas.functional import wasserstein_squared
 from bnn_atlas.metrics.tables.function_draws import load_functions
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .synthetic_functions import (
     networks,
 )
 
-Outputs = Callable[[str], FigureOutputs]
 
-
-def test_bands_hold_nine_tenths_of_the_functions(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_bands_hold_nine_tenths_of_the_functions(drawn: Drawn, tmp_path: Path) -> None:
     runs = networks(tmp_path)
-    functional_diversity(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(functional_diversity, runs)
     band = table[(table["panel"] == "band") & (table["label"] == "2x8")]
     source = load_functions(runs[1].files["functions"])
     assert source.mean is not None

@@ -5,11 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.jacobian_kernel import jacobian, jacobian_kernel, projections
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 from tests.figures.synthetic_functions import changed, functions_on_rows
@@ -50,13 +50,11 @@ def test_units_of_one_sign_leave_one_direction_that_changes_the_function(theta: 
     np.testing.assert_allclose(np.linalg.matrix_rank(image), rank)
 
 
-def test_the_second_chain_is_drawn_where_there_is_one(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_the_second_chain_is_drawn_where_there_is_one(
+    drawn: Drawn, outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
     run = network(tmp_path, [[9.0] * 4, [1.0, -0.5, 0.8, 1.1]])
-    for folder in ("a", "b"):
-        jacobian_kernel([run], outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").png) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(jacobian_kernel, [run])
     draws, image, kernel = (part[["x", "y"]].to_numpy() for _, part in table.groupby("panel", sort=False))
     assert list(dict.fromkeys(table["panel"]))[1] == "image (rank 2)"
     np.testing.assert_allclose(draws.mean(axis=0), [1.0, 0.8], atol=0.05)

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import kstest
 
 from bnn_atlas.figures.kinds.marginal_densities import marginal_densities
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.layered_subsets import write_draws
 from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
@@ -25,15 +25,11 @@ def values(names: tuple[str, ...] = NAMES, chains: int = 3, draws: int = 50) -> 
 
 @needs_r
 def test_densities_are_drawn_the_same_twice(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    drawn: Drawn, outputs: Outputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bnn_atlas.figures.kinds.marginal_densities.CHAINS_SHOWN", 2)
     run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
-    for folder in ("a", "b"):
-        marginal_densities([run], outputs(folder), provenance)
-    for first, second in zip(outputs("a"), outputs("b"), strict=True):
-        assert first.read_bytes() == second.read_bytes()
-    assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
+    drawn(marginal_densities, [run])
     assert b"(D:19700101000000)" in outputs("a").pdf.read_bytes()
     table = pd.read_csv(outputs("a").csv)
     assert list(dict.fromkeys(zip(table["layer"], table["label"], strict=True))) == [

@@ -1,21 +1,15 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.methods_by_gradients import _figure, gradient_curves, methods_by_gradients
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def run(folder: Path, name: str, method: str, shift: float, counted: dict[str, float], **changes: Any) -> Shown:
@@ -53,12 +47,8 @@ def test_a_draw_costs_its_share_of_the_gradients(tmp_path: Path) -> None:
     assert set(curves.loc[curves["label"] == "sghmc", "of"]) == {"of mini-batches of 64 rows"}
 
 
-def test_files_and_lines(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        methods_by_gradients(runs(tmp_path), outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    assert len(pd.read_csv(outputs("a").csv)) == 10
+def test_files_and_lines(drawn: Drawn, tmp_path: Path) -> None:
+    assert len(drawn(methods_by_gradients, runs(tmp_path))) == 10
     figure = _figure(gradient_curves(runs(tmp_path)), False)
     left, right = ([len(line.get_xdata()) for line in ax.lines if line.get_marker() == "None"] for ax in figure.axes)
     assert (left, right) == ([3, 3, 3, 2], [3, 3, 2])

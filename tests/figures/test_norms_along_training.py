@@ -1,29 +1,20 @@
 """Norms along training: means over networks, refusals."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.norms_along_training import MOST, norms, norms_along_training
 from bnn_atlas.metrics.tables.files import NORM_SCHEMA, read_frame, write_frame
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .pair_files import pair_run
 
-Outputs = Callable[[str], FigureOutputs]
 
-
-def test_norms_are_means_over_networks(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_norms_are_means_over_networks(drawn: Drawn, tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "pairs", [2, 5])]
-    for folder in ("x", "y"):
-        norms_along_training(shown, outputs(folder), provenance)
-    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
-    assert read_provenance(outputs("x").pdf) == provenance
-    numbers = pd.read_csv(outputs("x").csv)
+    numbers = drawn(norms_along_training, shown)
     assert set(numbers["array"]) == {"layer0.bias", "layer0.weight"}
     assert set(numbers["networks"]) == {4}
     weight = numbers[numbers["array"] == "layer0.weight"].set_index("draw")["mean"]

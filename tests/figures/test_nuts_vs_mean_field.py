@@ -5,11 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.nuts_vs_mean_field import nuts_vs_mean_field
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
@@ -32,13 +32,8 @@ def runs(folder: Path, chains: int = 12, draws: int = 300, fits: int = 2, noise:
     return found
 
 
-def test_two_branches_and_one_blob(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        nuts_vs_mean_field(runs(tmp_path), outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
-    assert read_provenance(outputs("a").png) == provenance
-    table = pd.read_csv(outputs("a").csv)
+def test_two_branches_and_one_blob(drawn: Drawn, tmp_path: Path) -> None:
+    table = drawn(nuts_vs_mean_field, runs(tmp_path))
     assert list(dict.fromkeys(table["prior_sd"])) == [1.0, 0.1]
     for _, panel in table.groupby("prior_sd"):
         nuts = panel[(panel["method"] == "nuts") & (panel["share"] == 0.5)]

@@ -9,6 +9,7 @@ from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.one_m_one import one_m_one
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.layered_subsets import write_draws
 from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
@@ -28,10 +29,9 @@ def run(folder: Path, width: int, sd: float, values: dict[str, np.ndarray] | Non
 
 
 @needs_r
-def test_panels_hold_the_density_of_their_run(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_panels_hold_the_density_of_their_run(drawn: Drawn, tmp_path: Path) -> None:
     runs = [run(tmp_path, width, sd) for width in (5, 1) for sd in (0.1, 1.0)]
-    one_m_one(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(one_m_one, runs)
     panels = table.groupby(["hidden", "prior_sd"], sort=False)
     assert list(panels.groups) == [(1, 1.0), (1, 0.1), (5, 1.0), (5, 0.1)]
     for (_, sd), panel in panels:

@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 from bnn_atlas.figures.permutation_symmetry.pair_plot import pair_plot, pair_table
-from bnn_atlas.provenance import Provenance
+from tests.figures.aligned_files import frame, of_alignments
+from tests.figures.conftest import Drawn
 
-from .aligned_files import Outputs, drawn, frame, of_alignments
 
-
-def test_pairs_of_methods_in_one_frame(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_pairs_of_methods_in_one_frame(drawn: Drawn, tmp_path: Path) -> None:
     one = frame(tmp_path / "a.npz")
     frame(tmp_path / "b.npz", sd=0.5, shift=0.1)
     frame(tmp_path / "c.npz", fitted=True)
     runs = [of_alignments("frames", {"x": tmp_path / f"{file}.npz"}, name)
             for file, name in (("a", "hmc"), ("b", "ensemble"), ("c", "mean field"))]  # fmt: skip
-    table = drawn(pair_plot, runs, outputs, provenance)
+    table = drawn(pair_plot, runs)
     totals = table.groupby(["moment", "y_label", "x_label"])["count"].sum()
     assert (totals == 400).all()
     assert len(totals) == 6

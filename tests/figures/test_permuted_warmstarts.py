@@ -5,12 +5,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import _limits, permuted_warmstarts
 from bnn_atlas.metrics.gathering.running import RunningLppd
 from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .synthetic_functions import (
     save_running,
@@ -20,14 +20,9 @@ from .synthetic_functions import (
 Outputs = Callable[[str], FigureOutputs]
 
 
-def test_permuted_warm_starts_beside_regular_ones(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_permuted_warm_starts_beside_regular_ones(drawn: Drawn, tmp_path: Path) -> None:
     runs = two_runs(tmp_path, draws=5)
-    for folder in ("a", "b"):
-        permuted_warmstarts(runs, outputs(folder), provenance)
-    for first, second in zip(outputs("a"), outputs("b"), strict=True):
-        assert first.read_bytes() == second.read_bytes()
-    assert read_provenance(outputs("a").png) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(permuted_warmstarts, runs)
     assert list(table["label"].unique()) == ["Permuted", "Regular"]
     pairs = table[table["panel"] == "distances"]
     assert len(pairs) == 2 * 20 * 19 // 2

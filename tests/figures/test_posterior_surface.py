@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.posterior_surface import floor_below, posterior_surface
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, load_surfaces, save_surfaces
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
@@ -41,13 +41,9 @@ def runs(path: Path, made: Surfaces, splits: int = 1) -> list[Shown]:
     return [shown("hmc", {"surface": path / "s.npz"}, split=split) for split in range(splits)]
 
 
-def test_the_table_has_what_is_drawn(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_the_table_has_what_is_drawn(drawn: Drawn, outputs: Outputs, tmp_path: Path) -> None:
     made = surfaces()
-    for folder in "ab":
-        posterior_surface(runs(tmp_path, made), outputs(folder), provenance)
-    for first, second in zip(outputs("a"), outputs("b"), strict=True):
-        assert first.read_bytes() == second.read_bytes()
-    assert read_provenance(outputs("a").png) == provenance
+    drawn(posterior_surface, runs(tmp_path, made))
     table = pd.read_csv(outputs("a").csv, keep_default_na=False)
     assert table.groupby(["plane", "kind"]).size().to_dict() == {
         (f"plane {i}", kind): rows for i in range(2) for kind, rows in (("grid", 81), ("point", 3))
@@ -89,11 +85,10 @@ def test_densities_that_are_not_finite_are_drawn_as_lowest(
 
 
 def test_splits_are_rows_and_more_than_four_are_refused(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
+    drawn: Drawn, outputs: Outputs, provenance: Provenance, tmp_path: Path
 ) -> None:
     made = surfaces(1)
-    posterior_surface(runs(tmp_path, made, splits=2), outputs("a"), provenance)
-    planes = pd.read_csv(outputs("a").csv)["plane"].unique().tolist()
+    planes = drawn(posterior_surface, runs(tmp_path, made, splits=2))["plane"].unique().tolist()
     assert planes == ["plane 0, split 0", "plane 0, split 1"]
     with pytest.raises(ValueError, match="5 planes: at most 4 fit in one figure"):
         posterior_surface(runs(tmp_path, made, splits=5), outputs("b"), provenance)

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.prior_depth import _prior_depth_figure, prior_depth, prior_depth_table
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.score_files import scored
 
 Outputs = Callable[[str], FigureOutputs]
@@ -35,14 +35,9 @@ def grid(
     return runs
 
 
-def test_files_hold_the_grid(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_files_hold_the_grid(drawn: Drawn, tmp_path: Path) -> None:
     runs = grid(tmp_path, depths=(1, 2), seeds=(1, 2, 3))
-    for folder in ("a", "b"):
-        prior_depth(runs, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
-    assert read_provenance(outputs("a").png) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(prior_depth, runs)
     assert len(table) == 2 * 2 * 2 * 3
     lppd = table[(table["dataset"] == "energy") & (table["metric"] == "lppd") & (table["depth"] == 2)]
     assert list(lppd["scale"]) == [0.1, 1, 10]

@@ -1,7 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.prior_family import FIELD, PUBLISHED, prior_family
@@ -11,6 +10,7 @@ from bnn_atlas.figures.sweeps.figure import SCORES, sweep_figure
 from bnn_atlas.figures.sweeps.published import published_rows
 from bnn_atlas.figures.sweeps.scores import sweep_table
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
 Outputs = Callable[[str], FigureOutputs]
@@ -22,10 +22,9 @@ def family(folder: Path, kind: str, accuracy: float) -> Shown:
     )
 
 
-def test_families_are_places_in_one_order(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_families_are_places_in_one_order(drawn: Drawn, tmp_path: Path) -> None:
     runs = [family(tmp_path, "logistic", 0.91), family(tmp_path, "laplace", 0.92), family(tmp_path, "normal", 0.9)]
-    prior_family(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(prior_family, runs)
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")]
     assert own.set_index("x")["value"].to_dict() == {"logistic": 0.91, "laplace": 0.92, "normal": 0.9}
     theirs = table[(table["kind"] == "published") & (table["metric"] == "ece")]

@@ -1,24 +1,21 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.prior_scale import prior_scale
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
 Outputs = Callable[[str], FigureOutputs]
 
 
-def test_variances_come_from_the_grid_or_from_the_prior(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_variances_come_from_the_grid_or_from_the_prior(drawn: Drawn, tmp_path: Path) -> None:
     runs = [swept(tmp_path, f"v{v}", {"accuracy": 0.9 - v}, point={"prior.variance": v}) for v in (0.025, 0.1)]
     runs.append(swept(tmp_path, "reference", {"accuracy": 0.85}, prior_sd=0.5))
-    prior_scale(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(prior_scale, runs)
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")].set_index("x")["value"]
     assert own.to_dict() == pytest.approx({0.025: 0.875, 0.1: 0.8, 0.25: 0.85})
     theirs = table[table["kind"] == "published"].groupby("label", sort=False)["x"].agg(list)

@@ -5,11 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.product_weights import product_weights
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
@@ -30,14 +30,9 @@ def network(
     return shown(files={"subset": file}, hidden=(units,) if hidden is None else hidden)
 
 
-def test_products_by_chain_and_unit(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_products_by_chain_and_unit(drawn: Drawn, tmp_path: Path) -> None:
     run = network(tmp_path, 3)
-    for folder in ("a", "b"):
-        product_weights([run], outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
-    assert read_provenance(outputs("a").png) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(product_weights, [run])
     assert set(table["x_unit"]) == {1, 2, 3}
     assert set(table["chain"]) == {"0", "1", "2", "3", "all"}
     one = table[(table["x_unit"] == 1) & (table["y_unit"] == 1)]

@@ -1,20 +1,15 @@
 """Pruning curves: means over repeated orders, published marks, with and without dead inputs."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.pruning_curves import KEPT, PUBLISHED, _figure, pruning_curves
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, write_frame
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .shown import shown
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def curves(path: Path) -> Path:
@@ -31,15 +26,9 @@ def curves(path: Path) -> Path:
     return path
 
 
-def test_curves_are_means_over_orders_beside_the_published_ones(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_curves_are_means_over_orders_beside_the_published_ones(drawn: Drawn, tmp_path: Path) -> None:
     runs = [shown("hmc", {"pruning_curves": curves(tmp_path / "c.parquet")}, task="classification", dataset="mnist")]
-    for folder in ("x", "y"):
-        pruning_curves(runs, outputs(folder), provenance)
-    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
-    assert read_provenance(outputs("x").pdf) == provenance
-    numbers = pd.read_csv(outputs("x").csv)
+    numbers = drawn(pruning_curves, runs)
     of = numbers.set_index(["dead_inputs", "network", "of", "rank", "kept"]).sort_index()
     assert of.loc[("kept", "HMC", "mean", "random", 50.0), "accuracy"] == pytest.approx(100 * (0.25 + 0.05))
     assert of.loc[("kept", "HMC", "mean", "random", 50.0), "orders"] == 2

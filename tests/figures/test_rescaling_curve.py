@@ -1,12 +1,12 @@
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.rescaling_curve import other_zero, prior_change, rescaling_curve
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
 
@@ -45,9 +45,8 @@ def test_runs_are_refused(outputs: Outputs, provenance: Provenance) -> None:
 
 
 @needs_r
-def test_both_zeros_are_marked(outputs: Outputs, provenance: Provenance) -> None:
-    rescaling_curve([], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+def test_both_zeros_are_marked(drawn: Drawn) -> None:
+    table = drawn(rescaling_curve, [])
     curve, zeros = table[table["kind"] == "curve"], table[table["kind"] != "curve"]
     assert (curve["c"].min(), curve["c"].max()) == LIMITS
     np.testing.assert_allclose(curve["h"], prior_change(curve["c"].to_numpy(), 0.9, 0.5, 0.8), rtol=1e-9, atol=1e-15)

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -6,14 +5,11 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.rhat_histograms import _figure, rhat_histograms, rhat_table
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import FUNCTION_SCHEMA, PARAMETER_SCHEMA, write_frame
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.synthetic_runs import correlated, write_run
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def run(folder: Path, weights: list[float], functions: list[float], plain: float = 1.0, name: str = "hmc") -> Shown:
@@ -35,14 +31,9 @@ def shares(table: pd.DataFrame) -> dict[tuple[str, str], float]:
     }
 
 
-def test_shares_below_the_limit_and_bins_that_hold_all(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_shares_below_the_limit_and_bins_that_hold_all(drawn: Drawn, tmp_path: Path) -> None:
     one = run(tmp_path, [1.0, 1.05, 1.1, 3.0, np.inf, 200.0], [0.999, 1.001, 1.2, np.nan], plain=1.3)
-    for folder in ("a", "b"):
-        rhat_histograms([one], outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(rhat_histograms, [one])
     assert shares(table) == pytest.approx(
         {("weights", "rank"): 0.5, ("weights", "plain"): 0.0, ("function", "rank"): 2 / 3, ("function", "plain"): 0.0}
     )

@@ -11,11 +11,11 @@ from bnn_atlas.figures.kinds.sampling_vs_ensemble import (
     comparison_table,
     sampling_vs_ensemble,
 )
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import Published
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.score_files import scored
 
 Outputs = Callable[[str], FigureOutputs]
@@ -38,14 +38,9 @@ def pairs(folder: Path, datasets: tuple[str, ...] = ("airfoil", "energy"), seeds
     return runs
 
 
-def test_files_hold_runs_and_means(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_files_hold_runs_and_means(drawn: Drawn, tmp_path: Path) -> None:
     runs = pairs(tmp_path, ("airfoil", "energy", "ionosphere", "fashion"))
-    for folder in ("a", "b"):
-        sampling_vs_ensemble(runs, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(sampling_vs_ensemble, runs)
     means = table[(table["kind"] == "mean") & (table["row"] == "Energy") & (table["metric"] == "lppd")]
     assert list(means["method"]) == ["mclmc", "deep_ensemble"]
     np.testing.assert_allclose(means["value"], [0.52, 0.22])

@@ -9,6 +9,7 @@ from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
 Outputs = Callable[[str], FigureOutputs]
@@ -36,9 +37,8 @@ def sweeps(folder: Path, note: str = "") -> list[Shown]:
     ]
 
 
-def test_entries_are_in_the_column_of_what_they_vary(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    sgmcmc_bias(sweeps(tmp_path), outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+def test_entries_are_in_the_column_of_what_they_vary(drawn: Drawn, tmp_path: Path) -> None:
+    table = drawn(sgmcmc_bias, sweeps(tmp_path))
     agreement = table[(table["metric"] == "agreement") & (table["label"] == "SGLD")]
     by_field = {field: part.set_index("x")["value"].to_dict() for field, part in agreement.groupby("field")}
     assert by_field == {

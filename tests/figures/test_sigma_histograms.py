@@ -5,19 +5,18 @@ import pytest
 from scipy.stats import chi2
 
 from bnn_atlas.figures.permutation_symmetry.sigma_histograms import sigma_histograms, sigma_table
-from bnn_atlas.provenance import Provenance
+from tests.figures.aligned_files import frame, of_alignments
+from tests.figures.conftest import Drawn
 
-from .aligned_files import Outputs, drawn, frame, of_alignments
 
-
-def test_sds_beside_those_of_prior_draws(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_sds_beside_those_of_prior_draws(drawn: Drawn, tmp_path: Path) -> None:
     frame(tmp_path / "a.npz")
     frame(tmp_path / "b.npz", sd=0.2, fitted=True)
     runs = [
         of_alignments("frames", {"first": tmp_path / "a.npz"}, "hmc"),
         of_alignments("frames", {"first": tmp_path / "b.npz"}, "mean_field")._replace(prior_sd=None),
     ]
-    table = drawn(sigma_histograms, runs, outputs, provenance)
+    table = drawn(sigma_histograms, runs)
     shares = table.groupby(["label", "what"])["share"].sum()
     np.testing.assert_allclose(shares.drop(("hmc", "prior")), 1)
     assert shares["hmc", "prior"] == pytest.approx(1, abs=0.05)

@@ -11,12 +11,12 @@ from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.kinds.step_size_bias import _bias_figure, bias_table, step_size_bias
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
 Outputs = Callable[[str], FigureOutputs]
@@ -65,13 +65,8 @@ def two_sets(folder: Path) -> list[Shown]:
     ]
 
 
-def test_files_hold_what_is_drawn(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        step_size_bias(two_sets(tmp_path), outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    table = pd.read_csv(outputs("a").csv)
+def test_files_hold_what_is_drawn(drawn: Drawn, tmp_path: Path) -> None:
+    table = drawn(step_size_bias, two_sets(tmp_path))
     runs = table[(table["kind"] == "run") & (table["column"] == "Energy")].set_index("energy_variance")
     assert runs["shift"].to_dict() == {0.5: 3.0, 0.005: 0.1}
     assert runs["prior_shift"].to_dict() == {0.5: -3.0, 0.005: -0.1}

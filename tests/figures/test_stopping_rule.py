@@ -10,6 +10,7 @@ from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_e_values
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .shown import shown
 
@@ -23,16 +24,11 @@ def evidence(path: Path, chains: list[tuple[int, list[float]]], alpha: float = 0
     return shown("MILE", {"e_values": path})
 
 
-def test_evidence_crosses_where_it_first_reaches_the_level(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_evidence_crosses_where_it_first_reaches_the_level(drawn: Drawn, tmp_path: Path) -> None:
     level = np.log(100)
     chains = [(0, [1.0, level - 1e-9, level + 1e-9, 0.0]), (1, [5.0, 1.0]), (4, [-1.0, -2.0, -3.0, 4.6])]
     run = evidence(tmp_path / "e.parquet", chains)
-    for folder in ("a", "b"):
-        stopping_rule([run], outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(stopping_rule, [run])
     crossing = table.groupby("chain")["crossing"].first()
     assert crossing[0] == 3
     assert crossing[1] == 1

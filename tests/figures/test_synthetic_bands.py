@@ -4,16 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.synthetic_bands import band, synthetic_bands
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 from tests.figures.synthetic_functions import functions_on_line
 
@@ -28,15 +27,9 @@ def run(
     return one._replace(files={**one.files, "functions": functions})
 
 
-def test_bands_hold_their_share_of_the_functions_and_a_point_has_none(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_bands_hold_their_share_of_the_functions_and_a_point_has_none(drawn: Drawn, tmp_path: Path) -> None:
     shown = [run(tmp_path, "HMC", "hmc"), run(tmp_path, "SGD", "map", 1, 1)]
-    for folder in ("a", "b"):
-        synthetic_bands(shown, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(synthetic_bands, shown)
     of_hmc = table[(table["label"] == "HMC") & (table["series"] == "95 %")]
     mean = load_functions(shown[0].files["functions"]).mean
     assert mean is not None

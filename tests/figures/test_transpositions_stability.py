@@ -1,28 +1,18 @@
 """Transpositions before and after training: changes by pair, refusals."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.transpositions_stability import planted_and_found, transpositions_stability
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .pair_files import pair_run
 
-Outputs = Callable[[str], FigureOutputs]
 
-
-def test_changes_are_those_of_each_pair(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_changes_are_those_of_each_pair(drawn: Drawn, tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "pairs", [3, 9, 15])]
-    for folder in ("x", "y"):
-        transpositions_stability(shown, outputs(folder), provenance)
-    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
-    assert read_provenance(outputs("x").pdf) == provenance
-    numbers = pd.read_csv(outputs("x").csv)
+    numbers = drawn(transpositions_stability, shown)
     trained = numbers[numbers["state"] == "as_trained"]
     assert trained["planted"].tolist() == [3, 9, 15]
     assert trained["change"].tolist() == [1, 1, 1]

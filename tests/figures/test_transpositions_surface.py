@@ -1,29 +1,19 @@
 """The surface of transpositions over epochs and the line: what is read, refusals."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.transpositions_surface import surface, transpositions_surface
 from bnn_atlas.metrics.tables.files import MATCH_SCHEMA, read_frame, write_frame
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .pair_files import pair_run
 
-Outputs = Callable[[str], FigureOutputs]
 
-
-def test_points_over_epochs_are_means_over_pairs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_points_over_epochs_are_means_over_pairs(drawn: Drawn, tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "pairs", [2, 6])]
-    for folder in ("x", "y"):
-        transpositions_surface(shown, outputs(folder), provenance)
-    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
-    assert read_provenance(outputs("x").pdf) == provenance
-    of = pd.read_csv(outputs("x").csv).set_index(["state", "draw", "point"])["mean"]
+    of = drawn(transpositions_surface, shown).set_index(["state", "draw", "point"])["mean"]
     assert of["as_trained", 1, 0.5] == 4
     assert of["as_trained", 2, 1.0] == 5
     assert of["aligned", 2, 0.5] == 0

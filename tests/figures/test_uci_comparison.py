@@ -1,22 +1,16 @@
 """Methods on regression data sets: means over splits, errors, white marks and limits."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.uci_comparison import _figure, comparison_numbers, uci_comparison
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.method_looks import method_looks
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def split(
@@ -72,13 +66,9 @@ def test_marks_are_white_where_a_split_should_not_be_trusted(tmp_path: Path) -> 
     assert faces[1] != "white"
 
 
-def test_the_picture_has_a_column_for_each_data_set(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_the_picture_has_a_column_for_each_data_set(drawn: Drawn, tmp_path: Path) -> None:
     shown = runs(tmp_path)
-    for folder in ("a", "b"):
-        uci_comparison(shown, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert read_provenance(outputs("a").pdf) == provenance
-    numbers = pd.read_csv(outputs("a").csv)
+    numbers = drawn(uci_comparison, shown)
     figure = _figure(numbers, {"boston": "Boston", "yacht": "Yacht"}, method_looks(shown))
     assert [ax.get_title().strip() for ax in figure.axes] == ["Boston", "Yacht", "", ""]
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["HMC", "SGLD"]

@@ -1,32 +1,24 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy.stats import norm
 
 from bnn_atlas.figures.kinds.under_over import under_over
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.tables.function_draws import load_functions
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .synthetic_functions import (
     changed,
     networks,
 )
 
-Outputs = Callable[[str], FigureOutputs]
 
-
-def test_bands_of_networks_that_are_under_and_over_parameterised(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_bands_of_networks_that_are_under_and_over_parameterised(drawn: Drawn, tmp_path: Path) -> None:
     runs = networks(tmp_path, 2, points=20)
     source = load_functions(runs[0].files["functions"])
     assert source.mean is not None
     same = np.broadcast_to(source.mean[:1, :1], source.mean.shape).copy()
-    under_over([changed(runs[0], mean=same), runs[1]], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(under_over, [changed(runs[0], mean=same), runs[1]])
     first = table[table["label"] == "1x8"]
     parts = dict(iter(first.groupby("series")))
     np.testing.assert_allclose(parts["functions"]["value"], parts["functions"]["high"], rtol=1e-6)

@@ -8,6 +8,7 @@ from bnn_atlas.figures.kinds.wasserstein import wasserstein
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.tables.function_draws import load_functions
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 
 from .synthetic_functions import (
     changed,
@@ -17,10 +18,11 @@ from .synthetic_functions import (
 Outputs = Callable[[str], FigureOutputs]
 
 
-def test_distances_within_the_first_chain(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_distances_within_the_first_chain(
+    drawn: Drawn, outputs: Outputs, provenance: Provenance, tmp_path: Path
+) -> None:
     runs = two_runs(tmp_path, draws=6)
-    wasserstein(runs[:1], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(wasserstein, runs[:1])
     assert len(table) == 15
     assert (table["chain_a"] == 0).all()
     source = load_functions(runs[0].files["functions"])

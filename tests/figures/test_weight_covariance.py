@@ -8,11 +8,11 @@ import pytest
 from bnn_atlas.figures import page, style, subsets
 from bnn_atlas.figures.covariances import correlations, covariances
 from bnn_atlas.figures.kinds.weight_covariance import block_means, weight_covariance
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
@@ -64,14 +64,9 @@ def test_a_parameter_that_does_not_vary_has_no_correlation(tmp_path: Path) -> No
     assert np.isnan(found).sum() == 7
 
 
-def test_matrices_of_several_runs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_matrices_of_several_runs(drawn: Drawn, tmp_path: Path) -> None:
     runs = [network(tmp_path, 5, 4), network(tmp_path, 2, 6, 4)]
-    for folder in ("a", "b"):
-        weight_covariance(runs, outputs(folder), provenance)
-    assert outputs("a").png.read_bytes() == outputs("b").png.read_bytes()
-    assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
-    assert read_provenance(outputs("a").png) == provenance
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(weight_covariance, runs)
     blocks = table[(table["run"] == "4") & (table["kind"] != "pair")]
     assert list(zip(blocks["row"], blocks["column"], strict=True))[:2] == [
         ("layer 1", "layer 1"),

@@ -2,13 +2,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.implicit_vi.weight_densities import weight_densities
-from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.layered_subsets import write_draws
 from tests.figures.shown import shown
 from tests.figures.subset_files import run_with_subset
@@ -22,15 +21,11 @@ def draws(seed: int) -> dict[str, np.ndarray]:
     return {name: rng.normal(place, 0.5, (2, 150)) for place, name in enumerate(NAMES)}
 
 
-def test_densities_integrate_to_one(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_densities_integrate_to_one(drawn: Drawn, tmp_path: Path) -> None:
     still = {**draws(1), NAMES[0]: np.full((2, 150), 0.25)}
     files = [write_draws(tmp_path / f"{n}.parquet", values) for n, values in enumerate((draws(0), still))]
     runs = [run_with_subset(tmp_path, name, file) for name, file in zip("ab", files, strict=True)]
-    for folder in ("x", "y"):
-        weight_densities(runs, outputs(folder), provenance)
-    assert outputs("x").png.read_bytes() == outputs("y").png.read_bytes()
-    assert read_provenance(outputs("x").png) == provenance
-    table = pd.read_csv(outputs("x").csv)
+    table = drawn(weight_densities, runs)
     assert table["parameter"].nunique() == 16
     assert {"W1[1,1]", "W2[1,10]"} < set(table["parameter"])
     single = table[(table["label"] == "b") & (table["parameter"] == "W1[1,1]")]
