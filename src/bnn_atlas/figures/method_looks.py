@@ -1,9 +1,14 @@
 """How the methods of a figure are told apart, the same in every figure that compares methods."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.page import check_fits
@@ -40,6 +45,27 @@ def method_looks(shown: Sequence[Shown]) -> dict[str, Look]:
         used[line.colour] = earlier + 1
         looks[label] = Look(line.colour, line.dash, marker, paler(line.colour, 1 - (1 - PALER) ** (earlier + 1)))
     return looks
+
+
+def draw_lines(
+    ax: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], x: str, y: str = "value", error: str = "error"
+) -> None:
+    """A line with marks and bars for each label, in the order of x; an error that is not known has no bar."""
+    for label, look in looks.items():
+        own = rows[rows["label"] == label].sort_values(x, kind="stable")
+        bars = own[error].to_numpy(dtype=float)
+        ax.errorbar(
+            own[x], own[y], np.where(np.isfinite(bars), bars, 0.0), color=look.colour, ls=look.dash, marker=look.marker,
+            ms=2.8, mfc=look.fill, mew=0.6, lw=1.0, elinewidth=0.6,
+        )  # fmt: skip
+
+
+def line_entries(looks: Mapping[str, Look]) -> dict[str, Artist]:
+    """Entries of a legend for these lines."""
+    return {
+        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, mfc=look.fill, ms=3, mew=0.6, lw=1)
+        for label, look in looks.items()
+    }
 
 
 def paler(colour: str, white: float) -> str:

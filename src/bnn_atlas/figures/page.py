@@ -5,9 +5,10 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -62,6 +63,31 @@ def check_fits(
         raise ValueError(f"there are no {what} to draw; list some in the figure's `runs`")
     if number > most:
         raise ValueError(f"{number} {what}: at most {most} fit in one figure; {remedy}")
+
+
+def panels(
+    number: int,
+    most_columns: int,
+    row: float,
+    *,
+    wide_from: int = 2,
+    more: float = 0.0,
+    even: bool = False,
+    **share: Any,
+) -> tuple[Figure, np.ndarray]:
+    """A figure and its axes [rows, columns] for `number` panels, side by side up to `most_columns`; the rest is hidden.
+
+    `row` is the height of a row in inches and `more` that of what is beside the rows. The figure has the width of a
+    page from `wide_from` columns on. `even` makes the rows as even as they can be: five panels are three and two.
+    """
+    rows = math.ceil(number / most_columns)
+    columns = math.ceil(number / rows) if even else min(number, most_columns)
+    width = style.TEXT_WIDTH if columns >= wide_from else style.COLUMN_WIDTH
+    figure = Figure(figsize=(width, row * rows + more))
+    axes = figure.subplots(rows, columns, squeeze=False, **share)
+    for ax in axes.flat[number:]:
+        ax.set_visible(False)
+    return figure, axes
 
 
 def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:

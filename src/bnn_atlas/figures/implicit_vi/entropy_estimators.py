@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.implicit_vi.titles import check_titles, panel_title
@@ -39,16 +38,11 @@ def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     check_titles(shown, titles)
     tables = [pd.read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
     with style.context():
-        columns = min(len(shown), 3)
-        rows = -(-len(shown) // columns)
-        figure = Figure(figsize=(max(style.COLUMN_WIDTH, 2.25 * columns), 2.1 * rows + 0.35))
-        grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        figure, grid = page.panels(len(shown), 3, 2.1, more=0.35, sharey=True)
         for ax, title, table in zip(grid.flat, titles, tables, strict=False):
             _panel(ax, table)
             noise, weights = (style.thousands(table[name].iloc[0]) for name in ("noise", "weights"))
             ax.set_title(f"{title}\nd = {noise}, D = {weights}", fontsize=7)
-        for ax in grid.flat[len(shown) :]:
-            ax.set_visible(False)
         for ax in grid[:, 0]:
             ax.set_ylabel("value − exact value (nats)")
         handles, labels = grid.flat[0].get_legend_handles_labels()

@@ -2,18 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.config.shift import ROTATION
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import averaged, check_same_sets, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
@@ -63,24 +59,9 @@ def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
     axes = figure.subplots(1, len(METRICS))
     for ax, (metric, (text, _)) in zip(axes, METRICS.items(), strict=True):
         name = "log_likelihood" if metric == "nll" else metric
-        _panel(ax, numbers[numbers["metric"] == name], looks)
+        draw_lines(ax, numbers[numbers["metric"] == name], looks, "angle")
         ax.set_title(text)
         ax.set_xlabel("angle in degrees")
         ax.xaxis.set_major_locator(MultipleLocator(60))
-    entries: dict[str, Artist] = {
-        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3, lw=1)
-        for label, look in looks.items()
-    }
-    page.legend_below(figure, entries)
+    page.legend_below(figure, line_entries(looks))
     return figure
-
-
-def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """One metric."""
-    for label, look in looks.items():
-        of_label = part[part["label"] == label].sort_values("angle")
-        error = of_label["error"].to_numpy(dtype=float)
-        ax.errorbar(
-            of_label["angle"], of_label["value"], np.where(np.isfinite(error), error, 0.0), color=look.colour,
-            ls=look.dash, marker=look.marker, ms=2.6, mew=0, lw=1, elinewidth=0.6,
-        )  # fmt: skip

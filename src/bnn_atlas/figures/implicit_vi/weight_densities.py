@@ -1,12 +1,10 @@
 """Densities of single weights under several methods."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
@@ -36,10 +34,9 @@ def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     chosen = _spread(draws, [one.run for one in shown])
     pooled = _pooled(shown, draws)
     looks = dict(zip(pooled, _lines(shown, list(pooled)), strict=True))
-    rows, tables = math.ceil(len(chosen) / SIDE), []
+    tables = []
     with style.context():
-        figure = Figure(figsize=(style.TEXT_WIDTH, 1.25 * rows + 0.35))
-        grid = figure.subplots(rows, SIDE, squeeze=False)
+        figure, grid = page.panels(len(chosen), SIDE, 1.25, wide_from=1, more=0.35)
         entries: dict[str, Artist] = {}
         for ax, name in zip(grid.flat, chosen, strict=False):
             for label, values in pooled.items():
@@ -56,8 +53,6 @@ def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
             ax.set_ylim(bottom=0)
             ax.xaxis.set_major_locator(MaxNLocator(4))
             ax.tick_params(labelsize=6)
-        for ax in grid.flat[len(chosen) :]:
-            ax.set_visible(False)
         for ax in grid[:, 0]:
             ax.set_ylabel("density")
             page.legend_below(figure, entries)

@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
@@ -77,23 +75,13 @@ def _figure(numbers: pd.DataFrame, looks: Mapping[str, Look]) -> Figure:
         ax.set_title(TITLES[rows] + (f", mean over {sets} sets" if rows == SHIFTED and sets > 1 else ""))
         ax.set_xlabel("confidence (mean in the bin)")
     axes[0].set_ylabel("accuracy \N{MINUS SIGN} confidence")
-    entries: dict[str, Artist] = {
-        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3, mew=0.6)
-        for label, look in looks.items()
-    }
-    page.legend_below(figure, entries)
+    page.legend_below(figure, line_entries(looks))
     return figure
 
 
 def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """One kind of rows."""
     ax.axhline(0, color=style.BLACK, lw=0.8)
-    for label, look in looks.items():
-        curve = part[part["label"] == label].sort_values("at")
-        x, gap, error = (curve[name].to_numpy(dtype=float) for name in ("confidence", "gap", "error"))
-        ax.errorbar(
-            x, gap, np.nan_to_num(error), color=look.colour, ls=look.dash, marker=look.marker, ms=2.6, mew=0.6,
-            mfc=look.fill, lw=1.0, elinewidth=0.4,
-        )  # fmt: skip
+    draw_lines(ax, part, looks, "confidence", "gap")
     ax.grid(axis="y")
     ax.xaxis.set_major_locator(MaxNLocator(5))

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from bnn_atlas.config.evaluation import TEST
 from bnn_atlas.config.shift import OF_SPLIT, SEVERITIES, parse_shift
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
@@ -120,22 +120,14 @@ def _weights(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
 
 def _accuracy(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Accuracy by severity."""
-    for label, look in looks.items():
-        own = part[part["label"] == label].sort_values("severity")
-        ax.errorbar(
-            own["severity"], own["value"], own["error"].fillna(0), color=look.colour, ls=look.dash, marker=look.marker,
-            ms=3, mfc=look.fill, mew=0.6, lw=1.0, elinewidth=0.6,
-        )  # fmt: skip
+    draw_lines(ax, part, looks, "severity")
     ax.set_xticks(range(SEVERITIES + 1))
     ax.set_xlabel("severity")
     ax.grid(axis="y")
 
 
 def _legend(looks: Mapping[str, Look]) -> dict[str, Artist]:
-    entries: dict[str, Artist] = {
-        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, ms=3)
-        for label, look in looks.items()
-    }
+    entries = line_entries(looks)
     for (_, text), face in zip(WEIGHTS.items(), (style.GREY, "white"), strict=True):
         entries[f"weights of {text}"] = Line2D([], [], color=style.GREY, marker="o", mfc=face, ms=4.2, ls="none")
     entries["sd of the prior"] = Line2D([], [], color=style.BLACK, marker="|", ms=9, ls="none")

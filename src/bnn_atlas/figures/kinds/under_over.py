@@ -1,6 +1,5 @@
 """Posterior functions of networks with too few and with many more parameters than a data set of one input needs."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -79,11 +78,8 @@ def under_over(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prove
 
 
 def _page(functions: Sequence[Functions], bands: Sequence[Bands]) -> Figure:
-    columns = min(3, len(functions))
-    rows = math.ceil(len(functions) / columns)
-    width = style.COLUMN_WIDTH if columns == 1 else style.TEXT_WIDTH
-    figure = Figure(figsize=(width, 2.05 * rows + 0.45))
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    figure, axes = page.panels(len(functions), 3, 2.05, more=0.45, sharex=True, sharey=True)
+    columns = axes.shape[1]
     limits = target_limits(functions, [band.total for band in bands], 0.6)
     for i, (ax, one, band) in enumerate(zip(axes.flat, functions, bands, strict=False)):
         _panel(ax, one, band)
@@ -93,8 +89,6 @@ def _page(functions: Sequence[Functions], bands: Sequence[Bands]) -> Figure:
         if i + columns >= len(functions):
             ax.set_xlabel("input, standardised")
             ax.tick_params(labelbottom=True)
-    for ax in axes.flat[len(functions) :]:
-        ax.set_visible(False)
     entries: dict[str, Artist] = {
         "mean": Line2D([], [], color=FUNCTION, lw=1.6),
         "90 % of functions": Patch(color=FUNCTION, alpha=0.35, lw=0),

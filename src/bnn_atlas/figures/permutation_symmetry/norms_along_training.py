@@ -34,19 +34,14 @@ def norms(shown: Sequence[Shown]) -> pd.DataFrame:
 
 def _figure(numbers: pd.DataFrame) -> Figure:
     arrays, labels = list(dict.fromkeys(numbers["array"])), list(dict.fromkeys(numbers["label"]))
-    columns = min(4, len(arrays))
-    rows = -(-len(arrays) // columns)
-    figure = Figure(figsize=(style.TEXT_WIDTH, 0.5 + 1.5 * rows))
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, array in zip(panels, arrays, strict=False):
+    figure, axes = page.panels(len(arrays), 4, 1.5, wide_from=1, more=0.5)
+    for ax, array in zip(axes.flat, arrays, strict=False):
         for label, colour in zip(labels, style.chain_colours(len(labels)), strict=True):
             part = numbers[(numbers["array"] == array) & (numbers["label"] == label)]
             band(ax, part, "draw", colour, label=label)
         ax.set_title(array)
         ax.set_xlabel("epoch")
         ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    for ax in panels[len(arrays) :]:
-        ax.set_visible(False)
-    panels[0].set_ylabel("norm")
-    page.legend_below(figure, dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True)))
+    axes[0, 0].set_ylabel("norm")
+    page.legend_below(figure, dict(zip(*reversed(axes[0, 0].get_legend_handles_labels()), strict=True)))
     return figure

@@ -74,19 +74,13 @@ def _shares(one: Aligned) -> list[dict[str, object]]:
 
 def _figure(table: pd.DataFrame) -> Figure:
     labels = list(dict.fromkeys(table["label"]))
-    columns = min(2, len(labels))
-    rows = -(-len(labels) // columns)
-    wide = style.TEXT_WIDTH if columns > 1 else style.COLUMN_WIDTH
-    figure = Figure(figsize=(wide, 1.8 * rows + 0.6))
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax in axes[len(labels) :]:
-        ax.set_axis_off()
+    figure, axes = page.panels(len(labels), 2, 1.8, more=0.6)
     looks = {**LOOKS, "fitted": FIT, "prior": PRIOR}
-    for label, ax in zip(labels, axes, strict=False):
+    for label, ax in zip(labels, axes.flat, strict=False):
         _panel(ax, table[table["label"] == label], {name: look for name, (_, look) in looks.items()})
         ax.set_title(label)
         ax.set_xlabel("standard deviation of a weight")
-    for ax in axes[::columns]:
+    for ax in axes[:, 0]:
         ax.set_ylabel("share of weights")
     drawn = set(table["what"])
     page.legend_below(figure, {text: Line2D([], [], **look) for n, (text, look) in looks.items() if n in drawn})

@@ -1,6 +1,5 @@
 """A figure of one sweep: its panels side by side."""
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -72,15 +71,10 @@ def sweep_figure(
     table: pd.DataFrame, field: Field, panels: Sequence[Panel], published: Sequence[Series], theirs: pd.DataFrame
 ) -> Figure:
     """The panels in rows of up to `MOST_COLUMNS`, and one legend."""
-    rows = math.ceil(len(panels) / MOST_COLUMNS)
-    columns = math.ceil(len(panels) / rows)
     looks = looks_of(table, LEVELS)
     entries = legend_entries(panels, table, looks) | published_entries(published, theirs)
-    figure = Figure(figsize=(style.TEXT_WIDTH, HEIGHT * rows + LEGEND * len(entries)))
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for ax, panel in zip(axes, panels, strict=False):
+    figure, axes = page.panels(len(panels), MOST_COLUMNS, HEIGHT, wide_from=1, more=LEGEND * len(entries), even=True)
+    for ax, panel in zip(axes.flat, panels, strict=False):
         draw_panel(ax, panel, field, table, theirs, looks)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
     page.legend_below(figure, entries)
     return figure
