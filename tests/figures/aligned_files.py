@@ -7,7 +7,7 @@ import numpy as np
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.aligned_draws import AlignedDraws, save_aligned_draws
+from bnn_atlas.symmetry.aligned_draws import AlignedDraws, save_aligned_draws
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame
 
 from .shown import shown

@@ -8,7 +8,7 @@ import pytest
 from bnn_atlas.figures.kinds.burn_in import AFTER, RUNNING, SINGLE, burn_in, burn_in_table
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.function_draws import FunctionDraws, load_functions, save_functions
+from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions, save_functions
 from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown

@@ -9,7 +9,7 @@ import pytest
 from bnn_atlas.figures.kinds.calibration_curves import _figure, calibration_curves, curve_numbers
 from bnn_atlas.figures.method_looks import method_looks
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.judgement.histograms import calibration_curve
+from bnn_atlas.metrics.judgement.classes import calibration_curve
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import written
 

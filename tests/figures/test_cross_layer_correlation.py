@@ -9,7 +9,6 @@ import pytest
 from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.aligned_draws import save_aligned_draws
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import save_aligned_draws
 from tests.figures.aligned_files import aligned_draws

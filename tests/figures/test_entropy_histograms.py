@@ -9,7 +9,7 @@ import pytest
 from bnn_atlas.figures.kinds.entropy_histograms import _figure, entropy_histograms, entropy_numbers
 from bnn_atlas.figures.method_looks import method_looks
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.judgement.histograms import entropy_shares
+from bnn_atlas.metrics.judgement.classes import entropy_shares
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import written
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.functional_diversity import functional_diversity
-from bnn_atlas.metrics.formulas.functional import wasserstein_squared
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.formulas.distances import wasserstein_squared
+from bnn_atlas.metrics.tables.arrays import load_functions
 from tests.figures.conftest import Drawn
 
 from .synthetic_functions import (

@@ -10,7 +10,7 @@ from bnn_atlas.figures.kinds.under_over import under_over
 from bnn_atlas.figures.kinds.wasserstein import wasserstein
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import permuted_warmstarts
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 
 from .shown import shown

@@ -8,7 +8,7 @@ import pytest
 from bnn_atlas.figures.kinds.posterior_surface import floor_below, posterior_surface
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.surfaces import SurfaceError, Surfaces, load_surfaces, save_surfaces
+from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces, save_surfaces
 from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown

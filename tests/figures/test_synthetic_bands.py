@@ -10,7 +10,7 @@ from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.synthetic_bands import band, synthetic_bands
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written

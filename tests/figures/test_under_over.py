@@ -4,7 +4,7 @@ import numpy as np
 from scipy.stats import norm
 
 from bnn_atlas.figures.kinds.under_over import under_over
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.tables.arrays import load_functions
 from tests.figures.conftest import Drawn
 
 from .synthetic_functions import (

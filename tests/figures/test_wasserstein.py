@@ -6,7 +6,7 @@ import pandas as pd
 
 from bnn_atlas.figures.kinds.wasserstein import wasserstein
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.metrics.tables.function_draws import load_functions
+from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 

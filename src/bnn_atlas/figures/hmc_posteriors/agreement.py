@@ -12,8 +12,7 @@ from bnn_atlas.figures.page import is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.checks import Values, metric_rows
-from bnn_atlas.metrics.judgement.reference import FIT
-from bnn_atlas.metrics.judgement.trust import reference_word
+from bnn_atlas.metrics.judgement.trust import FIT, reference_word
 from bnn_atlas.metrics.tables.files import read_table
 
 COMPARED = ("agreement", "total_variation")

@@ -14,7 +14,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import count_axis
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.judgement.reference import FIT
+from bnn_atlas.metrics.judgement.trust import FIT
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 

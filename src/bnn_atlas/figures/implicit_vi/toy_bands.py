@@ -20,7 +20,7 @@ from bnn_atlas.figures.functions import Functions, draw_points, line, names, rea
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.functional import mixture_quantile
+from bnn_atlas.metrics.formulas.distances import mixture_quantile
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids"}

@@ -17,6 +17,7 @@ from bnn_atlas.figures.axes import count_axis
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import LABEL, mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
 

@@ -23,7 +23,7 @@ from bnn_atlas.figures.functions import (
 )
 from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.functional import wasserstein_squared
+from bnn_atlas.metrics.formulas.distances import wasserstein_squared
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}

@@ -10,7 +10,7 @@ from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.prior_distance import prior_distance
+from bnn_atlas.metrics.formulas.distances import prior_distance
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}

@@ -15,7 +15,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import rounded
 from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.surfaces import load_surfaces
+from bnn_atlas.metrics.tables.arrays import load_surfaces
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["surface"], "runs": "one"}

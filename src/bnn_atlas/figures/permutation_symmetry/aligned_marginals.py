@@ -13,7 +13,6 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, Aligned, alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.aligned_draws import load_aligned_draws
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.traces.draws import evenly
