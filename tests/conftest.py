@@ -9,6 +9,7 @@ from hypothesis import settings
 from jax import clear_caches
 from jax._src import compiler
 
+import bnn_atlas.locks  # noqa: F401  whole entries in JAX's cache, which all processes read
 from bnn_atlas.runtime import configure
 
 LONGEST = ("slurm/", "workflow/", "runner/", "methods/", "steps/", "posterior/", "native/")

@@ -113,6 +113,7 @@ def p_values(found: jax.Array) -> np.ndarray:
     return scipy.stats.chisquare(counts, axis=1).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_ranks_are_uniform_for_the_posterior_alone(name):
     values = p_values(ranks(name, jnp.float32(1.0)))

@@ -97,7 +97,6 @@ def test_one_core_and_one_device_give_the_same_bits(tmp_path, cache, quiet):
     assert_same(open_trace(destination), quiet)
 
 
-@pytest.mark.slow
 def test_a_second_process_waits_and_changes_nothing(tmp_path, cache, quiet):
     """As when an orphaned cluster job and its restarted copy meet."""
     destination = tmp_path / "trace.zarr"
