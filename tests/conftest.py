@@ -12,7 +12,7 @@ from jax._src import compiler
 import bnn_atlas.locks  # noqa: F401  whole entries in JAX's cache, which all processes read
 from bnn_atlas.runtime import configure
 
-LONGEST = ("slurm/", "workflow/", "runner/", "methods/", "steps/", "posterior/", "native/")
+LONGEST = ("slurm/", "workflow/test_workflow", "workflow/", "runner/", "methods/", "steps/", "posterior/", "native/")
 """Beginnings of the paths of long files, relative to this folder."""
 QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 """The flags of `bnn_atlas.workflow.compiling` as options of one program, since those of a process cannot be changed."""
