@@ -107,9 +107,10 @@ def test_steps_are_clipped_where_it_is_asked_for():
 
 
 def test_priors_without_a_weight_decay_are_refused():
-    regression = line(NormalPrior(), dtype=jnp.float32)
+    posterior, data = line(NormalPrior(), dtype=jnp.float32).case
+    laplace = posterior._replace(family=posterior.family._replace(name="laplace"))
     with pytest.raises(ValueError, match=r"'ivon' takes its weight decay from a normal prior.*'laplace'"):
-        build_ivon(IVONConfig(), regression.case.posterior._replace(family="laplace"), regression.case.data)
+        build_ivon(IVONConfig(), laplace, data)
     with pytest.raises(ValueError, match="not from 'laplace': use one of standard_normal, normal"):
         RunConfig.model_validate({**RUN, "method": {"kind": "ivon"}, "prior": LaplacePrior().model_dump()})
 
