@@ -7,7 +7,7 @@ from bnn_atlas.figures.hmc_posteriors.prior_family import FIELD, PUBLISHED, prio
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.figure import SCORES, sweep_figure
-from bnn_atlas.figures.sweeps.published import published_rows
+from bnn_atlas.figures.sweeps.panels import published_rows
 from bnn_atlas.figures.sweeps.scores import sweep_table
 from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn

@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.labels import parameter_label
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.subsets import parameter_label
 from bnn_atlas.provenance import Provenance
 
 Outputs = Callable[[str], FigureOutputs]

@@ -8,11 +8,9 @@ import pytest
 from matplotlib.colors import to_hex
 
 from bnn_atlas.config.methods.base import KindOfDraws
-from bnn_atlas.figures.sweeps.fields import PERIODS, VARIANCE, Field, value_of
 from bnn_atlas.figures.sweeps.figure import sweep_figure
-from bnn_atlas.figures.sweeps.panels import NONE_LEFT, OPEN, Panel
-from bnn_atlas.figures.sweeps.published import Series, published_rows
-from bnn_atlas.figures.sweeps.scores import common_reference, sweep_table
+from bnn_atlas.figures.sweeps.panels import NONE_LEFT, OPEN, Panel, Series, published_rows
+from bnn_atlas.figures.sweeps.scores import PERIODS, VARIANCE, Field, common_reference, sweep_table, value_of
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.metrics.tables.files import read_table, write_rows
 from tests.figures.shown import shown

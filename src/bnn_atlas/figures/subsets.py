@@ -1,10 +1,12 @@
-"""Draws of chosen parameters as arrays, from the tidy table that the subset rule writes."""
+"""Draws of chosen parameters as arrays, with the names, layers and roles under which figures show them."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -101,3 +103,63 @@ def locate(subset: Subset, names: tuple[str, ...], path: str | Path) -> np.ndarr
             "Widen the figure's subset"
         )
     return subset.values[:, :, [subset.names.index(name) for name in names]]
+
+
+_LAYER = re.compile(r"layer(\d+)\.(weight|bias)\[(\d+(?:,\d+)*)\]")
+
+
+def parameter_label(name: str) -> str:
+    """A scalar's name as papers write it, counting from 1: `layer0.weight[3,2]` is `W1[4,3]`, `layer0.bias[1]` `b1[2]`.
+
+    The first index of a weight is the unit it leads to, the second the unit it comes from. Any other name keeps its
+    letters, with spaces for dots and underscores.
+    """
+    match = _LAYER.fullmatch(name)
+    if match is None:
+        return name.replace(".", " ").replace("_", " ")
+    layer, role, indices = match.groups()
+    places = ",".join(str(int(index) + 1) for index in indices.split(","))
+    return f"{'W' if role == 'weight' else 'b'}{int(layer) + 1}[{places}]"
+
+
+class NamedDraws(NamedTuple):
+    """Draws `values` [c, s, p] of a subset; the rows of `parameters` describe the last axis."""
+
+    parameters: pd.DataFrame
+    """Columns parameter (as in `Layout.names`), role, label (readable) and layer (text, from 1), layer by layer.
+
+    Weights come before biases within a layer, and parameters outside the layers last.
+    """
+    values: np.ndarray
+    subset: Subset
+
+    def tidy(self, places: np.ndarray) -> pd.DataFrame:
+        """A row per value of the parameters at `places`, with the columns of `parameters`, chain and value."""
+        c, s, _ = self.values.shape
+        rows = self.parameters.iloc[np.repeat(places, c * s)].reset_index(drop=True)
+        chain = np.tile(np.repeat(self.subset.chains, s), len(places))
+        return rows.assign(chain=chain, value=np.moveaxis(self.values[:, :, places], 2, 0).reshape(-1))
+
+
+def read_named(path: str | Path) -> NamedDraws:
+    """Draws of a `subset` file without the chains that are not finite, as `read_subset` reads them.
+
+    Raises ValueError, naming the file, for missing columns, no draws, no finite chain, and chains of one draw.
+    """
+    subset = read_subset(path)
+    if subset.values.shape[1] < 2:
+        raise ValueError(f"{path}: chains of one draw have no density; show a run with at least 2")
+    first = pd.read_parquet(path, columns=["parameter", "layer", "role"]).drop_duplicates("parameter")
+    order = first.astype({"parameter": "str", "role": "str"}).sort_values(
+        ["layer", "role"], ascending=[True, False], na_position="last", kind="stable"
+    )
+    layers = ["other" if pd.isna(layer) else f"layer {int(layer) + 1}" for layer in order["layer"]]
+    labels = [parameter_label(name) for name in order["parameter"]]
+    parameters = order[["parameter", "role"]].assign(label=labels, layer=layers).reset_index(drop=True)
+    return NamedDraws(parameters, locate(subset, tuple(parameters["parameter"]), path), subset)
+
+
+def remarks(subsets: Mapping[str, Subset]) -> str:
+    """What is left out of the runs, by label, in words; empty where nothing is."""
+    texts = {label: subset.remark for label, subset in subsets.items() if subset.remark}
+    return "; ".join(f"{label}: {remark}" if len(subsets) > 1 else remark for label, remark in texts.items())

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.sweeps.fields import Field
 from bnn_atlas.figures.sweeps.figure import draw_sweep
-from bnn_atlas.figures.sweeps.published import Series
+from bnn_atlas.figures.sweeps.panels import Series
+from bnn_atlas.figures.sweeps.scores import Field
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}

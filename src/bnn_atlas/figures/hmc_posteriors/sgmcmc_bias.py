@@ -10,10 +10,8 @@ from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.sweeps.fields import Field, value_of
-from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of
-from bnn_atlas.figures.sweeps.published import published_rows
-from bnn_atlas.figures.sweeps.scores import common_reference, line_name, sweep_table
+from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of, published_rows
+from bnn_atlas.figures.sweeps.scores import Field, common_reference, line_name, sweep_table, value_of
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.provenance import Provenance
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.sweeps.fields import PERIODS, Field
 from bnn_atlas.figures.sweeps.figure import draw_sweep
-from bnn_atlas.figures.sweeps.panels import Panel
-from bnn_atlas.figures.sweeps.published import Series
+from bnn_atlas.figures.sweeps.panels import Panel, Series
+from bnn_atlas.figures.sweeps.scores import PERIODS, Field
 from bnn_atlas.metrics.judgement.checks import RHAT
 from bnn_atlas.provenance import Provenance
 

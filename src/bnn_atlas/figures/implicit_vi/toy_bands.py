@@ -15,8 +15,15 @@ from bnn_atlas.config.evaluation import INTERVAL
 from bnn_atlas.config.synthetic import SinusoidsGenerator
 from bnn_atlas.data.synthetic import sinusoids_at
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.function_panels import function_panels
-from bnn_atlas.figures.functions import Functions, draw_points, line, names, read_functions, training_points
+from bnn_atlas.figures.functions import (
+    Functions,
+    draw_points,
+    function_panels,
+    line,
+    names,
+    read_functions,
+    training_points,
+)
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown

@@ -8,9 +8,9 @@ from matplotlib.artist import Artist
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.figures.subsets import NamedDraws, read_named, remarks
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"], "files": ["table"]}

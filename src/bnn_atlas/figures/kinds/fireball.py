@@ -13,9 +13,9 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.density import Cells, cell_table, coarsen, count_ticks, draw_cells, resolution
-from bnn_atlas.figures.labels import parameter_label
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.subsets import parameter_label
 from bnn_atlas.metrics.formulas.distances import joint_prior_distance
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids

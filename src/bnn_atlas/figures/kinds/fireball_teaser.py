@@ -12,12 +12,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.density import Cells, cell_table, coarsen, count_ticks, draw_cells, resolution
-from bnn_atlas.figures.labels import parameter_label
+from bnn_atlas.figures.density import (
+    Cells,
+    cell_table,
+    coarsen,
+    contour_table,
+    count_ticks,
+    draw_cells,
+    mass_levels,
+    resolution,
+    smooth_pair,
+)
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.smoothing import contour_table, mass_levels, smooth_pair
-from bnn_atlas.figures.subsets import Subset, locate, read_subset
+from bnn_atlas.figures.subsets import Subset, locate, parameter_label, read_subset
 from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 

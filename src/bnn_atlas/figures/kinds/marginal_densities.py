@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.subsets import NamedDraws, read_named, remarks
 from bnn_atlas.metrics.formulas.distances import prior_distance
 from bnn_atlas.provenance import Provenance
 

@@ -11,10 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.function_panels import function_panels
 from bnn_atlas.figures.functions import (
     Functions,
     draw_points,
+    function_panels,
     line,
     names,
     read_functions,

@@ -14,10 +14,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.covariances import Covariances, correlations, covariances
-from bnn_atlas.figures.labels import parameter_label
 from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.subsets import left_out_remark
+from bnn_atlas.figures.subsets import left_out_remark, parameter_label
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}

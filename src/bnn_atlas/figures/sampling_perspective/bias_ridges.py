@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.draws import NamedDraws, read_named, remarks
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.subsets import NamedDraws, read_named, remarks
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}

@@ -7,10 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.labels import parameter_label
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.subsets import locate, read_subset
+from bnn_atlas.figures.subsets import locate, parameter_label, read_subset
 from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 

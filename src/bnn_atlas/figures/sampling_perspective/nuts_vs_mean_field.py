@@ -13,9 +13,9 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MultipleLocator
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.density import Surface, contour_table, mass_levels, smooth_pair
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.smoothing import Surface, contour_table, mass_levels, smooth_pair
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.provenance import Provenance
 

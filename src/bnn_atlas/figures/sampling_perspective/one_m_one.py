@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.draws import remarks
 from bnn_atlas.figures.page import FigureOutputs, check_fits
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.subsets import Subset, locate, read_subset
+from bnn_atlas.figures.subsets import Subset, locate, read_subset, remarks
 from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}

@@ -15,9 +15,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.density import contour_table, mass_levels, smooth, smooth_pair
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.smoothing import contour_table, mass_levels, smooth, smooth_pair
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.provenance import Provenance
 

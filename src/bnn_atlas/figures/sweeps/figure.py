@@ -9,10 +9,16 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.sweeps.fields import Field
-from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of
-from bnn_atlas.figures.sweeps.published import Series, published_entries, published_rows
-from bnn_atlas.figures.sweeps.scores import line_name, sweep_table
+from bnn_atlas.figures.sweeps.panels import (
+    Panel,
+    Series,
+    draw_panel,
+    legend_entries,
+    looks_of,
+    published_entries,
+    published_rows,
+)
+from bnn_atlas.figures.sweeps.scores import Field, line_name, sweep_table
 from bnn_atlas.provenance import Provenance
 
 MOST_COLUMNS = 3

@@ -1,8 +1,9 @@
-"""Scores of the runs of a sweep with their errors, and whether the chains that they lean on have converged."""
+"""Scores of the runs of a sweep, their errors and places along a field, and whether their chains have converged."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,28 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.figures.sweeps.fields import Field, value_of
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, UNCONVERGED, Trust, trust, worst
 from bnn_atlas.metrics.tables.files import read_table
+
+PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
+"""Fields that other settings of a run give where the run does not name them."""
+
+
+class Field(NamedTuple):
+    """What the x axis of a sweep is."""
+
+    name: str
+    """Dotted, as in a grid, such as `method.step_size`."""
+    label: str
+    """Text at the axis."""
+    is_log: bool = True
+    marks: tuple[float, ...] = ()
+    """Values with a vertical line."""
+    categories: Mapping[str, str] | None = None
+    """Of a field that is a word: value -> text at the axis, in their order; None for a number."""
+
 
 COLUMNS = [
     "field", "label", "method", "x", "metric", "value", "error", "error_over", "repetitions", "converged",
@@ -165,3 +183,41 @@ def _pooled(group: pd.DataFrame) -> dict[str, Any]:
         "reference": words,
     }
     return {**found, **more}
+
+
+def value_of(one: Shown, field: Field) -> float | str:
+    """The value of a field in a run: that of its grid, else of its settings, else what follows from these.
+
+    The prior's variance is sd^2, and a trajectory length in quarter periods is length / (pi / 2 sd sqrt(T)), with sd
+    that of a normal prior and T the temperature. Raises ValueError where the run has no such value, or one of another
+    type.
+    """
+    value = one.point.get(field.name)
+    if value is None:
+        value = _setting(one.settings, field.name)
+    if value is None:
+        value = _derived(one, field.name)
+    if value is None:
+        raise ValueError(f"run {one.run}: its settings have no value of '{field.name}'; leave it out of this figure")
+    if field.categories is None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError(f"run {one.run}: '{field.name}' is {value!r}, and this figure's axis is of numbers")
+    if field.categories is not None and value not in field.categories:
+        raise ValueError(f"run {one.run}: '{field.name}' is {value!r}; this figure has {', '.join(field.categories)}")
+    return value if field.categories else float(value)
+
+
+def _setting(settings: Mapping[str, Any], dotted: str) -> Any:
+    found: Any = settings
+    for part in dotted.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _derived(one: Shown, name: str) -> float | None:
+    if name == VARIANCE and one.prior_sd is not None:
+        return one.prior_sd**2
+    length = _setting(one.settings, "method.trajectory_length")
+    if name == PERIODS and one.prior_sd is not None and length is not None:
+        temperature = float(_setting(one.settings, "temperature") or 1.0)
+        return round(float(length) / (math.pi / 2 * one.prior_sd * math.sqrt(temperature)), 6)
+    return None

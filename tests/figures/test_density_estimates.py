@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import gaussian_kde
 
-from bnn_atlas.figures.smoothing import Surface, bandwidths, contour_table, mass_levels, smooth, smooth_pair
+from bnn_atlas.figures.density import Surface, bandwidths, contour_table, mass_levels, smooth, smooth_pair
 
 
 def test_bandwidths_are_scotts_and_ignore_stragglers() -> None:
