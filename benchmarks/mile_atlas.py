@@ -27,12 +27,12 @@ def main(job: dict[str, Any]) -> None:
     folder = Path(job["split"]).parent
     start, trace, pool, test = (folder / name for name in ("warmstart.npz", "trace.zarr", "pool.json", "test.npz"))
     warm_start(*data, start, posterior=posterior, training=job["warmstart"], members=range(job["chains"]), seed=seed)
-    sample(*data, start, trace, posterior=posterior, method=job["method"], seed=seed, root=".")
+    sample(*data, start, trace, posterior=posterior, method=job["method"], seed=seed)
     pool_traces([trace], pool)
     predict(*data, pool, test, posterior=posterior)
     outputs = {name: str(folder / f"{name}.parquet") for name in TABLES} | {"table": job["table"]}
-    files = (test, [folder / "timing.json"], outputs)
-    score(*data, pool, *files, identity=job["identity"], batch_rows=None, published=())
+    files = (test, [folder / "timing.json"])
+    score(*data, pool, *files, **outputs, identity=job["identity"], batch_rows=None, published=())
 
 
 if __name__ == "__main__":

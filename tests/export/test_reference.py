@@ -52,9 +52,8 @@ class Made(NamedTuple):
 
     def again(self, destination: Path, **changes: Any) -> Path:
         settings = self.settings | changes
-        export(
-            self.dataset, self.split, self.pool, self.predictions, self.metrics, destination, settings=settings, run=RUN
-        )
+        files = self.dataset, self.split, self.pool, self.predictions, self.metrics
+        export(*files, destination, settings=settings, about=RUN)
         return destination
 
 

@@ -72,7 +72,8 @@ def made(fitted: Fitted, folder: Path, *points: dict[str, Any], pool: Path | Non
         folder / "s.npz",
         posterior=POSTERIOR | {"temperature": TEMPERATURE},
         settings=SurfaceConfig.model_validate(given).model_dump(mode="json"),
-        others={"sgd": fitted.other},
+        others=["sgd"],
+        pools=[fitted.other],
     )
     return load_surfaces(folder / "s.npz")
 

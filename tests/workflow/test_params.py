@@ -1,26 +1,28 @@
 """Params that carry their names."""
 
+import inspect
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig, PosteriorConfig
-from bnn_atlas.workflow.params import code_hash_of_run, named, row_settings, run_settings, settings
+from bnn_atlas.workflow.params import code_hash_of_run, named, row_settings, run_settings, settings, told
 
 RULES = Path(__file__).parents[2] / "workflow" / "rules"
 
 
 def test_settings_come_back_from_params_by_their_names() -> None:
-    params = [{"posterior.prior": {"kind": "normal"}}, {"posterior.float64": False}, {"seed": 3}]
-    assert settings(params) == {"posterior": {"prior": {"kind": "normal"}, "float64": False}, "seed": 3}
+    params = {"prior": {"posterior.prior": {"kind": "normal"}}, "both": {"posterior.float64": False, "seed": 3}}
+    given = {"posterior": {"prior": {"kind": "normal"}, "float64": False}, "seed": 3, "scale": "demo"}
+    assert settings(params | {"scale": "demo"}) == given
 
 
 def test_each_field_of_a_run_is_a_param_of_its_own() -> None:
     config = SimpleNamespace(**{name: name.upper() for name in (*PosteriorConfig.model_fields, "method")})
     inputs = SimpleNamespace(run=lambda w: SimpleNamespace(config=config))
-    params = [param(None) for param in run_settings(inputs, "posterior", "method").values()]
-    assert all(len(param) == 1 for param in params)
+    params = {name: param(None) for name, param in run_settings(inputs, "posterior", "method").items()}
+    assert all(len(param) == 1 for param in params.values())
     posterior = {name: name.upper() for name in PosteriorConfig.model_fields}
     assert settings(params) == {"posterior": posterior, "method": "METHOD"}
 
@@ -32,7 +34,7 @@ def test_a_value_of_its_own() -> None:
 
 def test_rules_that_write_rows_of_metrics_have_one_source_of_identity_and_marks() -> None:
     inputs = SimpleNamespace(identity=lambda w: {"run": w}, marks=lambda w: ["rows are dependent"])
-    params = [param("mile") for param in row_settings(inputs).values()]
+    params = {name: param("mile") for name, param in row_settings(inputs).items()}
     assert settings(params) == {"identity": {"run": "mile"}, "marks": ["rows are dependent"]}
     rules = "\n".join(file.read_text(encoding="utf-8") for file in RULES.glob("*.smk"))
     assert rules.count("row_settings(INPUTS)") == 7
@@ -47,4 +49,10 @@ def test_a_job_is_not_told_the_hash_of_its_code() -> None:
     (param,) = code_hash_of_run(inputs).values()
     given = param(SimpleNamespace(study="study", run="run"))
     assert re.fullmatch("[0-9a-f]{12}", given["code"])
-    assert settings([given, {"seed": 3}]) == {"seed": 3}
+    assert settings({"code": given, "seed": {"seed": 3}}) == {"seed": 3}
+
+
+def test_what_a_job_alone_is_told_takes_the_input_so_that_it_is_not_compared() -> None:
+    (param,) = told("file", lambda w: w.upper()).values()
+    assert param("a", input=None) == {"file": "A"}
+    assert list(inspect.signature(param).parameters) == ["w", "input"]

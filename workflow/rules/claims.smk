@@ -10,7 +10,7 @@ for name, (studies, stem) in claim_targets(ATLAS).items():
             name
         input:
             tables=[f"{RESULTS}/tables/{study}.parquet" for study in studies],
-            figures=list(FIGURES.claimed(studies).values()),
+            pictures=list(FIGURES.claimed(studies).values()),
             densities=list(compared_predictions(ATLAS, PATHS, studies).values()),
         output:
             table=f"{RESULTS}/{stem}.parquet",
@@ -33,12 +33,13 @@ for name, (studies, stem) in claim_targets(ATLAS).items():
             runtime=20,
         params:
             *claim_settings(ATLAS, studies),
-            *versions(["workflow/scripts/claims.py", *code("bnn_atlas.claims.report", without=JUDGING)]),
+            *versions(code("bnn_atlas.claims.report", without=JUDGING)),
+            **told("figures", lambda w, studies=studies: list(FIGURES.claimed(studies))),
+            **told("studies", lambda w, studies=studies: claimed_studies(ATLAS, studies)),
+            **told("compared", lambda w, studies=studies: list(compared_predictions(ATLAS, PATHS, studies))),
             scale=SCALE,
-            figures=lambda w, input, studies=studies: list(FIGURES.claimed(studies)),
-            studies=lambda w, input, studies=studies: claimed_studies(ATLAS, studies),
-            compared=lambda w, input, studies=studies: list(compared_predictions(ATLAS, PATHS, studies)),
+            step="results.claims",
         message:
             "Judging the claims"
         script:
-            "../scripts/claims.py"
+            "../scripts/step.py"

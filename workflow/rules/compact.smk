@@ -4,11 +4,11 @@
 rule gaussian:
     """Draw a block of networks from the Gaussian that has the moments of another run's draws."""
     input:
+        INPUTS.source_traces,
         pool=INPUTS.source_pool,
-        traces=INPUTS.source_traces,
         frame=INPUTS.source_frame,
     output:
-        f"{RUN}/start/compact{{block}}.npz",
+        destination=f"{RUN}/start/compact{{block}}.npz",
     log:
         PATHS.log("gaussian/{study}/{run}/split{split}/block{block}"),
     benchmark:
@@ -24,4 +24,4 @@ rule gaussian:
     message:
         "Drawing {wildcards.run} from the moments of its source (split {wildcards.split})"
     script:
-        "../scripts/gaussian.py"
+        "../scripts/step.py"

@@ -4,7 +4,7 @@
 rule download:
     """Download one registered file, or copy it from the mirror or the cache, and check it."""
     output:
-        f"{RESULTS}/data/{{dataset}}/raw/{{file}}",
+        destination=f"{RESULTS}/data/{{dataset}}/raw/{{file}}",
     log:
         PATHS.log("download/{dataset}/{file}"),
     benchmark:
@@ -17,19 +17,22 @@ rule download:
         mem_mb=1000,
         runtime=60,
     params:
+        **told("file", lambda w: w.file),
+        **told("mirror", lambda w: config["mirror"]),
+        **told("cache", lambda w: config["cache"]),
         entry=lambda w: {"entry": ATLAS.datasets[w.dataset].recipe},
     message:
         "Fetching {wildcards.file} of {wildcards.dataset}"
     script:
-        "../scripts/download.py"
+        "../scripts/step.py"
 
 
 rule prepare:
     """Turn the raw files of a data set into named arrays."""
     input:
-        INPUTS.raw_files,
+        files=INPUTS.raw_files,
     output:
-        PATHS.dataset("{dataset}"),
+        destination=PATHS.dataset("{dataset}"),
     log:
         PATHS.log("prepare/{dataset}"),
     benchmark:
@@ -41,19 +44,20 @@ rule prepare:
         mem_mb=2000,
         runtime=20,
     params:
+        **told("dataset", lambda w: w.dataset),
         entry=lambda w: {"entry": ATLAS.datasets[w.dataset].recipe},
     message:
         "Preparing {wildcards.dataset}"
     script:
-        "../scripts/prepare.py"
+        "../scripts/step.py"
 
 
 rule split:
     """Divide the rows of a data set into training, validation and test rows; runs with the same settings share the file."""
     input:
-        PATHS.dataset("{dataset}"),
+        dataset=PATHS.dataset("{dataset}"),
     output:
-        f"{RESULTS}/splits/{{dataset}}-{{key}}/split{{split}}.npz",
+        destination=f"{RESULTS}/splits/{{dataset}}-{{key}}/split{{split}}.npz",
     log:
         PATHS.log("split/{dataset}-{key}/split{split}"),
     benchmark:
@@ -65,8 +69,9 @@ rule split:
         mem_mb=1000,
         runtime=10,
     params:
+        **told("number", lambda w: int(w.split)),
         split=lambda w: {"split": INPUTS.shared_splits[w.key].config.settings},
     message:
         "Splitting {wildcards.dataset} (split {wildcards.split})"
     script:
-        "../scripts/split.py"
+        "../scripts/step.py"

@@ -15,14 +15,16 @@ rule diagnostics_page:
     input:
         **{name: f"{RUN}/metrics/{file}.parquet" for name, file in METRIC_FILES.items()},
     output:
-        multiext(f"{RESULTS}/figures/{{study}}/diagnostics/{{run}}-split{{split}}", ".pdf", ".csv"),
-        report(
-            f"{RESULTS}/figures/{{study}}/diagnostics/{{run}}-split{{split}}.png",
-            caption="../report/diagnostics.rst",
-            category="{study}",
-            subcategory="diagnostics",
-            labels={"run": "{run}", "split": "{split}"},
-        ),
+        outputs=[
+            *multiext(f"{RESULTS}/figures/{{study}}/diagnostics/{{run}}-split{{split}}", ".pdf", ".csv"),
+            report(
+                f"{RESULTS}/figures/{{study}}/diagnostics/{{run}}-split{{split}}.png",
+                caption="../report/diagnostics.rst",
+                category="{study}",
+                subcategory="diagnostics",
+                labels={"run": "{run}", "split": "{split}"},
+            ),
+        ],
     log:
         PATHS.log("figures/{study}/diagnostics/{run}-split{split}"),
     benchmark:
@@ -34,22 +36,22 @@ rule diagnostics_page:
         mem_mb=2000,
         runtime=20,
     params:
-        *versions(["workflow/scripts/diagnostics.py", *code("bnn_atlas.figures.diagnostics.page", without=COMPUTING)]),
-        # Not compared: a run's settings change its tables, and those draw its page again.
-        settings=lambda w, input: FIGURES.page(w.study, w.run, int(w.split)),
+        *versions(code("bnn_atlas.figures.diagnostics.page", without=COMPUTING)),
+        # A run's settings change its tables, and those draw its page again.
+        **told("settings", lambda w: FIGURES.page(w.study, w.run, int(w.split))),
     message:
         "Drawing the diagnostics of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/diagnostics.py"
+        "../scripts/step.py"
 
 
 # Apart from the table of scores: what wall time enters differs from one rerun to the next.
 rule rates_table:
     """Collect what the runs of a study took, and effective draws per second."""
     input:
-        lambda w: PATHS.per_split(ATLAS.studies[w.study].runs.values(), "metrics/rates.parquet"),
+        tables=lambda w: PATHS.per_split(ATLAS.studies[w.study].runs.values(), "metrics/rates.parquet"),
     output:
-        f"{RESULTS}/tables/{{study}}-rates.parquet",
+        destination=f"{RESULTS}/tables/{{study}}-rates.parquet",
     log:
         PATHS.log("table/{study}-rates"),
     benchmark:
@@ -63,4 +65,4 @@ rule rates_table:
     message:
         "Collecting the rates of {wildcards.study}"
     script:
-        "../scripts/table.py"
+        "../scripts/step.py"

@@ -10,7 +10,7 @@ rule pack:
         predictions=f"{RUN}/predictive/test.npz",
         metrics=f"{RUN}/metrics/metrics.parquet",
     output:
-        PATHS.archive,
+        destination=PATHS.archive,
     log:
         PATHS.log("pack/{study}/{run}/split{split}"),
     benchmark:
@@ -22,12 +22,13 @@ rule pack:
         mem_mb=4000,
         runtime=60,
     params:
-        **run_settings(INPUTS, *EXPORTED),
+        *run_settings(INPUTS, *EXPORTED).values(),
+        **told("settings", lambda w: exported_settings(INPUTS, w)),
         **named("about", INPUTS.described),
     message:
         "Packing {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/pack.py"
+        "../scripts/step.py"
 
 
 rule export:

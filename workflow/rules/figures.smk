@@ -8,16 +8,18 @@ for figure in FIGURES.all:
         name:
             figure.target
         input:
-            **figure.inputs,
+            [file for files in figure.inputs.values() for file in files],
         output:
-            figure.outputs[:-1],
-            report(
-                figure.outputs[-1],
-                caption=f"../report/{figure.kind.name}.rst",
-                category=figure.study,
-                subcategory="figures",
-                labels={"figure": figure.label},
-            ),
+            outputs=[
+                *figure.outputs[:-1],
+                report(
+                    figure.outputs[-1],
+                    caption=f"../report/{figure.kind.name}.rst",
+                    category=figure.study,
+                    subcategory="figures",
+                    labels={"figure": figure.label},
+                ),
+            ],
         log:
             PATHS.log(f"figures/{figure.study}/{figure.name}"),
         benchmark:
@@ -29,14 +31,14 @@ for figure in FIGURES.all:
             mem_mb=4000,
             runtime=20,
         params:
-            # Compared one by one with those of the last time, whereas a function of the input is not compared.
             *figure.settings,
             *versions(figure.code),
-            figure=lambda w, input, figure=figure: figure.described(),
+            **told("figure", lambda w, figure=figure: figure.described()),
+            step="figures.figure",
         message:
             f"Drawing figure {figure.name} of {figure.study}"
         script:
-            "../scripts/figure.py"
+            "../scripts/step.py"
 
 
 for name, figure in FIGURES.targets.items():

@@ -32,18 +32,13 @@ rule gallery:
         mem_mb=4000,
         runtime=20,
     params:
-        *versions(
-            [
-                "workflow/scripts/gallery.py",
-                *code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING),
-            ]
-        ),
-        **named("study", lambda w: ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})),
-        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False),
+        lambda w: {"study": ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})},
+        *versions(code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING)),
+        **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False)),
     message:
         "Making the gallery of {wildcards.study}"
     script:
-        "../scripts/gallery.py"
+        "../scripts/step.py"
 
 
 # These have no outputs that Snakemake knows, and so are made whenever they are asked for.
@@ -58,11 +53,11 @@ rule so_far:
         mem_mb=4000,
         runtime=20,
     params:
-        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies),
+        **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies)),
     message:
         "Judging what has been run so far"
     script:
-        "../scripts/gallery.py"
+        "../scripts/step.py"
 
 
 rule keep:
@@ -76,11 +71,11 @@ rule keep:
         mem_mb=4000,
         runtime=20,
     params:
-        pages=lambda w, input: pages(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies),
+        **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies)),
     message:
         "Keeping what has been run so far"
     script:
-        "../scripts/gallery.py"
+        "../scripts/step.py"
 
 
 for name, of_studies in STEPS.items():
@@ -101,8 +96,9 @@ for name, of_studies in STEPS.items():
             mem_mb=4000,
             runtime=20,
         params:
-            pages=lambda w, input, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies),
+            **told("pages", lambda w, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies)),
+            step="study_page.study_pages",
         message:
             f"Judging the claims of {name}"
         script:
-            "../scripts/gallery.py"
+            "../scripts/step.py"

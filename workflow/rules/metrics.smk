@@ -4,12 +4,12 @@
 rule metrics:
     """Score a run's predictions of the test rows, and judge whether its draws can be trusted."""
     input:
+        INPUTS.source_table,
         dataset=INPUTS.dataset,
         split=INPUTS.split,
         pool=rules.pool.output[0],
         predictions=f"{RUN}/predictive/test.npz",
         timings=INPUTS.timings,
-        source=INPUTS.source_table,
     output:
         **{name: f"{RUN}/metrics/{file}.parquet" for name, file in METRIC_FILES.items()},
     log:
@@ -35,7 +35,7 @@ rule metrics:
     message:
         "Scoring {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/metrics.py"
+        "../scripts/step.py"
 
 
 rule e_values:
@@ -46,7 +46,7 @@ rule e_values:
         traces=INPUTS.traces,
         starts=INPUTS.starts,
     output:
-        f"{RUN}/metrics/e_values.parquet",
+        destination=f"{RUN}/metrics/e_values.parquet",
     log:
         PATHS.log("e_values/{study}/{run}/split{split}"),
     benchmark:
@@ -64,7 +64,7 @@ rule e_values:
     message:
         "E-values of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/e_values.py"
+        "../scripts/step.py"
 
 
 rule score_sets:
@@ -75,7 +75,7 @@ rule score_sets:
         predictions=f"{RUN}/predictive/sets",
         test=f"{RUN}/predictive/test.npz",
     output:
-        f"{RUN}/metrics/sets.parquet",
+        destination=f"{RUN}/metrics/sets.parquet",
     log:
         PATHS.log("score_sets/{study}/{run}/split{split}"),
     benchmark:
@@ -93,7 +93,7 @@ rule score_sets:
     message:
         "Scoring {wildcards.run} on its further sets (split {wildcards.split})"
     script:
-        "../scripts/score_sets.py"
+        "../scripts/step.py"
 
 
 rule score_against:
@@ -106,7 +106,7 @@ rule score_against:
         shifted=INPUTS.shifted_predictions,
         judged=INPUTS.reference_table,
     output:
-        f"{RUN}/metrics/against/{{reference}}.parquet",
+        destination=f"{RUN}/metrics/against/{{reference}}.parquet",
     log:
         PATHS.log("score_against/{study}/{run}/split{split}/{reference}"),
     benchmark:
@@ -126,15 +126,16 @@ rule score_against:
     message:
         "Comparing {wildcards.run} with {wildcards.reference} (split {wildcards.split})"
     script:
-        "../scripts/score_against.py"
+        "../scripts/step.py"
 
 
 rule score_referee:
     """Compare a run with its referee, the same chains continued with a Metropolis test."""
     input:
-        f"{RUN}/pool/pool.json",
-        f"{RUN}/predictive/test.npz",
-        INPUTS.of_referee("pool/pool.json", "predictive/test.npz"),
+        pool=rules.pool.output[0],
+        predictions=f"{RUN}/predictive/test.npz",
+        referee_pool=INPUTS.of_referee("pool/pool.json"),
+        referee_predictions=INPUTS.of_referee("predictive/test.npz"),
     output:
         table=f"{RUN}/metrics/referee.parquet",
         chains=f"{RUN}/metrics/referee_chains.parquet",
@@ -153,4 +154,4 @@ rule score_referee:
     message:
         "Comparing {wildcards.run} with its referee (split {wildcards.split})"
     script:
-        "../scripts/score_referee.py"
+        "../scripts/step.py"

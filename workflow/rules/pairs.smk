@@ -32,7 +32,7 @@ rule barriers:
     message:
         "Comparing the chains of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/barriers.py"
+        "../scripts/step.py"
 
 
 rule pruning:
@@ -65,4 +65,4 @@ rule pruning:
     message:
         "Pruning networks for {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/pruning.py"
+        "../scripts/step.py"

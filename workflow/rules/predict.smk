@@ -8,7 +8,7 @@ rule predict:
         split=INPUTS.split,
         pool=rules.pool.output[0],
     output:
-        f"{RUN}/predictive/test.npz",
+        destination=f"{RUN}/predictive/test.npz",
     log:
         PATHS.log("predict/{study}/{run}/split{split}/test"),
     benchmark:
@@ -27,7 +27,7 @@ rule predict:
     message:
         "Predicting the test rows with {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/predict.py"
+        "../scripts/step.py"
 
 
 rule predict_sets:
@@ -38,7 +38,7 @@ rule predict_sets:
         pool=rules.pool.output[0],
         others=INPUTS.other_data,
     output:
-        directory(f"{RUN}/predictive/sets"),
+        destination=directory(f"{RUN}/predictive/sets"),
     log:
         PATHS.log("predict_sets/{study}/{run}/split{split}"),
     benchmark:
@@ -60,7 +60,7 @@ rule predict_sets:
     message:
         "Predicting the further sets of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/predict_sets.py"
+        "../scripts/step.py"
 
 
 rule functions:
@@ -70,7 +70,7 @@ rule functions:
         split=INPUTS.split,
         pool=rules.pool.output[0],
     output:
-        f"{RUN}/functions/{{section}}.npz",
+        destination=f"{RUN}/functions/{{section}}.npz",
     log:
         PATHS.log("functions/{study}/{run}/split{split}/{section}"),
     benchmark:
@@ -88,7 +88,7 @@ rule functions:
     message:
         "Evaluating functions of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/functions.py"
+        "../scripts/step.py"
 
 
 rule surface:
@@ -97,9 +97,9 @@ rule surface:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
         pool=rules.pool.output[0],
-        others=lambda w: list(INPUTS.other_pools(w, FIGURES.section("surface", w.section)).values()),
+        pools=lambda w: list(INPUTS.other_pools(w, FIGURES.section("surface", w.section)).values()),
     output:
-        f"{RUN}/surface/{{section}}.npz",
+        destination=f"{RUN}/surface/{{section}}.npz",
     log:
         PATHS.log("surface/{study}/{run}/split{split}/{section}"),
     benchmark:
@@ -118,7 +118,7 @@ rule surface:
     message:
         "Evaluating planes through draws of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/surface.py"
+        "../scripts/step.py"
 
 
 rule entropies:
@@ -128,7 +128,7 @@ rule entropies:
         split=INPUTS.split,
         fit=f"{RUN}/block0/fit.npz",
     output:
-        f"{RUN}/metrics/entropies.parquet",
+        destination=f"{RUN}/metrics/entropies.parquet",
     log:
         PATHS.log("entropies/{study}/{run}/split{split}"),
     benchmark:
@@ -146,4 +146,4 @@ rule entropies:
     message:
         "Comparing entropies of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/entropies.py"
+        "../scripts/step.py"

@@ -8,9 +8,9 @@ rule sample:
         split=INPUTS.split,
         start=INPUTS.start,
     output:
+        f"{RUN}/block{{block}}/timing.json",
+        f"{RUN}/block{{block}}/fit.npz",
         trace=directory(f"{RUN}/block{{block}}/trace.zarr"),
-        timing=f"{RUN}/block{{block}}/timing.json",
-        fit=f"{RUN}/block{{block}}/fit.npz",
     log:
         PATHS.log("sample/{study}/{run}/split{split}/block{block}"),
     benchmark:
@@ -29,4 +29,4 @@ rule sample:
     message:
         "Sampling {wildcards.run} (split {wildcards.split}, block {wildcards.block})"
     script:
-        "../scripts/sample.py"
+        "../scripts/step.py"

@@ -17,9 +17,11 @@ from bnn_atlas.workflow.params import (
     code_hash_of_predictions,
     code_hash_of_run,
     code_hash_of_start,
+    exported_settings,
     named,
     row_settings,
     run_settings,
+    told,
 )
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.resources import JobResources

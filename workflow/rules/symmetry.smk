@@ -26,6 +26,7 @@ rule align:
     resources:
         mem_mb=2000,
         runtime=720,
+        gpu=0,
     params:
         **run_settings(INPUTS, "posterior"),
         **named("alignment", INPUTS.aligned_by),
@@ -33,15 +34,15 @@ rule align:
     message:
         "Aligning the draws of {wildcards.run} (split {wildcards.split}): {wildcards.alignment}"
     script:
-        "../scripts/align.py"
+        "../scripts/step.py"
 
 
 rule score_alignment:
     """Measure the draws of a run as they are, aligned, and in the controls."""
     input:
-        rules.align.output.draws,
+        draws=rules.align.output.draws,
     output:
-        f"{ALIGNED}/metrics.parquet",
+        destination=f"{ALIGNED}/metrics.parquet",
     log:
         PATHS.log("score_alignment/{study}/{run}/split{split}/{alignment}"),
     benchmark:
@@ -58,4 +59,4 @@ rule score_alignment:
     message:
         "Scoring the alignment {wildcards.alignment} of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/score_alignment.py"
+        "../scripts/step.py"

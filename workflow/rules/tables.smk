@@ -15,9 +15,9 @@ rule tables:
 rule table:
     """Put the tables of all runs of a study into one."""
     input:
-        INPUTS.tables,
+        tables=INPUTS.tables,
     output:
-        f"{RESULTS}/tables/{{study}}.parquet",
+        destination=f"{RESULTS}/tables/{{study}}.parquet",
     log:
         PATHS.log("table/{study}"),
     benchmark:
@@ -31,13 +31,13 @@ rule table:
     message:
         "Collecting the tables of {wildcards.study}"
     script:
-        "../scripts/table.py"
+        "../scripts/step.py"
 
 
 rule summary:
     """Pool a study's scores over seeds and splits."""
     input:
-        f"{RESULTS}/tables/{{study}}.parquet",
+        table=f"{RESULTS}/tables/{{study}}.parquet",
     output:
         parquet=f"{RESULTS}/tables/{{study}}-summary.parquet",
         csv=report(
@@ -62,13 +62,13 @@ rule summary:
     message:
         "Pooling the scores of {wildcards.study} over seeds and splits"
     script:
-        "../scripts/summary.py"
+        "../scripts/step.py"
 
 
 rule runs_table:
     """List the runs of a study with their settings."""
     output:
-        f"{RESULTS}/tables/{{study}}-runs.csv",
+        csv=f"{RESULTS}/tables/{{study}}-runs.csv",
     log:
         PATHS.log("table/{study}-runs"),
     benchmark:
@@ -80,10 +80,10 @@ rule runs_table:
         mem_mb=500,
         runtime=10,
     params:
-        # The rows are long: their hash is compared, and a function of the input is not.
-        **named("runs", lambda w: fingerprint(run_rows(ATLAS.studies[w.study]))[:12]),
-        rows=lambda w, input: run_rows(ATLAS.studies[w.study]),
+        # The rows are long: their hash is compared.
+        lambda w: {"runs": fingerprint(run_rows(ATLAS.studies[w.study]))[:12]},
+        **told("rows", lambda w: run_rows(ATLAS.studies[w.study])),
     message:
         "Listing the runs of {wildcards.study}"
     script:
-        "../scripts/runs_table.py"
+        "../scripts/step.py"

@@ -4,9 +4,9 @@
 rule pool:
     """List the traces of all blocks of a run as one pool; draws are not copied."""
     input:
-        INPUTS.traces,
+        traces=INPUTS.traces,
     output:
-        f"{RUN}/pool/pool.json",
+        destination=f"{RUN}/pool/pool.json",
     log:
         PATHS.log("pool/{study}/{run}/split{split}"),
     benchmark:
@@ -20,7 +20,7 @@ rule pool:
     message:
         "Pooling the chains of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/pool.py"
+        "../scripts/step.py"
 
 
 rule subset:
@@ -28,7 +28,7 @@ rule subset:
     input:
         pool=rules.pool.output[0],
     output:
-        f"{RUN}/subset/{{section}}.parquet",
+        destination=f"{RUN}/subset/{{section}}.parquet",
     log:
         PATHS.log("subset/{study}/{run}/split{split}/{section}"),
     benchmark:
@@ -44,7 +44,7 @@ rule subset:
     message:
         "Taking a subset of the draws of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/subset.py"
+        "../scripts/step.py"
 
 
 rule density_grid:
@@ -52,7 +52,7 @@ rule density_grid:
     input:
         pool=rules.pool.output[0],
     output:
-        f"{RUN}/grid/{{section}}.npz",
+        destination=f"{RUN}/grid/{{section}}.npz",
     log:
         PATHS.log("density_grid/{study}/{run}/split{split}/{section}"),
     benchmark:
@@ -68,4 +68,4 @@ rule density_grid:
     message:
         "Accumulating marginal densities of {wildcards.run} (split {wildcards.split})"
     script:
-        "../scripts/density_grid.py"
+        "../scripts/step.py"

@@ -7,7 +7,7 @@ rule warmstart:
         dataset=PATHS.dataset("{dataset}"),
         split=INPUTS.split_of_start,
     output:
-        f"{RESULTS}/warmstarts/{{dataset}}-{{key}}.npz",
+        destination=f"{RESULTS}/warmstarts/{{dataset}}-{{key}}.npz",
     log:
         PATHS.log("warmstart/{dataset}-{key}"),
     benchmark:
@@ -25,17 +25,17 @@ rule warmstart:
     message:
         "Training warm starts {wildcards.key} on {wildcards.dataset}"
     script:
-        "../scripts/warmstart.py"
+        "../scripts/step.py"
 
 
 rule start:
     """Take the starts of a block of chains from the draws, the starts or the fit of another run."""
     input:
+        INPUTS.source_traces,
         pool=INPUTS.source_pool,
-        traces=INPUTS.source_traces,
         arrays=INPUTS.source_arrays,
     output:
-        f"{RUN}/start/block{{block}}.npz",
+        destination=f"{RUN}/start/block{{block}}.npz",
     log:
         PATHS.log("start/{study}/{run}/split{split}/block{block}"),
     benchmark:
@@ -53,4 +53,4 @@ rule start:
     message:
         "Taking the starts of {wildcards.run} from its source"
     script:
-        "../scripts/start.py"
+        "../scripts/step.py"

@@ -1,7 +1,7 @@
 """The network functions and densities that figures show, evaluated for draws of a pool."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,18 @@ def surface(
     *,
     posterior: Mapping[str, Any],
     settings: Mapping[str, Any],
-    others: Mapping[str, str | Path] | None = None,
+    others: Sequence[str] = (),
+    pools: Sequence[str | Path] = (),
 ) -> None:
     """Evaluate a posterior on planes through draws as `settings` (a `SurfaceConfig` in plain values) say (.npz).
 
-    `pool` has the draws of the figure's own run, `others` are the pools of further runs by the names that points have
-    for them.
+    `pool` has the draws of the figure's own run, `pools` those of the further runs that points name, `others`.
 
     Raises SurfaceError as `inference.surfaces.surfaces_through`.
     """
     # Points are shared out among the devices instead of rows.
     problem = load_problem(dataset, split, {**posterior, "data_shards": 1}, AT_ONCE_ON_GPU)
-    pools: dict[str | None, Draws] = {None: open_pool(pool)}
-    pools |= {name: open_pool(path) for name, path in (others or {}).items()}
-    found = surfaces_through(problem, pools, SurfaceConfig.model_validate(settings))
+    draws: dict[str | None, Draws] = {None: open_pool(pool)}
+    draws |= {name: open_pool(path) for name, path in zip(others, pools, strict=True)}
+    found = surfaces_through(problem, draws, SurfaceConfig.model_validate(settings))
     save_surfaces(destination, found)

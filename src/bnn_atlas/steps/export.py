@@ -23,14 +23,14 @@ def export(
     destination: str | Path,
     *,
     settings: Mapping[str, Any],
-    run: Mapping[str, Any],
+    about: Mapping[str, Any],
 ) -> None:
     """Pack a run's draws, its predictions for the test rows, labels, row numbers, settings and scores into one archive.
 
-    `settings` are the run's in plain values, its posterior's under `posterior`; `run` says what the run is (the keys of
-    `Exported.run`). `bnn_atlas.open_reference` reads the archive.
+    `settings` are the run's in plain values, its posterior's under `posterior`; `about` says what the run is (the keys
+    of `Exported.run`). `bnn_atlas.open_reference` reads the archive.
     """
     rows = load_split(dataset, split)
-    given = Exported(open_pool(pool), rows, load(predictions), read_table(metrics), settings, run)
+    given = Exported(open_pool(pool), rows, load(predictions), read_table(metrics), settings, about)
     save_reference(destination, given)
     log.info("%s: %.1f MB", destination, Path(destination).stat().st_size / 1e6)

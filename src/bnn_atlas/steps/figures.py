@@ -15,7 +15,7 @@ def figure(outputs: Sequence[str | Path], *, figure: Mapping[str, Any]) -> None:
     draw(figure, outputs)
 
 
-def page(files: Mapping[str, str | Path], outputs: Sequence[str | Path], *, settings: Mapping[str, Any]) -> None:
+def page(outputs: Sequence[str | Path], *, settings: Mapping[str, Any], **files: str | Path) -> None:
     """Draw the page on which a person sees whether to trust a run; `files` are the tables of the rule `metrics`."""
     shown = RunFiles(*(files[name] for name in RunFiles._fields))
     diagnostics_page(shown, FigureOutputs.of(outputs), collect(settings, root="."))

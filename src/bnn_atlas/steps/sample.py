@@ -26,13 +26,13 @@ def sample(
     dataset: str | Path,
     split: str | Path,
     start: str | Path,
-    destination: str | Path,
+    trace: str | Path,
     *,
     posterior: Mapping[str, Any],
     method: Mapping[str, Any],
     seed: int,
-    root: str | Path,
     stopping: Mapping[str, Any] | None = None,
+    root: str | Path = ".",
 ) -> None:
     """Sample one block of chains from its warm starts into a trace store; continues an interrupted attempt.
 
@@ -66,7 +66,7 @@ def sample(
             starts,
             chains,
             seed,
-            Path(destination),
+            Path(trace),
             digest,
             {"provenance": json.loads(provenance.to_json()), **noted(config, problem.posterior, len(problem.data.y))},
         ),

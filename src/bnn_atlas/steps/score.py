@@ -31,8 +31,14 @@ def score(
     pool: str | Path,
     predictions: str | Path,
     timings: Sequence[str | Path],
-    outputs: Mapping[str, str | Path],
     *,
+    table: str | Path,
+    rates: str | Path,
+    parameters: str | Path,
+    functions: str | Path,
+    chains: str | Path,
+    samplers: str | Path,
+    curves: str | Path,
     identity: Mapping[str, Any],
     marks: Sequence[str] = (),
     last: bool = False,
@@ -45,6 +51,15 @@ def score(
     settings give; `marks` are said in the note of every row; with `last` the last draws of the chains alone are scored.
     `source` is the metric table of the run whose moments these draws have, if they have those of one.
     """
+    files = {
+        "table": table,
+        "rates": rates,
+        "parameters": parameters,
+        "functions": functions,
+        "chains": chains,
+        "samplers": samplers,
+        "curves": curves,
+    }
     draws = open_pool(pool)
     summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
     run = evaluate.RunFacts(
@@ -57,7 +72,7 @@ def score(
     scored = evaluate.score(last_draws(draws) if last else draws, summary, data, run)
     further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]
-    evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **outputs)
+    evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **files)
 
 
 def score_sets(

@@ -100,6 +100,12 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
         write_piece(folder, piece)
 
 
+def study_pages(*, pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path | None]]) -> None:
+    """Write the page of each study: folder -> its plan, command and what is kept."""
+    for folder, (plan, command, kept) in pages.items():
+        study_page(folder, plan=plan, command=command, kept=kept)
+
+
 def fresh(plan: Mapping[str, Any]) -> Found:
     """The results that are there and were made with today's settings; those with others are named on the console."""
     records = Records(plan["records"])

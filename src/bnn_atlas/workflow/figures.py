@@ -106,7 +106,6 @@ class Figure:
     def code(self) -> list[str]:
         """Files whose change draws it again."""
         return [
-            "workflow/scripts/figure.py",
             *code(self.kind.module, without=COMPUTING),
             *(_relative(r_files(self.kind.name)) if self.uses_r else ()),
         ]

@@ -173,17 +173,17 @@ class Inputs:
         runs = (self.run(w), self.atlas.studies[w.study].runs[w.reference])
         return [self.paths.of(run, int(w.split), "predictive/sets") for run in runs]
 
-    def of_referee(self, *files: str) -> Callable[[Wildcards], list[str]]:
-        """Files of a run's referee, by their paths below a run and split."""
+    def of_referee(self, file: str) -> Callable[[Wildcards], str]:
+        """A file of a run's referee, by its path below a run and split."""
 
-        def found(w: Wildcards) -> list[str]:
+        def found(w: Wildcards) -> str:
             runs = self.atlas.studies[w.study].runs
             referee = runs[w.run].referee if w.run in runs else None
             if referee is None:
                 raise ConfigError(
                     f"config/studies/{w.study}.yaml: runs.{w.run}: it has no referee; give it the section referee"
                 )
-            return [self.paths.of(runs[referee], int(w.split), file) for file in files]
+            return self.paths.of(runs[referee], int(w.split), file)
 
         return found
 

@@ -4,7 +4,7 @@ Snakemake compares the values of a job's params, not their names, and prints tho
 dictionary with one dotted name: `{"posterior.prior": {"kind": "normal", "scale": 2.0}}`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -34,6 +34,11 @@ def row_settings(inputs: Inputs) -> dict[str, Param]:
 def named(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Param]:
     """A param of this name."""
     return {name: lambda w: {name: value(w)}}
+
+
+def told(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Callable[..., dict[str, Any]]]:
+    """A param of this name for the job alone: Snakemake compares no function that takes the input."""
+    return {name: lambda w, input: {name: value(w)}}
 
 
 def code_hash_of_run(inputs: Inputs) -> dict[str, Param]:
@@ -75,20 +80,29 @@ def _field(inputs: Inputs, field: str, name: str) -> Param:
     return param
 
 
+def exported_settings(inputs: Inputs, w: Wildcards) -> dict[str, Any]:
+    """The settings that the archive of a run has."""
+    return settings({name: param(w) for name, param in run_settings(inputs, *EXPORTED).items()})
+
+
 def plain(value: Any) -> Any:
     """Settings as dictionaries, lists, numbers and text."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if dump else value
 
 
-def settings(params: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def settings(params: Any) -> dict[str, Any]:
     """The settings of a job from its params: `{"a.b": 1}` and `{"c": 2}` become `{"a": {"b": 1}, "c": 2}`.
 
-    Hashes of code are left out: a job finds those of the code that it runs.
+    Hashes of code are left out: a job finds those of the code that it runs. So are params without a name; a value that
+    is no dictionary has the param's name.
+
+    Args:
+        params: with `items()`, as Snakemake gives them to a script.
     """
     result: dict[str, Any] = {}
-    for param in params:
-        for name, value in param.items():
+    for given, param in params.items():
+        for name, value in (param if isinstance(param, Mapping) else {given: param}).items():
             if name == CODE:
                 continue
             *sections, last = name.split(".")
