@@ -7,7 +7,7 @@ import pytest
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import _limits, permuted_warmstarts
-from bnn_atlas.metrics.gathering.summary import RunningLppd
+from bnn_atlas.metrics.gathering.curves import RunningLppd
 from bnn_atlas.metrics.tables.arrays import load_functions
 from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn

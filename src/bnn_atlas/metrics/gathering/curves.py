@@ -4,12 +4,16 @@ A curve has a line for each chain while there are at most LINES of them, and qua
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bnn_atlas.metrics.formulas.rhat_ess import autocorrelation
+from bnn_atlas.metrics.formulas.scores import lppd_over_draws
 from bnn_atlas.metrics.gathering.chain_statistics import LINES, Course
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.tables.measurement import PredictionError
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Quantiles over the chains that are drawn where there are more."""
@@ -19,6 +23,17 @@ MOST_RANKED = 2_000_000
 MAX_LAGS = 100
 """Points of an autocorrelation curve."""
 MAX_LAG = 1000
+
+
+class RunningLppd(NamedTuple):
+    """LPPD per row of the first k draws of each chain."""
+
+    counts: np.ndarray
+    """[g] numbers of draws k."""
+    ensemble: np.ndarray
+    """[g] of all chains that are not divergent together."""
+    chains: np.ndarray
+    """[C, g] of each chain alone; NaN for a divergent chain."""
 
 
 def course_rows(name: str, course: Course, kept: np.ndarray) -> pd.DataFrame:
@@ -100,6 +115,20 @@ def _telling(functions: pd.DataFrame) -> dict[int, str]:
             place_name = f"row {row}" if pd.isna(label) else f"row {row}, class {label}"
             chosen.setdefault(place, f"{what} ({place_name})")
     return chosen
+
+
+def lppd_of_first_draws(summary: PredictiveSummary) -> RunningLppd:
+    """LPPD of the first k draws at the summary's numbers of draws, of the ensemble and of each chain.
+
+    ensemble_k = mean_i log (1/k) sum_{s<=k} (1/C) sum_c p(y_i | theta_cs). A density of 0 at a row gives -inf.
+    NaN throughout where no chain is left. Raises PredictionError for predictions without targets.
+    """
+    if summary.log_density_by_draw is None or summary.running_lppd is None:
+        raise PredictionError("these predictions have no targets; take the rows of the test set")
+    if not len(summary.kept):
+        return RunningLppd(summary.running_draws, np.full(len(summary.running_draws), np.nan), summary.running_lppd)
+    ensemble = lppd_over_draws(summary.log_density_by_draw, summary.running_draws).value
+    return RunningLppd(summary.running_draws, ensemble, summary.running_lppd)
 
 
 def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

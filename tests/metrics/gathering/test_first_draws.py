@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary, lppd_of_first_draws
+from bnn_atlas.metrics.gathering.curves import lppd_of_first_draws
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
 
