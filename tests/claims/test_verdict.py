@@ -289,12 +289,12 @@ def test_a_table_with_more_chains_than_planned_does_not_answer_for_fewer(tmp_pat
 
 def test_numbers_of_draws_are_chosen_alike(tmp_path: Path) -> None:
     rows = [row("single", v, draws=d, metric="lppd_cumulative_draws") for d, v in ((1, 0.1), (50, 0.4), (100, 0.5))]
-    claim = {"metric": "lppd_cumulative_draws", "runs": ["single"]}
-    for draws, value in ((50, 0.4), (None, 0.5)):
-        own = judged(tmp_path, rows, claimed(claim | {"draws": draws})).own
-        assert own is not None
-        assert own.value == value
-    not_run(judged(tmp_path, rows, claimed(claim | {"draws": 7})), "at 7 draws, only at 1, 50, ..., 100")
+    claim = {"metric": "lppd_cumulative_draws", "runs": ["single"], "relation": "greater_than", "tolerance": None}
+    found = judged(tmp_path, rows, claimed(claim | {"than": {"draws": 50}}))
+    assert found.own is not None
+    assert found.other is not None
+    assert (found.own.value, found.other.value) == (0.5, 0.4)
+    not_run(judged(tmp_path, rows, claimed(claim | {"than": {"draws": 7}})), "at 7 draws, only at 1, 50, ..., 100")
 
 
 def test_other_data_do_not_answer(tmp_path: Path) -> None:

@@ -432,7 +432,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
         ({"metric": "zzz"}, ("claims.error.metric = 'zzz': there is no such metric; docs/metrics.md lists all",)),
         ({"chains": 10**9}, ("claims.error.chains = 1000000000: must be less than or equal to 100000",)),
         ({"chains": 5}, ("claims.error.chains = 5: run 'one' has 4 chains",)),
-        ({"draws": 11}, ("claims.error.draws = 11: run 'one' has 10 draws",)),
+        (
+            {"relation": "less_than", "than": {"draws": 11}},
+            ("claims.error.than.draws = 11: run 'one' has 10 draws",),
+        ),
         (
             {"dataset": "diabetis"},
             (
@@ -484,32 +487,39 @@ def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any
     assert_mentions(str(caught.value), str(path), *expected)
 
 
-FINDING = {"statement": "Errors are small", "source": "Table 1", "claims": ["error"], "cost": "1 h"}
+FINDING = {"statement": "Errors are small", "source": "Table 1", "cost": "1 h"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("of", "changes", "expected"),
     [
-        (
-            {"claims": ["errors"]},
-            ("findings.1.claims: no claim 'errors' in this file (did you mean 'error'?); it has error",),
-        ),
-        ({"claims": ["error", "error"]}, ("findings.1.claims: 'error' is named 2 times; name it once",)),
-        ({"claims": []}, ("findings.1.claims = []: must have at least 1 item",)),
-        ({"figure": "curves"}, ("findings.1.figure: no figure 'curves' in the study (did you mean 'curve'?)",)),
-        ({"cost": "5 min"}, ("findings.1.cost = '5 min': must be '1 s', '10 min', '1 h' or '1 day'",)),
-        ({"cause": "x"}, ("findings.1: unknown key 'cause'; allowed keys: statement, source, ",)),
+        ("smal", {}, ("claims.error.finding: no finding 'smal' in this file (did you mean 'small'?)", "(line 4)")),
+        (None, {}, ("findings.small: no claim stands behind it; write `finding: small` in one (line 18)",)),
+        ("small", {"main": "errors"}, ("findings.small.main: 'errors' is none of its claims (did you mean 'error'?)",)),
+        ("small", {"cost": "5 min"}, ("findings.small.cost = '5 min': must be '1 s', '10 min', '1 h' or '1 day'",)),
+        ("small", {"cause": "x"}, ("findings.small: unknown key 'cause'; allowed keys: statement, source, ",)),
     ],
 )
-def test_mistakes_in_findings(tmp_path: Path, study: Study, changes: dict[str, Any], expected: tuple[str, ...]) -> None:
+def test_mistakes_in_findings(
+    tmp_path: Path, study: Study, of: str | None, changes: dict[str, Any], expected: tuple[str, ...]
+) -> None:
     path = tmp_path / "claims.yaml"
-    findings = [FINDING | {"figure": "curve"}, FINDING | changes]
-    path.write_text(yaml.safe_dump({"paper": "p", "findings": findings, "claims": {"error": CLAIM}}))
+
+    def write(of: str | None, finding: dict[str, Any]) -> None:
+        claims = {"error": CLAIM | ({"finding": of} if of else {}), "other": CLAIM | {"finding": "small"}}
+        if of is None:
+            del claims["other"]["finding"]
+        data = {"paper": "p", "claims": claims, "findings": {"small": finding}}
+        path.write_text(yaml.safe_dump(data, sort_keys=True))
+
+    write(of, FINDING | changes)
     with pytest.raises(ConfigError) as caught:
         load_claims(path, study)
     assert_mentions(str(caught.value), str(path), *expected)
-    path.write_text(yaml.safe_dump({"paper": "p", "findings": findings[:1], "claims": {"error": CLAIM}}))
-    assert load_claims(path, study).findings[0].claims == ("error",)
+    write("small", FINDING)
+    assert load_claims(path, study).findings[0].claims == ("error", "other")
+    write("small", FINDING | {"main": "other"})
+    assert load_claims(path, study).findings[0].claims == ("other", "error"), "the main one first"
 
 
 def test_runs_of_a_claim_are_repetitions(tmp_path: Path) -> None:

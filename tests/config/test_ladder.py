@@ -42,55 +42,53 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return load_study(study_file(tmp_path_factory.mktemp("study"), scaled), "paper", DATASETS)
 
 
-def loaded(folder: Path, study: Study, **steps: Any) -> ClaimsConfig:
+def loaded(folder: Path, study: Study, of: dict[str, str], **steps: Any) -> ClaimsConfig:
+    """The claims, with the steps that `of` gives them."""
     path = folder / "claims.yaml"
-    path.write_text(yaml.safe_dump({"paper": "p", "steps": steps, "claims": CLAIMS}, sort_keys=False))
+    claims = {name: claim | ({"step": of[name]} if name in of else {}) for name, claim in CLAIMS.items()}
+    path.write_text(yaml.safe_dump({"paper": "p", "steps": steps, "claims": claims}, sort_keys=False))
     return load_claims(path, study)
 
 
-def step(*claims: str, **more: Any) -> dict[str, Any]:
-    return {"takes": "a while", "claims": list(claims)} | more
+QUICK = {"takes": "a while"}
 
 
 def test_a_step_has_its_claims_and_those_of_the_steps_that_it_includes(tmp_path: Path, study: Study) -> None:
-    quick, slow = step("second", "drawn"), step("first", includes=["quick"], figures=["curve"])
-    config = loaded(tmp_path, study, quick=quick, slow=slow)
+    of = {"second": "quick", "drawn": "quick", "first": "slow"}
+    config = loaded(tmp_path, study, of, quick=QUICK, slow=QUICK | {"includes": ["quick"]})
     assert claims_of(config, "quick") == ["second", "drawn"]
     assert claims_of(config, "slow") == ["first", "second", "drawn"], "in the order of the file"
     assert figures_of(config, "quick") == ["curve"], "the figure in which a claim finds its number"
-    assert figures_of(loaded(tmp_path, study, quick=step("first")), "quick") == []
-    assert config.steps["quick"].scale == "laptop"
+    assert figures_of(loaded(tmp_path, study, {"first": "quick"}, quick=QUICK), "quick") == []
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("of", "changes", "expected"),
     [
-        (step("frist"), "steps.quick.claims: no claim 'frist' of this file (did you mean 'first'?)"),
-        (step("first", includes=["later"]), "steps.quick.includes: no step 'later' before it"),
-        (step("first", figures=["cruve"]), "steps.quick.figures: no figure 'cruve' in study 'small' (did you mean"),
-        (step("first", figures=["hidden"]), "steps.quick.figures: scale laptop does not draw 'hidden'"),
-        (step("elsewhere"), "scale laptop cannot answer 'elsewhere': it does not run 'left_out'; leave it out"),
-        (step("other_data"), "cannot answer 'other_data': it runs 'moved' on other data (other)"),
-        (step("all_chains"), "cannot answer 'all_chains': 'fewer' has 2 chains there, not 4"),
-        (step("figure_left_out"), "cannot answer 'figure_left_out': it does not draw 'hidden'"),
-        (step(), "steps.quick: it checks nothing; name some claims"),
-        (step("first", taks="1"), "unknown key 'taks' (did you mean 'takes'?)"),
+        ({"first": "qiuck"}, {}, "claims.first.step: no step 'qiuck' in this file (did you mean 'quick'?)"),
+        ({"first": "quick"}, {"includes": ["later"]}, "steps.quick.includes: no step 'later' before it"),
+        (
+            {"elsewhere": "quick"},
+            {},
+            "claims.elsewhere.step: scale laptop, that of 'quick', cannot answer the claim: it",
+        ),
+        ({"elsewhere": "quick"}, {}, "it does not run 'left_out'; leave the step out (line"),
+        ({"other_data": "quick"}, {}, "it runs 'moved' on other data (other)"),
+        ({"all_chains": "quick"}, {}, "'fewer' has 2 chains there, not 4"),
+        ({"figure_left_out": "quick"}, {}, "it does not draw 'hidden'"),
+        ({}, {}, "steps.quick: it checks nothing; write `step: quick` in some claims (line"),
+        ({"first": "quick"}, {"taks": "1"}, "unknown key 'taks' (did you mean 'takes'?)"),
     ],
 )
-def test_mistakes_in_steps(tmp_path: Path, study: Study, changes: dict[str, Any], expected: str) -> None:
+def test_mistakes_in_steps(
+    tmp_path: Path, study: Study, of: dict[str, str], changes: dict[str, Any], expected: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        loaded(tmp_path, study, quick=changes, later=step("first"))
+        loaded(tmp_path, study, {"second": "later"} | of, quick=QUICK | changes, later=QUICK)
     assert expected in str(caught.value)
     assert str(tmp_path / "claims.yaml") in str(caught.value)
 
 
-def test_what_a_smaller_scale_cannot_answer_a_larger_one_can(tmp_path: Path, study: Study) -> None:
-    config = loaded(tmp_path, study, quick=step("elsewhere", "other_data", "all_chains", scale="paper"))
-    assert claims_of(config, "quick") == ["elsewhere", "other_data", "all_chains"]
-
-
-def test_a_name_that_is_no_target_and_steps_of_two_scales(tmp_path: Path, study: Study) -> None:
+def test_a_name_that_is_no_target(tmp_path: Path, study: Study) -> None:
     with pytest.raises(ConfigError, match="a step's name is a target"):
-        loaded(tmp_path, study, **{"ten minutes": step("first")})
-    with pytest.raises(ConfigError, match="'quick' is at scale paper, not laptop"):
-        loaded(tmp_path, study, quick=step("first", scale="paper"), slow=step("second", includes=["quick"]))
+        loaded(tmp_path, study, {"first": "ten minutes"}, **{"ten minutes": QUICK})

@@ -25,17 +25,15 @@ STUDY = {
             "statement": "Few errors are made",
             "source": "Table 1",
             "claims": ["c0", "c1"],
-            "figure": None,
             "cost": "10 min",
         },
         {
             "statement": "Errors are gone",
             "source": "Table 2",
             "claims": ["c3", "c4"],
-            "figure": "uci",
             "cost": "1 day",
         },
-        {"statement": "None is small", "source": "Table 3", "claims": ["c5"], "figure": "gone", "cost": "1 s"},
+        {"statement": "None is small", "source": "Table 3", "claims": ["c5"], "cost": "1 s"},
     ],
 }
 SUMMARY = [

@@ -58,7 +58,7 @@ def test_findings_have_the_numbers_of_their_main_claims(tmp_path: Path, inputs: 
     assert rows == [
         "| 1 | Few errors are made<br><sub>Table 1 · [figure](#few) · measured: The error is 0.5</sub> | 0.5000 "
         "| 0.5000 ± 0.1000 | **reproduced at reduced scale**<br><sub>2 of 2 claims</sub> | cannot be judged | 10 min |",
-        "| 2 | Errors are gone<br><sub>Table 2 · [figure](#uci) · measured: a \\| b</sub> | 0.5000 "
+        "| 2 | Errors are gone<br><sub>Table 2 · measured: a \\| b</sub> | 0.5000 "
         "| – | **not run**<br><sub>1 of 2 claims</sub> | cannot be judged | 1 day |",
         "| 3 | None is small<br><sub>Table 3 · measured: c &lt; −1</sub> | no number; ≤ 0.1 asked "
         "| 0.5000 ± 0.0200 \\* | **not reproduced**<br><sub>1 claim</sub> | cannot be judged | 1 s |",

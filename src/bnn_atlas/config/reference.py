@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from bnn_atlas.config.claims.load import ClaimsConfig
+from bnn_atlas.config.claims.load import ClaimsFile
 from bnn_atlas.config.datasets import RegistryFile
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.settings import Settings
@@ -59,11 +59,11 @@ PARTS = (
     ),
     Part(
         "config/claims/&lt;study&gt;.yaml",
-        ClaimsConfig,
+        ClaimsFile,
         {
-            "A finding": ("Finding",),
-            "A step": ("Step",),
-            "A claim": ("Claim",),
+            "A finding": ("FindingEntry",),
+            "A step": ("StepEntry",),
+            "A claim": ("ClaimEntry",),
             "What it is compared with": ("Other",),
             "A number of a figure": ("FigureValue",),
             "Why it is missed": ("Cause",),
@@ -142,7 +142,7 @@ MEANINGS = {
     "learning_rate": "Of AdamW.",
     "weight_decay": "Of AdamW.",
     "max_epochs": "Passes over the training rows, at most.",
-    "ClaimsConfig.claims": "Name -> claim.",
+    "ClaimsFile.claims": "Name -> claim.",
     "section": "Where the paper says it, for readers.",
     "statement": "What the paper says, in a sentence.",
     "bound": "Limit of the relation.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bnn_atlas.config.claims.load import ClaimsConfig
+from bnn_atlas.config.claims.load import ClaimsFile
 from bnn_atlas.config.datasets import RegistryFile
 from bnn_atlas.config.reference import page
 from bnn_atlas.config.settings import Settings
@@ -19,7 +19,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "config": Settings,
     "datasets": RegistryFile,
     "study": StudyConfig,
-    "claims": ClaimsConfig,
+    "claims": ClaimsFile,
 }
 
 

@@ -46,7 +46,7 @@ def combined(verdicts: Sequence[str]) -> Verdict:
 def _cells(finding: Mapping[str, Any], claims: pd.DataFrame, figures: Collection[str]) -> dict[str, str]:
     main, verdicts = claims.iloc[0], list(claims["verdict"])
     verdict = combined(verdicts)
-    figure = finding["figure"] or main["figure"]
+    figure = main["figure"]
     below = [cell(finding["source"]), *([f"[figure](#{figure})"] if figure in figures else [])]
     below.append(f"measured: {sentence(main['statement'])}")
     paper = paper_number(main)

@@ -65,7 +65,7 @@ def published_of(atlas: Atlas, run: Run) -> list[dict[str, Any]]:
             "value": claim.paper_value,
             "sd": claim.paper_sd,
             "chains": claim.chains,
-            "draws": claim.draws,
+            "draws": None,
             "at": claim.at,
         }
         for claim in claims.claims.values()

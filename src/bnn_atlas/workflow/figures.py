@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+from bnn_atlas import published
 from bnn_atlas.config.alignment_checks import alignments_of
 from bnn_atlas.config.base import ConfigError, Model
 from bnn_atlas.config.evaluation import OUTSIDE
@@ -380,10 +381,11 @@ def section_file(section: Section, settings: Model) -> str:
 
 
 def code(*modules: str, without: Iterable[str]) -> list[str]:
-    """Files whose change makes a result of these modules again, templates beside them included."""
+    """Files whose change makes a result of these modules again, with templates beside them and published numbers."""
     files = code_of(*modules, without=without)
+    numbers = sorted(published.FOLDER.glob("*.csv")) if Path(published.__file__) in files else []
     folders = {file.parent for file in code_of(*modules, without=("bnn_atlas",))}
-    return _relative([*files, *sorted(template for folder in folders for template in folder.glob("*.j2"))])
+    return _relative([*files, *numbers, *sorted(template for folder in folders for template in folder.glob("*.j2"))])
 
 
 def versions(files: Iterable[str]) -> list[dict[str, str]]:

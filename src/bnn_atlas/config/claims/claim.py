@@ -106,8 +106,6 @@ class Claim(Model):
     """Rows of this set, such as `cifar10/fog3`; null takes the test rows of the run's own data set."""
     chains: Chains | None = None
     """Take the row for this number of chains (if the run has as many: all that were not excluded); null takes all."""
-    draws: Count | None = None
-    """Take the row for this number of draws per chain; null takes all draws."""
     relation: Relation
     """`equals`: |value - paper_value| <= tolerance; `at_most`, `at_least`: against `bound`; with `than` these three are
     about value - value of `than`, so that `at_least` with the bound -0.1 is "not lower by more than 0.1". `less_than`,
@@ -176,7 +174,7 @@ class Claim(Model):
     @property
     def own(self) -> Side:
         """The rows that the claim is about."""
-        return Side(self.measures, self.runs, self.dataset, self.chains, self.draws, self.at, self.in_figure)
+        return Side(self.measures, self.runs, self.dataset, self.chains, None, self.at, self.in_figure)
 
     @property
     def measures(self) -> str:

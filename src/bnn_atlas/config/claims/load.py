@@ -1,89 +1,193 @@
 """Claims of a study as files: findings, steps and claims, read and checked against the study's runs and figures."""
 
+import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from bnn_atlas.config.base import ConfigError, Model, near_or_all
+from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
 from bnn_atlas.config.claims.claim import Claim, Side, cannot_fail
+from bnn_atlas.config.claims.grid import Families
 from bnn_atlas.config.claims.measurable import never_measured
 from bnn_atlas.config.expansion import leaves, takes_part
 from bnn_atlas.config.located import with_lines
 from bnn_atlas.config.metrics import METRICS
-from bnn_atlas.config.reading import read_model
+from bnn_atlas.config.reading import Lines, read_yaml
 from bnn_atlas.config.studies import REPETITION, Run, Scale, Study, by_name
+from bnn_atlas.published import Number, read_published
 
 NAMES = ("description", "chains_per_block")
 """Fields that change no result."""
 Cost = Literal["1 s", "10 min", "1 h", "1 day"]
 """How long it takes to check something on two cores; each is a step of the page's ladder of commands."""
+STEP_SCALE: Scale = "laptop"
+"""The scale of steps, whatever config/config.yaml says."""
+
+
+class FindingEntry(Model):
+    """What a reader takes away from the paper; claims say by its name that they stand behind it."""
+
+    statement: str
+    """The paper's finding in one sentence."""
+    source: str
+    """Where the paper states it."""
+    main: str | None = None
+    """The claim whose number stands for the finding; null takes the first one of the file."""
+    cost: Cost
+    """The shortest of the page's commands that checks its main claim."""
+
+
+class StepEntry(Model):
+    """Claims that are checked together; the step's name is a target, such as `snakemake --cores 2 evaluate`."""
+
+    takes: str
+    """How long it takes, for readers, such as `ten minutes on two cores`."""
+    includes: tuple[str, ...] = ()
+    """Steps written before it whose claims it checks, too."""
+
+
+def _as_written(schema: dict[str, Any]) -> None:
+    """A claim of a file: `for`, and rows that give what the claim itself leaves out."""
+    rows = {"items": {"minProperties": 1, "type": "object"}, "minItems": 1, "type": "array"}
+    lists = {"additionalProperties": {"minItems": 1, "type": "array"}, "minProperties": 1, "type": "object"}
+    text = """
+        Makes one claim for each of its rows, a list of sections, or for all combinations of the lists of a section. A
+        key of a row that a claim has, such as `bound`, is set; others fill the places in braces that the name and the
+        texts of the claim have: `{set}`, with spaces for underscores as `{set:words}`, with commas as `{chains:,}`."""
+    schema["properties"]["for"] = {"anyOf": [rows, lists], "default": None, "description": inspect.cleandoc(text)}
+    del schema["required"]
+
+
+class ClaimEntry(Claim):
+    """One statement of a paper that a metric can answer, or with `for` a family of them."""
+
+    model_config = ConfigDict(json_schema_extra=_as_written)
+
+    published: str | None = None
+    """Key of a number in config/published/<study>.csv, in place of `paper_value` and `paper_sd`, or of two numbers with
+    ` - ` between them: their difference. Texts of the claim show it as `{value}`, its standard deviation as
+    `{error}`."""
+    finding: str | None = None
+    """The finding behind which it stands."""
+    step: str | None = None
+    """The first step that checks it: its runs, and the figure in which it finds its number, are then made."""
+
+
+class ClaimsFile(Model):
+    """One file in config/claims."""
+
+    paper: str
+    """Citation of the claims that name no other."""
+    findings: dict[str, FindingEntry] = Field(default_factory=dict)
+    """What the page of results says first, about ten: a name for the claims of this file -> finding."""
+    steps: dict[str, StepEntry] = Field(default_factory=dict)
+    """Target -> claims that are checked together, from the quickest step to the longest."""
+    claims: dict[str, ClaimEntry]
 
 
 class Finding(Model):
     """What a reader takes away from the paper, and the claims that stand behind it."""
 
     statement: str
-    """The paper's finding in one sentence."""
     source: str
-    """Where the paper states it."""
-    claims: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Claims of this file; the first is the main one, whose number stands for the finding."""
-    figure: str | None = None
-    """A figure of the study that shows it; null takes that of the main claim, if it names one."""
+    claims: tuple[str, ...]
+    """The main one first, whose number stands for the finding."""
     cost: Cost
-    """The shortest of the page's commands that checks its main claim."""
 
 
 class Step(Model):
-    """Claims that are checked together; the step's name is a target, such as `snakemake --cores 2 evaluate`."""
+    """Claims that are checked together."""
 
     takes: str
-    """How long it takes, for readers, such as `ten minutes on two cores`."""
-    scale: Scale = "laptop"
-    """The scale at which it runs, whatever config/config.yaml says."""
     includes: tuple[str, ...] = ()
-    """Steps written before it whose claims it checks, too."""
     claims: tuple[str, ...] = ()
-    """Claims of this file; what they need is run: their runs, and the figures in which they find numbers."""
-    figures: tuple[str, ...] = ()
-    """Further figures that are drawn, with the runs that they show."""
+    """Its own, without those of the steps that it includes."""
 
 
 class ClaimsConfig(Model):
-    """One file in config/claims."""
+    """The claims of a study, families written out."""
 
     paper: str
-    """Citation of the claims that name no other."""
     findings: tuple[Finding, ...] = ()
-    """What the page of results says first, about ten."""
     steps: dict[str, Step] = Field(default_factory=dict)
-    """Target -> claims that are checked together, from the quickest step to the longest."""
     claims: dict[str, Claim]
+
+
+OF_FILE = tuple(name for name in ClaimEntry.model_fields if name not in Claim.model_fields)
+"""What a claim of a file says besides the claim itself."""
 
 
 def load_claims(path: Path, study: Study) -> ClaimsConfig:
     """Read the claims of a study.
 
+    Published numbers are those of `published/<study>.csv` beside the folder of the file.
     Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
     there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
     study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
     runs cannot have, where a claim leans on runs that are not behind its number, or takes a claim as given that is not
-    before it, where a finding names a claim or a figure that there is not, and for a step that its scale cannot answer.
+    before it, for a published number, a finding or a step that there is not, a finding without claims, and for a step
+    that its scale cannot answer.
     """
-    claims = read_model(ClaimsConfig, path)
+    data = read_yaml(path)
+    entries = data.get("claims") if isinstance(data, dict) else None
+    if not isinstance(entries, dict):
+        validated(ClaimsFile, data, str(path), Lines(path))
+        raise AssertionError("a file without claims is refused")
     with with_lines(path):
+        families = Families(entries, tuple(ClaimEntry.model_fields), _numbers(path), str(path))
+    file = validated(ClaimsFile, data | {"claims": families.claims}, str(path), families.lines(path))
+    with with_lines(path, lines=families.lines):
+        claims = _whole(file, path)
         _check(claims, study, path)
     return claims
 
 
+def _numbers(path: Path) -> Mapping[str, Number]:
+    try:
+        return read_published(path.parent.parent / "published" / f"{path.stem}.csv")
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _whole(file: ClaimsFile, path: Path) -> ClaimsConfig:
+    """Findings and steps with the claims that name them."""
+    for name, claim in file.claims.items():
+        for what, there in (("finding", file.findings), ("step", file.steps)):
+            if (named := getattr(claim, what)) is not None and named not in there:
+                near = near_or_all(named, "there are", there)
+                raise ConfigError(f"{path}: claims.{name}.{what}: no {what} '{named}' in this file{near}")
+    findings = []
+    for name, finding in file.findings.items():
+        of = [claim for claim, entry in file.claims.items() if entry.finding == name]
+        if not of:
+            raise ConfigError(f"{path}: findings.{name}: no claim stands behind it; write `finding: {name}` in one")
+        if finding.main is not None and finding.main not in of:
+            near = near_or_all(finding.main, "they are", of)
+            raise ConfigError(f"{path}: findings.{name}.main: '{finding.main}' is none of its claims{near}")
+        of.sort(key=lambda claim: claim != finding.main)
+        findings.append(Finding(claims=tuple(of), **finding.model_dump(exclude={"main"})))
+    steps = {
+        name: Step(
+            claims=tuple(claim for claim, entry in file.claims.items() if entry.step == name), **step.model_dump()
+        )
+        for name, step in file.steps.items()
+    }
+    claims = {name: Claim(**_given(entry)) for name, entry in file.claims.items()}
+    return ClaimsConfig(paper=file.paper, findings=tuple(findings), steps=steps, claims=claims)
+
+
+def _given(entry: ClaimEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in entry.model_fields_set if name not in OF_FILE}
+
+
 def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
     """Refuse what `load_claims` refuses of claims that are read."""
-    found = [f"claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]
-    if found := found + unknown_names(claims.findings, claims.claims, study.config.figures):
-        raise ConfigError("\n".join(f"{path}: {text}" for text in found))
+    found = [f"{path}: claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]
+    if found:
+        raise ConfigError("\n".join(found))
     for name, claim in claims.claims.items():
         for key, side in claim.sides.items():
             if side.in_figure is not None:
@@ -180,22 +284,6 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
 
 
-def unknown_names(findings: Iterable[Finding], claims: Collection[str], figures: Collection[str]) -> list[str]:
-    """What is wrong with the names in findings: claims and figures that do not exist, claims that are named twice."""
-    found = []
-    for place, finding in enumerate(findings):
-        where = f"findings.{place}"
-        for name in dict.fromkeys(finding.claims):
-            if name not in claims:
-                found.append(f"{where}.claims: no claim '{name}' in this file{near_or_all(name, 'it has', claims)}")
-            if finding.claims.count(name) > 1:
-                found.append(f"{where}.claims: '{name}' is named {finding.claims.count(name)} times; name it once")
-        if finding.figure is not None and finding.figure not in figures:
-            near = near_or_all(finding.figure, "it has", figures)
-            found.append(f"{where}.figure: no figure '{finding.figure}' in the study{near}")
-    return found
-
-
 def claims_of(config: ClaimsConfig, step: str) -> list[str]:
     """Names of the claims of a step and of the steps that it includes, in the order of the file."""
     chosen = {claim for name in _with_included(config.steps, step) for claim in config.steps[name].claims}
@@ -203,14 +291,13 @@ def claims_of(config: ClaimsConfig, step: str) -> list[str]:
 
 
 def figures_of(config: ClaimsConfig, step: str) -> list[str]:
-    """Names of the figures that a step draws: those that it names, and those in which its claims find numbers."""
-    named = [figure for name in _with_included(config.steps, step) for figure in config.steps[name].figures]
+    """Names of the figures that a step draws: those in which its claims find numbers."""
     found = [config.claims[name].figure for name in claims_of(config, step) if config.claims[name].in_figure]
-    return list(dict.fromkeys([*named, *(figure for figure in found if figure)]))
+    return list(dict.fromkeys(figure for figure in found if figure))
 
 
 def check_steps(config: ClaimsConfig, study: Study, path: object) -> None:
-    """Refuse steps with unknown claims, figures or steps, and claims that the scale of the step cannot answer.
+    """Refuse steps with unknown steps or without claims, and claims that the scale of steps cannot answer.
 
     Raises ConfigError that names the file, the key, and what is allowed.
     """
@@ -219,22 +306,18 @@ def check_steps(config: ClaimsConfig, study: Study, path: object) -> None:
         where = f"{path}: steps.{name}"
         if not re.fullmatch(r"[a-z]\w*", name):
             raise ConfigError(f"{where}: a step's name is a target: a small letter, then letters, digits and '_'")
-        if not (step.claims or step.includes or step.figures):
-            raise ConfigError(f"{where}: it checks nothing; name some claims")
-        _known(step.claims, config.claims, f"{where}.claims", "claim", "of this file")
-        _known(step.includes, before, f"{where}.includes", "step", "before it")
-        _known(step.figures, study.config.figures, f"{where}.figures", "figure", f"in study '{study.name}'")
+        if not (step.claims or step.includes):
+            raise ConfigError(f"{where}: it checks nothing; write `step: {name}` in some claims")
         for other in step.includes:
-            if config.steps[other].scale != step.scale:
-                raise ConfigError(
-                    f"{where}.includes: '{other}' is at scale {config.steps[other].scale}, not {step.scale}"
-                )
-        for figure in step.figures:
-            if not _drawn(figure, study, step.scale):
-                raise ConfigError(f"{where}.figures: scale {step.scale} does not draw '{figure}'; leave it out")
+            if other not in before:
+                near = near_or_all(other, "there are", before)
+                raise ConfigError(f"{where}.includes: no step '{other}' before it{near}")
         for claim in step.claims:
-            if why := _unanswered(config.claims[claim], study, step.scale):
-                raise ConfigError(f"{where}.claims: scale {step.scale} cannot answer '{claim}': {why}; leave it out")
+            if why := _unanswered(config.claims[claim], study, STEP_SCALE):
+                raise ConfigError(
+                    f"{path}: claims.{claim}.step: scale {STEP_SCALE}, that of '{name}', cannot answer the claim: "
+                    f"{why}; leave the step out"
+                )
         before.append(name)
 
 
@@ -242,12 +325,6 @@ def _with_included(steps: Mapping[str, Step], name: str) -> list[str]:
     """A step and all that it includes, the included ones first."""
     inner = [one for other in steps[name].includes for one in _with_included(steps, other)]
     return list(dict.fromkeys([*inner, name]))
-
-
-def _known(names: tuple[str, ...], known: Mapping[str, object] | list[str], where: str, what: str, place: str) -> None:
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"{where}: no {what} '{name}' {place}{near_or_all(name, 'there are', list(known))}")
 
 
 def _drawn(figure: str, study: Study, scale: Scale) -> bool:

@@ -1,0 +1,83 @@
+"""Numbers that the papers publish: `config/published/<study>.csv`, read by claims, figures and tests alike."""
+
+import csv
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parents[2] / "config" / "published"
+COLUMNS = ["group", "label", "x", "metric", "value", "error", "read_off", "source"]
+
+
+class Number(NamedTuple):
+    """A published number."""
+
+    group: str
+    """What belongs together, such as a table or the curve of a figure."""
+    label: str
+    """Whose number it is, such as a method or a run; may be empty."""
+    x: str
+    """Where on the x axis it is, such as a number of chains; may be empty."""
+    metric: str
+    value: Decimal
+    """With the digits that are published."""
+    error: Decimal | None
+    """The standard deviation that is published with it."""
+    read_off: bool
+    """Whether it was read off a plot by eye."""
+    source: str
+    """Where it is published."""
+
+    @property
+    def key(self) -> str:
+        """Name of the number, unique in a file: group, label, x and metric between slashes, without empty ones."""
+        return "/".join(filter(None, (self.group, self.label, self.x, self.metric)))
+
+
+def published_numbers(study: str, group: str) -> list[Number]:
+    """The numbers of a group of a study, in the order of its file. Raises KeyError for a group without any."""
+    found = [number for number in read_published(FOLDER / f"{study}.csv").values() if number.group == group]
+    if not found:
+        raise KeyError(f"config/published/{study}.csv has no group '{group}'")
+    return found
+
+
+@cache
+def read_published(file: Path) -> dict[str, Number]:
+    """Key -> number, in the order of a file; empty where there is no file.
+
+    Raises ValueError with the file and the line for other columns, for what is no number and for a key given twice.
+    """
+    found: dict[str, Number] = {}
+    if not file.is_file():
+        return found
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(lines)
+        if rows.fieldnames != COLUMNS:
+            raise ValueError(f"{file}: the columns must be {', '.join(COLUMNS)} (line 1)")
+        for row in rows:
+            where = f"(line {rows.line_num})"
+            if None in row or None in row.values():
+                raise ValueError(f"{file}: a row has {len(COLUMNS)} cells; put text with commas in quotes {where}")
+            value, error = (_number(row[name], name, file, where) for name in ("value", "error"))
+            if value is None:
+                raise ValueError(f"{file}: value is empty; a number is wanted {where}")
+            if row["read_off"] not in ("", "yes"):
+                raise ValueError(f"{file}: read_off = '{row['read_off']}': must be yes, or empty {where}")
+            group, label, x, metric = (row[name] for name in ("group", "label", "x", "metric"))
+            number = Number(group, label, x, metric, value, error, row["read_off"] == "yes", row["source"])
+            if number.key in found:
+                raise ValueError(f"{file}: '{number.key}' is given twice; remove one {where}")
+            found[number.key] = number
+    return found
+
+
+def _number(text: str, column: str, file: Path, where: str) -> Decimal | None:
+    try:
+        number = Decimal(text) if text else None
+    except InvalidOperation:
+        number = Decimal("nan")
+    if number is not None and not number.is_finite():
+        raise ValueError(f"{file}: {column} = '{text}': a number is wanted {where}")
+    return number
