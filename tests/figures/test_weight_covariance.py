@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures import page, style, subsets
-from bnn_atlas.figures.covariances import correlations, covariances
-from bnn_atlas.figures.kinds.weight_covariance import block_means, weight_covariance
+from bnn_atlas.figures.kinds.weight_covariance import block_means, correlations, covariances, weight_covariance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.models.layout import Layout, Parameter

@@ -7,9 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.implicit_vi.titles import check_titles, panel_title
 from bnn_atlas.figures.page import FigureOutputs, check_fits
-from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.shown import Shown, check_titles, panel_title
 from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["entropies"]}
