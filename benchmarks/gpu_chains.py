@@ -28,7 +28,7 @@ from machine import cores, environment
 from work import Work
 
 if TYPE_CHECKING:
-    from bnn_atlas.methods.base import Phase
+    from bnn_atlas.methods.contract import Phase
 
 HERE = Path(__file__).parent
 HIDDEN, ROWS = (16, 16, 16, 16), 1202
@@ -167,7 +167,7 @@ def reference(options: argparse.Namespace) -> dict[str, Any]:
 def mclmc(warmup: int, steps: int, thinning: int, posterior: Any, data: Any) -> Any:
     """MILE, with a step size at which nothing diverges before it is tuned."""
     from bnn_atlas.config.methods.mclmc import MCLMCConfig
-    from bnn_atlas.methods.mclmc.mile import build_mile
+    from bnn_atlas.methods.mclmc_tuning import build_mile
 
     settings = MCLMCConfig(warmup=warmup, steps=steps, thinning=thinning, step_size_init=0.01)
     return build_mile(settings, posterior, data)

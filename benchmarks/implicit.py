@@ -40,10 +40,10 @@ from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
 from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.keys import step_key
-from bnn_atlas.methods.implicit.build import build_implicit
-from bnn_atlas.methods.implicit.entropy.base import Place
-from bnn_atlas.methods.implicit.entropy.build import build_form
-from bnn_atlas.methods.implicit.generators.build import build_generator
+from bnn_atlas.methods.implicit.entropy import Place
+from bnn_atlas.methods.implicit.fitting import build_implicit
+from bnn_atlas.methods.implicit.forms import build_form
+from bnn_atlas.methods.implicit.generators import build_generator
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.hmc import build_hmc
-from bnn_atlas.methods.mclmc.mile import build_mile
+from bnn_atlas.methods.mclmc_tuning import build_mile
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import PosteriorData, binder, data_specs
 from bnn_atlas.runner import run

@@ -40,7 +40,7 @@ from bnn_atlas.config.priors import NormalPrior
 from bnn_atlas.keys import Role, role_key, step_key
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.noise import standard_normal
-from bnn_atlas.methods.sgmcmc.build import build_sgmcmc
+from bnn_atlas.methods.sgmcmc import build_sgmcmc
 from bnn_atlas.posterior.density import PosteriorData, Target, binder, build_posterior, posterior_data
 
 RESULT = Path(__file__).parent / "results" / "sgmcmc_step.csv"

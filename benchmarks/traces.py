@@ -92,7 +92,7 @@ def writing(options: argparse.Namespace) -> list[dict[str, Any]]:
 
         configure(cores())
         from bnn_atlas.config.methods.mclmc import MCLMCConfig
-        from bnn_atlas.methods.mclmc.mile import build_mile
+        from bnn_atlas.methods.mclmc_tuning import build_mile
         from bnn_atlas.runner import run
         from problems import regression
 

@@ -154,7 +154,7 @@ def sample(
     from bnn_atlas.config.methods.registry import MethodConfig
     from bnn_atlas.config.priors import standard_deviation
     from bnn_atlas.inference.fingerprint import fingerprint_of_draws
-    from bnn_atlas.methods.build import build_method
+    from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name
     from bnn_atlas.posterior.micro_batches import within_budget
     from bnn_atlas.runner.notes import noted

@@ -88,7 +88,7 @@ def test_words_do_not_count(package):
     ("name", "pattern", "new"),
     [
         ("methods/laplace/lbfgs.py", r"return ", "return 2 * "),
-        ("methods/mclmc/tuning.py", r"return ", "return 2 * "),
+        ("methods/mclmc_tuning.py", r"return ", "return 2 * "),
         ("methods/nuts.py", r"return ", "return 2 * "),
         ("models/lenet.py", r"return ", "return 2 * "),
         ("posterior/priors.py", r"return -jnp\.abs\(z\)", "return -2 * jnp.abs(z)"),

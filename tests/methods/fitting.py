@@ -16,7 +16,7 @@ from bnn_atlas.config.posterior import (
 )
 from bnn_atlas.config.priors import NormalPrior, PriorConfig
 from bnn_atlas.keys import step_key
-from bnn_atlas.methods.base import Method, Phase
+from bnn_atlas.methods.contract import Method, Phase
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target, binder, build_posterior, posterior_data
 
 SIGMA = 0.5

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.runner.run import Block, run_block
 from bnn_atlas.traces.store import Trace, open_trace
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.methods.sgmcmc import AdaptiveSGHMCConfig
+from bnn_atlas.methods import sgmcmc
+from bnn_atlas.methods.adaptive_sghmc import SMALLEST, Averages, adaptive_mass, build_adaptive_sghmc
 from bnn_atlas.methods.noise import standard_normal
-from bnn_atlas.methods.sgmcmc import dynamics as sgmcmc
-from bnn_atlas.methods.sgmcmc.adaptive import SMALLEST, Averages, adaptive_mass, build_adaptive_sghmc
 from bnn_atlas.posterior.density import Evaluation, LogDensity, binder
 
 from .problems import Problem

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from bnn_atlas.methods.build import build_method
+from bnn_atlas.methods.contract import build_method
 
 from .harness import assert_moments
 from .problems import linear

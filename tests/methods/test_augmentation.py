@@ -15,8 +15,8 @@ from bnn_atlas.config.methods.optimisation import MAPConfig, SGDConfig
 from bnn_atlas.config.methods.sgmcmc import SGLDConfig
 from bnn_atlas.config.posterior import CategoricalLikelihood, MLPConfig, StandardNormalPrior
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.methods.augmentation import augmented
-from bnn_atlas.methods.build import build_method
+from bnn_atlas.methods.contract import build_method
+from bnn_atlas.methods.minibatch import augmented
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, build_posterior, posterior_data
 from tests.config.folders import run_edit, study_file
 from tests.data.test_published_splits import REGISTRY

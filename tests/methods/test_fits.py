@@ -13,10 +13,9 @@ from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.posterior.density import binder
 from bnn_atlas.runner.checkpoint import CheckpointStore
 
-from .harness import build
+from .harness import SMALL, build
 from .problems import linear
 from .running import run
-from .small import SMALL
 
 SIZE, CHAINS = 4, 2
 LEARNED = {
@@ -27,6 +26,9 @@ LEARNED = {
     "mclmc": {"step_size": (), "length": (), "scale": (SIZE,)},
     "mclmc, tuned by blackjax": {"step_size": (), "length": (), "scale": (SIZE,)},
     "sgld": {},
+    "psgld": {"mass": (SIZE,)},
+    "sghmc": {},
+    "sghmc, cyclical": {},
     "sghmc, cyclical, preconditioned": {"mass": (SIZE,)},
     "sghmc, preconditioned": {"mass": (SIZE,)},
     "adaptive sghmc": {"mass": (SIZE,)},
@@ -48,6 +50,7 @@ LEARNED = {
     "map": {},
     "path": {},
     "compact": {},
+    "deep ensemble": {},
 }
 
 

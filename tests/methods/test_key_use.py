@@ -13,15 +13,15 @@ import pytest
 from jax.extend.random import define_prng_impl
 
 from bnn_atlas import keys
+from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.methods import noise
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target, binder
 from bnn_atlas.runner import program
 
-from .harness import build
+from .harness import SMALL, build
 from .problems import linear
 from .running import run
-from .small import SMALL
 
 
 class Recorder:
@@ -161,8 +161,13 @@ SPLIT_AGAIN = {"nuts"}
 """Methods that split a key for a momentum which BlackJAX's kernel, given the same key, then does not draw itself."""
 
 
-DRAWN_BEFORE = {"compact"}
+DRAWN_BEFORE = {"compact", "deep ensemble"}
 """Methods whose chains are draws that have been made where they start."""
+
+
+def test_every_kind_of_method_is_tested():
+    """Here and in test_fits: whoever adds a method adds short settings to `harness.SMALL`."""
+    assert {config.kind for config in SMALL.values()} == set(METHODS)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -20,7 +20,7 @@ from bnn_atlas.config.priors import (
     StudentTPrior,
 )
 from bnn_atlas.methods.laplace import lbfgs, structure
-from bnn_atlas.methods.laplace.build import build_laplace
+from bnn_atlas.methods.laplace.approximation import build_laplace
 from bnn_atlas.methods.laplace.curvature import gauss_newton
 from bnn_atlas.methods.laplace.structure import apply_root, chosen, factorise, separable
 from bnn_atlas.models.layout import Layout, Parameter

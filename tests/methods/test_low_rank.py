@@ -11,10 +11,10 @@ from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
 from bnn_atlas.config.priors import LaplacePrior, NormalPrior
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.low_rank import Counted, LowRank, Noise, build_low_rank, draw_noise, objective
 from bnn_atlas.methods.mean_field import build_mean_field, expected_log_prior
-from bnn_atlas.methods.point_noise import noise_index, weights_only, without_noise
+from bnn_atlas.methods.variational import noise_index, weights_only, without_noise
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 
 from .fitting import Case, drive, line, rows, some_theta, tanh_network

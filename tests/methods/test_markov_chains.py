@@ -13,7 +13,7 @@ from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
 from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.methods.adjusted_mclmc import build_adjusted_mclmc
 from bnn_atlas.methods.hmc import build_hmc
-from bnn_atlas.methods.mclmc.blackjax_tuning import build_mclmc_blackjax
+from bnn_atlas.methods.mclmc_tuning import build_mclmc_blackjax
 from bnn_atlas.methods.nuts import build_nuts
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import binder, build_posterior, posterior_data

@@ -9,7 +9,7 @@ from blackjax.mcmc import integrators
 from blackjax.mcmc.integrators import IntegratorState, isokinetic_mclachlan
 from scipy.optimize import brentq
 
-from bnn_atlas.methods.mclmc import kernel as mclmc
+from bnn_atlas.methods import mclmc
 from bnn_atlas.posterior.density import Evaluation, LogDensity
 
 pytestmark = pytest.mark.bits

@@ -9,9 +9,14 @@ from blackjax.mcmc.integrators import IntegratorState
 from blackjax.mcmc.mclmc import MCLMCInfo as TheirInfo
 
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig
-from bnn_atlas.methods.mclmc import kernel as mclmc
-from bnn_atlas.methods.mclmc.blackjax_tuning import build_mclmc_blackjax, step_size_rule
-from bnn_atlas.methods.mclmc.tuning import first_tuning, set_scales, tune_step_size
+from bnn_atlas.methods import mclmc
+from bnn_atlas.methods.mclmc_tuning import (
+    blackjax_rule,
+    build_mclmc_blackjax,
+    first_tuning,
+    set_scales,
+    tune_step_size,
+)
 
 from .problems import linear
 from .running import run
@@ -94,7 +99,7 @@ def first_state(position, evaluate):
 
 def test_a_failure_bounds_the_step_size_until_the_preconditioner_is_set():
     config, first = BlackJAXMCLMCConfig(step_size_init=0.1), 0.1
-    rule = step_size_rule(config, 3)
+    rule = blackjax_rule(config, 3)
     tuning = first_tuning(jnp.zeros(3), first, 3.0)._replace(largest=jnp.asarray(jnp.inf))
 
     def tune(tuning, error):

@@ -9,10 +9,9 @@ from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
 from bnn_atlas.config.priors import StandardNormalPrior
-from bnn_atlas.methods.build import build_method
-from bnn_atlas.methods.mclmc import mile
-from bnn_atlas.methods.mclmc import tuning as tuned
-from bnn_atlas.methods.mclmc.kernel import MCLMCInfo
+from bnn_atlas.methods import mclmc_tuning as tuned
+from bnn_atlas.methods.contract import build_method
+from bnn_atlas.methods.mclmc import MCLMCInfo
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 
 from .problems import linear
@@ -30,16 +29,16 @@ def info(energy_change, divergent=False):
 
 def tune(config, dimension, tuning, info, variance):
     """One update of the step size, as MILE does it."""
-    return tuned.tune_step_size(mile.step_size_rule(config, dimension), tuning, info, variance)
+    return tuned.tune_step_size(tuned.mile_rule(config, dimension), tuning, info, variance)
 
 
 def test_desired_variance_schedules():
     linear_schedule = MCLMCConfig(energy_variance_start=0.5, energy_variance_end=0.1)
-    assert mile.desired_variance(linear_schedule, jnp.asarray(0), 100) == pytest.approx(0.5)
-    assert mile.desired_variance(linear_schedule, jnp.asarray(50), 100) == pytest.approx(0.3)
-    assert mile.desired_variance(linear_schedule, jnp.asarray(100), 100) == pytest.approx(0.1)
+    assert tuned.desired_variance(linear_schedule, jnp.asarray(0), 100) == pytest.approx(0.5)
+    assert tuned.desired_variance(linear_schedule, jnp.asarray(50), 100) == pytest.approx(0.3)
+    assert tuned.desired_variance(linear_schedule, jnp.asarray(100), 100) == pytest.approx(0.1)
     steep = MCLMCConfig(energy_variance_start=100, energy_variance_end=0.1)
-    assert mile.desired_variance(steep, jnp.asarray(25), 100) == pytest.approx(0.1 + 99.9 * np.exp(-1))
+    assert tuned.desired_variance(steep, jnp.asarray(25), 100) == pytest.approx(0.1 + 99.9 * np.exp(-1))
 
 
 def test_step_size_reaches_the_desired_energy_variance():
@@ -72,7 +71,7 @@ def test_divergence_shrinks_the_step_and_is_forgotten():
         state = tune(config, dimension, state, info(0.5), jnp.asarray(0.1))
     settled = float(state.step_size)
     shrunk = tuned.tune_step_size(
-        mile.step_size_rule(config, dimension), state, info(np.inf, divergent=True), jnp.asarray(0.1)
+        tuned.mile_rule(config, dimension), state, info(np.inf, divergent=True), jnp.asarray(0.1)
     )
     assert float(shrunk.step_size) == pytest.approx(0.8 * settled, rel=1e-4)
     # Energy errors grow as eps^3; once steps are finite again, the step size returns to where it was.
@@ -81,7 +80,7 @@ def test_divergence_shrinks_the_step_and_is_forgotten():
         shrunk = tune(config, dimension, shrunk, info(error), jnp.asarray(0.1))
     assert float(shrunk.step_size) > 0.95 * settled
     first = tuned.tune_step_size(
-        mile.step_size_rule(config, dimension), tuning(), info(np.inf, divergent=True), jnp.asarray(0.1)
+        tuned.mile_rule(config, dimension), tuning(), info(np.inf, divergent=True), jnp.asarray(0.1)
     )
     assert float(first.step_size) == pytest.approx(0.08, rel=1e-5)
 
@@ -127,7 +126,7 @@ def test_a_tuned_chain_samples_the_posterior(tmp_path, precondition):
         diagonal_preconditioning=precondition,
         checkpoint_every=5000,
     )
-    sampler = mile.build_mile(config, exact.problem.posterior, exact.problem.data)
+    sampler = tuned.build_mile(config, exact.problem.posterior, exact.problem.data)
     trace = run(sampler, exact.problem, tmp_path / "trace.zarr", checkpoint_every=5000)
     draws = trace.read().reshape(-1, len(exact.mean)).astype(float)
     scale = np.sqrt(np.diag(exact.covariance))
@@ -144,7 +143,7 @@ def test_no_energy_error_breaks_the_tuning_for_good(error):
     config, state = MCLMCConfig(step_size_init=0.1), tuning()
     update = jax.jit(
         lambda state, change: tuned.tune_step_size(
-            mile.step_size_rule(config, 10), state, info(0)._replace(energy_change=change), 0.1
+            tuned.mile_rule(config, 10), state, info(0)._replace(energy_change=change), 0.1
         )
     )
     for _ in range(200):

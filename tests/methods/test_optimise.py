@@ -11,9 +11,8 @@ from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig, SGDConfig
 from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
 from bnn_atlas.config.priors import NormalPrior
-from bnn_atlas.methods.deep_ensemble import build_deep_ensemble
-from bnn_atlas.methods.map import build_map
-from bnn_atlas.methods.optimise import scale_by_adam
+from bnn_atlas.methods.independent import build_deep_ensemble
+from bnn_atlas.methods.optimise import build_map, scale_by_adam
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 
 from .fitting import Case, Fit, drive, line, rows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.methods.path import MeanAdamConfig, MeanSGDConfig, PathConfig
-from bnn_atlas.methods.path import build_path
+from bnn_atlas.methods.optimise import build_path
 from bnn_atlas.runner.checkpoint import CheckpointStore
 
 from .problems import Problem, linear, network

@@ -11,15 +11,15 @@ from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.low_rank import LowRankConfig
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig
-from bnn_atlas.methods.base import Method
-from bnn_atlas.methods.deep_ensemble import build_deep_ensemble
-from bnn_atlas.methods.implicit.build import build_implicit
+from bnn_atlas.methods.contract import Method
+from bnn_atlas.methods.implicit.fitting import build_implicit
+from bnn_atlas.methods.independent import build_deep_ensemble
 from bnn_atlas.methods.ivon import build_ivon
 from bnn_atlas.methods.laplace import lbfgs
-from bnn_atlas.methods.laplace.build import build_laplace
+from bnn_atlas.methods.laplace.approximation import build_laplace
 from bnn_atlas.methods.low_rank import build_low_rank
-from bnn_atlas.methods.map import build_map
 from bnn_atlas.methods.mean_field import build_mean_field
+from bnn_atlas.methods.optimise import build_map
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import binder, data_specs
 from bnn_atlas.runner import program

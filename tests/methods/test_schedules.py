@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.methods.sgmcmc import ConstantSchedule, CyclicalSchedule, PolynomialSchedule
-from bnn_atlas.methods.sgmcmc.schedules import build_schedule
+from bnn_atlas.methods.sgmcmc import build_schedule
 
 STEPS = np.arange(0, 80)
 

@@ -20,12 +20,10 @@ from bnn_atlas.config.methods.sgmcmc import (
     SGLDConfig,
 )
 from bnn_atlas.keys import Role, role_key, step_key
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods import sgmcmc
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.noise import standard_normal
-from bnn_atlas.methods.sgmcmc import dynamics as sgmcmc
-from bnn_atlas.methods.sgmcmc.build import SGMCMCState, build_sgmcmc
-from bnn_atlas.methods.sgmcmc.dynamics import Dynamics
-from bnn_atlas.methods.sgmcmc.schedules import build_schedule
+from bnn_atlas.methods.sgmcmc import Dynamics, SGMCMCState, build_schedule, build_sgmcmc
 from bnn_atlas.posterior.density import Evaluation, LogDensity, Posterior, PosteriorData, binder
 from bnn_atlas.runner.checkpoint import CheckpointStore
 from bnn_atlas.traces.store import open_trace

@@ -8,7 +8,7 @@ from bnn_atlas.runtime import configure
 configure(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
 
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
-from bnn_atlas.methods.mclmc.mile import build_mile
+from bnn_atlas.methods.mclmc_tuning import build_mile
 from bnn_atlas.runner import run as runner
 
 from ..methods.problems import network

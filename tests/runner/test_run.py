@@ -20,7 +20,7 @@ from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig
 from bnn_atlas.config.priors import StandardNormalPrior
 from bnn_atlas.methods.hmc import build_hmc
-from bnn_atlas.methods.mclmc.mile import build_mile
+from bnn_atlas.methods.mclmc_tuning import build_mile
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.runner import program

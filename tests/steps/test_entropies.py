@@ -10,8 +10,7 @@ import pytest
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.methods.implicit.compare import PLACES
-from bnn_atlas.methods.implicit.family import build_family
-from bnn_atlas.methods.implicit.fitted import FitError, fitted
+from bnn_atlas.methods.implicit.family import FitError, build_family, fitted
 from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, read_frame
 from bnn_atlas.steps.comparisons import EntropyError, entropies
 

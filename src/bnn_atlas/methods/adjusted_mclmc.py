@@ -24,9 +24,9 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig
-from bnn_atlas.methods.base import Method, Statistic
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.hmc import DIVERGENCE
-from bnn_atlas.methods.mclmc.kernel import refuse_one_parameter
+from bnn_atlas.methods.mclmc import refuse_one_parameter
 from bnn_atlas.methods.warmup import Adaptation, ChainState, WarmUp, adapted_method
 from bnn_atlas.posterior.density import Evaluate, Evaluation, Gain, Place, Posterior, PosteriorData, Target
 
@@ -152,14 +152,6 @@ def build_adjusted_mclmc(config: AdjustedMCLMCConfig, posterior: Posterior, data
         step_size=config.step_size,
         steps=config.steps,
         thinning=config.thinning,
-        statistics={
-            "energy_change": Statistic("last"),
-            "acceptance": Statistic("mean"),
-            "accepted": Statistic("mean"),
-            "divergent": Statistic("sum", "int32"),
-            "cut_short": Statistic("mean"),
-            "gradients": Statistic("sum", "int32"),
-            "length": Statistic("last"),
-        },
+        statistics=(*AdjustedMCLMCInfo._fields, "length"),
         fit=fit,
     )

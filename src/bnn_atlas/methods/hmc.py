@@ -11,7 +11,8 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.hmc import HMCConfig, UnadjustedHMCConfig
-from bnn_atlas.methods.base import Method, Statistic
+from bnn_atlas.methods.contract import Method
+from bnn_atlas.methods.integrators import leapfrog
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.methods.warmup import Adaptation, ChainState, WarmUp, adapted_method
 from bnn_atlas.posterior.density import Evaluate, Evaluation, Gain, Posterior, PosteriorData, Target
@@ -30,25 +31,6 @@ class HMCInfo(NamedTuple):
     cut_short: Array
     """The trajectory had the largest number of steps, and was to have more."""
     gradients: Array
-
-
-def leapfrog(
-    position: Array,
-    momentum: Array,
-    evaluation: Evaluation,
-    evaluate: Evaluate,
-    step_size: Array,
-    inverse_mass: Array | None = None,
-) -> tuple[Array, Array, Evaluation]:
-    """One step of x' = v p, p' = g, with v the inverse mass [P] and g the gradient of the log density.
-
-    p <- p + eps/2 g(x),  x <- x + eps v p,  p <- p + eps/2 g(x)
-    """
-    momentum = momentum + 0.5 * step_size * evaluation.gradient
-    velocity = momentum if inverse_mass is None else inverse_mass * momentum
-    position = position + step_size * velocity
-    evaluation = evaluate(position)
-    return position, momentum + 0.5 * step_size * evaluation.gradient, evaluation
 
 
 def step(
@@ -121,12 +103,10 @@ def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, dat
     step_size, length = config.lengths
     tested, test_burn_in, diagonal = False, False, False
     warm_up = WarmUp(config.burn_in, step_size=False)
-    of_test: dict[str, Statistic] = {}
     if isinstance(config, HMCConfig):
         tested, test_burn_in, diagonal = True, config.burn_in_metropolis, config.mass == "diagonal"
         adapted = config.adapt_step_size
         warm_up = WarmUp(config.burn_in, config.target_acceptance, step_size=adapted, variances=diagonal)
-        of_test = {"acceptance": Statistic("mean"), "accepted": Statistic("mean")}
 
     def inverse_mass(adaptation: Adaptation) -> Array | None:
         return adaptation.variances / adaptation.variances.mean() if diagonal else None
@@ -159,13 +139,7 @@ def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, dat
         step_size=step_size,
         steps=config.steps,
         thinning=config.thinning,
-        statistics={
-            "energy_change": Statistic("last"),
-            **of_test,
-            "divergent": Statistic("sum", "int32"),
-            "cut_short": Statistic("mean"),
-            "gradients": Statistic("sum", "int32"),
-        },
+        statistics=[name for name in HMCInfo._fields if tested or name not in ("acceptance", "accepted")],
         gradients_per_step=None if config.adapts else config.mean_leapfrog_steps,
         fit=fit,
     )

@@ -1,12 +1,16 @@
-"""Independent draws from a fitted approximation, each with its densities under the posterior."""
+"""Draws that do not come from a chain, each with its densities under the posterior: from a fit, or made beforehand."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.posterior.density import LogDensity, Target
+from bnn_atlas.config.methods.compact import CompactConfig
+from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig
+from bnn_atlas.config.posterior import LearnedNoiseLikelihood
+from bnn_atlas.methods.contract import Method, Phase, Statistic
+from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Target
 
 
 class Draw(NamedTuple):
@@ -26,3 +30,52 @@ def next_draw(position: Array, target: Target, before: Draw) -> tuple[Draw, Arra
     new = draw_at(position, target)
     divergent = ~jnp.isfinite(new.density.log_likelihood + new.density.log_prior)
     return jax.tree.map(lambda a, b: jnp.where(divergent, a, b), before, new), divergent
+
+
+def build_compact(config: CompactConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """Draws from a Gaussian that were made beforehand; it has the moments of another run's draws (`symmetry.gaussian`).
+
+    One draw per chain, the position that it is given; `divergent` is 1 if its log-likelihood is not finite.
+    """
+
+    def init(key: Array, position: Array, target: Target) -> Draw:
+        return draw_at(position, target)
+
+    def stay(key: Array, index: Array, state: Draw, target: Target, settings: Any) -> tuple[Draw, dict[str, Array]]:
+        return state, {"divergent": ~jnp.isfinite(state.density.log_likelihood)}
+
+    return Method(
+        init=init,
+        phases=(Phase("sampling", 1, stay, keep=True),),
+        statistics={"divergent": Statistic("sum", "int32")},
+        position=lambda state: state.position,
+        density=lambda state: state.density,
+        gradients_per_step=None,
+    )
+
+
+def build_deep_ensemble(config: DeepEnsembleConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """Deep ensembles (Lakshminarayanan et al. 2017): the warm starts as a trace of one draw per chain.
+
+    A learned noise, which no warm start touches, gets its maximum-likelihood estimate: sigma^2 is the mean square of a
+    member's residuals at the rows that the posterior conditions on.
+    """
+    learns_noise = isinstance(posterior.likelihood, LearnedNoiseLikelihood)
+    rows = len(data.y) if data.weights is None else int(data.weights.sum())
+
+    def init(key: Array, position: Array, target: Target) -> Draw:
+        if learns_noise:
+            position = position.at[-1].set(jnp.log(target.squared_error(position) / rows) / 2)
+        return draw_at(position, target)
+
+    def stay(key: Array, index: Array, state: Draw, target: Target, settings: Any) -> tuple[Draw, dict[str, Array]]:
+        return state, {}
+
+    return Method(
+        init=init,
+        phases=(Phase("sampling", 1, stay, keep=True),),
+        statistics={},
+        position=lambda state: state.position,
+        density=lambda state: state.density,
+        gradients_per_step=None,
+    )

@@ -22,7 +22,7 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.methods.ivon import IVONConfig
 from bnn_atlas.methods import minibatch
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.mean_field import expected_log_prior
 from bnn_atlas.methods.variational import DrawFrom, Family, Improved, build_variational
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target

@@ -14,11 +14,18 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.methods.low_rank import LowRankConfig
 from bnn_atlas.methods import minibatch
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.mean_field import expected_log_prior, rho_of
 from bnn_atlas.methods.optimise import build_optimiser, update
-from bnn_atlas.methods.point_noise import noise_index, weights_only, without_noise
-from bnn_atlas.methods.variational import DrawFrom, Family, Improved, build_variational
+from bnn_atlas.methods.variational import (
+    DrawFrom,
+    Family,
+    Improved,
+    build_variational,
+    noise_index,
+    weights_only,
+    without_noise,
+)
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
 from bnn_atlas.posterior.priors import PriorValues
 

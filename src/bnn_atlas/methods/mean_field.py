@@ -14,10 +14,17 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.methods import minibatch
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.optimise import build_optimiser, update
-from bnn_atlas.methods.point_noise import noise_index, weights_only, without_noise
-from bnn_atlas.methods.variational import DrawFrom, Family, Improved, build_variational
+from bnn_atlas.methods.variational import (
+    DrawFrom,
+    Family,
+    Improved,
+    build_variational,
+    noise_index,
+    weights_only,
+    without_noise,
+)
 from bnn_atlas.posterior.density import Evaluate, Evaluation, LogDensity, Posterior, PosteriorData, Target
 from bnn_atlas.posterior.priors import PriorValues
 
@@ -95,7 +102,7 @@ def objective(
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
-        point: index of log sigma where it is a number (`methods.point_noise`): it has no spread, prior or entropy.
+        point: index of log sigma where it is a number (`variational.noise_index`): it has no spread, prior or entropy.
     """
     posterior, values = target.posterior, target.data.prior
     temperature, sigma = posterior.temperature, q.sigma

@@ -15,8 +15,8 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.hmc import NUTSConfig
-from bnn_atlas.methods.base import Method, Statistic
-from bnn_atlas.methods.hmc import leapfrog
+from bnn_atlas.methods.contract import Method
+from bnn_atlas.methods.integrators import leapfrog
 from bnn_atlas.methods.warmup import Adaptation, ChainState, WarmUp, adapted_method
 from bnn_atlas.posterior.density import Evaluate, Gain, Place, Posterior, PosteriorData, Target
 
@@ -129,13 +129,6 @@ def build_nuts(config: NUTSConfig, posterior: Posterior, data: PosteriorData) ->
         step_size=config.step_size,
         steps=config.steps,
         thinning=config.thinning,
-        statistics={
-            "energy_change": Statistic("last"),
-            "acceptance": Statistic("mean"),
-            "divergent": Statistic("sum", "int32"),
-            "gradients": Statistic("sum", "int32"),
-            "tree_depth": Statistic("mean"),
-            "cut_short": Statistic("mean"),
-        },
+        statistics=NUTSInfo._fields,
         fit=fit,
     )

@@ -1,4 +1,7 @@
-"""Optimisers, and one update of them that a gradient which is not finite cannot spoil."""
+"""Optimisers, and the methods that only optimise: a point estimate, and networks along their training.
+
+An update of an optimiser is skipped where the gradient is not finite.
+"""
 
 import math
 from collections.abc import Callable
@@ -9,7 +12,12 @@ import optax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.optimisation import AdamConfig, OptimiserConfig, SGDConfig
+from bnn_atlas.config.methods.optimisation import AdamConfig, MAPConfig, OptimiserConfig, SGDConfig
+from bnn_atlas.config.methods.path import PathConfig
+from bnn_atlas.methods import minibatch
+from bnn_atlas.methods.contract import Method, Phase, Statistic
+from bnn_atlas.placement import DATA_AXIS
+from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Target
 
 
 def build_optimiser(config: OptimiserConfig, steps: int) -> optax.GradientTransformation:
@@ -74,3 +82,145 @@ def update(
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves((gradient, new_values))]))
     new = jax.tree.map(lambda a, b: jnp.where(finite, a, b).astype(b.dtype), (new_values, new_state), (values, state))
     return *new, ~finite
+
+
+class OptimiserRun(NamedTuple):
+    """Position [P], the densities where they were last evaluated, and what the optimiser remembers."""
+
+    position: Array
+    density: LogDensity
+    optimiser: optax.OptState
+    shuffle: minibatch.Shuffle | None
+    skipped: Array
+    """Updates that were skipped because something was not finite."""
+
+
+def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """Maximise log p(data | theta) + log p(theta); the one draw of a chain is where it ends.
+
+    As "SGD" in Izmailov et al. 2021 (What Are Bayesian Neural Network Posteriors Really Like?). The log posterior is
+    that of the full data, so that a learning rate multiplies a sum over all rows and is about 1e-7 where one for a mean
+    over rows would be 1e-2. On any number of devices the gradient is that of the one posterior.
+
+    Statistics of the draw: `gradient_norm`, the length of the full-data gradient of the untempered log posterior there;
+    `skipped_updates`; `divergent`, 1 if its density is not finite.
+
+    Raises:
+        ValueError: the mini-batches do not fit the rows.
+    """
+    steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
+    optimiser = build_optimiser(config.optimiser, steps)
+
+    def init(key: Array, position: Array, target: Target) -> OptimiserRun:
+        return OptimiserRun(
+            position,
+            target.log_density(position),
+            optimiser.init(position),
+            minibatch.begin(target, config.batch_size),
+            jnp.int32(0),
+        )
+
+    def ascend(
+        key: Array, index: Array, state: OptimiserRun, target: Target, settings: Any
+    ) -> tuple[OptimiserRun, dict[str, Array]]:
+        shuffle, evaluate = minibatch.next_evaluate(
+            key, index, state.shuffle, target, config.batch_size, config.augmentation
+        )
+        gradient = evaluate(state.position).gradient * posterior.temperature
+        position, memory, skipped = update(optimiser, -gradient, state.optimiser, state.position)
+        state = OptimiserRun(position, state.density, memory, shuffle, state.skipped + skipped)
+        return state, statistics(gradient, state)
+
+    def finish(
+        key: Array, index: Array, state: OptimiserRun, target: Target, settings: Any
+    ) -> tuple[OptimiserRun, dict[str, Array]]:
+        evaluation = target.evaluate(state.position)
+        state = state._replace(density=evaluation.density)
+        return state, statistics(evaluation.gradient * posterior.temperature, state)
+
+    def statistics(gradient: Array, state: OptimiserRun) -> dict[str, Array]:
+        return {
+            "gradient_norm": jnp.linalg.norm(gradient),
+            "skipped_updates": state.skipped,
+            "divergent": ~jnp.isfinite(state.density.log_likelihood + state.density.log_prior),
+        }
+
+    return Method(
+        init=init,
+        phases=(Phase("optimising", steps, ascend), Phase("sampling", 1, finish, keep=True)),
+        statistics={
+            "gradient_norm": Statistic("last"),
+            "skipped_updates": Statistic("last", "int32"),
+            "divergent": Statistic("sum", "int32"),
+        },
+        position=lambda state: state.position,
+        density=lambda state: state.density,
+        gradients_per_step=1.0,
+    )
+
+
+def build_path(config: PathConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """Minimise -(1 / n) sum_i log p(y_i | x_i, theta) by mini-batches; draw 0 is the start, draw e follows epoch e.
+
+    As in Xiao et al. 2023 (A Compact Representation for BNNs By Removing Permutation Symmetry, section 4). The
+    densities of a draw are those of the posterior, on all rows. Statistics: `skipped_updates` so far; `divergent`,
+    1 if the log-likelihood of a draw is not finite.
+
+    Raises:
+        ValueError: the mini-batches do not fit the rows.
+    """
+    per_epoch = minibatch.steps_in(1, config.batch_size, posterior, data)
+    optimiser = build_optimiser(config.optimiser, config.epochs * per_epoch)
+
+    def init(key: Array, position: Array, target: Target) -> OptimiserRun:
+        return OptimiserRun(
+            position,
+            target.log_density(position),
+            optimiser.init(position),
+            minibatch.begin(target, config.batch_size),
+            jnp.int32(0),
+        )
+
+    def descend(key: Array, index: Array, state: OptimiserRun, target: Target) -> OptimiserRun:
+        shuffle, gradient = _mean_loss_gradient(config, key, index, state, target)
+        position, memory, skipped = update(optimiser, gradient, state.optimiser, state.position)
+        return OptimiserRun(position, state.density, memory, shuffle, state.skipped + skipped)
+
+    def step(
+        key: Array, index: Array, state: OptimiserRun, target: Target, settings: Any
+    ) -> tuple[OptimiserRun, dict[str, Array]]:
+        # The steps of the first unit leave the start where it is, so that it is the first draw.
+        state = jax.lax.cond(
+            index < per_epoch, lambda state: state, lambda state: descend(key, index, state, target), state
+        )
+        return state, {"skipped_updates": state.skipped, "divergent": jnp.int32(0)}
+
+    def settle(state: OptimiserRun, target: Target) -> tuple[OptimiserRun, dict[str, Array]]:
+        density = target.log_density(state.position)
+        return state._replace(density=density), {"divergent": ~jnp.isfinite(density.log_likelihood)}
+
+    steps = config.draws * per_epoch
+    return Method(
+        init=init,
+        phases=(Phase("training", steps, step, keep=True, thinning=per_epoch, settle=settle),),
+        statistics={"skipped_updates": Statistic("last", "int32"), "divergent": Statistic("sum", "int32")},
+        position=lambda state: state.position,
+        density=lambda state: state.density,
+        gradients_per_step=1.0,
+    )
+
+
+def _mean_loss_gradient(
+    config: PathConfig, key: Array, index: Array, state: OptimiserRun, target: Target
+) -> tuple[minibatch.Shuffle | None, Array]:
+    """The order of the rows, and the gradient [P] of the mean loss of the next mini-batch, or of all rows."""
+    posterior, rows = target.posterior, target.data
+    x, y, weights, shuffle = rows.x, rows.y, rows.weights, state.shuffle
+    if config.batch_size is not None and shuffle is not None:
+        shuffle, chosen = minibatch.next_rows(key, index, shuffle, config.batch_size)
+        x, y, weights = jax.tree.map(lambda leaf: leaf[chosen], (x, y, weights))
+    _, gradient = posterior.log_likelihood_and_gradient(state.position, x, y, weights)
+    count = jnp.asarray(len(y), gradient.dtype) if weights is None else jnp.sum(weights)
+    if posterior.shards > 1:
+        gradient, count = jax.lax.psum((gradient, count), DATA_AXIS)
+    return shuffle, -gradient / count

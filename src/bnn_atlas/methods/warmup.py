@@ -5,7 +5,7 @@ and taken transition by transition, so that a run can be interrupted between any
 throughout; variances in windows that double, each beginning both estimates anew; a last stretch for the step size.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +16,7 @@ from blackjax.adaptation.step_size import DualAveragingAdaptationState, dual_ave
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.methods.base import Method, Phase, Statistic, nothing_learned, with_steps
+from bnn_atlas.methods.contract import Method, Phase, Statistic, nothing_learned, with_steps
 from bnn_atlas.posterior.density import Evaluate, Evaluation, Place, Target
 
 Tree = Any
@@ -97,6 +97,20 @@ class WarmUp:
         return state._replace(step_size=np.exp(np.asarray(state.averaging.log_step_size_avg)))
 
 
+STATISTICS = {
+    "energy_change": Statistic("last"),
+    "acceptance": Statistic("mean"),
+    "accepted": Statistic("mean"),
+    "divergent": Statistic("sum", "int32"),
+    "cut_short": Statistic("mean"),
+    "gradients": Statistic("sum", "int32"),
+    "tree_depth": Statistic("mean"),
+    "length": Statistic("last"),
+    "step_size": Statistic("last"),
+}
+"""How what the transitions report becomes one number per draw."""
+
+
 class AdaptedState(NamedTuple):
     """A chain and its adaptation."""
 
@@ -121,13 +135,14 @@ def adapted_method(
     step_size: float,
     steps: int,
     thinning: int,
-    statistics: Mapping[str, Statistic],
+    statistics: Iterable[str],
     gradients_per_step: float | None = None,
     fit: Callable[[Adaptation], dict[str, Array]] = nothing_learned,
 ) -> Method:
-    """Method whose warm-up tunes what its transitions take; the statistic `step_size` is added to the others.
+    """Method whose warm-up tunes what its transitions take.
 
-    `fit` names what the adaptation has learned.
+    Kept of what a transition reports are `statistics`, names of `STATISTICS`, and the step size. `fit` names what the
+    adaptation has learned.
     """
 
     def init(key: Array, position: Array, target: Target) -> AdaptedState:
@@ -153,7 +168,7 @@ def adapted_method(
             Phase("warm-up", warm_up.steps, step, 1, finish=finish),
             Phase("sampling", steps, step, 0, keep=True, thinning=thinning),
         ),
-        statistics={**statistics, "step_size": Statistic("last")},
+        statistics={name: STATISTICS[name] for name in (*statistics, "step_size")},
         position=lambda state: state.chain.position,
         density=lambda state: state.chain.evaluation.density,
         gradients_per_step=gradients_per_step,

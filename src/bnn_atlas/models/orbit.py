@@ -35,7 +35,7 @@ def orbit_of(images: Array, orbit: AugmentationConfig) -> Array:
     """Images [n, height, width, channels] after each of the changes that an augmentation draws from, [K, n, ...].
 
     (2 crop + 1)^2 moves by whole pixels, with the outermost pixels continued, each as it is and, with `flip`, mirrored
-    left to right as `methods.augmentation.augmented` does it.
+    left to right as `methods.minibatch.augmented` does it.
     """
     height, width = images.shape[1:3]
     moves = range(-orbit.crop, orbit.crop + 1)

@@ -13,6 +13,6 @@ def noted(config: MethodSettings, posterior: Posterior, rows: int) -> dict[str, 
     if not isinstance(config, ImplicitConfig):
         return {}
     # Other methods do not wait for the import.
-    from bnn_atlas.methods.implicit.notes import notes_of
+    from bnn_atlas.methods.implicit.objective import notes_of
 
     return {NOTES: notes_of(config, posterior, rows)}

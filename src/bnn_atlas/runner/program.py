@@ -11,7 +11,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.keys import Role, role_key, step_key
-from bnn_atlas.methods.base import Method, Phase, Settle, State, Step
+from bnn_atlas.methods.contract import Method, Phase, Settle, State, Step
 from bnn_atlas.placement import EVERYWHERE, Mapped, Placement
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, data_specs
 

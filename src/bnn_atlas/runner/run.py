@@ -18,7 +18,7 @@ import numpy as np
 
 from bnn_atlas.files import refusals, save_arrays
 from bnn_atlas.locks import locked
-from bnn_atlas.methods.base import Method, State
+from bnn_atlas.methods.contract import Method, State
 from bnn_atlas.posterior.density import Posterior, PosteriorData
 from bnn_atlas.runner.checkpoint import RERUN, CheckpointStore, Progress
 from bnn_atlas.runner.folder import Scratch, work_folder, work_path

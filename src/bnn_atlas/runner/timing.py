@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from bnn_atlas.files import atomic
-from bnn_atlas.methods.base import Method
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.placement import Placement
 from bnn_atlas.runtime import processor
 

@@ -14,7 +14,7 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import load_arrays
 from bnn_atlas.inference.fingerprint import fingerprint_of_draws
 from bnn_atlas.inference.problem import Problem, load_problem
-from bnn_atlas.methods.build import build_method
+from bnn_atlas.methods.contract import build_method
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.provenance import collect
 from bnn_atlas.runner.notes import noted

@@ -14,8 +14,7 @@ from bnn_atlas.config.methods.generators import (
     MLPGenerator,
     Part,
 )
-from bnn_atlas.methods.implicit.generators.base import Generator
-from bnn_atlas.methods.implicit.generators.build import build_generator
+from bnn_atlas.methods.implicit.generators import Generator, build_generator
 from bnn_atlas.models.layout import Layout, Parameter
 
 WEIGHTS = 83

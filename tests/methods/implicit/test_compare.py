@@ -9,8 +9,7 @@ from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
 from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig
 from bnn_atlas.methods.implicit import compare
 from bnn_atlas.methods.implicit.compare import PLACES, REPEATS, compared
-from bnn_atlas.methods.implicit.family import build_family
-from bnn_atlas.methods.implicit.fitted import Fitted
+from bnn_atlas.methods.implicit.family import Fitted, build_family
 from tests.methods.fitting import LIKELIHOODS, tanh_network
 
 SIGMA = 0.05

@@ -10,12 +10,9 @@ import pytest
 
 from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
 from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig, LanczosEntropy, PublishedEntropy
-from bnn_atlas.methods.implicit.entropy.base import Place, Products, constant, products_at
-from bnn_atlas.methods.implicit.entropy.build import build_form, scoring_form
-from bnn_atlas.methods.implicit.entropy.exact import Exact
-from bnn_atlas.methods.implicit.entropy.lanczos import Lanczos, values_after
-from bnn_atlas.methods.implicit.entropy.published import Published, found_direction
-from bnn_atlas.methods.implicit.entropy.smallest import Smallest
+from bnn_atlas.methods.implicit.entropy import Place, Products, constant, products_at
+from bnn_atlas.methods.implicit.forms import Exact, Published, Smallest, build_form, found_direction, scoring_form
+from bnn_atlas.methods.implicit.lanczos import Lanczos, values_after
 from bnn_atlas.methods.noise import standard_normal
 
 from .making import GENERATORS, WEIGHTS, at, jacobian, layout, made

@@ -13,7 +13,7 @@ from bnn_atlas.config.methods.generators import (
     MatrixGenerator,
     MLPGenerator,
 )
-from bnn_atlas.methods.implicit.generators.layers import Matrix, nearly_square, parameters, started
+from bnn_atlas.methods.implicit.layers import Matrix, nearly_square, parameters, started
 
 from .making import GENERATORS, WEIGHTS, at, jacobian, layout, made
 

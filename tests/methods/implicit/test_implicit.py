@@ -16,15 +16,11 @@ from bnn_atlas.config.methods.implicit import (
 )
 from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.config.priors import LaplacePrior, NormalPrior
-from bnn_atlas.methods.implicit.build import build_implicit
-from bnn_atlas.methods.implicit.entropy.exact import Exact
-from bnn_atlas.methods.implicit.family import build_family
-from bnn_atlas.methods.implicit.fitted import FitError, fitted
-from bnn_atlas.methods.implicit.generators.base import Branches
-from bnn_atlas.methods.implicit.notes import notes_of
-from bnn_atlas.methods.implicit.objective import Objective
-from bnn_atlas.methods.implicit.optimiser import optimiser_of, scale_by_amsgrad
-from bnn_atlas.methods.implicit.terms import TermWeights, weights_of
+from bnn_atlas.methods.implicit.family import FitError, build_family, fitted
+from bnn_atlas.methods.implicit.fitting import build_implicit, optimiser_of, scale_by_amsgrad
+from bnn_atlas.methods.implicit.forms import Exact
+from bnn_atlas.methods.implicit.generators import Branches
+from bnn_atlas.methods.implicit.objective import Objective, TermWeights, notes_of, weights_of
 from bnn_atlas.posterior.density import Evaluation, LogDensity
 from tests.methods.fitting import LIKELIHOODS, Case, drive, line, tanh_network
 from tests.methods.problems import network

@@ -16,7 +16,7 @@ class CompactConfig(MethodSettings):
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
     variant = 6
-    builder = "bnn_atlas.methods.compact:build_compact"
+    builder = "bnn_atlas.methods.independent:build_compact"
 
     kind: Literal["compact"] = "compact"
     alignment: str | None = None

@@ -133,7 +133,7 @@ class ImplicitConfig(ChainSettings):
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
     variant = 2
-    builder = "bnn_atlas.methods.implicit.build:build_implicit"
+    builder = "bnn_atlas.methods.implicit.fitting:build_implicit"
 
     kind: Literal["implicit"] = "implicit"
     generator: GeneratorConfig

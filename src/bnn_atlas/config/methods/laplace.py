@@ -19,7 +19,7 @@ class LaplaceConfig(ChainSettings):
     kind_of_draws = KindOfDraws.INDEPENDENT
     family = "approximation"
     variant = 1
-    builder = "bnn_atlas.methods.laplace.build:build_laplace"
+    builder = "bnn_atlas.methods.laplace.approximation:build_laplace"
     centre = "location"
 
     kind: Literal["laplace"] = "laplace"

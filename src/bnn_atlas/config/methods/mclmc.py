@@ -43,7 +43,7 @@ class MCLMCConfig(TunedMCLMCConfig):
     """Unadjusted microcanonical Langevin dynamics with the three tuning phases of MILE."""
 
     title = "MCLMC"
-    builder = "bnn_atlas.methods.mclmc.mile:build_mile"
+    builder = "bnn_atlas.methods.mclmc_tuning:build_mile"
 
     kind: Literal["mclmc"] = "mclmc"
     warmup: Count = 50000
@@ -70,7 +70,7 @@ class BlackJAXMCLMCConfig(TunedMCLMCConfig):
 
     title = "MCLMC (BlackJAX)"
     variant = 1
-    builder = "bnn_atlas.methods.mclmc.blackjax_tuning:build_mclmc_blackjax"
+    builder = "bnn_atlas.methods.mclmc_tuning:build_mclmc_blackjax"
 
     kind: Literal["mclmc_blackjax"] = "mclmc_blackjax"
     warmup: Count = 30000

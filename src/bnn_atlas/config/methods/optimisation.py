@@ -45,7 +45,7 @@ class MAPConfig(MethodSettings):
     kind_of_draws = KindOfDraws.POINT
     family = "optimised"
     variant = 1
-    builder = "bnn_atlas.methods.map:build_map"
+    builder = "bnn_atlas.methods.optimise:build_map"
 
     kind: Literal["map"] = "map"
     epochs: Count = 500
@@ -69,7 +69,7 @@ class DeepEnsembleConfig(MethodSettings):
     title = "deep ensemble"
     kind_of_draws = KindOfDraws.POINT
     family = "optimised"
-    builder = "bnn_atlas.methods.deep_ensemble:build_deep_ensemble"
+    builder = "bnn_atlas.methods.independent:build_deep_ensemble"
 
     kind: Literal["deep_ensemble"] = "deep_ensemble"
     checkpoint_every: ClassVar[int] = 1

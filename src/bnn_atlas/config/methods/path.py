@@ -37,7 +37,7 @@ class PathConfig(MethodSettings):
     kind_of_draws = KindOfDraws.POINT
     family = "optimised"
     variant = 2
-    builder = "bnn_atlas.methods.path:build_path"
+    builder = "bnn_atlas.methods.optimise:build_path"
 
     kind: Literal["path"] = "path"
     epochs: Count

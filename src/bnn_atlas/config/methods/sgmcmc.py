@@ -60,7 +60,7 @@ class SGMCMCConfig(MethodSettings):
     """What stochastic-gradient Langevin and Hamiltonian dynamics share."""
 
     kind_of_draws = KindOfDraws.STOCHASTIC_GRADIENT_CHAIN
-    builder = "bnn_atlas.methods.sgmcmc.build:build_sgmcmc"
+    builder = "bnn_atlas.methods.sgmcmc:build_sgmcmc"
 
     epochs: Count = 10000
     """All epochs, burn-in included."""
@@ -185,7 +185,7 @@ class AdaptiveSGHMCConfig(ChainSettings):
     kind_of_draws = KindOfDraws.STOCHASTIC_GRADIENT_CHAIN
     family = "stochastic_hamiltonian"
     variant = 3
-    builder = "bnn_atlas.methods.sgmcmc.adaptive:build_adaptive_sghmc"
+    builder = "bnn_atlas.methods.adaptive_sghmc:build_adaptive_sghmc"
 
     kind: Literal["adaptive_sghmc"] = "adaptive_sghmc"
     burn_in: Count = 10000

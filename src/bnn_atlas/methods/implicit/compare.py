@@ -10,14 +10,11 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.implicit import EntropyConfig, PublishedEntropy, SmallestEntropy
-from bnn_atlas.methods.implicit.entropy.base import Place, products_at
-from bnn_atlas.methods.implicit.entropy.build import build_form
-from bnn_atlas.methods.implicit.entropy.exact import memory_of
-from bnn_atlas.methods.implicit.entropy.lanczos import values_after
-from bnn_atlas.methods.implicit.entropy.published import Published
-from bnn_atlas.methods.implicit.entropy.smallest import Smallest
-from bnn_atlas.methods.implicit.fitted import Fitted
-from bnn_atlas.methods.implicit.generators.base import Generator, Tree
+from bnn_atlas.methods.implicit.entropy import Place, products_at
+from bnn_atlas.methods.implicit.family import Fitted
+from bnn_atlas.methods.implicit.forms import Published, Smallest, build_form, memory_of
+from bnn_atlas.methods.implicit.generators import Generator, Tree
+from bnn_atlas.methods.implicit.lanczos import values_after
 
 STEPS = (2, 5, 10, 20)
 ITERATIONS = {"smallest": (1, 3, 10, 30), "published": (1, 3, 5, 10)}

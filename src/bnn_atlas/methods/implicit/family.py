@@ -1,5 +1,6 @@
 """The distribution that is fitted: generated weights with a little noise, and points."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -13,10 +14,9 @@ from jax.tree_util import keystr
 
 from bnn_atlas.config.base import near_or_all
 from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig
-from bnn_atlas.methods.implicit.generators.base import Generator, Tree
-from bnn_atlas.methods.implicit.generators.build import build_generator
+from bnn_atlas.methods.implicit.generators import Generator, Tree, build_generator
 from bnn_atlas.methods.noise import standard_normal
-from bnn_atlas.methods.point_noise import noise_index
+from bnn_atlas.methods.variational import noise_index
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Posterior
 
@@ -120,7 +120,7 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
 
     Raises:
         ValueError: nothing is generated, a layer, role or parameter does not exist, or the generator does not fit; for
-            a noise that is a number as `point_noise.noise_index`.
+            a noise that is a number as `variational.noise_index`.
     """
     layout = posterior.layout
     generated = _selected(config.generated, layout)
@@ -154,3 +154,54 @@ def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:
                 hint = near_or_all(str(one), "there are", map(str, known))
                 raise ValueError(f"generated.{key} has {one!r}, which this network does not have{hint}")
     return layout.select(config.names, config.roles, config.layers)
+
+
+class FitError(ValueError):
+    """Arrays that are not the fit of the settings."""
+
+
+class Fitted(NamedTuple):
+    """The distribution that a chain has fitted."""
+
+    family: Family
+    q: Array
+
+    def draws(self, key: Array, count: int) -> Array:
+        """Independent draws theta [count, P]."""
+
+        def draw(key: Array) -> Array:
+            return self.family(self.q, self.family.draw_noise(key, self.q))
+
+        return jax.lax.map(draw, jax.random.split(key, count))
+
+    def squared_singular_values(self, key: Array) -> Array:
+        """Eigenvalues [d] of J'J at a random z, from the smallest on."""
+        return self.spectrum_at(self.family.draw_noise(key, self.q).z)
+
+    def spectrum_at(self, z: Array) -> Array:
+        """The same at a given z [d]."""
+        generator, values = self.family.generator, self.family.tree(self.q)
+        return jnp.linalg.eigvalsh(generator.gram(values, generator.squares(values), z))
+
+
+def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np.ndarray], chain: int = 0) -> Fitted:
+    """What chain number `chain` of a file `fit.npz` has fitted, from its arrays [chain, ...].
+
+    Raises:
+        FitError: the arrays are not those of the settings.
+        ValueError: as `build_family`.
+    """
+    family = build_family(config, posterior)
+    shapes = zip(family.names, family.shapes, strict=True)
+    wanted = {**{f"generator.{name}": shape for name, shape in shapes}, "point": (len(family.points),)}
+    found = {name: arrays[name].shape[1:] for name in wanted if name in arrays}
+    if found != wanted:
+        wrong = sorted(name for name in wanted if found.get(name) != wanted[name])
+        raise FitError(
+            f"not a fit of these settings: {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of "
+            "another shape; pass the settings that the run had"
+        )
+    if not 0 <= chain < len(arrays["point"]):
+        raise FitError(f"no chain {chain}: this fit has {len(arrays['point'])}")
+    numbers = [np.ravel(arrays[name][chain]) for name in wanted]
+    return Fitted(family, jnp.asarray(np.concatenate(numbers)))

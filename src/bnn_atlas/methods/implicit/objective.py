@@ -1,4 +1,9 @@
-"""The objective of a fit and its gradient, estimated from samples of weights."""
+"""The objective of a fit, its gradient estimated from samples of weights, and in words.
+
+Maximised is (log-likelihood + w_p log-prior) / T + w_H H. Divided by w_H, which moves no maximum, it is the evidence
+lower bound of a posterior with the likelihood to the power 1 / w_H and the prior to the power w_p / w_H; a normal prior
+of standard deviation s has the standard deviation s sqrt(w_H / w_p) there.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,13 +13,70 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.methods.implicit.entropy.base import Form, Place, Report, constant
-from bnn_atlas.methods.implicit.family import Family
-from bnn_atlas.methods.implicit.generators.base import Tree
-from bnn_atlas.methods.implicit.terms import TermWeights
-from bnn_atlas.methods.point_noise import without_noise
-from bnn_atlas.posterior.density import Evaluate, LogDensity, Target
+from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig
+from bnn_atlas.config.posterior import CategoricalLikelihood
+from bnn_atlas.methods.implicit.entropy import Form, Place, Report, constant
+from bnn_atlas.methods.implicit.family import Family, build_family
+from bnn_atlas.methods.implicit.generators import Tree
+from bnn_atlas.methods.variational import without_noise
+from bnn_atlas.posterior.density import Evaluate, LogDensity, Posterior, Target
 from bnn_atlas.posterior.priors import PriorValues
+
+PRIOR_OF_CLASSES, PRIOR_OF_REGRESSION = 8.5e-4, 0.1
+"""Weights of the log prior in the published losses, for classes times the rows of a batch."""
+
+
+class TermWeights(NamedTuple):
+    """w_p and w_H."""
+
+    prior: float
+    entropy: float
+
+    @property
+    def likelihood_power(self) -> float:
+        """Power of the likelihood in the posterior whose evidence lower bound this is."""
+        return 1 / self.entropy if self.entropy else float("inf")
+
+    @property
+    def prior_scale(self) -> float:
+        """Factor on the standard deviation of a normal prior in that posterior."""
+        return (self.entropy / self.prior) ** 0.5 if self.prior else float("inf")
+
+    def words(self, rows: int, temperature: float = 1.0) -> str:
+        """The evidence lower bound that the objective equals, for a posterior of this many rows and a temperature.
+
+        A temperature T divides likelihood and prior, which is what T times the weight of the entropy does.
+        """
+        if temperature != 1:
+            return TermWeights(self.prior, temperature * self.entropy).words(rows)
+        if self == ELBO:
+            return "the evidence lower bound"
+        if not self.entropy:
+            return "no evidence lower bound: the entropy has no weight"
+        power = self.likelihood_power
+        prior = f"the prior's sd times {self.prior_scale:.3g} if normal" if self.prior else "a flat prior"
+        return (
+            f"the evidence lower bound of the likelihood to the power {power:.4g} ({power * rows:,.0f} rows), {prior}"
+        )
+
+
+ELBO = TermWeights(1.0, 1.0)
+
+
+def weights_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> TermWeights:
+    """Weights of the objective of the settings, for a posterior of N = `rows` rows and mini-batches of m.
+
+    The published loss for classes is the mean cross-entropy of m rows - w_H H - 8.5e-4 / m log p(theta), with w_H =
+    1 / m^2 in October 2023 and 1 / m in December; times N these are N / m^2, N / m and 8.5e-4 N / m. The one for
+    regressions is the sum over all rows, with the weights 1 and 0.1 at both dates.
+    """
+    if config.objective == "elbo":
+        return TermWeights(config.prior_weight, config.entropy_weight)
+    if not isinstance(posterior.likelihood, CategoricalLikelihood):
+        return TermWeights(PRIOR_OF_REGRESSION, 1.0)
+    batch = config.batch_size or rows
+    entropy = rows / batch**2 if config.objective == "published_2023_10" else rows / batch
+    return TermWeights(PRIOR_OF_CLASSES * rows / batch, entropy)
 
 
 class Estimate(NamedTuple):
@@ -124,3 +186,23 @@ class Objective:
             return (self.weights.prior * wanted - there) / target.posterior.temperature
 
         return jax.grad(beyond)(theta)
+
+
+def notes_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> dict[str, str]:
+    """Name of a statistic -> form of its entropy, and the bound that the objective equals, for a number of rows.
+
+    Raises ValueError as `build_family`.
+    """
+    scoring = config.scoring(build_family(config, posterior).noise)
+    scored, trained = (f"entropy: {form.words}" for form in (scoring, config.entropy))
+    lower = scored if isinstance(scoring, ExactEntropy) else f"{scored}, lower end of the bracket"
+    of_draws = "of the draws alone" if not isinstance(config.entropy, ExactEntropy) else ""
+    return {
+        "entropy": scored,
+        "entropy_error": scored,
+        "entropy_bracket": scored,
+        "elbo": lower,
+        "entropy_as_trained": trained,
+        "objective": f"{trained}; {weights_of(config, posterior, rows).words(rows, posterior.temperature)}",
+        **({"singular": of_draws} if of_draws else {}),
+    }

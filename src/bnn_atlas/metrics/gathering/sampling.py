@@ -40,7 +40,7 @@ def covariance_bias(variance: float) -> float:
 
     Solves 4 b^3 / (1 + b)^2 = v, b^2 = |C^-1 S - I|_F^2 / d with C the target's covariance and S that of the draws:
     an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC while v is at most 0.033 and all variances
-    are equal (`methods.mclmc.kernel`). NaN beyond. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
+    are equal (`methods.mclmc`). NaN beyond. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
     """
     if not 0 <= variance <= LARGEST_BOUNDED_VARIANCE:
         return float("nan")

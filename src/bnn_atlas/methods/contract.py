@@ -1,12 +1,14 @@
 """The contract of a method, be it a Markov chain, an approximation or an optimisation, with the runner."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jax import Array
 
-from bnn_atlas.posterior.density import LogDensity, Target
+from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Target
 
 State = Any
 """A method's own NamedTuple of arrays for one chain; the runner only stores it and hands it on."""
@@ -76,3 +78,14 @@ class Method(NamedTuple):
 def with_steps(*phases: Phase) -> tuple[Phase, ...]:
     """The phases that have steps."""
     return tuple(phase for phase in phases if phase.steps)
+
+
+def build_method(settings: MethodSettings, posterior: Posterior, data: PosteriorData) -> Method:
+    """Method of the settings for a posterior; only its own module is imported, which saves start-up time.
+
+    Raises:
+        ValueError: the method does not suit the posterior or its data.
+    """
+    module, function = settings.builder.split(":")
+    method: Method = getattr(import_module(module), function)(settings, posterior, data)
+    return method

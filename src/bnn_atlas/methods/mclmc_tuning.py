@@ -1,7 +1,8 @@
 """Tuning of unadjusted MCLMC in phases: step size, variances, and the momentum decoherence length.
 
 The phases and rules are those of BlackJAX's `mclmc_find_L_and_step_size` (Robnik et al. 2023, Microcanonical
-Hamiltonian Monte Carlo, section on tuning), out of which MILE grew; `mile` and `blackjax_tuning` say what differs.
+Hamiltonian Monte Carlo, section on tuning), out of which MILE grew; `build_mile` and `build_mclmc_blackjax` say what
+differs.
 """
 
 import logging
@@ -14,11 +15,11 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.mclmc import TunedMCLMCConfig
-from bnn_atlas.methods.base import Method, Phase, Statistic, Step, with_steps
-from bnn_atlas.methods.mclmc import kernel
+from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig, TunedMCLMCConfig
+from bnn_atlas.methods import mclmc
+from bnn_atlas.methods.contract import Method, Phase, Statistic, Step, with_steps
 from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
-from bnn_atlas.posterior.density import Target
+from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class Tuning(NamedTuple):
 class TunedState(NamedTuple):
     """A chain and its tuning."""
 
-    chain: kernel.MCLMCState
+    chain: mclmc.MCLMCState
     tuning: Tuning
 
 
@@ -66,7 +67,7 @@ class PhaseSettings(NamedTuple):
     moments: int
 
 
-TuneStepSize = Callable[[Tuning, kernel.MCLMCInfo, Array], Tuning]
+TuneStepSize = Callable[[Tuning, mclmc.MCLMCInfo, Array], Tuning]
 """(tuning, what the last step was like, its number in the tuning) -> tuning with the next step size."""
 
 
@@ -89,7 +90,7 @@ class StepSizeRule(NamedTuple):
     """What a failed step does."""
 
 
-def tune_step_size(rule: StepSizeRule, tuning: Tuning, info: kernel.MCLMCInfo, variance: Array | float) -> Tuning:
+def tune_step_size(rule: StepSizeRule, tuning: Tuning, info: mclmc.MCLMCInfo, variance: Array | float) -> Tuning:
     """Step size at which the variance of the energy error would be v = `variance`, from Var[dE] = O(eps^6).
 
     With xi = dE^2 / (d v) + 1e-8, w = exp(-(log xi / (6 trust))^2 / 2) and gamma = (n_eff - 1) / (n_eff + 1):
@@ -139,17 +140,17 @@ def build_tuned(
 
     Raises ValueError for one parameter.
     """
-    kernel.refuse_one_parameter(dimension)
+    mclmc.refuse_one_parameter(dimension)
     energy_limit = None if config.energy_guard is None else config.energy_guard * math.sqrt(dimension)
 
     def init(key: Array, position: Array, target: Target) -> TunedState:
-        return TunedState(kernel.init(key, position, target.evaluate), begin(position))
+        return TunedState(mclmc.init(key, position, target.evaluate), begin(position))
 
     def step(
         key: Array, index: Array, state: TunedState, target: Target, settings: PhaseSettings
     ) -> tuple[TunedState, dict[str, Array]]:
         tuning = state.tuning
-        chain, info = kernel.step(
+        chain, info = mclmc.step(
             key,
             state.chain,
             target.evaluate,
@@ -186,7 +187,7 @@ def build_tuned(
     )
 
 
-def _values(info: kernel.MCLMCInfo, tuning: Tuning) -> dict[str, Array]:
+def _values(info: mclmc.MCLMCInfo, tuning: Tuning) -> dict[str, Array]:
     """Statistics of a step that was taken with a tuning."""
     return {
         "energy_change": info.energy_change,
@@ -270,3 +271,73 @@ def mean_autocorrelation_time(draws: np.ndarray) -> float:
         return math.nan
     blocks = np.split(moving, range(CACHED_SCALARS, moving.shape[1], CACHED_SCALARS), axis=1)
     return float(np.mean(np.concatenate([len(draws) / ess_mean(block[None]) for block in blocks])))
+
+
+def build_mile(config: MCLMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """Microcanonical Langevin ensembles: MCLMC with the three tuning phases of MILE.
+
+    Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR), section on tuning; the constants are those of its
+    published configurations. The chain starts from L = sqrt(d), or 15 where that is larger. Corrected against the
+    published code: the diagonal preconditioner that was tuned is the one used for sampling; a step that is not finite
+    shrinks the step size without a lasting cap; no key is used twice.
+    """
+    first, second, _ = config.phase_steps
+    dimension = posterior.layout.size
+    rule = mile_rule(config, dimension)
+
+    def tune(tuning: Tuning, info: mclmc.MCLMCInfo, step: Array) -> Tuning:
+        return tune_step_size(rule, tuning, info, desired_variance(config, step, first + second))
+
+    def begin(position: Array) -> Tuning:
+        return first_tuning(position, config.step_size_init, max(math.sqrt(dimension), 15.0))
+
+    return build_tuned(config, dimension, posterior.temperature, begin, tune)
+
+
+def mile_rule(config: MCLMCConfig, dimension: int) -> StepSizeRule:
+    """How the step size is tuned."""
+    return StepSizeRule(
+        config.step_size_init, dimension, config.trust_in_estimate, config.num_effective_samples, "shrink"
+    )
+
+
+def desired_variance(config: MCLMCConfig, step: Array, steps: int) -> Array:
+    """Desired energy variance per dimension at a step of phases one and two.
+
+    Falls linearly from `energy_variance_start` to `energy_variance_end`; exponentially with time constant steps / 4
+    when the start is above 2.
+    """
+    start, end = config.energy_variance_start, config.energy_variance_end
+    progress = jnp.minimum(step / steps, 1.0)
+    if start > 2:
+        return end + (start - end) * jnp.exp(-4 * progress)
+    return start + (end - start) * progress
+
+
+def build_mclmc_blackjax(config: BlackJAXMCLMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
+    """MCLMC with the tuning of BlackJAX: `mclmc_find_L_and_step_size` of version 1.7, step by step.
+
+    BlackJAX runs its three stages in one call each and does not return the step of their scan, so they could be neither
+    interrupted nor traced with bounded memory; here the stages are phases of the runner, and a test compares what they
+    tune with the original on the same steps. What differs from MILE: the desired energy variance is constant; a step
+    that is not finite counts as one without energy error and bounds the step size for good at 0.8 of the size at which
+    it failed; the chain starts from L = sqrt(d) and, unless a first step size is given, sqrt(d) / 4. As in MILE, a step
+    that was undone repeats its position in the variances, where the original leaves it out.
+    """
+    dimension = posterior.layout.size
+    rule = blackjax_rule(config, dimension)
+
+    def begin(position: Array) -> Tuning:
+        unbounded = jnp.full((), jnp.inf, position.dtype)
+        return first_tuning(position, rule.first, math.sqrt(dimension))._replace(largest=unbounded)
+
+    def tune(tuning: Tuning, info: mclmc.MCLMCInfo, step: Array) -> Tuning:
+        return tune_step_size(rule, tuning, info, config.energy_variance)
+
+    return build_tuned(config, dimension, posterior.temperature, begin, tune)
+
+
+def blackjax_rule(config: BlackJAXMCLMCConfig, dimension: int) -> StepSizeRule:
+    """How the step size is tuned."""
+    first = math.sqrt(dimension) / 4 if config.step_size_init is None else config.step_size_init
+    return StepSizeRule(first, dimension, config.trust_in_estimate, config.num_effective_samples, "bound")

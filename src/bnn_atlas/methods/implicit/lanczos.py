@@ -7,15 +7,8 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.methods.implicit.entropy.base import (
-    Place,
-    Products,
-    Report,
-    forward_product,
-    products_at,
-    with_slope_of,
-)
-from bnn_atlas.methods.implicit.generators.base import Generator, Tree
+from bnn_atlas.methods.implicit.entropy import Place, Products, Report, forward_product, products_at, with_slope_of
+from bnn_atlas.methods.implicit.generators import Generator, Tree
 from bnn_atlas.methods.noise import standard_normal
 
 

@@ -24,12 +24,9 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
+from bnn_atlas.methods.integrators import isokinetic
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.posterior.density import Evaluate, Evaluation, tempered_gain
-
-# McLachlan's two-stage palindrome [b1, 1/2, b2, 1/2, b1] with two gradients per step.
-B1 = 0.1931833275037836
-B2 = 1 - 2 * B1
 
 
 class MCLMCState(NamedTuple):
@@ -79,18 +76,15 @@ def step(
 ) -> tuple[MCLMCState, MCLMCInfo]:
     """One step: half a refreshment, one isokinetic McLachlan step, half a refreshment.
 
-    With u the unit momentum, g the gradient of the log density l, s = `scale` and d the dimension:
+    With u the unit momentum, l the log density and d the dimension:
 
         refresh(h):  u <- normalise(u + nu z),  nu = sqrt((exp(2 h / L) - 1) / d),  z ~ N(0, I)
-        kick(c):     delta = c eps |g s| / (d - 1),  zeta = exp(-delta),  e = g s / |g s|,  p = u.e
-                     u <- normalise(e (1 - zeta) (1 + zeta + p (1 - zeta)) + 2 zeta u)
-                     dK += (d - 1) (delta - log 2 + log(1 + p + (1 - p) zeta^2))
-        drift(c):    x <- x + c eps s u
 
-    The stationary density is exp(l) up to a bias that grows with the variance of dE = dK - dl (the module says how). A
-    step whose position, density, gradient or energy is not finite is undone, its momentum turned round, and counted as
-    divergent. With `energy_limit` so is a step with |dE| beyond it, counted as guarded: it and the step that would lead
-    back have the same |dE|, so the map stays one-to-one and volume-preserving, with or without the limit.
+    and the step between them as in `integrators.isokinetic`. The stationary density is exp(l) up to a bias that grows
+    with the variance of dE = dK - dl (the module says how). A step whose position, density, gradient or energy is not
+    finite is undone, its momentum turned round, and counted as divergent. With `energy_limit` so is a step with |dE|
+    beyond it, counted as guarded: it and the step that would lead back have the same |dE|, so the map stays one-to-one
+    and volume-preserving, with or without the limit.
 
     Args:
         key: random key of this step.
@@ -104,15 +98,9 @@ def step(
     """
     before, after = jax.random.split(key)
     momentum = _refresh(before, state.momentum, step_size / 2, length)
-    position, evaluation = state.position, state.evaluation
-    kinetic = jnp.zeros((), position.dtype)
-    for coefficient in (B1, B2):
-        momentum, change = _kick(momentum, evaluation.gradient, coefficient * step_size, scale)
-        kinetic = kinetic + change
-        position = position + 0.5 * step_size * scale * momentum
-        evaluation = evaluate(position)
-    momentum, change = _kick(momentum, evaluation.gradient, B1 * step_size, scale)
-    kinetic = kinetic + change
+    position, momentum, evaluation, kinetic = isokinetic(
+        state.position, momentum, state.evaluation, evaluate, step_size, scale
+    )
     momentum = _refresh(after, momentum, step_size / 2, length)
 
     energy_change = kinetic - tempered_gain(evaluation.density, state.evaluation.density, temperature)
@@ -138,17 +126,3 @@ def _refresh(key: Array, momentum: Array, time: Array, length: Array) -> Array:
     nu = jnp.sqrt(jnp.expm1(2 * time / length) / momentum.size)
     refreshed = momentum + nu * standard_normal(key, momentum)
     return refreshed / jnp.linalg.norm(refreshed)
-
-
-def _kick(momentum: Array, gradient: Array, time: Array, scale: Array) -> tuple[Array, Array]:
-    """Isokinetic momentum update over `time` and its change of kinetic energy."""
-    force = gradient * scale
-    size = jnp.maximum(jnp.linalg.norm(force), jnp.finfo(force.dtype).tiny)
-    cosine = jnp.dot(momentum, force) / size
-    delta = time * size / (momentum.size - 1)
-    zeta = jnp.exp(-delta)
-    # The length of along e + 2 zeta u, two unit vectors at this angle; saves a pass over the vectors.
-    length = 1 + cosine + (1 - cosine) * zeta**2
-    along = (1 - zeta) * (1 + zeta + cosine * (1 - zeta))
-    change = (momentum.size - 1) * (delta - jnp.log(2.0) + jnp.log(length))
-    return (along / (size * length)) * force + (2 * zeta / length) * momentum, change

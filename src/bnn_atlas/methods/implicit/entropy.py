@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import jax
 from jax import Array
 
-from bnn_atlas.methods.implicit.generators.base import Generator, Tree
+from bnn_atlas.methods.implicit.generators import Generator, Tree
 
 
 class Report(NamedTuple):

@@ -17,9 +17,8 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.sgmcmc import AdaptiveSGHMCConfig
-from bnn_atlas.methods.base import Method, Step
-from bnn_atlas.methods.sgmcmc.build import Lengths, PhaseSettings, SGMCMCState, build_stochastic
-from bnn_atlas.methods.sgmcmc.dynamics import Preconditioner
+from bnn_atlas.methods.contract import Method, Step
+from bnn_atlas.methods.sgmcmc import Lengths, PhaseSettings, Preconditioner, SGMCMCState, build_stochastic
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 
 SMALLEST = 1e-7

@@ -15,7 +15,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.laplace import LaplaceConfig
-from bnn_atlas.methods.base import Method, Phase, Statistic, with_steps
+from bnn_atlas.methods.contract import Method, Phase, Statistic, with_steps
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
 from bnn_atlas.methods.laplace import lbfgs
 from bnn_atlas.methods.laplace.structure import (

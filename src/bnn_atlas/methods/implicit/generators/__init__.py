@@ -1,1 +1,0 @@
-"""Generators: networks that turn standard normal noise into the weights of a network."""

@@ -1,1 +1,0 @@
-"""Microcanonical Langevin dynamics without a Metropolis test, and its two ways of tuning."""

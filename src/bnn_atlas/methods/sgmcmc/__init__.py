@@ -1,1 +1,0 @@
-"""Stochastic-gradient Langevin and Hamiltonian dynamics."""
