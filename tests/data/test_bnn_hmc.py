@@ -14,7 +14,7 @@ from bnn_atlas.config.figures import FunctionsConfig
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.config.shared import SharedSplit
 from bnn_atlas.config.splits import SplitConfig
-from bnn_atlas.data import jax_random
+from bnn_atlas.data import orders
 from bnn_atlas.data.dataset import Dataset, fingerprint, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.prepare import prepare
@@ -51,9 +51,9 @@ def _split(folder: Path, dataset: Dataset, **fields: Any) -> SplitData:
 def test_random_numbers_are_those_of_jax(seed: int, n: int) -> None:
     with jax.threefry_partitionable(False):
         key = jax.random.PRNGKey(np.uint32(seed))
-        np.testing.assert_array_equal(jax_random.split(jax_random.key_of(seed), 8), jax.random.split(key, 8))
+        np.testing.assert_array_equal(orders.split(orders.key_of(seed), 8), jax.random.split(key, 8))
         expected = np.asarray(jax.random.normal(key, (n,)))
-    found = jax_random.normal(jax_random.key_of(seed), n)
+    found = orders.normal(orders.key_of(seed), n)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 

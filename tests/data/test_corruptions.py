@@ -13,11 +13,8 @@ from scipy import ndimage, stats
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, parse_shift
-from bnn_atlas.data import noises
-from bnn_atlas.data.blurs import zoom_factors
-from bnn_atlas.data.corruptions import CORRUPTION
+from bnn_atlas.data.corruptions import CORRUPTION, FOG_STREAM, SHOT, plasma, zoom_factors
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.fog import STREAM, plasma
 from bnn_atlas.data.pixels import stream
 from bnn_atlas.data.shift import apply_shift
 from tests.config.folders import run_edit, study_file
@@ -71,7 +68,7 @@ def test_shot_noise_is_a_poisson_count(shape: tuple[int, int, int], severity: in
     images, rate = _noise(2, shape), {1: 500, 4: 75, 5: 50}[severity]
     found = _apply(f"shot_noise{severity}", images, 3)
     for number, image in enumerate(images):
-        uniform = stream(3, number, noises.SHOT).random(shape)
+        uniform = stream(3, number, SHOT).random(shape)
         count = stats.poisson.ppf(uniform, rate * (image / 255))
         np.testing.assert_allclose(found[number], np.minimum(255 * count / rate, 255), atol=0.5 + 1e-9)
     assert (found[images == 0] == 0).all()
@@ -175,7 +172,7 @@ def test_fog_covers_and_takes_the_contrast(shape: tuple[int, int, int], side: in
     images[2] = 0
     found = _apply("fog3", images, 6)
     for number in (0, 1):
-        uniform = stream(6, number, STREAM).random(side**2 - 1)
+        uniform = stream(6, number, FOG_STREAM).random(side**2 - 1)
         cover = 0.75 * plasma(uniform[None], side, 2.5)[0, : shape[0], : shape[1], None]
         image = images[number] / 255
         exact = (image + cover) * image.max() / (image.max() + 0.75)

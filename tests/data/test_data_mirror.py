@@ -18,7 +18,7 @@ from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.data.predictions import Predictions, prepare_predictions
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.readers import keras_imdb
-from bnn_atlas.data.scaling import input_statistics
+from bnn_atlas.data.split_data import input_statistics
 
 MIRROR = os.environ.get("BNN_ATLAS_MIRROR", "")  # read before a fixture hides it from the tests
 if not MIRROR:

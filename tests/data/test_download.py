@@ -16,9 +16,8 @@ import pytest
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.datasets import DatasetEntry
 from bnn_atlas.data.checksum import verify
-from bnn_atlas.data.download import cache_path, download, fetch, mirrors
+from bnn_atlas.data.download import LogProgress, cache_path, download, fetch, mirrors
 from bnn_atlas.data.errors import ChecksumError, DataError, DownloadError
-from bnn_atlas.data.progress import LogProgress
 from bnn_atlas.data.tables import read_table, table_hash
 from bnn_atlas.runtime import cache_folder
 from tests.data.registered_files import CSV, CSV_READER, Reply, Server, file_entry, sha256

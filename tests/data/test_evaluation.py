@@ -9,10 +9,10 @@ import pytest
 
 from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.shift import parse_shift
-from bnn_atlas.data.cifar10c import read_cifar10c
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation import corrupted_rows, interval_rows, outside_rows, shifted_rows
+from bnn_atlas.data.readers.cifar10c import read_cifar10c
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
 from tests.steps.making import SHAPE, SIDE, TEST, TRAIN, cifar10c_tar, make_images
@@ -146,7 +146,7 @@ def test_outside_tokens_of_another_vocabulary_are_refused(tmp_path: Path, vocabu
 
 @pytest.fixture
 def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bnn_atlas.data.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
+    monkeypatch.setattr("bnn_atlas.data.readers.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
 
 
 @pytest.mark.usefixtures("_small_cifar10c")

@@ -13,7 +13,7 @@ from bnn_atlas.data.download import download
 from bnn_atlas.data.errors import ChecksumError, DataError, DownloadError
 from bnn_atlas.data.predictions import load_predictions, prepare_predictions, read_probabilities
 from bnn_atlas.data.prepare import prepare, prepare_file
-from bnn_atlas.data.readers import labels
+from bnn_atlas.data.readers.images import labels_hash
 from tests.data import raw_files
 from tests.data.registered_files import file_entry, sha256
 
@@ -123,7 +123,7 @@ def test_content_hash_accepts_another_packing(tmp_path: Path) -> None:
     wide, narrow = (raw_files.npy(Y[5:].astype(dtype)) for dtype in (np.int64, np.uint8))
     (tmp_path / "wide").write_bytes(wide)
     files: list[Any] = [*FILES[:3], {"part": "test", "read": {"format": "npy_labels"}}]
-    files[3] |= {"sha256": sha256(wide), "content_sha256": labels.content_hash(tmp_path / "wide")}
+    files[3] |= {"sha256": sha256(wide), "content_sha256": labels_hash(tmp_path / "wide")}
     for last in (wide, narrow):
         contents = [*CONTENTS[:3], last]
         entry = raw_files.entry(files, contents, inputs=[4, 4, 1], rows=7, published_train=5)

@@ -176,7 +176,7 @@ def test_test_images_do_not_touch_the_scaling(tmp_path: Path) -> None:
 
 def test_statistics_of_many_images_are_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _load(tmp_path, _images())
-    monkeypatch.setattr("bnn_atlas.data.scaling.BLOCK", 47)
+    monkeypatch.setattr("bnn_atlas.data.split_data.BLOCK", 47)
     blocks = _load(tmp_path, _images())
     np.testing.assert_array_equal(whole.x_mean, blocks.x_mean)
     np.testing.assert_array_equal(whole.x_scale, blocks.x_scale)

@@ -7,8 +7,17 @@ import pytest
 
 from bnn_atlas.config.datasets import CifarReader
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.readers import cifar, idx, image_tar, labels, png_rows, svhn
-from bnn_atlas.data.readers.tar import tar_files
+from bnn_atlas.data.readers.archives import tar_files
+from bnn_atlas.data.readers.images import (
+    images_hash,
+    labels_hash,
+    read_cifar,
+    read_idx,
+    read_image_tar,
+    read_labels,
+    read_png_rows,
+    read_svhn,
+)
 from tests.data import raw_files
 
 RNG = np.random.default_rng(3)
@@ -29,11 +38,11 @@ def _records(images: np.ndarray, *marks: int) -> bytes:
 
 
 def test_idx_images_and_labels(tmp_path: Path) -> None:
-    rows = idx.read(_file(tmp_path, raw_files.idx(GREY)))
+    rows = read_idx(_file(tmp_path, raw_files.idx(GREY)))
     assert rows.x is not None
     assert rows.y is None
     np.testing.assert_array_equal(rows.x, GREY[..., None])
-    rows = idx.read(_file(tmp_path, raw_files.idx(np.array([2, 0, 9], np.uint8))))
+    rows = read_idx(_file(tmp_path, raw_files.idx(np.array([2, 0, 9], np.uint8))))
     assert rows.x is None
     assert rows.y is not None
     assert rows.y.tolist() == [2, 0, 9]
@@ -56,7 +65,7 @@ def test_idx_images_and_labels(tmp_path: Path) -> None:
 )
 def test_damaged_idx(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        idx.read(_file(tmp_path, content))
+        read_idx(_file(tmp_path, content))
 
 
 def test_cifar_records(tmp_path: Path) -> None:
@@ -64,7 +73,7 @@ def test_cifar_records(tmp_path: Path) -> None:
         "d/test.bin": _records(COLOUR[4:], 7), "d/readme.html": b"words", "d/two.bin": _records(COLOUR[1:4], 1),
         "d/one.bin": _records(COLOUR[:1], 9),
     }  # fmt: skip
-    parts = cifar.read(_file(tmp_path, raw_files.tar(members)), CIFAR)
+    parts = read_cifar(_file(tmp_path, raw_files.tar(members)), CIFAR)
     assert set(parts) == {"train", "test"}
     np.testing.assert_array_equal(parts["train"].x, COLOUR[:4])
     np.testing.assert_array_equal(parts["train"].y, [9, 1, 1, 1])
@@ -75,7 +84,7 @@ def test_cifar_records(tmp_path: Path) -> None:
 def test_cifar100_takes_the_fine_label(tmp_path: Path) -> None:
     reader = CifarReader(format="cifar_binary", train=("t",), test=("u",), labels=2)
     content = raw_files.tar({"t": _records(COLOUR[:2], 3, 88), "u": _records(COLOUR[2:3], 4, 5)})
-    parts = cifar.read(_file(tmp_path, content), reader)
+    parts = read_cifar(_file(tmp_path, content), reader)
     np.testing.assert_array_equal(parts["train"].x, COLOUR[:2])
     np.testing.assert_array_equal(parts["train"].y, [88, 88])
     np.testing.assert_array_equal(parts["test"].y, [5])
@@ -86,11 +95,11 @@ def test_damaged_cifar(tmp_path: Path) -> None:
     whole = raw_files.tar(members)
     for content in (whole[: len(whole) // 2], whole[:-60], b"", b"no tar"):
         with pytest.raises(DataError, match=r"raw: not an intact tar archive .*download it again"):
-            cifar.read(_file(tmp_path, content), CIFAR)
+            read_cifar(_file(tmp_path, content), CIFAR)
     with pytest.raises(DataError, match=r"the archive has no d/test\.bin"):
-        cifar.read(_file(tmp_path, raw_files.tar({k: v for k, v in members.items() if "test" not in k})), CIFAR)
+        read_cifar(_file(tmp_path, raw_files.tar({k: v for k, v in members.items() if "test" not in k})), CIFAR)
     with pytest.raises(DataError, match=r"member 'd/two\.bin' has 18437 bytes, .* 3073 bytes of a record"):
-        cifar.read(_file(tmp_path, raw_files.tar(members | {"d/two.bin": _records(COLOUR, 1)[:-1]})), CIFAR)
+        read_cifar(_file(tmp_path, raw_files.tar(members | {"d/two.bin": _records(COLOUR, 1)[:-1]})), CIFAR)
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
@@ -106,12 +115,12 @@ def test_tar_with_a_path_outside_is_refused(tmp_path: Path, name: str, mode: str
 def test_tar_with_a_link_is_refused(tmp_path: Path) -> None:
     content = raw_files.tar({"d/one.bin": b"1", "d/two.bin": "/etc/passwd"})
     with pytest.raises(DataError, match=r"raw: member 'd/two\.bin' is a link to '/etc/passwd'"):
-        cifar.read(_file(tmp_path, content), CIFAR)
+        read_cifar(_file(tmp_path, content), CIFAR)
 
 
 def test_png_rows(tmp_path: Path) -> None:
     images = COLOUR[:, :4, :4]
-    rows = png_rows.read(_file(tmp_path, raw_files.picture(images.reshape(6, 16, 3))))
+    rows = read_png_rows(_file(tmp_path, raw_files.picture(images.reshape(6, 16, 3))))
     assert rows.y is None
     np.testing.assert_array_equal(rows.x, images)
 
@@ -129,7 +138,7 @@ def test_png_rows(tmp_path: Path) -> None:
 )
 def test_damaged_png(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        png_rows.read(_file(tmp_path, content))
+        read_png_rows(_file(tmp_path, content))
 
 
 def _flat(level: int, size: int = 8) -> bytes:
@@ -144,7 +153,7 @@ FOLDERS = {
 
 
 def test_image_tar(tmp_path: Path) -> None:
-    parts = image_tar.read(_file(tmp_path, raw_files.tar(FOLDERS, "w:xz")), ("a", "b"))
+    parts = read_image_tar(_file(tmp_path, raw_files.tar(FOLDERS, "w:xz")), ("a", "b"))
     for part, levels, counts in (("train", [30, 20, 10], [2, 1]), ("test", [50, 40], [1, 1])):
         x = parts[part].x
         assert x is not None
@@ -155,11 +164,11 @@ def test_image_tar(tmp_path: Path) -> None:
 
 
 def test_content_of_an_image_tar_does_not_depend_on_the_packing(tmp_path: Path) -> None:
-    first = image_tar.content_hash(_file(tmp_path, raw_files.tar(FOLDERS, "w:xz")))
+    first = images_hash(_file(tmp_path, raw_files.tar(FOLDERS, "w:xz")))
     other = {name.removeprefix("top/").replace("0000", "0"): FOLDERS[name] for name in reversed(FOLDERS)}
-    assert image_tar.content_hash(_file(tmp_path, raw_files.tar(other, "w:gz"))) == first
+    assert images_hash(_file(tmp_path, raw_files.tar(other, "w:gz"))) == first
     changed = FOLDERS | {"top/test/a/0.jpg": _flat(51)}
-    assert image_tar.content_hash(_file(tmp_path, raw_files.tar(changed, "w:xz"))) != first
+    assert images_hash(_file(tmp_path, raw_files.tar(changed, "w:xz"))) != first
 
 
 @pytest.mark.parametrize(
@@ -176,13 +185,13 @@ def test_content_of_an_image_tar_does_not_depend_on_the_packing(tmp_path: Path) 
 )
 def test_damaged_image_tar(tmp_path: Path, change: dict[str, bytes], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        image_tar.read(_file(tmp_path, raw_files.tar(FOLDERS | change)), ("a", "b"))
+        read_image_tar(_file(tmp_path, raw_files.tar(FOLDERS | change)), ("a", "b"))
 
 
 def test_image_tar_without_test_images(tmp_path: Path) -> None:
     content = raw_files.tar({name: image for name, image in FOLDERS.items() if "test" not in name})
     with pytest.raises(DataError, match=r"images of test/ are not numbered"):
-        image_tar.read(_file(tmp_path, content), ("a", "b"))
+        read_image_tar(_file(tmp_path, content), ("a", "b"))
 
 
 def test_labels(tmp_path: Path) -> None:
@@ -190,10 +199,10 @@ def test_labels(tmp_path: Path) -> None:
     hashes = set()
     for dtype in ("u1", "<i8", ">i4"):
         path = _file(tmp_path, raw_files.npy(values.astype(dtype)))
-        assert labels.read(path).tolist() == [3, 0, 200]
-        hashes.add(labels.content_hash(path))
+        assert read_labels(path).tolist() == [3, 0, 200]
+        hashes.add(labels_hash(path))
     assert len(hashes) == 1
-    assert labels.content_hash(_file(tmp_path, raw_files.npy(values + 1))) not in hashes
+    assert labels_hash(_file(tmp_path, raw_files.npy(values + 1))) not in hashes
 
 
 @pytest.mark.parametrize(
@@ -210,12 +219,12 @@ def test_labels(tmp_path: Path) -> None:
 )
 def test_damaged_labels(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        labels.read(_file(tmp_path, content))
+        read_labels(_file(tmp_path, content))
 
 
 def test_svhn(tmp_path: Path) -> None:
     x = np.ascontiguousarray(COLOUR.transpose(1, 2, 3, 0))
-    rows = svhn.read(
+    rows = read_svhn(
         _file(tmp_path, raw_files.mat({"X": x, "y": np.array([[1], [10], [9], [10], [2], [5]], np.uint8)}))
     )
     np.testing.assert_array_equal(rows.x, COLOUR)
@@ -240,4 +249,4 @@ MAT = {"X": np.ascontiguousarray(COLOUR.transpose(1, 2, 3, 0)), "y": np.ones((6,
 )
 def test_damaged_svhn(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        svhn.read(_file(tmp_path, content))
+        read_svhn(_file(tmp_path, content))

@@ -10,7 +10,7 @@ import pytest
 from bnn_atlas.config.datasets import KerasReader
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers import keras_imdb
-from bnn_atlas.data.readers.object_arrays import read_lists
+from bnn_atlas.data.readers.keras_imdb import read_lists
 from tests.data import raw_files
 
 READER = KerasReader(format="keras_npz")

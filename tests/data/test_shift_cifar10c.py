@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS
-from bnn_atlas.data.cifar10c import read_cifar10c
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.readers.cifar10c import read_cifar10c
 
 ROWS, SIDE = 6, 4
 RNG = np.random.default_rng(0)

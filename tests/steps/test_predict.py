@@ -10,9 +10,9 @@ import pytest
 
 from bnn_atlas.config.shift import parse_shift
 from bnn_atlas.data import evaluation
-from bnn_atlas.data.cifar10c import read_cifar10c
 from bnn_atlas.data.dataset import Dataset, load, save
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.readers.cifar10c import read_cifar10c
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.data.splits import save_split
@@ -46,7 +46,7 @@ def problem(run: Run) -> Problem:
 
 @pytest.fixture
 def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bnn_atlas.data.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
+    monkeypatch.setattr("bnn_atlas.data.readers.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
 
 
 def predicted(run: Run, folder: Path) -> PredictiveSummary:

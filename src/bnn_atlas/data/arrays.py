@@ -10,8 +10,8 @@ from bnn_atlas.config.datasets import DatasetEntry, KerasReader, Reader
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset, check_labels
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.readers import keras_imdb, read_images
-from bnn_atlas.data.readers.rows import Rows
+from bnn_atlas.data.readers import keras_imdb
+from bnn_atlas.data.readers.images import Rows, read_images
 
 
 class _Part(NamedTuple):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pooch
 
-from bnn_atlas.config.datasets import CONTENT, Copy, FileEntry, TableReader
+from bnn_atlas.config.datasets import Copy, FileEntry, ImageTarReader, KerasReader, LabelsReader, TableReader
 from bnn_atlas.data.errors import ChecksumError, DataError
-from bnn_atlas.data.readers import content_hash
+from bnn_atlas.data.readers import images, keras_imdb
 from bnn_atlas.data.tables import read_table, table_hash
 
 
@@ -47,6 +47,11 @@ def _content(path: Path, copy: Copy) -> str:
     """Hash of the numbers or of the packed items of a file."""
     if isinstance(copy.read, TableReader):
         return table_hash(read_table(path, copy.read))
-    if isinstance(copy.read, CONTENT):
-        return content_hash(path, copy.read)
+    match copy.read:
+        case ImageTarReader():
+            return images.images_hash(path)
+        case LabelsReader():
+            return images.labels_hash(path)
+        case KerasReader():
+            return keras_imdb.content_hash(keras_imdb.read(path, copy.read.format))
     raise DataError(f"{path}: the format '{copy.read.format}' has no content hash")

@@ -23,7 +23,7 @@ Robustness to Common Corruptions and Perturbations, section 3; constants of thei
 | pixelate         | side of the coarse image as a share of the side    | 0.95, 0.9, 0.85, 0.75, 0.65         |
 
 The other six of CIFAR-10-C need photographs, OpenCV or ImageMagick and are not computed here: motion_blur, glass_blur,
-snow, frost, spatter, elastic_transform (`bnn_atlas.data.cifar10c` reads all nineteen).
+snow, frost, spatter, elastic_transform (`bnn_atlas.data.readers.cifar10c` reads all nineteen).
 
 Other sizes: intensities stay as they are. A blur grows with the shorter side above 32 pixels; below, its sd starts at
 0.4 pixels all the same, since a narrower blur changes nothing, and the steps from there shrink with the side, to half
@@ -35,16 +35,17 @@ Results are rounded to the nearest grey value (CIFAR-10-C cuts off), in integers
 last bit of a machine's arithmetic decide. Bytes of jpeg_compression are those of the JPEG library within Pillow.
 """
 
+import math
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
-from scipy.ndimage import correlate1d
+from scipy.ndimage import correlate, correlate1d
+from scipy.special import pdtr
 
-from bnn_atlas.data.blurs import defocus_blur, zoom_blur
-from bnn_atlas.data.fog import fog
-from bnn_atlas.data.noises import impulse_noise, shot_noise, speckle_noise
 from bnn_atlas.data.pixels import KERNEL, SIDE, divided, stream, whole_weights
 
 NOISE_SD = (0.04, 0.06, 0.08, 0.09, 0.10)
@@ -147,6 +148,184 @@ def _picture(image: np.ndarray) -> Image.Image:
     return Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
 
 
+def _gaussian_weights(sd: float) -> np.ndarray:
+    """Weights [2 r + 1] of a Gaussian with r = 4 sd, whole numbers that add up to KERNEL."""
+    radius = int(4 * sd + 0.5)
+    return whole_weights(np.exp(-0.5 * (np.arange(-radius, radius + 1) / sd) ** 2))
+
+
+SHOT_RATE = (500, 250, 100, 75, 50)
+IMPULSE_SHARE = (0.01, 0.02, 0.03, 0.05, 0.07)
+SPECKLE_SD = (0.06, 0.1, 0.12, 0.16, 0.2)
+SHOT, IMPULSE, SPECKLE = 1, 2, 3
+"""Numbers of the kinds' streams."""
+
+
+def shot_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """Pixel x becomes 255 k / rate, at most white, with k ~ Poisson(rate x / 255) for each pixel and channel."""
+    rate = SHOT_RATE[severity - 1]
+    below, most = _poisson(rate)
+    result = np.empty_like(images)
+    for row, image in enumerate(images):
+        uniform = stream(seed, first + row, SHOT).random(image.shape)
+        # Row x of the table holds x + P(count <= k): the place of x + u in it is the count, behind x whole rows.
+        count = np.searchsorted(below, image + uniform, side="right") - image.astype(np.int64) * most
+        result[row] = divided(255 * np.minimum(count, rate), np.array(rate))
+    return result
+
+
+def impulse_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """A share of all pixels, each channel by itself, becomes white or black with equal probability."""
+    half = IMPULSE_SHARE[severity - 1] / 2
+    result = images.copy()
+    for row in range(len(images)):
+        uniform = stream(seed, first + row, IMPULSE).random(images.shape[1:])
+        result[row][uniform < half] = 255
+        result[row][uniform >= 1 - half] = 0
+    return result
+
+
+def speckle_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """Pixel x becomes x + x sd z with z ~ N(0, 1) for each pixel and channel, cut to [0, 255]."""
+    result, sd = np.empty_like(images), SPECKLE_SD[severity - 1]
+    for row, image in enumerate(images):
+        noise = stream(seed, first + row, SPECKLE).standard_normal(image.shape)
+        result[row] = np.rint(np.clip(image + image * (sd * noise), 0, 255))
+    return result
+
+
+@cache
+def _poisson(rate: int) -> tuple[np.ndarray, int]:
+    """Table x + P(count <= k), count ~ Poisson(rate x / 255), of x in 0..255 and all likely k, flat; number of k."""
+    most = rate + 12 * int(rate**0.5) + 20
+    levels = np.arange(256.0)[:, None]
+    return (levels + pdtr(np.arange(most), rate * levels / 255)).ravel(), most
+
+
+DEFOCUS = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))
+"""Radius of a disk, and sd of the Gaussian over three pixels that smooths its edge, in pixels."""
+ZOOM_END = (1.06, 1.11, 1.16, 1.21, 1.26)
+ZOOM_STEP = 0.01
+REACH = 2
+"""Pixels from the middle of the largest disk, smoothed, to its edge."""
+
+
+def defocus_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """Convolution with a smoothed disk; beyond the edge the image is mirrored about its outermost pixels."""
+    weights = whole_weights(_disk(*DEFOCUS[severity - 1]))[None, :, :, None]
+    return np.floor(correlate(images, weights, output=np.float64, mode="mirror") / KERNEL + 0.5).astype(np.uint8)
+
+
+def zoom_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """Mean of the image and of its enlargements by `zoom_factors` about its middle, cut to its size."""
+    factors = zoom_factors(min(images.shape[1:3]), severity)
+    total = images.astype(np.float64)
+    for factor in factors:
+        total += _zoomed(images, factor)
+    return np.floor(total / (len(factors) + 1) + 0.5).astype(np.uint8)
+
+
+def zoom_factors(side: int, severity: int) -> np.ndarray:
+    """Factors 1, 1.01, ... as the published script has them, with a last one at the end where rounding lets it in.
+
+    Of images whose shorter side has fewer than SIDE pixels they grow so that the outermost pixel moves as far.
+    """
+    factors = np.arange(1, ZOOM_END[severity - 1], ZOOM_STEP)
+    return factors if side >= SIDE else 1 + (factors - 1) * SIDE / side
+
+
+def _disk(radius: float, sd: float) -> np.ndarray:
+    """Weights [5, 5]: equal ones within the radius, smoothed by a Gaussian over three pixels along each axis."""
+    square = np.arange(-REACH, REACH + 1) ** 2
+    disk = (square[:, None] + square[None] <= radius**2).astype(np.float64)
+    line = np.exp(-0.5 * (np.arange(-1, 2) / sd) ** 2)
+    for axis in (0, 1):
+        disk = np.apply_along_axis(np.convolve, axis, disk, line / line.sum(), "same")
+    return disk
+
+
+class _Places(NamedTuple):
+    """Where the pixels of a line lie between those of the image: `part` / `whole` of the way from `low` to `high`."""
+
+    low: np.ndarray
+    high: np.ndarray
+    part: np.ndarray
+    whole: int
+
+
+def _places(side: int, factor: float) -> _Places:
+    """A line of `side` pixels enlarged: its middle part stretched to a whole number of pixels, their ends kept."""
+    kept = math.ceil(side / factor)
+    enlarged = max(round(kept * factor), 2)
+    number = np.arange(side) + (enlarged - side) // 2
+    low, part = np.divmod(number * (kept - 1), enlarged - 1)
+    start = (side - kept) // 2
+    return _Places(start + low, start + np.minimum(low + 1, kept - 1), part, enlarged - 1)
+
+
+def _zoomed(images: np.ndarray, factor: float) -> np.ndarray:
+    """Bilinear enlargement [n, H, W, C] float64: a quotient of whole numbers."""
+    rows, columns = (_places(side, factor) for side in images.shape[1:3])
+    values, part = images.astype(np.int64), rows.part[:, None, None]
+    down = (rows.whole - part) * values[:, rows.low] + part * values[:, rows.high]
+    part = columns.part[:, None]
+    across = (columns.whole - part) * down[:, :, columns.low] + part * down[:, :, columns.high]
+    return np.asarray(across / (rows.whole * columns.whole))
+
+
+FOG = ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75))
+"""Thickness in units of the full range, and by how much the fog's waves fall from one scale to the next."""
+FIRST_WAVE = 100.0
+FOG_STREAM = 4
+"""Number of its streams."""
+
+
+def fog(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
+    """Pixel x becomes (x + 255 c f) m / (m + 255 c), with the fog f in [0, 1] and the image's largest value m.
+
+    f is the same in all channels, and every image has its own: a map with a side of the smallest power of two that
+    covers the image, cut to its size.
+    """
+    thickness, decay = FOG[severity - 1]
+    height, width = images.shape[1:3]
+    side = max(2, 1 << (max(height, width) - 1).bit_length())
+    uniform = np.stack([stream(seed, first + row, FOG_STREAM).random(side**2 - 1) for row in range(len(images))])
+    cover = 255 * thickness * plasma(uniform, side, decay)[:, :height, :width, None]
+    brightest = images.max(axis=(1, 2, 3), keepdims=True).astype(np.float64)
+    return np.rint((images + cover) * brightest / (brightest + 255 * thickness)).astype(np.uint8)
+
+
+def plasma(uniform: np.ndarray, side: int, decay: float) -> np.ndarray:
+    """Height maps [n, side, side] from 0 to 1 by the diamond-square algorithm on a torus.
+
+    From the coarsest grid to the finest, the middle of every square is the mean of its corners, and the middle of every
+    edge that of its ends and of the two middles beside it, each plus w times a uniform number in [-w, w]; w is
+    FIRST_WAVE and falls by the factor `decay` with every grid. `uniform` has the random numbers [n, side^2 - 1] in
+    [0, 1). Fournier, Fussell and Carpenter 1982, as in the published script.
+    """
+    heights = np.zeros((len(uniform), side, side))
+    wave, used, step = FIRST_WAVE, 0, side
+    while step >= 2:
+        half, count = step // 2, (side // step) ** 2
+        of_middles, of_rows, of_columns = np.split(uniform[:, used : used + 3 * count], 3, axis=1)
+        corners = heights[:, ::step, ::step]
+        ends = corners + np.roll(corners, -1, axis=1)
+        heights[:, half::step, half::step] = _displaced(ends + np.roll(ends, -1, axis=2), wave, of_middles)
+        middles = heights[:, half::step, half::step]
+        along, down = (corners + np.roll(corners, -1, axis=axis) for axis in (2, 1))
+        above, beside = (middles + np.roll(middles, 1, axis=axis) for axis in (1, 2))
+        heights[:, ::step, half::step] = _displaced(along + above, wave, of_rows)
+        heights[:, half::step, ::step] = _displaced(down + beside, wave, of_columns)
+        wave, used, step = wave / decay, used + 3 * count, half
+    heights -= heights.min(axis=(1, 2), keepdims=True)
+    return heights / heights.max(axis=(1, 2), keepdims=True)
+
+
+def _displaced(total: np.ndarray, wave: float, uniform: np.ndarray) -> np.ndarray:
+    """The mean of four heights plus w times a number in [-w, w]."""
+    return total / 4 + wave * (wave * (2 * uniform.reshape(total.shape) - 1))
+
+
 CORRUPTION: dict[str, Callable[[np.ndarray, int, int, int], np.ndarray]] = {
     "gaussian_noise": gaussian_noise,
     "shot_noise": shot_noise,
@@ -163,9 +342,3 @@ CORRUPTION: dict[str, Callable[[np.ndarray, int, int, int], np.ndarray]] = {
     "pixelate": pixelate,
 }
 """Name -> function of (images [n, H, W, C] uint8, severity, seed, number of the first image in its set)."""
-
-
-def _gaussian_weights(sd: float) -> np.ndarray:
-    """Weights [2 r + 1] of a Gaussian with r = 4 sd, whole numbers that add up to KERNEL."""
-    radius = int(4 * sd + 0.5)
-    return whole_weights(np.exp(-0.5 * (np.arange(-radius, radius + 1) / sd) ** 2))

@@ -5,20 +5,22 @@ import lzma
 import os
 import re
 import shutil
+import sys
 import time
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 import pooch
 import requests
+from tqdm import tqdm
 
 from bnn_atlas.config.datasets import DatasetEntry, FileEntry
-from bnn_atlas.data.archives import refuse_odd
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import ChecksumError, DownloadError
-from bnn_atlas.data.progress import progress_display
+from bnn_atlas.data.readers.archives import refuse_odd
 from bnn_atlas.files import atomic
 from bnn_atlas.runtime import cache_folder
 
@@ -235,3 +237,52 @@ def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
             f"{name}: what {url} sent is not an intact zip ({archive.stat().st_size} bytes, {error}): it is truncated, "
             f"altered, or an error page. Open the URL in a browser, try again later, or use a mirror ({MIRROR})"
         ) from error
+
+
+class Progress(Protocol):
+    """What pooch's downloader expects of a progress display."""
+
+    total: float | None
+
+    def update(self, n: int) -> object:
+        """Count `n` more bytes."""
+
+    def reset(self) -> None:
+        """Start counting again."""
+
+    def close(self) -> None:
+        """End the display."""
+
+
+class LogProgress:
+    """Log how far a transfer is, at most once in `interval` seconds."""
+
+    def __init__(self, name: str, interval: float = 5.0) -> None:
+        self.total: float | None = None
+        self._name = name
+        self._interval = interval
+        self._done = 0
+        self._last = time.monotonic()
+
+    def update(self, n: int) -> None:
+        """Count `n` more bytes."""
+        self._done += n
+        if time.monotonic() - self._last >= self._interval:
+            self._last = time.monotonic()
+            of = f" of {self.total / 1e6:.1f}" if self.total else ""
+            logger.info("%s: %.1f%s MB", self._name, self._done / 1e6, of)
+
+    def reset(self) -> None:
+        """Start counting again."""
+        self._done = 0
+
+    def close(self) -> None:
+        """Nothing to take down."""
+
+
+def progress_display(name: str) -> Progress:
+    """A bar if standard error is a terminal, log lines otherwise."""
+    if sys.stderr.isatty():
+        # pooch asks for the display's truth value, which tqdm has only with a total; pooch then sets the real one.
+        return tqdm(desc=name, unit="B", unit_scale=True, leave=False, total=1)
+    return LogProgress(name)

@@ -7,8 +7,8 @@ import numpy as np
 
 from bnn_atlas.config.shift import OF_SPLIT, parse_shift
 from bnn_atlas.data.dataset import load
-from bnn_atlas.data.dead_pixels import dead_inputs, noise_in
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.pixels import dead_inputs, noise_in
 from bnn_atlas.data.split_data import SplitData
 
 SEED = 0
@@ -51,7 +51,7 @@ def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
 
     Raises DataError for another tar, and for labels that are not those of the test rows.
     """
-    from bnn_atlas.data.cifar10c import read_cifar10c  # the readers take long to import
+    from bnn_atlas.data.readers.cifar10c import read_cifar10c  # the readers take long to import
 
     parsed, first = parse_shift(shift), split.dataset.published_train
     if parsed.published is None or first is None:

@@ -1,6 +1,14 @@
-"""Grey values computed in whole numbers, so that no last bit of a machine's arithmetic decides over one."""
+"""Grey values in whole numbers, random numbers of images, and pixels that never vary in the rows of a posterior.
+
+The likelihood says nothing about the weights of such inputs, so that their posterior is their prior, and whatever
+lights them in a test image goes through weights that are noise. A maximum of the posterior has them at the prior's
+mode, 0 for a normal prior. Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift.
+"""
 
 import numpy as np
+
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.split_data import SplitData, as_features
 
 KERNEL = 1 << 16
 """The weights of a blur are integers that sum to this."""
@@ -26,3 +34,38 @@ def stream(seed: int, image: int, kind: int = 0) -> np.random.Generator:
     They depend on nothing else, and kinds of corruption have streams of their own.
     """
     return np.random.Generator(np.random.Philox(key=seed + (kind << 64), counter=image << 128))
+
+
+NOISE_SD = (0.1, 0.2, 0.4, 0.7, 1.0)
+"""In units of the full range, at the severities 1 to 5. These are ours; their paper scales noise in all pixels."""
+STREAM = 5
+"""Number of the noise's streams."""
+
+
+def dead_inputs(data: SplitData) -> np.ndarray:
+    """Which inputs (of a row's shape, with a table's features) are the same in all rows that the likelihood sees."""
+    rows = np.concatenate(data.split[:2]) if data.validation_in_likelihood else data.split.train
+    x = as_features(data.dataset.x[rows], data.features)
+    return np.asarray((x == x[:1]).all(axis=0))
+
+
+def noise_in(kind: str, severity: int, images: np.ndarray, dead: np.ndarray, seed: int) -> np.ndarray:
+    """Images [n, H, W, C] uint8 with noise in some pixels: x becomes x + 255 sd z with z ~ N(0, 1), cut to [0, 255].
+
+    `dead_pixels` has noise in the pixels `dead` [H, W, C] alone, `live_pixels` in all others. z is the same in both, at
+    every severity, and depends on the seed and the number of the image alone.
+
+    Raises DataError where no pixel is of the kind.
+    """
+    chosen = dead if kind == "dead_pixels" else ~dead
+    if not chosen.any():
+        which = "no" if kind == "dead_pixels" else "every"
+        raise DataError(
+            f"shift '{kind}{severity}': {which} pixel is the same in all rows that the likelihood sees, so that there "
+            "is nothing to put noise in; leave the shift out"
+        )
+    result, sd = images.copy(), 255 * NOISE_SD[severity - 1]
+    for row, image in enumerate(images):
+        noise = stream(seed, row, STREAM).standard_normal(image.shape)
+        result[row] = np.where(chosen, np.rint(np.clip(image + sd * noise, 0, 255)), image)
+    return result

@@ -9,8 +9,7 @@ from bnn_atlas.config.splits import MILE_SHARE, Features, Scaling, SplitConfig, 
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import bnn_hmc_order, mile_order, tfds_order
-from bnn_atlas.data.scaling import as_features, input_statistics, target_statistics
-from bnn_atlas.data.split_data import Split, SplitData
+from bnn_atlas.data.split_data import Split, SplitData, as_features, input_statistics, target_statistics
 from bnn_atlas.files import load_arrays, save_arrays
 
 ARRAYS = (
@@ -97,7 +96,7 @@ def save_split(
     """Write row numbers and scaling statistics of a split as .npz.
 
     Statistics come from the rows that the posterior conditions on: training and validation rows, or training rows
-    only (`bnn_atlas.data.scaling`); with the scaling `all_rows` from the rows of all three parts. Targets are scaled
+    only (`bnn_atlas.data.split_data`); with the scaling `all_rows` from the rows of all three parts. Targets are scaled
     with their mean and population standard deviation; class numbers, and targets `as_given`, get mean 0 and scale 1.
     Raises DataError for a scaling, features or targets that are not for data of this kind.
     """

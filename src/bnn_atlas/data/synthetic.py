@@ -1,6 +1,6 @@
 """Synthetic data sets with one input, drawn with a seed.
 
-Noise, inputs and functions come from NumPy's PCG64 (of the kind `bnn_hmc` from `bnn_atlas.data.jax_random`), and all
+Noise, inputs and functions come from NumPy's PCG64 (of the kind `bnn_hmc` from `bnn_atlas.data.orders`), and all
 numbers are rounded to `DECIMALS`, as in a text file, so that every machine makes the same ones.
 """
 
@@ -18,7 +18,7 @@ from bnn_atlas.config.synthetic import (
     SinusoidsGenerator,
     WaveGenerator,
 )
-from bnn_atlas.data import jax_random
+from bnn_atlas.data import orders
 
 DECIMALS = 6
 
@@ -98,14 +98,14 @@ def _bnn_hmc(config: BNNHMCGenerator, rows: int, train: int) -> tuple[np.ndarray
     grids = [np.linspace(*ends, each) for ends in config.intervals]
     x = np.concatenate([*grids, np.linspace(*config.test, rows - train)]).round(DECIMALS)
     widths = (2, *config.hidden, 1)
-    keys = iter(jax_random.split(jax_random.key_of(config.seed), 2 * (len(widths) - 1)))
+    keys = iter(orders.split(orders.key_of(config.seed), 2 * (len(widths) - 1)))
     h = np.stack([x, x**2], axis=1)
     for layer, (fan_in, fan_out) in enumerate(pairwise(widths)):
-        bias = config.prior_sd * jax_random.normal(next(keys), fan_out).astype(np.float64)
-        weight = config.prior_sd * jax_random.normal(next(keys), fan_in * fan_out).astype(np.float64)
+        bias = config.prior_sd * orders.normal(next(keys), fan_out).astype(np.float64)
+        weight = config.prior_sd * orders.normal(next(keys), fan_in * fan_out).astype(np.float64)
         h = h @ weight.reshape(fan_in, fan_out) + bias
         if layer < len(config.hidden):
             h = np.maximum(h, 0)
     y = h[:, 0]
-    y[:train] += config.noise * jax_random.normal(jax_random.key_of(config.noise_seed), train)
+    y[:train] += config.noise * orders.normal(orders.key_of(config.noise_seed), train)
     return x[:, None], y.round(DECIMALS)

@@ -12,8 +12,8 @@ from zipfile import BadZipFile, ZipFile
 import openpyxl
 import xlrd
 
-from bnn_atlas.data.archives import refuse_odd
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.readers.archives import refuse_odd
 
 # What the two libraries raise on truncated or altered workbooks (found by damaging some).
 XLS_DAMAGE = (xlrd.XLRDError, xlrd.compdoc.CompDocError, struct.error, LookupError, AssertionError, ValueError)

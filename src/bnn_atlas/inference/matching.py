@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from bnn_atlas.data.dead_pixels import dead_inputs
+from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.inference.problem import Problem
 from bnn_atlas.symmetry.features import Features, activation_features, cosine_features, weight_features
 from bnn_atlas.symmetry.groups import Symmetry

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
-from bnn_atlas.data.dead_pixels import dead_inputs
 from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.data.predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.data.splits import load_split

@@ -14,7 +14,7 @@ from bnn_atlas.config.alignments import AlignmentConfig
 from bnn_atlas.config.barriers import BarrierConfig
 from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.pruning import PruningConfig
-from bnn_atlas.data.dead_pixels import dead_inputs
+from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.inference.matching import features_of
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem, load_without_rows

@@ -84,7 +84,7 @@ def dead_input_measurements(
     """Standard deviation about 0 of the first layer's weights of dead and of live inputs, over all draws together.
 
     In a posterior that has been sampled it is the prior's for dead inputs, and in a maximum of the posterior 0. `dead`
-    [inputs] says which inputs never vary (`bnn_atlas.data.dead_pixels.dead_inputs`), None where that is not known. None
+    [inputs] says which inputs never vary (`bnn_atlas.data.pixels.dead_inputs`), None where that is not known. None
     without dead or without live inputs, and for networks whose first layer is not dense.
     """
     weights = [array for array in pool.layout.parameters if array.role == "weight" and array.layer == 0]

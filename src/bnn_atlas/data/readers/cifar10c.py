@@ -8,7 +8,7 @@ import numpy as np
 
 from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, SEVERITIES
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.readers.tar import refuse_foreign
+from bnn_atlas.data.readers.archives import refuse_foreign
 
 FOLDER = "CIFAR-10-C"
 LABELS = "labels"

@@ -1,0 +1,264 @@
+"""Raw files of images and of labels, one function for each format."""
+
+import gzip
+import hashlib
+import io
+import math
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from bnn_atlas.config.datasets import (
+    CifarReader,
+    IdxReader,
+    ImageTarReader,
+    LabelsReader,
+    PngRowsReader,
+    Reader,
+    SvhnReader,
+)
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.data.readers.archives import tar_files
+
+
+class Rows(NamedTuple):
+    """Images, labels, or both, in the file's order."""
+
+    x: np.ndarray | None = None
+    """[n, height, width, channels] uint8."""
+    y: np.ndarray | None = None
+    """[n] class numbers of any integer type."""
+    counts: np.ndarray | None = None
+    """[classes] where the images are sorted by class: how many each class has; labels of a file of their own say how
+    the classes are interleaved."""
+
+
+def read_images(path: Path, reader: Reader, classes: Sequence[str]) -> dict[str, Rows]:
+    """Rows of an image or label file: part -> rows, or "" -> rows where the file does not say the part.
+
+    Raises DataError that names the file and the place in it.
+    """
+    match reader:
+        case IdxReader():
+            return {"": read_idx(path)}
+        case CifarReader():
+            return read_cifar(path, reader)
+        case PngRowsReader():
+            return {"": read_png_rows(path)}
+        case ImageTarReader():
+            return read_image_tar(path, classes)
+        case LabelsReader():
+            return {"": Rows(y=read_labels(path)[: reader.first])}
+        case SvhnReader():
+            return {"": read_svhn(path)}
+        case _:
+            raise DataError(f"{path}: the format '{reader.format}' gives no images")
+
+
+LABELS, IMAGES = 0x0801, 0x0803
+
+
+def read_idx(path: Path) -> Rows:
+    """uint8 images [n, height, width, 1] (magic number 0x803) or labels [n] (0x801).
+
+    Layout: magic number and sizes of the axes as big-endian 32-bit integers, then the values, last axis fastest.
+    Raises DataError for a truncated gzip, another magic number, and for more or fewer values than the header says.
+    """
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except (EOFError, gzip.BadGzipFile, zlib.error, struct.error) as error:
+        raise DataError(
+            f"{path}: not an intact gzip file ({error}): it is truncated or altered; download it again"
+        ) from error
+    magic = int.from_bytes(content[:4], "big")
+    if len(content) < 4 or magic not in (LABELS, IMAGES):
+        raise DataError(
+            f"{path}: byte 0: magic number {magic:#010x}; {IMAGES:#010x} (images) or {LABELS:#010x} (labels) of uint8 "
+            "is expected in an IDX file"
+        )
+    start = 4 + 4 * (magic & 0xFF)
+    if len(content) < start:
+        raise DataError(f"{path}: the header ends after {len(content)} of {start} bytes; download the file again")
+    shape = struct.unpack_from(f">{magic & 0xFF}I", content, 4)
+    promised, actual = math.prod(shape), len(content) - start
+    if promised != actual:
+        what = "more" if actual > promised else "fewer"
+        raise DataError(
+            f"{path}: the header promises {' x '.join(map(str, shape))} = {promised} values, the file holds {what}: "
+            f"{actual}. Download it again"
+        )
+    values = np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+    return Rows(y=values) if magic == LABELS else Rows(x=values[..., None])
+
+
+CIFAR_SIDE = 32
+
+
+def read_cifar(path: Path, reader: CifarReader) -> dict[str, Rows]:
+    """Both parts: images [n, 32, 32, 3] and the last label byte of each record.
+
+    A record is its label bytes and 3072 bytes of pixels: all of red, then green, then blue, each row by row.
+    Raises DataError for a missing member, and for one that ends within a record.
+    """
+    wanted = {*reader.train, *reader.test}
+    found = {name: content for name, content in tar_files(path) if name in wanted}
+    missing = sorted(wanted - set(found))
+    if missing:
+        raise DataError(f"{path}: the archive has no {', '.join(missing)}; it is truncated or another file")
+    parts = {"train": reader.train, "test": reader.test}
+    return {
+        part: _part([_records(path, name, found[name], reader.labels) for name in names], reader.labels)
+        for part, names in parts.items()
+    }
+
+
+def _records(path: Path, name: str, content: bytes, labels: int) -> np.ndarray:
+    size = labels + 3 * CIFAR_SIDE**2
+    if not content or len(content) % size:
+        raise DataError(
+            f"{path}: member '{name}' has {len(content)} bytes, which is not a multiple of the {size} bytes of a record"
+        )
+    return np.frombuffer(content, np.uint8).reshape(-1, size)
+
+
+def _part(records: list[np.ndarray], labels: int) -> Rows:
+    joined = np.concatenate(records)
+    planes = joined[:, labels:].reshape(-1, 3, CIFAR_SIDE, CIFAR_SIDE)
+    return Rows(x=np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), y=joined[:, labels - 1])
+
+
+def read_png_rows(path: Path) -> Rows:
+    """[n, side, side, 3] uint8 from an RGB image of n rows with side * side pixels each."""
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            mode, pixels = image.mode, np.asarray(image)
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DataError(
+            f"{path}: not an intact PNG ({error}): it is truncated or altered; download it again"
+        ) from error
+    side = math.isqrt(pixels.shape[1])
+    if mode != "RGB" or side**2 != pixels.shape[1]:
+        raise DataError(f"{path}: {mode} {pixels.shape}; an RGB image whose width is a square number is expected")
+    return Rows(x=pixels.reshape(-1, side, side, 3))
+
+
+NAME = re.compile(r"(?:.*/)?(train|test)/([^/]+)/(\d+)\.jpe?g")
+
+
+class _File(NamedTuple):
+    part: str
+    label: str
+    rank: int
+    content: bytes
+
+
+def read_image_tar(path: Path, classes: Sequence[str]) -> dict[str, Rows]:
+    """Both parts: images [n, height, width, 3], sorted by class and by rank within it, and the classes' sizes.
+
+    Raises DataError for a folder that is not a class, for ranks that do not run from 0, for an image that cannot be
+    decoded, and for images of several sizes.
+    """
+    found: dict[str, dict[tuple[int, int], np.ndarray]] = {"train": {}, "test": {}}
+    for file in _files(path):
+        if file.label not in classes:
+            raise DataError(f"{path}: folder '{file.part}/{file.label}': no such class; there are {', '.join(classes)}")
+        found[file.part][classes.index(file.label), file.rank] = _decoded(path, file)
+    return {part: _sorted_rows(path, part, images, len(classes)) for part, images in found.items()}
+
+
+def images_hash(path: Path) -> str:
+    """SHA-256 over all images in order of part, class and rank: `part/class/rank sha256` and a line feed each.
+
+    The hash of an image is that of the JPEG file, so that another packing of the same files has the same hash.
+    """
+    lines = sorted(f"{f.part}/{f.label}/{f.rank:08d} {hashlib.sha256(f.content).hexdigest()}\n" for f in _files(path))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _files(path: Path) -> Iterator[_File]:
+    """The archive's images; other files (a licence, a list) are not looked at."""
+    for name, content in tar_files(path):
+        match = NAME.fullmatch(name)
+        if match:
+            yield _File(match[1], match[2], int(match[3]), content)
+
+
+def _decoded(path: Path, file: _File) -> np.ndarray:
+    try:
+        with Image.open(io.BytesIO(file.content), formats=["JPEG"]) as image:
+            mode, pixels = image.mode, np.asarray(image)
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise DataError(
+            f"{path}: {file.part}/{file.label}/{file.rank}: not an intact JPEG ({error}); download the archive again"
+        ) from error
+    if mode != "RGB":
+        raise DataError(f"{path}: {file.part}/{file.label}/{file.rank}: an RGB image is expected, this one is {mode}")
+    return pixels
+
+
+def _sorted_rows(path: Path, part: str, images: dict[tuple[int, int], np.ndarray], classes: int) -> Rows:
+    counts = np.bincount([label for label, _ in images], minlength=classes)
+    keys = sorted(images)
+    if not keys or keys != [(label, rank) for label in range(classes) for rank in range(counts[label])]:
+        raise DataError(f"{path}: the images of {part}/ are not numbered from 0 without gaps in each class")
+    sizes = {image.shape for image in images.values()}
+    if len(sizes) > 1:
+        raise DataError(f"{path}: the images of {part}/ have several sizes: {', '.join(map(str, sorted(sizes)))}")
+    return Rows(x=np.stack([images[key] for key in keys]), counts=counts)
+
+
+def read_svhn(path: Path) -> Rows:
+    """Images [n, 32, 32, 3] from X [32, 32, 3, n] and labels from y [n, 1], where 10 is the digit 0."""
+    # Imported here, since jobs that read no MATLAB file start faster without it.
+    import scipy.io
+    from scipy.io.matlab import MatReadError
+
+    damage = (MatReadError, ValueError, TypeError, LookupError, OSError, EOFError, zlib.error, NotImplementedError)
+    try:
+        arrays = scipy.io.loadmat(str(path), variable_names=["X", "y"], appendmat=False)
+    except damage as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DataError(
+            f"{path}: not an intact MATLAB file ({error}): it is truncated or altered; download it again"
+        ) from error
+    missing = [name for name in ("X", "y") if name not in arrays]
+    if missing:
+        raise DataError(f"{path}: no variable {', '.join(missing)}; download it again")
+    x, y = arrays["X"], arrays["y"].reshape(-1)
+    if x.dtype != np.uint8 or x.ndim != 4 or x.shape[3] != len(y):
+        raise DataError(
+            f"{path}: X is {x.dtype} {x.shape} with {len(y)} labels; uint8 [height, width, 3, n] with n labels is "
+            "expected"
+        )
+    if not ((y >= 1) & (y <= 10)).all():
+        row = int(np.flatnonzero((y < 1) | (y > 10))[0])
+        raise DataError(f"{path}: row {row}: label {y[row]}; 1 to 10 are expected, 10 for the digit 0")
+    return Rows(x=np.ascontiguousarray(x.transpose(3, 0, 1, 2)), y=y.astype(np.int64) % 10)
+
+
+def read_labels(path: Path) -> np.ndarray:
+    """[n] of any integer type from .npy; DataError for any other array, and for a truncated file."""
+    try:
+        with path.open("rb") as handle:
+            values = np.lib.format.read_array(handle, allow_pickle=False)
+            rest = handle.read(1)
+    except (ValueError, EOFError) as error:
+        raise DataError(f"{path}: not an intact .npy file of labels ({error}); download it again") from error
+    if values.ndim != 1 or values.dtype.kind not in "iu" or rest:
+        found = "bytes after the array" if rest else f"{values.dtype} {values.shape}"
+        raise DataError(f"{path}: one axis of whole numbers is expected, found {found}")
+    return values
+
+
+def labels_hash(path: Path) -> str:
+    """SHA-256 of the labels as little-endian 64-bit integers."""
+    return hashlib.sha256(np.ascontiguousarray(read_labels(path), "<i8").data).hexdigest()
