@@ -157,8 +157,7 @@ def sample(
     from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name
     from bnn_atlas.posterior.micro_batches import within_budget
-    from bnn_atlas.runner.notes import noted
-    from bnn_atlas.runner.run import Block, run_block
+    from bnn_atlas.runner.run import Block, noted, run_block
     from bnn_atlas.traces.pool import open_pool, pool_traces
 
     config = validated(RootModel[MethodConfig], dict(method), "method").root

@@ -9,7 +9,7 @@ from bnn_atlas.config.posterior import MLPConfig
 from bnn_atlas.models.build import build_network
 from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
 from bnn_atlas.symmetry.permutation import apply, uniform_units
-from bnn_atlas.traces.memory import ArrayDraws
+from bnn_atlas.traces.draws import ArrayDraws
 
 
 def small_symmetry(**settings: Any) -> Symmetry:

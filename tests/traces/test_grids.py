@@ -5,9 +5,7 @@ import pytest
 
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.traces import TraceError, TraceWriter, open_trace
-from bnn_atlas.traces.grids import BivariateGrids, bivariate_grids
-from bnn_atlas.traces.limits import automatic_limits
-from bnn_atlas.traces.pairs import Pair, layer_pairs
+from bnn_atlas.traces.grids import BivariateGrids, Pair, automatic_limits, bivariate_grids, layer_pairs
 
 from .making import LAYOUT, make_draws, write_trace
 
@@ -81,12 +79,12 @@ def test_grids_are_kept_in_a_file(trace, tmp_path):
 
 def test_automatic_limits(trace, monkeypatch):
     source, values = trace
-    monkeypatch.setattr("bnn_atlas.traces.limits.QUANTILE", 0.1)
+    monkeypatch.setattr("bnn_atlas.traces.grids.QUANTILE", 0.1)
     finite = [column[np.isfinite(column)] for column in columns(values, 0, 5)]
     assert automatic_limits(source, NAMES[5:6] + NAMES[:1], max_bytes=3000) == {
         NAMES[i]: tuple(np.quantile(column, [0.1, 0.9])) for i, column in zip((0, 5), finite, strict=True)
     }
-    monkeypatch.setattr("bnn_atlas.traces.limits.QUANTILE_DRAWS", 60)
+    monkeypatch.setattr("bnn_atlas.traces.grids.QUANTILE_DRAWS", 60)
     thinned = values[:, ::5, 5].reshape(-1).astype(float)
     assert automatic_limits(source, [NAMES[5]])[NAMES[5]] == tuple(
         np.quantile(thinned[np.isfinite(thinned)], [0.1, 0.9])
@@ -127,7 +125,7 @@ def test_names_and_limits_that_are_not_there(trace):
 
 @pytest.mark.parametrize("limits", [(-3.0, 3.0), None])
 def test_memory_does_not_grow_with_the_draws(tmp_path, monkeypatch, limits):
-    monkeypatch.setattr("bnn_atlas.traces.limits.QUANTILE_DRAWS", 10_000)
+    monkeypatch.setattr("bnn_atlas.traces.grids.QUANTILE_DRAWS", 10_000)
     # How many files are in reading at the same time, each with a buffer of fixed size, is a matter of chance.
     monkeypatch.setattr("bnn_atlas.traces.shard.READERS", 1)
     layout = Layout((Parameter("layer0.weight", (8, 4), "weight", 0, 4, 8),))

@@ -24,8 +24,7 @@ from bnn_atlas.export.readme import readme
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.provenance import fingerprint
-from bnn_atlas.traces.draws import Draws
-from bnn_atlas.traces.memory import ArrayDraws
+from bnn_atlas.traces.draws import ArrayDraws, Draws
 
 FORMAT = "bnn-atlas reference posterior 1"
 WHAT = "an archive of a reference posterior"

@@ -16,20 +16,20 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.files import refusals, save_arrays
 from bnn_atlas.locks import locked
 from bnn_atlas.methods.contract import Method, State
 from bnn_atlas.posterior.density import Posterior, PosteriorData
-from bnn_atlas.runner.checkpoint import RERUN, CheckpointStore, Progress
-from bnn_atlas.runner.folder import Scratch, work_folder, work_path
+from bnn_atlas.runner.checkpoint import RERUN, CheckpointStore, Progress, Scratch, work_folder, work_path
 from bnn_atlas.runner.program import Program, Segment
-from bnn_atlas.runner.progress import ProgressReport
 from bnn_atlas.runner.signals import Interrupted, Stop, stop_signal
 from bnn_atlas.runner.stopping import StoppingRule
-from bnn_atlas.runner.timing import Clock, write_timing
+from bnn_atlas.runner.timing import Clock, ProgressReport, write_timing
+from bnn_atlas.traces.draws import NOTES
 from bnn_atlas.traces.header import amend
-from bnn_atlas.traces.shorten import shorten
-from bnn_atlas.traces.store import TraceWriter, open_trace
+from bnn_atlas.traces.store import TraceWriter, open_trace, shorten
 
 log = logging.getLogger(__name__)
 
@@ -278,3 +278,13 @@ class _Run:
     def _steps_before(self, progress: Progress) -> int:
         before = sum(phase.draws * phase.thinning for phase in self.phases[: progress.phase])
         return before + progress.done * self.phases[progress.phase].thinning
+
+
+def noted(config: MethodSettings, posterior: Posterior, rows: int) -> dict[str, Any]:
+    """The attribute with notes by the names of statistics, for a number of rows; empty for most methods."""
+    if not isinstance(config, ImplicitConfig):
+        return {}
+    # Other methods do not wait for the import.
+    from bnn_atlas.methods.implicit.objective import notes_of
+
+    return {NOTES: notes_of(config, posterior, rows)}

@@ -17,8 +17,7 @@ from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.methods.contract import build_method
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.provenance import collect
-from bnn_atlas.runner.notes import noted
-from bnn_atlas.runner.run import Block, run_block
+from bnn_atlas.runner.run import Block, noted, run_block
 from bnn_atlas.runner.stopping import StoppingRule
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.traces.grids import bivariate_grids
-from bnn_atlas.traces.pairs import layer_pairs
+from bnn_atlas.traces.grids import bivariate_grids, layer_pairs
 from bnn_atlas.traces.pool import open_pool, pool_traces
 from bnn_atlas.traces.subset import choose, subset_to_parquet
 

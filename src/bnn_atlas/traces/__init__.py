@@ -1,6 +1,6 @@
 """Traces on disk: written segment by segment, pooled without copying, cut down, and counted into densities.
 
-What is written and read most is here; `subset`, `grids`, `limits` and `pairs` are imported by module.
+What is written and read most is here; `subset` and `grids` are imported by module.
 """
 
 from bnn_atlas.traces.draws import Draws

@@ -4,18 +4,122 @@ Bins are those of `numpy.histogram2d`: n of equal width between the limits, clos
 open above, the last one closed. Draws outside the limits and draws that are not finite are counted apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from bnn_atlas.files import load_arrays, save_arrays
+from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.traces.draws import Draws
-from bnn_atlas.traces.limits import SCAN_BYTES, Limits, resolve_limits
-from bnn_atlas.traces.pairs import Pair
 from bnn_atlas.traces.shard import TraceError
+
+
+class Pair(NamedTuple):
+    """Two scalars to draw against each other, and where in the network they are."""
+
+    x: str
+    y: str
+    role: str
+    layer_x: int
+    layer_y: int
+
+
+def layer_pairs(layout: Layout, roles: Sequence[str] = ("weight", "bias"), per_layer: int = 2) -> tuple[Pair, ...]:
+    """The pairs of a fireball grid: for each role, every layer against every layer.
+
+    Of the first `per_layer` scalars of a layer's array, layer i gives scalar a to x and layer j a later scalar b to y
+    (a = b = 0 if `per_layer` is 1), so that within a layer two different scalars meet. With the default these are, in
+    a dense layer, the weights [0,0] and [0,1] into the first unit and the biases [0] and [1]. Where an array has too
+    few scalars its last is taken; a scalar is never paired with itself.
+    """
+    names = layout.names()
+    places = list(combinations(range(per_layer), 2)) or [(0, 0)]
+    pairs = []
+    for role in roles:
+        arrays: dict[int, Parameter] = {}
+        for parameter in layout.parameters:
+            if parameter.role == role and parameter.layer is not None and parameter.size:
+                arrays.setdefault(parameter.layer, parameter)
+        for (i, first), (j, second), (a, b) in product(sorted(arrays.items()), sorted(arrays.items()), places):
+            x = names[layout.offset(first.name) + min(a, first.size - 1)]
+            y = names[layout.offset(second.name) + min(b, second.size - 1)]
+            if x != y:
+                pairs.append(Pair(x, y, role, i, j))
+    return tuple(dict.fromkeys(pairs))
+
+
+SCAN_BYTES = 32 << 20
+QUANTILE, QUANTILE_DRAWS = 0.001, 100_000
+
+Limits = tuple[float, float] | Mapping[str, tuple[float, float]] | None
+
+
+def automatic_limits(
+    source: Draws,
+    parameters: Sequence[str],
+    *,
+    chains: slice | None = None,
+    draws: slice | None = None,
+    max_bytes: int = SCAN_BYTES,
+) -> dict[str, tuple[float, float]]:
+    """Limits per scalar from one pass over the finite draws.
+
+    They are the quantiles `QUANTILE` and 1 - `QUANTILE`, which a single stray chain does not drive far out; of more
+    than `QUANTILE_DRAWS` draws, of that many evenly spaced ones at most (of each chain at least one). Limits that are
+    equal up to rounding are moved apart by 0.5 each way. Raises ValueError for a scalar without finite draws.
+    """
+    columns = source.locate(parameters)
+    chain_idx, draw_idx = range(source.chains)[chains or slice(None)], range(source.draws)[draws or slice(None)]
+    if draw_idx:
+        per_chain = max(1, QUANTILE_DRAWS // max(1, len(chain_idx)))
+        draw_idx = draw_idx[:: -(-len(draw_idx) // per_chain)]
+    part = slice(draw_idx.start, draw_idx.stop, draw_idx.step)
+    kept = np.empty((len(columns), len(chain_idx) * len(draw_idx)), dtype=source.dtype)
+    seen = 0
+    for _, _, values in source.batches(max_bytes, chains=chains, draws=part, parameters=columns):
+        flat = values.reshape(-1, len(columns))
+        kept[:, seen : seen + len(flat)] = flat.T
+        seen += len(flat)
+    limits = {}
+    for i, name in enumerate(parameters):
+        finite_draws = kept[i, np.isfinite(kept[i])].astype(np.float64)
+        if not finite_draws.size:
+            raise ValueError(f"{source.path} has no finite draw of {name}, so it has no limits; give them")
+        bounds = np.quantile(finite_draws, [QUANTILE, 1 - QUANTILE])
+        spread = 0.5 * (bounds[1] - bounds[0] <= 1e-12 * np.abs(bounds).max())
+        limits[name] = (float(bounds[0] - spread), float(bounds[1] + spread))
+    return limits
+
+
+def resolve_limits(
+    source: Draws,
+    names: tuple[str, ...],
+    limits: Limits,
+    bins: int,
+    chains: slice | None,
+    draws: slice | None,
+    max_bytes: int,
+) -> np.ndarray:
+    """Limits [name, 2] from one (low, high) for all, one per name, or None for automatic ones; checked."""
+    if limits is None:
+        limits = automatic_limits(source, names, chains=chains, draws=draws, max_bytes=max_bytes)
+    if isinstance(limits, Mapping):
+        absent = [name for name in names if name not in limits]
+        if absent:
+            raise ValueError(f"no limits are given for {absent[0]}; they are given for {', '.join(limits)}")
+        chosen = np.array([limits[name] for name in names], dtype=np.float64)
+    else:
+        chosen = np.array([limits] * len(names), dtype=np.float64)
+    for name, (low, high) in zip(names, chosen.tolist(), strict=True):
+        if not (np.isfinite([low, high, high - low]).all() and (np.diff(np.linspace(low, high, bins + 1)) > 0).all()):
+            raise ValueError(
+                f"the limits of {name} must be finite, ascend and have room for {bins} bins; got {low}, {high}"
+            )
+    return chosen
 
 
 @dataclass(frozen=True)
