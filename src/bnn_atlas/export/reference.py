@@ -62,7 +62,7 @@ class Reference(NamedTuple):
 
     @property
     def posterior_settings(self) -> dict[str, Any]:
-        """What `build_posterior` takes, beside the rows, for the same posterior."""
+        """What `build_posterior` takes, in addition to the rows, for the same posterior."""
         return dict(self.about["settings"]["posterior"])
 
 

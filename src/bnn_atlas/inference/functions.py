@@ -26,7 +26,7 @@ LARGEST_BYTES = 2 * 2**30
 def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> FunctionDraws:
     """Functions of the chosen chains and draws at the chosen inputs.
 
-    Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, besides that of the predictor.
+    Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, in addition to the predictor's.
 
     Raises:
         FunctionsError: a line for rows that are not one number, no test rows, or more values than memory should hold.

@@ -20,7 +20,7 @@ def features_of(
 
     Args:
         symmetry: of the run's network.
-        problem: its posterior and split; activations are those of rows that the posterior is conditioned on.
+        problem: its posterior and split; activations are taken at the rows that the posterior is conditioned on.
         criterion: `weights` (all that belongs to a unit), `cosine` (of the first layer, as published), or activations:
             as they are, `centred`, or their `correlation`.
         rows: at most this many rows, evenly spaced; None takes all.

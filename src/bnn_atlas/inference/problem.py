@@ -28,7 +28,7 @@ class Problem(NamedTuple):
 def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, Any], chains: int = 1) -> Problem:
     """Posterior of `settings` (a `PosteriorConfig` in plain values) on the rows that it conditions on.
 
-    Gradients are cut so that those of `chains` chains, which a GPU computes at once, keep to the budget together. On a
+    Gradients are cut so that `chains` chains, which a GPU computes at once, fit into the budget together. On a
     CPU each device has one chain at a time, and the cut does not depend on their number.
 
     Raises:

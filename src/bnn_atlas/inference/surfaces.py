@@ -34,7 +34,7 @@ def surfaces_through(problem: Problem, pools: Mapping[str | None, Draws], config
 
     Raises:
         SurfaceError: a chain or draw that does not exist, draws of another network, points that no plane goes through,
-            or draws whose stored densities are not those of this posterior.
+            or draws whose stored densities differ from this posterior's.
     """
     made = [_evaluated(problem, pools, plane, config) for plane in config.planes]
     arrays = {name: np.stack([one[name] for one in made]) for name in made[0]}

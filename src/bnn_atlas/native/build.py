@@ -1,6 +1,6 @@
 """Builds the compiled gradient: `python -m bnn_atlas.native.build`, where a C++ compiler and jaxlib's headers are.
 
-The library lies beside its sources, under a name that says what it was made from, so that a stale one is not used.
+The library is next to its sources, under a name that says what it was made from, so that a stale one is not used.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ def headers() -> Path:
 
 
 def build() -> Path:
-    """Build the library where it is not there yet, and remove those of other sources.
+    """Build the library if it is missing, and remove libraries built from other sources.
 
     Raises:
         BuildError: it cannot be built; says why.

@@ -334,7 +334,7 @@ def build_posterior(
 ) -> tuple[Posterior, Prior]:
     """Posterior of the settings for rows of a shape (and numbers of classes and token ids), and its prior.
 
-    `kernel` is that of `PosteriorConfig`; `rows` [n, ...] are those of the data, for a prior that is made of them.
+    `kernel` is as in `PosteriorConfig`; `rows` [n, ...] are the rows of the data, for a prior that depends on them.
 
     Raises:
         ShapeError: the model, or the likelihood's orbit, does not take such rows.

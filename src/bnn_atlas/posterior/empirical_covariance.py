@@ -25,7 +25,7 @@ class FirstLayer(NamedTuple):
     """Where the weights of the first layer are, and their precision beyond that of all parameters."""
 
     offset: Array
-    """Place (int) of the first weight in the parameter vector; those of a unit, or of a filter, are neighbours."""
+    """Place (int) of the first weight in the parameter vector; weights of a unit, or of a filter, are neighbours."""
     directions: Array
     """[d, d], eigenvectors of the covariance of the d inputs of a unit, as columns."""
     roots: Array

@@ -1,7 +1,7 @@
 """Prior densities over the flat parameter vector, each but one independent over its scalars.
 
 Every prior is a family with a location and a scale per scalar, so that one function serves all and the numbers, not the
-code, change with the model. Eight priors are those of Sommer et al. 2025; flat biases are of the same authors' study of
+code, change with the model. Eight priors come from Sommer et al. 2025; flat biases are of the same authors' study of
 priors and overparametrisation (arXiv 2603.22030); the mixture of Gaussians and the logistic are those that Izmailov et
 al. 2021 compare at equal variance (section 8.2). A flat density is a normal of infinite scale without its constant.
 """

@@ -116,7 +116,7 @@ class Program:
         return self.place.put(jax.tree.map(lambda *leaves: np.stack(leaves), *ended))
 
     def fit(self, states: State) -> dict[str, np.ndarray]:
-        """What every chain has learned besides its draws, from the states after all phases: name -> [chain, ...]."""
+        """What every chain has learned apart from its draws, from the states after all phases: name -> [chain, ...]."""
         host = self.place.get(states)
 
         def fit_chain(chain: int) -> dict[str, Array]:

@@ -38,7 +38,7 @@ Sink = Callable[[int, np.ndarray, dict[str, np.ndarray]], None]
 
 
 BESIDE = ("timing.json", "fit.npz")
-"""Files beside a finished trace; they are in their place before it is."""
+"""Files next to a finished trace; they are in place before it is."""
 
 
 class StartError(ValueError):
@@ -70,7 +70,7 @@ def run_block(
 ) -> None:
     """Sample a block of chains into `block.destination`, continuing what an earlier attempt has left.
 
-    Beside the trace go `timing.json`, what each phase took, and `fit.npz`, what the chains have learned besides their
+    Next to the trace go `timing.json`, what each phase took, and `fit.npz`, what the chains have learned besides their
     draws (`Method.fit`; without arrays where that is nothing). A second process for the same block waits until the
     first ends. On SIGTERM or SIGINT the segment that is being computed is finished and written first. Where a stopping
     rule ends the block, the trace has the draws up to there, whatever segments and attempts they were made in, and the

@@ -46,7 +46,7 @@ def write_timing(
             trace, draw by draw.
         place: where the chains were computed.
         draws: where a stopping rule ended the last phase; its seconds are then those until the segment with its last
-            draw was written, its steps those of the trace, and `planned` the steps that it would have had.
+            draw was written, its steps the trace's, and `planned` the steps that it would have had.
     """
     device = jax.devices()[0]
     phases: list[dict[str, Any]] = [
