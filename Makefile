@@ -70,7 +70,7 @@ lock: setup
 	! grep -nE '://|^-| @ ' requirements.lock requirements-gpu.lock $(PEERS)
 
 schema: setup
-	python -m bnn_atlas.config.schema
+	python -m bnn_atlas.config.pages.schema
 	python -m bnn_atlas.config.metrics
 
 # The picture of the README, from the demo.

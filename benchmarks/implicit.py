@@ -37,8 +37,8 @@ from bnn_atlas.config.methods.implicit import (
     SmallestEntropy,
 )
 from bnn_atlas.config.methods.optimisation import AdamConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.keys import step_key
 from bnn_atlas.methods.implicit.entropy import Place
 from bnn_atlas.methods.implicit.fitting import build_implicit

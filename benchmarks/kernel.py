@@ -24,8 +24,8 @@ import pandas as pd
 from jax import numpy as jnp
 
 import report
-from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.posterior import HeteroscedasticLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 
 RESULT = Path(__file__).parent / "results" / "kernel.csv"

@@ -25,9 +25,9 @@ import pandas as pd
 import yaml
 
 import report
-from bnn_atlas.config.datasets import load_registry
+from bnn_atlas.config.data.datasets import load_registry
+from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.studies import Run
 from bnn_atlas.data.dataset import save
 from bnn_atlas.data.download import fetch
 from bnn_atlas.data.errors import DownloadError

@@ -4,8 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.posterior import CategoricalLikelihood, HeteroscedasticLikelihood, LikelihoodConfig, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.posterior import (
+    CategoricalLikelihood,
+    HeteroscedasticLikelihood,
+    LikelihoodConfig,
+    MLPConfig,
+)
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 from work import Work
 

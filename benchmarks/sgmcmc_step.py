@@ -28,7 +28,7 @@ import numpy as np
 import optax
 
 from bnn_atlas.config.methods.sgmcmc import PSGLDConfig, SGHMCCLRPrecConfig, SGHMCConfig, SGLDConfig
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     HeteroscedasticLikelihood,
     LeNetConfig,
@@ -36,7 +36,7 @@ from bnn_atlas.config.posterior import (
     MLPConfig,
     ModelConfig,
 )
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.keys import Role, role_key, step_key
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.noise import standard_normal

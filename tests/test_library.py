@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 import bnn_atlas
 from bnn_atlas import NetworkPosterior, build_posterior, open_pool, predict, sample, score, starting_points
-from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.posterior.compiled import kernel_name
 from tests.test_envs import REPOSITORY, project
 

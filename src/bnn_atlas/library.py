@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas
 
-    from bnn_atlas.config.posterior import PosteriorConfig
+    from bnn_atlas.config.parts.posterior import PosteriorConfig
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
     from bnn_atlas.posterior.density import Posterior, PosteriorData
     from bnn_atlas.traces.draws import Draws
@@ -46,7 +46,7 @@ def build_posterior(
         x: rows: tables [n, d], images [n, height, width, channels], or token ids [n, length].
         y: targets [n], or class numbers [n].
         settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other keys of a run in
-            config/studies/ that `bnn_atlas.config.posterior.PosteriorConfig` has.
+            config/studies/ that `bnn_atlas.config.parts.posterior.PosteriorConfig` has.
         classes: number of classes; 0 takes them from the labels.
         vocabulary: number of token ids, for sequences.
 
@@ -58,8 +58,8 @@ def build_posterior(
     """
     from jax import numpy as jnp
 
-    from bnn_atlas.config.base import validated
-    from bnn_atlas.config.posterior import CategoricalLikelihood, PosteriorConfig
+    from bnn_atlas.config.language.base import validated
+    from bnn_atlas.config.parts.posterior import CategoricalLikelihood, PosteriorConfig
     from bnn_atlas.posterior import density
 
     config = validated(PosteriorConfig, dict(settings), "posterior")
@@ -100,7 +100,7 @@ def starting_points(
     Args:
         posterior: gives the network and the rows to train on; its prior has no part in training.
         chains: how many.
-        training: settings of `bnn_atlas.config.warmstart.WarmStartConfig`; `{}` for the defaults, None not to train.
+        training: settings of `bnn_atlas.config.parts.starts.WarmStartConfig`; `{}` for the defaults, None not to train.
         validation: rows and targets for early stopping; without them all `max_epochs` are trained.
         seed: chain i depends on the seed and i only.
 
@@ -111,8 +111,8 @@ def starting_points(
     """
     from jax import numpy as jnp
 
-    from bnn_atlas.config.base import ConfigError, validated
-    from bnn_atlas.config.warmstart import WarmStartConfig
+    from bnn_atlas.config.language.base import ConfigError, validated
+    from bnn_atlas.config.parts.starts import WarmStartConfig
     from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 
     members, dtype = np.arange(chains), posterior.data.prior.loc.dtype
@@ -149,10 +149,10 @@ def sample(
     import jax
     from pydantic import RootModel
 
-    from bnn_atlas.config.base import ConfigError, validated
+    from bnn_atlas.config.language.base import ConfigError, validated
     from bnn_atlas.config.methods.hmc import LeapfrogSettings
     from bnn_atlas.config.methods.registry import MethodConfig
-    from bnn_atlas.config.priors import standard_deviation
+    from bnn_atlas.config.parts.priors import standard_deviation
     from bnn_atlas.inference.fingerprint import fingerprint_of_draws
     from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name

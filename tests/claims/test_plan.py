@@ -5,8 +5,8 @@ from typing import Any
 
 from bnn_atlas.claims.plan import claimed_study
 from bnn_atlas.config.claims.load import ClaimsConfig
+from bnn_atlas.config.runs.studies import Scale
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.studies import Scale
 from tests.config.folders import CLAIM, DATASETS, study_file
 
 CLAIMS = ClaimsConfig.model_validate({"paper": "p", "claims": {"error": CLAIM}})

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.data.datasets import DatasetEntry
 
 REPOSITORY = Path(__file__).parents[2]
 

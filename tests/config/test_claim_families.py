@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.config.claims.load import load_claims
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.runs.studies import Study
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.studies import Study
 from bnn_atlas.published import COLUMNS
 
 from .folders import CLAIM, DATASETS, study_file

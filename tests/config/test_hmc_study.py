@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from bnn_atlas.config.checks.references import POSTERIOR
 from bnn_atlas.config.claims.claim import cannot_fail
 from bnn_atlas.config.claims.load import ClaimsConfig
-from bnn_atlas.config.references import POSTERIOR
 from bnn_atlas.config.settings import Atlas, load_atlas
 from bnn_atlas.published import published_numbers
 from tests.config.test_repository import CONFIG

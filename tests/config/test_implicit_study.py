@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.claims.load import load_claims
-from bnn_atlas.config.datasets import load_registry
+from bnn_atlas.config.data.datasets import load_registry
+from bnn_atlas.config.data.shift import PUBLISHED_CORRUPTIONS, SEVERITIES
 from bnn_atlas.config.methods.implicit import ImplicitConfig
+from bnn_atlas.config.runs.studies import Scale, Study
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, SEVERITIES
-from bnn_atlas.config.studies import Scale, Study
 from bnn_atlas.methods.implicit.generators import build_generator
 from bnn_atlas.models.build import build_network
 from tests.config.folders import REPOSITORY

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims.load import ClaimsConfig, claims_of, figures_of, load_claims
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.runs.studies import Study
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.studies import Study
 
 from .folders import CLAIM, DATASETS, study_file
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims.load import load_claims
 from bnn_atlas.config.claims.measurable import DETECTION, LPPD_SOMMER, TASKS
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.metrics.judgement.measure import SOMMER
 from tests.config.folders import CLAIM, DATASETS, RUN, study_file
-from tests.config.test_evaluation import load
+from tests.config.parts.test_evaluation import load
 
 ENSEMBLE = RUN | {"method": {"kind": "deep_ensemble"}}
 REGRESSIONS = {

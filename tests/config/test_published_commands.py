@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bnn_atlas.config.runs.studies import Run, RunConfig
 from bnn_atlas.config.settings import load_atlas
-from bnn_atlas.config.studies import Run, RunConfig
 from tests.config.folders import REPOSITORY
 from tests.config.test_repository import CONFIG
 

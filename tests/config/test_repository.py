@@ -10,16 +10,16 @@ import jsonschema
 import numpy as np
 import pytest
 
-from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims.claim import cannot_fail
 from bnn_atlas.config.claims.load import claims_of
-from bnn_atlas.config.datasets import DatasetEntry, load_registry
+from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.methods.registry import METHODS
-from bnn_atlas.config.reading import read_yaml
-from bnn_atlas.config.reference import MEANINGS, PARTS, page
-from bnn_atlas.config.schema import MODELS, schema, write_schemas
+from bnn_atlas.config.pages.reference import MEANINGS, PARTS, page
+from bnn_atlas.config.pages.schema import MODELS, schema, write_schemas
+from bnn_atlas.config.runs.studies import legend_texts, shown_runs
 from bnn_atlas.config.settings import load_atlas, load_studies
-from bnn_atlas.config.studies import legend_texts, shown_runs
 from bnn_atlas.published import published_numbers
 from tests.copies import PUBLISHED, REPOSITORY
 
@@ -59,7 +59,7 @@ PAIRS = [(name, path) for name, paths in FILES.items() for path in paths]
 @pytest.mark.parametrize("name", MODELS)
 def test_schema_in_the_repository_is_that_of_the_models(name: str) -> None:
     written = (SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8")
-    assert written == schema(name), "run `python -m bnn_atlas.config.schema` after changing a configuration model"
+    assert written == schema(name), "run `python -m bnn_atlas.config.pages.schema` after changing a configuration model"
 
 
 def test_page_of_the_configuration_is_that_of_the_models() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.io
 from PIL import Image
 
-from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.data.datasets import DatasetEntry
 from tests.data.registered_files import sha256
 
 

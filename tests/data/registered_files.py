@@ -6,7 +6,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from bnn_atlas.config.datasets import FileEntry
+from bnn_atlas.config.data.datasets import FileEntry
 
 CSV = b"a,b,y\r\n1,2,3\r\n4,5.5,6\r\n-7,8,9e-3\r\n"
 CSV_READER = {"format": "csv", "header": True, "columns": ["a", "b", "y"]}

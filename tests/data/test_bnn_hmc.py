@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.datasets import TableReader
-from bnn_atlas.config.figures import FunctionsConfig
+from bnn_atlas.config.data.datasets import TableReader
+from bnn_atlas.config.data.splits import SplitConfig
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.parts.figures import FunctionsConfig
+from bnn_atlas.config.runs.shared import SharedSplit
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.shared import SharedSplit
-from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.data import orders
 from bnn_atlas.data.dataset import Dataset, fingerprint, save
 from bnn_atlas.data.errors import DataError

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 from scipy import ndimage, stats
 
-from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.data.shift import PUBLISHED_CORRUPTIONS, parse_shift
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, parse_shift
 from bnn_atlas.data.corruptions import CORRUPTION, FOG_STREAM, SHOT, plasma, zoom_factors
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.pixels import stream

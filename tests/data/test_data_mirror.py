@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bnn_atlas.config.datasets import CsvReader, KerasReader, load_registry
+from bnn_atlas.config.data.datasets import CsvReader, KerasReader, load_registry
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.download import fetch

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.datasets import DatasetEntry, Registry, load_registry
+from bnn_atlas.config.data.datasets import DatasetEntry, Registry, load_registry
+from bnn_atlas.config.language.base import ConfigError
 from tests.copies import REPOSITORY, published_datasets
 
 REGISTRY = REPOSITORY / "config" / "datasets.yaml"

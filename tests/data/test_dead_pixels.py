@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.config.shift import Shift, parse_shift
+from bnn_atlas.config.data.shift import Shift, parse_shift
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation import shifted_rows

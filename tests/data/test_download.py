@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.datasets import DatasetEntry
+from bnn_atlas.config.data.datasets import DatasetEntry
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.download import LogProgress, cache_path, download, fetch, mirrors
 from bnn_atlas.data.errors import ChecksumError, DataError, DownloadError
@@ -330,7 +330,8 @@ def test_two_processes_at_once(server: Server, tmp_path: Path) -> None:
     body = b"a,b,y\n" + b"1,2,3\n" * 50_000
     file = file_entry(body, url=server.serve("/t", Reply(body, together=2)))
     program = (
-        "import sys; from bnn_atlas.config.datasets import FileEntry; from bnn_atlas.data.download import download; "
+        "import sys\nfrom bnn_atlas.config.data.datasets import FileEntry\n"
+        "from bnn_atlas.data.download import download\n"
         "download(FileEntry.model_validate_json(sys.argv[1]), sys.argv[2])"
     )
     target = tmp_path / "raw" / "table.csv"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.shift import parse_shift
+from bnn_atlas.config.data.shift import parse_shift
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation import corrupted_rows, interval_rows, outside_rows, shifted_rows

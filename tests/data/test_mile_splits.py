@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 from sklearn.model_selection import train_test_split
 
-from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS, SplitConfig
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS, SplitConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import mile_order

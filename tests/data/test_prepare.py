@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.datasets import DatasetEntry, load_registry
+from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.data.dataset import Dataset, fingerprint, load, save
 from bnn_atlas.data.errors import ChecksumError, DataError
 from bnn_atlas.data.prepare import prepare

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.datasets import load_registry
+from bnn_atlas.config.data.datasets import load_registry
+from bnn_atlas.config.data.splits import SplitConfig
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.splits import SplitConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order

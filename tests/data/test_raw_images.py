@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bnn_atlas.config.datasets import CifarReader
+from bnn_atlas.config.data.datasets import CifarReader
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers.archives import tar_files
 from bnn_atlas.data.readers.images import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.datasets import KerasReader
+from bnn_atlas.config.data.datasets import KerasReader
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers import keras_imdb
 from bnn_atlas.data.readers.keras_imdb import read_lists

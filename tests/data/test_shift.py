@@ -10,8 +10,8 @@ from PIL import Image
 from pydantic import TypeAdapter
 from scipy import ndimage
 
-from bnn_atlas.config.base import ConfigError, Model, validated
-from bnn_atlas.config.shift import CORRUPTIONS, OF_COLOURS, OF_SPLIT, Shift, ShiftSetting, parse_shift
+from bnn_atlas.config.data.shift import CORRUPTIONS, OF_COLOURS, OF_SPLIT, Shift, ShiftSetting, parse_shift
+from bnn_atlas.config.language.base import ConfigError, Model, validated
 from bnn_atlas.data import corruptions
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.shift import apply_shift

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS
+from bnn_atlas.config.data.shift import PUBLISHED_CORRUPTIONS
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers.cifar10c import read_cifar10c
 

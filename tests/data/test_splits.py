@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.splits import SplitConfig, check_parts, standard_split_count
+from bnn_atlas.config.data.splits import SplitConfig, check_parts, standard_split_count
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.splits import Split, SplitData, load_split, make_split, save_split

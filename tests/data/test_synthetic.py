@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.datasets import DatasetEntry, load_registry
-from bnn_atlas.config.synthetic import ClustersGenerator, LineGenerator, SinusoidsGenerator, WaveGenerator
+from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
+from bnn_atlas.config.data.synthetic import ClustersGenerator, LineGenerator, SinusoidsGenerator, WaveGenerator
 from bnn_atlas.data.dataset import Dataset, fingerprint
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.prepare import prepare, prepare_file

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import bnn_atlas
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, fingerprint, load, save
 from bnn_atlas.data.splits import Split, load_split, save_split
 from bnn_atlas.export.archive import MANIFEST, ArchiveError, as_json, write_archive

@@ -9,8 +9,8 @@ from types import ModuleType
 import pandas as pd
 import yaml
 
-from bnn_atlas.config.figures import FigureEntry
-from bnn_atlas.config.kinds import kinds
+from bnn_atlas.config.parts.figures import FigureEntry
+from bnn_atlas.config.parts.kinds import kinds
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
 from tests.figures.score_files import scored

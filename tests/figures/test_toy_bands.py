@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bnn_atlas.config.datasets import load_registry
-from bnn_atlas.config.synthetic import SinusoidsGenerator
+from bnn_atlas.config.data.datasets import load_registry
+from bnn_atlas.config.data.synthetic import SinusoidsGenerator
 from bnn_atlas.data.synthetic import generate
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.implicit_vi.toy_bands import SHARE, WITH_NOISE, bands, toy_bands, true_function

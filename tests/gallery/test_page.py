@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
+from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.captions import markdown
 from bnn_atlas.gallery.figures import LARGEST
 from bnn_atlas.gallery.ladder import ladder

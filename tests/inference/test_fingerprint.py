@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bnn_atlas import sources
+from bnn_atlas.config.methods.gaussian import LaplaceConfig
 from bnn_atlas.config.methods.hmc import HMCConfig
-from bnn_atlas.config.methods.laplace import LaplaceConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
-from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.config.parts.starts import WarmStartConfig
 from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
 
 HMC = HMCConfig(step_size=0.1, trajectory_length=1.0)
@@ -107,7 +107,7 @@ def test_a_new_prior_model_and_method_leave_other_runs_alone(package):
     before = draws(), code_of_predictions(POSTERIOR)
     edit(
         package,
-        "config/priors.py",
+        "config/parts/priors.py",
         r"^class LaplacePrior\(",
         "class CauchyPrior(_Width):\n    pass\n\n\nclass LaplacePrior(",
     )
@@ -121,7 +121,7 @@ def test_a_new_prior_model_and_method_leave_other_runs_alone(package):
     edit(package, "posterior/priors.py", r"^LAPLACE = ", 'CAUCHY = Family("cauchy", _normal, None, None)\nLAPLACE = ')
     edit(
         package,
-        "config/posterior.py",
+        "config/parts/posterior.py",
         r"^class LeNetConfig\(",
         "class AlexNetConfig(Model):\n    pass\n\n\nclass LeNetConfig(",
     )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,
@@ -14,7 +14,7 @@ from bnn_atlas.config.posterior import (
     LikelihoodConfig,
     MLPConfig,
 )
-from bnn_atlas.config.priors import NormalPrior, PriorConfig
+from bnn_atlas.config.parts.priors import NormalPrior, PriorConfig
 from bnn_atlas.keys import step_key
 from bnn_atlas.methods.contract import Method, Phase
 from bnn_atlas.posterior.density import Posterior, PosteriorData, Target, binder, build_posterior, posterior_data

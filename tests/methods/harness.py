@@ -4,17 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.methods.compact import CompactConfig
+from bnn_atlas.config.methods.gaussian import CompactConfig, IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
 from bnn_atlas.config.methods.generators import MLPGenerator
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
-from bnn_atlas.config.methods.ivon import IVONConfig
-from bnn_atlas.config.methods.laplace import LaplaceConfig
-from bnn_atlas.config.methods.low_rank import LowRankConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
-from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig
-from bnn_atlas.config.methods.path import MeanAdamConfig, PathConfig
+from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig, MeanAdamConfig, PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
     CyclicalSchedule,

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.posterior import GaussianLikelihood, HeteroscedasticLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, HeteroscedasticLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior, StandardNormalPrior
 from bnn_atlas.posterior.density import Gain, Posterior, PosteriorData, build_posterior, posterior_data, tempered_gain
 
 

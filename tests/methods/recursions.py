@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_discrete_lyapunov
 
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 
 SIGMA, PRIOR = 0.5, NormalPrior(loc=0.2, scale=0.8)

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bnn_atlas.config.posterior import GaussianLikelihood, LearnedNoiseLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior, StandardNormalPrior
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior, StandardNormalPrior
 from bnn_atlas.models.build import Network
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data

@@ -11,8 +11,8 @@ from numpyro.infer import MCMC, NUTS
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.methods.sgmcmc import SGHMCConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.metrics.formulas.rhat_ess import ess_bulk
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 

@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import chi2
 
-from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.augmentation import AugmentationConfig
 from bnn_atlas.config.methods.optimisation import MAPConfig, SGDConfig
 from bnn_atlas.config.methods.sgmcmc import SGLDConfig
-from bnn_atlas.config.posterior import CategoricalLikelihood, MLPConfig, StandardNormalPrior
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, MLPConfig, StandardNormalPrior
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.methods.contract import build_method
 from bnn_atlas.methods.minibatch import augmented

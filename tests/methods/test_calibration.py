@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.methods import adjusted_mclmc, hmc, warmup
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior
 

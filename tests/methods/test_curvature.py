@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.posterior import CategoricalLikelihood, GaussianLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.methods.laplace.curvature import (
     dense_layers,
     fisher_root,

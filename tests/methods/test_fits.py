@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bnn_atlas.config.methods.gaussian import LaplaceConfig, MeanFieldConfig
 from bnn_atlas.config.methods.hmc import HMCConfig
-from bnn_atlas.config.methods.laplace import LaplaceConfig
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.posterior.density import binder

@@ -9,8 +9,8 @@ from blackjax.mcmc.integrators import IntegratorState, velocity_verlet
 from blackjax.mcmc.metrics import gaussian_euclidean
 
 from bnn_atlas.config.methods.hmc import HMCConfig, UnadjustedHMCConfig
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.methods import hmc
 from bnn_atlas.methods.warmup import start
 from bnn_atlas.metrics.formulas.rhat_ess import ess_mean

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.ivon import IVONConfig
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
-from bnn_atlas.config.priors import LaplacePrior, NormalFlatBiasPrior, NormalPrior
-from bnn_atlas.config.studies import RunConfig
+from bnn_atlas.config.methods.gaussian import IVONConfig
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import LaplacePrior, NormalFlatBiasPrior, NormalPrior
+from bnn_atlas.config.runs.studies import RunConfig
 from bnn_atlas.methods.ivon import build_ivon
 from bnn_atlas.posterior.density import Evaluation, LogDensity, build_posterior, posterior_data
 from tests.config.folders import RUN

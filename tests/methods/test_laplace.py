@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from bnn_atlas.config.methods.laplace import LaplaceConfig
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
-from bnn_atlas.config.priors import (
+from bnn_atlas.config.methods.gaussian import LaplaceConfig
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import (
     EpsStandardNormalPrior,
     GlorotPrior,
     LaplacePrior,

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from bnn_atlas.config.methods.low_rank import LowRankConfig
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
+from bnn_atlas.config.methods.gaussian import LowRankConfig, MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
-from bnn_atlas.config.priors import LaplacePrior, NormalPrior
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import LaplacePrior, NormalPrior
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.low_rank import Counted, LowRank, Noise, build_low_rank, draw_noise, objective
 from bnn_atlas.methods.mean_field import build_mean_field, expected_log_prior

@@ -9,8 +9,8 @@ import pytest
 
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.methods.adjusted_mclmc import build_adjusted_mclmc
 from bnn_atlas.methods.hmc import build_hmc
 from bnn_atlas.methods.mclmc_tuning import build_mclmc_blackjax

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
+from bnn_atlas.config.methods.gaussian import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, SGDConfig
-from bnn_atlas.config.priors import EpsStandardNormalPrior, LaplacePrior, NormalFlatBiasPrior, NormalPrior
+from bnn_atlas.config.parts.priors import EpsStandardNormalPrior, LaplacePrior, NormalFlatBiasPrior, NormalPrior
 from bnn_atlas.methods.mean_field import MeanField, build_mean_field, expected_log_prior, objective
 from bnn_atlas.posterior.density import Evaluation, LogDensity
 

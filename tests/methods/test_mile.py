@@ -7,8 +7,8 @@ import pytest
 
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
-from bnn_atlas.config.posterior import GaussianLikelihood, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.methods import mclmc_tuning as tuned
 from bnn_atlas.methods.contract import build_method
 from bnn_atlas.methods.mclmc import MCLMCInfo

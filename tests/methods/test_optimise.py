@@ -6,11 +6,11 @@ import numpy as np
 import optax
 import pytest
 
-from bnn_atlas.config.base import ConfigError, validated
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
+from bnn_atlas.config.language.base import ConfigError, validated
+from bnn_atlas.config.methods.gaussian import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig, SGDConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.methods.independent import build_deep_ensemble
 from bnn_atlas.methods.optimise import build_map, scale_by_adam
 from bnn_atlas.posterior.density import build_posterior, posterior_data

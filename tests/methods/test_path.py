@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.path import MeanAdamConfig, MeanSGDConfig, PathConfig
+from bnn_atlas.config.methods.optimisation import MeanAdamConfig, MeanSGDConfig, PathConfig
 from bnn_atlas.methods.optimise import build_path
 from bnn_atlas.runner.checkpoint import CheckpointStore
 

@@ -4,12 +4,9 @@ import jax
 import numpy as np
 import pytest
 
+from bnn_atlas.config.methods.gaussian import IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
 from bnn_atlas.config.methods.generators import MatrixGenerator
 from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, SmallestEntropy
-from bnn_atlas.config.methods.ivon import IVONConfig
-from bnn_atlas.config.methods.laplace import LaplaceConfig
-from bnn_atlas.config.methods.low_rank import LowRankConfig
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.implicit.fitting import build_implicit

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     CNNLSTMConfig,
     LeNet5Config,
@@ -20,7 +20,7 @@ from bnn_atlas.config.posterior import (
     ResNetFRNConfig,
     WideResNetFRNConfig,
 )
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.models import convolution
 from bnn_atlas.models.build import PIECE, Network, ShapeError, build_network
 from bnn_atlas.models.layout import Layout

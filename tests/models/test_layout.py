@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import MLPConfig
+from bnn_atlas.config.parts.posterior import MLPConfig
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout, Parameter
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from bnn_atlas.config.posterior import MLPConfig
+from bnn_atlas.config.parts.posterior import MLPConfig
 from bnn_atlas.keys import Role, role_key
 from bnn_atlas.models.build import build_network
 

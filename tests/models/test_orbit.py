@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.augmentation import AugmentationConfig
-from bnn_atlas.config.posterior import CategoricalLikelihood, LeNettiConfig, MLPConfig, StandardNormalPrior
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LeNettiConfig, MLPConfig, StandardNormalPrior
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.methods.minibatch import augmented
 from bnn_atlas.models.build import ShapeError

@@ -12,7 +12,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,
@@ -20,7 +20,7 @@ from bnn_atlas.config.posterior import (
     LeNettiConfig,
     MLPConfig,
 )
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.models import mlp
 from bnn_atlas.native import build as native
 from bnn_atlas.native import call

@@ -9,7 +9,7 @@ import scipy.special
 import scipy.stats
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,
@@ -17,7 +17,7 @@ from bnn_atlas.config.posterior import (
     LikelihoodConfig,
     MLPConfig,
 )
-from bnn_atlas.config.priors import GlorotUniformPrior, LaplacePrior, NormalPrior, PriorConfig
+from bnn_atlas.config.parts.priors import GlorotUniformPrior, LaplacePrior, NormalPrior, PriorConfig
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import Evaluation, Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.likelihoods import log_likelihood

@@ -9,8 +9,8 @@ import scipy.stats
 from jax import numpy as jnp
 from threadpoolctl import threadpool_limits
 
-from bnn_atlas.config.posterior import CNNLSTMConfig, GaussianLikelihood, LeNetConfig, MLPConfig
-from bnn_atlas.config.priors import EmpiricalCovariancePrior, NormalPrior
+from bnn_atlas.config.parts.posterior import CNNLSTMConfig, GaussianLikelihood, LeNetConfig, MLPConfig
+from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior, NormalPrior
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Place, build_posterior, posterior_data

@@ -7,7 +7,7 @@ import scipy.special
 import scipy.stats
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     HeteroscedasticLikelihood,
     LearnedNoiseLikelihood,
     MLPConfig,
 )
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Evaluation, PosteriorData, binder, build_posterior, data_specs, posterior_data
 from bnn_atlas.posterior.micro_batches import BudgetError, micro_batches, residual_bytes

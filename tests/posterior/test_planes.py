@@ -9,8 +9,8 @@ import scipy.special
 import scipy.stats
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import CategoricalLikelihood, MLPConfig
-from bnn_atlas.config.priors import NormalPrior
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.posterior import planes
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.micro_batches import within_budget

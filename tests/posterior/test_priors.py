@@ -10,8 +10,8 @@ import scipy.stats
 from jax import numpy as jnp
 from pydantic import TypeAdapter, ValidationError
 
-from bnn_atlas.config.posterior import MLPConfig
-from bnn_atlas.config.priors import (
+from bnn_atlas.config.parts.posterior import MLPConfig
+from bnn_atlas.config.parts.priors import (
     EpsStandardNormalPrior,
     GlorotLaplacePrior,
     GlorotPrior,

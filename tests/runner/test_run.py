@@ -17,8 +17,8 @@ import pytest
 
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
-from bnn_atlas.config.posterior import HeteroscedasticLikelihood, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
+from bnn_atlas.config.parts.posterior import HeteroscedasticLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.methods.hmc import build_hmc
 from bnn_atlas.methods.mclmc_tuning import build_mile
 from bnn_atlas.placement import Placement

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.splits import Split, save_split
 from bnn_atlas.models.build import build_network

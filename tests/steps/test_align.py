@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.alignments import AlignmentConfig
-from bnn_atlas.config.posterior import MLPConfig, PosteriorConfig
+from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.posterior import MLPConfig, PosteriorConfig
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.models.build import build_network
 from bnn_atlas.steps.starts import compact_starts

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from scipy.special import log_softmax
 
-from bnn_atlas.config.barriers import BarrierConfig
-from bnn_atlas.config.initial import InitialConfig
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.evaluation import BarrierConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame, read_table
 from bnn_atlas.models.layout import Layout

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 from scipy.special import softmax
 
-from bnn_atlas.config.figures import FunctionsConfig
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.figures import FunctionsConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.splits import Split, save_split
 from bnn_atlas.inference import functions as module

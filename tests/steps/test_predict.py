@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from bnn_atlas.config.shift import parse_shift
+from bnn_atlas.config.data.shift import parse_shift
 from bnn_atlas.data import evaluation
 from bnn_atlas.data.dataset import Dataset, load, save
 from bnn_atlas.data.errors import DataError

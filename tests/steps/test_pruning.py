@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.config.pruning import PruningConfig
+from bnn_atlas.config.parts.evaluation import PruningConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.splits import Split, save_split

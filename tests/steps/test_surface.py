@@ -8,7 +8,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from bnn_atlas.config.figures import SurfaceConfig
+from bnn_atlas.config.parts.figures import SurfaceConfig
 from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.steps.evaluations import surface

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.config.figures import SubsetConfig
+from bnn_atlas.config.parts.figures import SubsetConfig
 from bnn_atlas.steps.traces import subset
 from bnn_atlas.traces.pool import pool_traces
 from tests.traces.making import make_draws, make_statistics, write_trace

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.steps.warmstart import warm_start
 

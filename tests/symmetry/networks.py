@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CNNLSTMConfig,
     LeNet5Config,
     LeNetConfig,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from bnn_atlas.config.posterior import MLPConfig
+from bnn_atlas.config.parts.posterior import MLPConfig
 from bnn_atlas.models.build import build_network
 from bnn_atlas.symmetry.features import activation_features, cosine_features, weight_features
 from bnn_atlas.symmetry.freedoms import balanced, transform

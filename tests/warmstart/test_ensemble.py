@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     LearnedNoiseLikelihood,
     LikelihoodConfig,
     MLPConfig,
 )
-from bnn_atlas.config.priors import StandardNormalPrior
-from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
+from bnn_atlas.config.parts.starts import WarmStartConfig
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data
 from bnn_atlas.posterior.micro_batches import within_budget

@@ -8,10 +8,10 @@ from jax import numpy as jnp
 from pydantic import ValidationError
 from scipy import stats
 
-from bnn_atlas.config.initial import InitialConfig
-from bnn_atlas.config.posterior import CategoricalLikelihood, LearnedNoiseLikelihood, MLPConfig
-from bnn_atlas.config.priors import StandardNormalPrior
-from bnn_atlas.config.studies import RunConfig
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LearnedNoiseLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
+from bnn_atlas.config.parts.starts import InitialConfig
+from bnn_atlas.config.runs.studies import RunConfig
 from bnn_atlas.posterior.density import Posterior, build_posterior
 from bnn_atlas.symmetry.groups import SymmetryError, symmetry_of
 from bnn_atlas.symmetry.permutation import apply, invert_units, transpositions

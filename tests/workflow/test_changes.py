@@ -10,7 +10,7 @@ import yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.workflow.changes import SHARED, changes_text
 from tests.config.folders import REGISTRY
-from tests.config.test_anchors import STUDY
+from tests.config.language.test_anchors import STUDY
 
 SNAKEFILE = """
 from bnn_atlas.workflow.hooks import announce_changes

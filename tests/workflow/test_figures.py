@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.base import ConfigError
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import Atlas, load_atlas
 from bnn_atlas.figures.shown import shown_runs
 from bnn_atlas.sources import PACKAGE, _exists

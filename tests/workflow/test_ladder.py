@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims.load import ClaimsConfig
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import Atlas, load_atlas
 from bnn_atlas.workflow.figures import Figures
 from bnn_atlas.workflow.hooks import set_config

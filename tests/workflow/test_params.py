@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood, MLPConfig, PosteriorConfig
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig, PosteriorConfig
 from bnn_atlas.workflow.params import code_hash_of_run, named, row_settings, run_settings, settings, told
 
 RULES = Path(__file__).parents[2] / "workflow" / "rules"

@@ -2,9 +2,9 @@
 import re
 from pathlib import Path
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.expansion import NAME
-from bnn_atlas.config.reading import read_yaml
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.runs.expansion import NAME
+from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
 from bnn_atlas.workflow.claims import claim_targets

@@ -5,11 +5,11 @@ from typing import Any, get_args
 
 from pydantic import Field, PositiveInt
 
-from bnn_atlas.config.base import Model
 from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.config.claims.load import ClaimsConfig
-from bnn_atlas.config.shared import SharedStart, shared_start
-from bnn_atlas.config.studies import Run, Scale, Study, by_name, legend_texts
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.runs.shared import SharedStart, shared_start
+from bnn_atlas.config.runs.studies import Run, Scale, Study, by_name, legend_texts
 
 SIGN = {"lppd": 1.0, "lppd_cumulative_chains": 1.0, "nll": -1.0}
 """Metrics that are means over rows of the log density of a mixture of chains, and their sign."""

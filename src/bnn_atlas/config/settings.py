@@ -6,19 +6,18 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import AfterValidator, BeforeValidator
 
-from bnn_atlas.config.alignment_checks import check_alignments
-from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
+from bnn_atlas.config.checks.alignments import check_alignments
+from bnn_atlas.config.checks.data import check_data, check_sets
+from bnn_atlas.config.checks.figures import check_figure
+from bnn_atlas.config.checks.networks import check_networks
+from bnn_atlas.config.checks.references import check_references
+from bnn_atlas.config.checks.sources import inherit_from_sources
 from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
-from bnn_atlas.config.compatibility import check_data, check_sets
-from bnn_atlas.config.datasets import DatasetEntry, load_registry
-from bnn_atlas.config.expansion import alignment_at, expand, figure_at, takes_part
-from bnn_atlas.config.figure_checks import check_figure
-from bnn_atlas.config.located import with_lines
-from bnn_atlas.config.network_checks import check_networks
-from bnn_atlas.config.reading import Lines, read_yaml
-from bnn_atlas.config.references import check_references
-from bnn_atlas.config.sources import inherit_from_sources
-from bnn_atlas.config.studies import Run, Scale, Study, StudyConfig, by_name
+from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
+from bnn_atlas.config.language.base import ConfigError, Model, near_or_all, validated
+from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
+from bnn_atlas.config.runs.expansion import alignment_at, expand, figure_at, takes_part
+from bnn_atlas.config.runs.studies import Run, Scale, Study, StudyConfig, by_name
 
 
 def _folder(path: str) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.datasets import DatasetEntry, KerasReader, Reader
+from bnn_atlas.config.data.datasets import DatasetEntry, KerasReader, Reader
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset, check_labels
 from bnn_atlas.data.errors import DataError

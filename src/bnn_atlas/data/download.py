@@ -17,7 +17,7 @@ import pooch
 import requests
 from tqdm import tqdm
 
-from bnn_atlas.config.datasets import DatasetEntry, FileEntry
+from bnn_atlas.config.data.datasets import DatasetEntry, FileEntry
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.readers.archives import refuse_odd

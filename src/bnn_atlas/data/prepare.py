@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bnn_atlas.config.datasets import DatasetEntry, TableReader
+from bnn_atlas.config.data.datasets import DatasetEntry, TableReader
 from bnn_atlas.data.arrays import join_rows
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset, check, save

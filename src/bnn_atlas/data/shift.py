@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import cosdg, sindg
 
-from bnn_atlas.config.shift import OF_COLOURS, OF_SPLIT, ROTATION, Shift, parse_shift
+from bnn_atlas.config.data.shift import OF_COLOURS, OF_SPLIT, ROTATION, Shift, parse_shift
 from bnn_atlas.data.corruptions import CORRUPTION
 from bnn_atlas.data.errors import DataError
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.splits import MILE_SHARE, Features, Scaling, SplitConfig, Targets, published_rows
+from bnn_atlas.config.data.splits import MILE_SHARE, Features, Scaling, SplitConfig, Targets, published_rows
+from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data.dataset import Dataset, fingerprint, load
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import bnn_hmc_order, mile_order, tfds_order

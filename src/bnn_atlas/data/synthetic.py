@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bnn_atlas.config.synthetic import (
+from bnn_atlas.config.data.synthetic import (
     BNNHMCGenerator,
     ClustersGenerator,
     GeneratorConfig,
@@ -24,7 +24,7 @@ DECIMALS = 6
 
 
 def generate(config: GeneratorConfig, rows: int, published_train: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs x [rows, 1] and targets y [rows] of a kind (`bnn_atlas.config.synthetic` says what each is).
+    """Inputs x [rows, 1] and targets y [rows] of a kind (`bnn_atlas.config.data.synthetic` says what each is).
 
     Clusters: the first `published_train` rows are the training rows, in random order, so that the last of them can
     serve as validation rows; the others are the test rows. Kind `sinusoids`: the same. Kind `bnn_hmc`: the same, but in

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.datasets import CsvReader, TableReader, Tables, WorkbookReader
+from bnn_atlas.config.data.datasets import CsvReader, TableReader, Tables, WorkbookReader
 from bnn_atlas.data.errors import DataError
 
 Row = tuple[int, Sequence[Any]]

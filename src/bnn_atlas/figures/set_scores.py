@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, TEST
-from bnn_atlas.config.shift import CORRUPTIONS, parse_shift
+from bnn_atlas.config.data.shift import CORRUPTIONS, parse_shift
+from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, TEST
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps

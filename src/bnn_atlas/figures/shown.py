@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bnn_atlas.config.studies import REPETITION
+from bnn_atlas.config.runs.studies import REPETITION
 from bnn_atlas.figures.published import Published
 
 

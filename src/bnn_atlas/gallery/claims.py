@@ -10,8 +10,8 @@ import pandas as pd
 
 from bnn_atlas.claims.page import decimals
 from bnn_atlas.claims.verdict import HOLDS, Verdict
-from bnn_atlas.config.marks import DEPENDENT
-from bnn_atlas.config.splits import SCALED_WITH_TEST_ROWS
+from bnn_atlas.config.checks.data import DEPENDENT
+from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.escape import cell, sentence
 from bnn_atlas.gallery.numbers import DASH, DELTA, MARK, limit, with_sd
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from bnn_atlas.config.datasets import load_registry
+from bnn_atlas.config.data.datasets import load_registry
+from bnn_atlas.config.runs.studies import Scale, shown_runs
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.config.studies import Scale, shown_runs
 from bnn_atlas.figures.metadata import stamp_png
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import PACKAGE, PLUMBING, code_of

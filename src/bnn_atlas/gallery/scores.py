@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
+from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.gallery.claims import trust_word
 from bnn_atlas.gallery.escape import cell
 from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd

@@ -5,10 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from bnn_atlas.config.initial import InitialConfig
 from bnn_atlas.config.methods.base import MethodSettings
-from bnn_atlas.config.posterior import PosteriorConfig
-from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.config.parts.starts import InitialConfig, WarmStartConfig
 from bnn_atlas.sources import PLUMBING, code_digest
 
 NOT_IN_DRAWS = (*PLUMBING, "bnn_atlas.data", "bnn_atlas.traces")

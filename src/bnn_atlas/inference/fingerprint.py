@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from bnn_atlas.config.methods.base import MethodSettings
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.inference.code import code_of_draws
 from bnn_atlas.provenance import fingerprint
 

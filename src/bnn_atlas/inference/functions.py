@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bnn_atlas.config.figures import FunctionsConfig
+from bnn_atlas.config.parts.figures import FunctionsConfig
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.figures import PlaneConfig, PointConfig, SurfaceConfig
+from bnn_atlas.config.parts.figures import PlaneConfig, PointConfig, SurfaceConfig
 from bnn_atlas.inference.problem import Problem
 from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces
 from bnn_atlas.posterior.planes import PlaneError, densities_on, plane_through

@@ -6,9 +6,9 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.compact import CompactConfig
+from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood
 from bnn_atlas.methods.contract import Method, Phase, Statistic
 from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Target
 

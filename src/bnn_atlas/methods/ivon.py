@@ -20,7 +20,7 @@ import optax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.ivon import IVONConfig
+from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.mean_field import expected_log_prior

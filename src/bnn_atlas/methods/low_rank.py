@@ -12,7 +12,7 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.low_rank import LowRankConfig
+from bnn_atlas.config.methods.gaussian import LowRankConfig
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.mean_field import expected_log_prior, rho_of

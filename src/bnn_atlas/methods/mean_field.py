@@ -12,7 +12,7 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
+from bnn_atlas.config.methods.gaussian import MeanFieldConfig
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.optimise import build_optimiser, update

@@ -12,8 +12,7 @@ import optax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.optimisation import AdamConfig, MAPConfig, OptimiserConfig, SGDConfig
-from bnn_atlas.config.methods.path import PathConfig
+from bnn_atlas.config.methods.optimisation import AdamConfig, MAPConfig, OptimiserConfig, PathConfig, SGDConfig
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method, Phase, Statistic
 from bnn_atlas.placement import DATA_AXIS

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import LearnedNoiseLikelihood
+from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method, Phase, Statistic
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw

@@ -10,7 +10,7 @@ from flax import traverse_util
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CNNLSTMConfig,
     LeNet5Config,
     LeNet5MaxConfig,

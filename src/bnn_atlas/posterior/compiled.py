@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bnn_atlas.config.methods.augmentation import AugmentationConfig
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,

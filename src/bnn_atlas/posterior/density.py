@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig
-from bnn_atlas.config.priors import PriorConfig
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig
+from bnn_atlas.config.parts.priors import PriorConfig
 from bnn_atlas.models.build import CACHE_LINE, Network, build_network
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.orbit import over_orbit

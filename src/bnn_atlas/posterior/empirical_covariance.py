@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from threadpoolctl import threadpool_limits
 
-from bnn_atlas.config.priors import EmpiricalCovariancePrior
+from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior
 from bnn_atlas.models.layout import Layout, Parameter
 
 ROWS_AT_ONCE = 256

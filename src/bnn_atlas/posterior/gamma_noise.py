@@ -9,7 +9,7 @@ from jax import Array
 from jax import numpy as jnp
 from scipy.special import digamma, gammaln, polygamma
 
-from bnn_atlas.config.priors import NormalGammaNoisePrior
+from bnn_atlas.config.parts.priors import NormalGammaNoisePrior
 from bnn_atlas.models.layout import Layout
 
 

@@ -8,7 +8,7 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import (
+from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,
     HeteroscedasticLikelihood,

@@ -16,7 +16,7 @@ from jax import Array
 from jax import numpy as jnp
 from scipy.special import gammaln
 
-from bnn_atlas.config.priors import (
+from bnn_atlas.config.parts.priors import (
     EmpiricalCovariancePrior,
     EpsStandardNormalPrior,
     GlorotLaplacePrior,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.config.datasets import DatasetEntry
-from bnn_atlas.config.splits import SplitConfig
+from bnn_atlas.config.data.datasets import DatasetEntry
+from bnn_atlas.config.data.splits import SplitConfig
 from bnn_atlas.data.download import fetch
 from bnn_atlas.data.prepare import prepare_file
 from bnn_atlas.data.splits import split_file

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.config.figures import FunctionsConfig, SurfaceConfig
+from bnn_atlas.config.parts.figures import FunctionsConfig, SurfaceConfig
 from bnn_atlas.inference.functions import functions_of
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.inference.surfaces import surfaces_through

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.evaluation import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.code import code_of_predictions

@@ -77,7 +77,7 @@ def sample(
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:
     """The stopping rule of a block."""
     # Scores are slow to import, and most runs have no rule.
-    from bnn_atlas.config.stopping import StoppingConfig
+    from bnn_atlas.config.parts.starts import StoppingConfig
     from bnn_atlas.inference.validation import ValidationDensity
 
     return StoppingRule(StoppingConfig.model_validate(settings).alpha, ValidationDensity(problem), starts, chains)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE
+from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.data.predictions import load_predictions

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bnn_atlas.config.alignments import AlignmentConfig
-from bnn_atlas.config.barriers import BarrierConfig
-from bnn_atlas.config.initial import InitialConfig
-from bnn_atlas.config.pruning import PruningConfig
+from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.evaluation import BarrierConfig, PruningConfig
+from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.data.pixels import dead_inputs
 from bnn_atlas.inference.matching import features_of
 from bnn_atlas.inference.predictor import Predictor

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from bnn_atlas.config.initial import InitialConfig
-from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.config.parts.starts import InitialConfig, WarmStartConfig
 from bnn_atlas.files import save_arrays
 from bnn_atlas.inference.code import code_of_starts
 from bnn_atlas.inference.fingerprint import fingerprint_of

@@ -9,7 +9,7 @@ from flax import linen as nn
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import ModelConfig
+from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.mlp import ACTIVATIONS
 from bnn_atlas.symmetry.groups import Group, Symmetry

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.alignments import AlignmentConfig
+from bnn_atlas.config.parts.alignments import AlignmentConfig
 from bnn_atlas.symmetry.aligned_draws import AlignedDraws
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.frame import VARIANTS, Frame

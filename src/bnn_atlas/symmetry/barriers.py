@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bnn_atlas.config.barriers import BarrierConfig
+from bnn_atlas.config.parts.evaluation import BarrierConfig
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement
 from bnn_atlas.posterior.predictive import Predictive

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.posterior import ModelConfig
+from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.symmetry.freedoms import balanced, rows_of
 from bnn_atlas.symmetry.groups import Group, Place, Symmetry, SymmetryError

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
-from bnn_atlas.config.posterior import ModelConfig
+from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.symmetry.frame import Frame, load_frame
 from bnn_atlas.symmetry.freedoms import balanced, transform

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.config.pruning import PruningConfig
+from bnn_atlas.config.parts.evaluation import PruningConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement

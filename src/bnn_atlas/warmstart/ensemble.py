@@ -15,7 +15,7 @@ import optax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.warmstart import WarmStartConfig
+from bnn_atlas.config.parts.starts import WarmStartConfig
 from bnn_atlas.keys import Role, role_key
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import Posterior

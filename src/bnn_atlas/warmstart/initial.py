@@ -5,8 +5,8 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.initial import InitialConfig
-from bnn_atlas.config.posterior import ModelConfig
+from bnn_atlas.config.parts.posterior import ModelConfig
+from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.keys import Role, role_key
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Posterior

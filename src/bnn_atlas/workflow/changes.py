@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from bnn_atlas.config.anchors import Anchor, shared_anchors
+from bnn_atlas.config.language.reading import Anchor, shared_anchors
 from bnn_atlas.config.settings import Atlas
 
 LONGEST_LISTED = 6

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from bnn_atlas.claims.plan import OF_ROWS, claimed_study
-from bnn_atlas.config.expansion import leaves
+from bnn_atlas.config.runs.expansion import leaves
+from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import Atlas
-from bnn_atlas.config.studies import Run
 from bnn_atlas.workflow.paths import Paths
 
 

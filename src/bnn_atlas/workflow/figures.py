@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bnn_atlas import published
-from bnn_atlas.config.alignment_checks import alignments_of
-from bnn_atlas.config.base import ConfigError, Model
-from bnn_atlas.config.evaluation import OUTSIDE
-from bnn_atlas.config.expansion import LONGEST_NAME, leaves
-from bnn_atlas.config.figures import FigureConfig
-from bnn_atlas.config.kinds import FILES, OF_SETS, Kind, Section, kinds
-from bnn_atlas.config.located import with_lines
-from bnn_atlas.config.marks import marks
+from bnn_atlas.config.checks.alignments import alignments_of
+from bnn_atlas.config.checks.data import marks
+from bnn_atlas.config.language.base import ConfigError, Model
+from bnn_atlas.config.language.reading import with_lines
+from bnn_atlas.config.parts.evaluation import OUTSIDE
+from bnn_atlas.config.parts.figures import FigureConfig
+from bnn_atlas.config.parts.kinds import FILES, OF_SETS, Kind, Section, kinds
+from bnn_atlas.config.runs.expansion import LONGEST_NAME, leaves
+from bnn_atlas.config.runs.studies import Run, legend_texts, shown_runs
 from bnn_atlas.config.settings import Atlas
-from bnn_atlas.config.studies import Run, legend_texts, shown_runs
 from bnn_atlas.figures.r_setup import RCODE, r_files
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import PACKAGE, PLUMBING, code_of
@@ -43,7 +43,12 @@ COMPUTING = (
     "bnn_atlas.traces.store",
 )
 """What makes the files that figures and pages read: an edit shows in a picture only once such a file is made again."""
-JUDGING = (*PLUMBING, "bnn_atlas.config.studies", "bnn_atlas.config.expansion", "bnn_atlas.config.base")
+JUDGING = (
+    *PLUMBING,
+    "bnn_atlas.config.runs.studies",
+    "bnn_atlas.config.runs.expansion",
+    "bnn_atlas.config.language.base",
+)
 """What claims and galleries are told as settings, which are compared on their own."""
 ENDINGS: dict[Section, str] = {"subset": "parquet", "grid": "npz", "functions": "npz", "surface": "npz"}
 """Section -> ending of the file that is made for it."""

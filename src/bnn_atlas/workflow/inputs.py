@@ -4,23 +4,23 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from bnn_atlas.config.alignment_checks import alignments_of, reference_run
-from bnn_atlas.config.alignments import AlignmentConfig
-from bnn_atlas.config.base import ConfigError
-from bnn_atlas.config.evaluation import OUTSIDE
-from bnn_atlas.config.figures import SurfaceConfig
-from bnn_atlas.config.marks import marks
-from bnn_atlas.config.methods.compact import CompactConfig
-from bnn_atlas.config.methods.path import PathConfig
-from bnn_atlas.config.network_checks import pruned_runs
-from bnn_atlas.config.references import remark
+from bnn_atlas.config.checks.alignments import alignments_of, reference_run
+from bnn_atlas.config.checks.data import marks
+from bnn_atlas.config.checks.figures import other_runs
+from bnn_atlas.config.checks.networks import pruned_runs
+from bnn_atlas.config.checks.references import remark
+from bnn_atlas.config.checks.sources import Sources
+from bnn_atlas.config.data.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.methods.gaussian import CompactConfig
+from bnn_atlas.config.methods.optimisation import PathConfig
+from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.evaluation import OUTSIDE
+from bnn_atlas.config.parts.figures import SurfaceConfig
+from bnn_atlas.config.parts.starts import StartConfig
+from bnn_atlas.config.runs.shared import SharedSplit, SharedStart, shared_split, shared_start
+from bnn_atlas.config.runs.studies import Run, by_name
 from bnn_atlas.config.settings import Atlas
-from bnn_atlas.config.shared import SharedSplit, SharedStart, shared_split, shared_start
-from bnn_atlas.config.shift import PUBLISHED_SHIFTS
-from bnn_atlas.config.sources import Sources
-from bnn_atlas.config.studies import Run, by_name
-from bnn_atlas.config.surfaces import other_runs
-from bnn_atlas.config.warmstart import StartConfig
 from bnn_atlas.workflow.paths import Paths
 
 Wildcards = Any

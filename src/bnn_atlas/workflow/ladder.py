@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from bnn_atlas.claims.plan import claimed_study
-from bnn_atlas.config.base import ConfigError
 from bnn_atlas.config.claims.load import STEP_SCALE, ClaimsConfig, Step, claims_of, figures_of
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.runs.studies import Scale
 from bnn_atlas.config.settings import Atlas
-from bnn_atlas.config.studies import Scale
 from bnn_atlas.workflow.figures import Figures
 from bnn_atlas.workflow.inputs import Inputs
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from bnn_atlas.config.posterior import PosteriorConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
 from bnn_atlas.workflow.inputs import Inputs, Wildcards
 

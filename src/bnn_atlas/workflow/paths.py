@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bnn_atlas.config.shared import SharedSplit, SharedStart
-from bnn_atlas.config.studies import Run
+from bnn_atlas.config.runs.shared import SharedSplit, SharedStart
+from bnn_atlas.config.runs.studies import Run
 
 
 class Paths(NamedTuple):

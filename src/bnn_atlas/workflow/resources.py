@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bnn_atlas.config.studies import RunConfig
+from bnn_atlas.config.runs.studies import RunConfig
 from bnn_atlas.workflow.inputs import Inputs, Wildcards
 
 MOST_CORES = 16

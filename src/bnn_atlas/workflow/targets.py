@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from bnn_atlas.config.base import did_you_mean
 from bnn_atlas.config.claims.load import claims_of
+from bnn_atlas.config.language.base import did_you_mean
+from bnn_atlas.config.runs.studies import Run, Scale
 from bnn_atlas.config.settings import Atlas
-from bnn_atlas.config.studies import Run, Scale
 from bnn_atlas.workflow.figures import REPOSITORY, Figure, Figures
 from bnn_atlas.workflow.ladder import steps, wrong_scale
 from bnn_atlas.workflow.paths import Paths

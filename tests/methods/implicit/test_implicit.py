@@ -15,7 +15,7 @@ from bnn_atlas.config.methods.implicit import (
     SmallestEntropy,
 )
 from bnn_atlas.config.methods.optimisation import AdamConfig
-from bnn_atlas.config.priors import LaplacePrior, NormalPrior
+from bnn_atlas.config.parts.priors import LaplacePrior, NormalPrior
 from bnn_atlas.methods.implicit.family import FitError, build_family, fitted
 from bnn_atlas.methods.implicit.fitting import build_implicit, optimiser_of, scale_by_amsgrad
 from bnn_atlas.methods.implicit.forms import Exact

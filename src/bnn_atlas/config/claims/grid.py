@@ -7,8 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.config.base import ConfigError, did_you_mean, near_or_all
-from bnn_atlas.config.reading import Lines
+from bnn_atlas.config.language.base import ConfigError, did_you_mean, near_or_all
+from bnn_atlas.config.language.reading import Lines
 from bnn_atlas.published import Number
 
 PLACE = re.compile(r"\{(\w+)(?::(words|,))?\}")

@@ -8,15 +8,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from bnn_atlas.config.base import ConfigError, Model, near_or_all, validated
 from bnn_atlas.config.claims.claim import Claim, Side, cannot_fail
 from bnn_atlas.config.claims.grid import Families
 from bnn_atlas.config.claims.measurable import never_measured
-from bnn_atlas.config.expansion import leaves, takes_part
-from bnn_atlas.config.located import with_lines
+from bnn_atlas.config.language.base import ConfigError, Model, near_or_all, validated
+from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.metrics import METRICS
-from bnn_atlas.config.reading import Lines, read_yaml
-from bnn_atlas.config.studies import REPETITION, Run, Scale, Study, by_name
+from bnn_atlas.config.runs.expansion import leaves, takes_part
+from bnn_atlas.config.runs.studies import REPETITION, Run, Scale, Study, by_name
 from bnn_atlas.published import Number, read_published
 
 NAMES = ("description", "chains_per_block")

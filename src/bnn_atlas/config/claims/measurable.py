@@ -2,9 +2,9 @@
 
 from typing import get_args
 
-from bnn_atlas.config.evaluation import INTERVAL, OUTSIDE, PublishedBy
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, PAIRS, PUBLISHED, REGRESSION, SETS
-from bnn_atlas.config.studies import Run, Study
+from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, PublishedBy
+from bnn_atlas.config.runs.studies import Run, Study
 
 TASKS = {
     **{metric.name: "regression" for metric in REGRESSION},

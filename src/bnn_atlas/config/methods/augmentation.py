@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from bnn_atlas.config.base import Model
-from bnn_atlas.config.fields import CountOrNone
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.language.fields import CountOrNone
 
 
 class AugmentationConfig(Model):

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.base import Model
-from bnn_atlas.config.fields import Count
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.language.fields import Count
 
 Family = Literal["hamiltonian", "microcanonical", "langevin", "stochastic_hamiltonian", "optimised", "approximation"]
 """Methods of one family have one colour in figures."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 import yaml
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.base import ByKind, Model
-from bnn_atlas.config.fields import Count, CountOrNone, Positive, Width
+from bnn_atlas.config.language.base import ByKind, Model
+from bnn_atlas.config.language.fields import Count, CountOrNone, Positive, Width
 
 Shape = tuple[Width, Width]
 """Rows and columns of a matrix."""

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from bnn_atlas.config.base import ByKind, Model
-from bnn_atlas.config.fields import Count, CountOrNone, Given, NonNegative, Positive
+from bnn_atlas.config.language.base import ByKind, Model
+from bnn_atlas.config.language.fields import Count, CountOrNone, Given, NonNegative, Positive
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
 from bnn_atlas.config.methods.generators import GeneratorConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig

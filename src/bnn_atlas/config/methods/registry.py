@@ -4,18 +4,13 @@ from typing import Annotated, get_args
 
 from pydantic import Field
 
-from bnn_atlas.config.base import ByKind
+from bnn_atlas.config.language.base import ByKind
 from bnn_atlas.config.methods.base import MethodSettings
-from bnn_atlas.config.methods.compact import CompactConfig
+from bnn_atlas.config.methods.gaussian import CompactConfig, IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig
-from bnn_atlas.config.methods.ivon import IVONConfig
-from bnn_atlas.config.methods.laplace import LaplaceConfig
-from bnn_atlas.config.methods.low_rank import LowRankConfig
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
-from bnn_atlas.config.methods.mean_field import MeanFieldConfig
-from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig
-from bnn_atlas.config.methods.path import PathConfig
+from bnn_atlas.config.methods.optimisation import DeepEnsembleConfig, MAPConfig, PathConfig
 from bnn_atlas.config.methods.sgmcmc import (
     AdaptiveSGHMCConfig,
     PSGLDConfig,

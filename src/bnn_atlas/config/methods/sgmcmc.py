@@ -8,8 +8,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.base import ByKind, Model
-from bnn_atlas.config.fields import Count, CountOrNone, Fraction, Positive, Share
+from bnn_atlas.config.language.base import ByKind, Model
+from bnn_atlas.config.language.fields import Count, CountOrNone, Fraction, Positive, Share
 from bnn_atlas.config.methods.augmentation import AugmentationConfig, check_augmentation
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings
 

@@ -6,7 +6,7 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.shift import PUBLISHED_CORRUPTIONS, SEVERITIES
+from bnn_atlas.config.data.shift import PUBLISHED_CORRUPTIONS, SEVERITIES
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers.archives import refuse_foreign
 

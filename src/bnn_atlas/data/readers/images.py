@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from bnn_atlas.config.datasets import (
+from bnn_atlas.config.data.datasets import (
     CifarReader,
     IdxReader,
     ImageTarReader,

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.datasets import KerasReader
+from bnn_atlas.config.data.datasets import KerasReader
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers.archives import refuse_odd
 from bnn_atlas.data.readers.images import Rows

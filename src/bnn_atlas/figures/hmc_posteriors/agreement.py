@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED, column_of, printed
 from bnn_atlas.figures.page import is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets

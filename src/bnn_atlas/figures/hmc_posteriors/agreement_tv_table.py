@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures.hmc_posteriors.agreement import OTHER, SAME, TWO_VERSIONS, agreements
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED
 from bnn_atlas.figures.latex import TableOutputs, escape, write_latex

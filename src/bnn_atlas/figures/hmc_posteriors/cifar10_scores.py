@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bnn_atlas.config.evaluation import TEST
+from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures.shown import Shown
 
 

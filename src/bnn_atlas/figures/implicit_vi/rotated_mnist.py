@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.config.shift import ROTATION
+from bnn_atlas.config.data.shift import ROTATION
+from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
 from bnn_atlas.figures.page import FigureOutputs

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bnn_atlas.config.evaluation import INTERVAL
-from bnn_atlas.config.synthetic import SinusoidsGenerator
+from bnn_atlas.config.data.synthetic import SinusoidsGenerator
+from bnn_atlas.config.parts.evaluation import INTERVAL
 from bnn_atlas.data.synthetic import sinusoids_at
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import (

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.config.shift import SEVERITIES
+from bnn_atlas.config.data.shift import SEVERITIES
+from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.method_looks import Look, method_looks

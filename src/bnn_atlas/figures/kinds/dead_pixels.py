@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.config.evaluation import TEST
-from bnn_atlas.config.shift import OF_SPLIT, SEVERITIES, parse_shift
+from bnn_atlas.config.data.shift import OF_SPLIT, SEVERITIES, parse_shift
+from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
 from bnn_atlas.figures.page import FigureOutputs

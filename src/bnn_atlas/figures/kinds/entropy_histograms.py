@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bnn_atlas.config.evaluation import OUTSIDE, TEST
+from bnn_atlas.config.parts.evaluation import OUTSIDE, TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, method_looks
 from bnn_atlas.figures.page import FigureOutputs, check_fits

@@ -12,7 +12,7 @@ from jax import Array
 from jax import numpy as jnp
 from jax.tree_util import keystr
 
-from bnn_atlas.config.base import near_or_all
+from bnn_atlas.config.language.base import near_or_all
 from bnn_atlas.config.methods.implicit import GeneratedConfig, ImplicitConfig
 from bnn_atlas.methods.implicit.generators import Generator, Tree, build_generator
 from bnn_atlas.methods.noise import standard_normal

@@ -14,7 +14,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig
-from bnn_atlas.config.posterior import CategoricalLikelihood
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood
 from bnn_atlas.methods.implicit.entropy import Form, Place, Report, constant
 from bnn_atlas.methods.implicit.family import Family, build_family
 from bnn_atlas.methods.implicit.generators import Tree

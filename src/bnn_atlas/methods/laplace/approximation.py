@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.laplace import LaplaceConfig
+from bnn_atlas.config.methods.gaussian import LaplaceConfig
 from bnn_atlas.methods.contract import Method, Phase, Statistic, with_steps
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
 from bnn_atlas.methods.laplace import lbfgs

@@ -16,7 +16,7 @@ from flax import linen as nn
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.posterior import CategoricalLikelihood, LikelihoodConfig
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.mlp import FeatureMajorDense
 from bnn_atlas.placement import DATA_AXIS

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from bnn_atlas.config.studies import REPETITION
+from bnn_atlas.config.runs.studies import REPETITION
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.config.expansion import leaves
+from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.workflow.changes import SHARED
 
 Changed = Mapping[tuple[str, str], set[str]]

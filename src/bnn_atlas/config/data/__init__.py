@@ -1,0 +1,1 @@
+"""config/datasets.yaml: data sets, files and readers, splits, synthetic and shifted rows."""

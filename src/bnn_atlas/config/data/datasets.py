@@ -1,0 +1,489 @@
+"""The registry of data sets: where each file comes from, how it is verified, and how it is read."""
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, model_validator
+
+from bnn_atlas.config.data.own_data import OwnTable, with_own_data
+from bnn_atlas.config.data.synthetic import BNNHMCGenerator, ClustersGenerator, GeneratorConfig, SinusoidsGenerator
+from bnn_atlas.config.language.base import ConfigError, Model, validated
+from bnn_atlas.config.language.fields import (
+    Count,
+    CountOrNone,
+    DatasetName,
+    FileName,
+    Given,
+    Number,
+    Positive,
+    Sha256,
+    Url,
+)
+from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
+
+
+def _inside(path: str) -> str:
+    """Refuse a path that leaves the folder or archive it is looked up in."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or "\\" in path or ".." in parts:
+        raise ValueError("a relative path with '/' between its parts and without '..' is allowed")
+    return path
+
+
+def _row_shape(value: Any) -> Any:
+    """A row's shape: one positive number, or a list of them."""
+    sizes = value if isinstance(value, list | tuple) else [value]
+    if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+        raise ValueError("a positive integer (tables), or a list of them such as [28, 28, 1], is allowed")
+    return tuple(sizes) if isinstance(value, list | tuple) else value
+
+
+RelativePath = Annotated[str, AfterValidator(_inside)]
+RowShape = Annotated[int | tuple[int, ...], BeforeValidator(_row_shape)]
+Part = Literal["train", "test"]
+Kind = Literal["table", "image", "tokens", "predictions", "corruptions"]
+
+
+class TableReader(Model):
+    """What all readers of tables share: the columns of the file, in its order, under the names used here."""
+
+    columns: Annotated[tuple[str, ...], Field(min_length=2)]
+    """One name per column of the file."""
+    drop: tuple[str, ...] = ()
+    """Columns that are not used; their cells are not looked at."""
+    text: tuple[str, ...] = ()
+    """Columns that hold words instead of numbers."""
+
+    @model_validator(mode="after")
+    def _columns_exist(self) -> Self:
+        repeated = sorted({name for name in self.columns if self.columns.count(name) > 1})
+        if repeated:
+            raise ValueError(f"columns names {', '.join(repeated)} twice")
+        for key, names in (("drop", self.drop), ("text", self.text)):
+            unknown = [name for name in names if name not in self.columns]
+            if unknown:
+                raise ValueError(f"{key} names {', '.join(unknown)}; the columns are {', '.join(self.columns)}")
+        return self
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Columns that are used, in the file's order."""
+        return tuple(name for name in self.columns if name not in self.drop)
+
+
+def _check_header(header: bool | tuple[str, ...] | None, columns: tuple[str, ...]) -> None:
+    """Refuse a list of names that does not have one for each column."""
+    if isinstance(header, tuple) and len(header) != len(columns):
+        raise ValueError(f"header names {len(header)} columns and columns {len(columns)}; one name each is needed")
+
+
+class WhitespaceReader(TableReader):
+    """Numbers separated by blanks or tabs, no header, blank lines ignored."""
+
+    format: Literal["whitespace"]
+
+
+class CsvReader(TableReader):
+    """Separated text; blanks after a separator, quotes and blank lines are ignored."""
+
+    format: Literal["csv"]
+    separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] = ","
+    header: bool | Annotated[tuple[str, ...], Field(min_length=1)]
+    """Whether the first row holds column names: those of `columns`, apart from case, blanks and punctuation, or a list
+    of them where the file has others."""
+    comment: str | None = None
+    """Lines that start with this are skipped."""
+    missing: str | None = None
+    """What a cell without a value holds; its row is left out."""
+    strip_end: dict[str, str] = Field(default_factory=dict)
+    """Text column -> characters taken off the end of its cells."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _check_header(self.header, self.columns)
+        unsuitable = [name for name in self.strip_end if name not in self.text]
+        if unsuitable:
+            raise ValueError(
+                f"strip_end names {', '.join(unsuitable)}; allowed are the text columns {', '.join(self.text)}"
+            )
+        return self
+
+
+class WorkbookReader(TableReader):
+    """One sheet of an Excel workbook; its first row holds column names; empty rows and columns are ignored."""
+
+    format: Literal["xls", "xlsx"]
+    sheet: str | None = None
+    """Name of the sheet; null takes the first one."""
+    header: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """The names in the first row, where they are not those of `columns`, apart from case, blanks and punctuation."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _check_header(self.header, self.columns)
+        return self
+
+
+class IdxReader(Model):
+    """MNIST's format, gzipped: uint8 images [n, height, width] or labels [n], told apart by the magic number."""
+
+    format: Literal["idx"]
+
+
+class CifarReader(Model):
+    """CIFAR's binary version, a tar of records: label bytes, then 32 x 32 pixels of red, of green and of blue."""
+
+    format: Literal["cifar_binary"]
+    train: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
+    """Members with the training images, in order."""
+    test: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
+    labels: Annotated[int, Field(ge=1, le=2)] = 1
+    """Label bytes of a record; the last one is used (CIFAR-100: coarse, fine)."""
+
+
+class PngRowsReader(Model):
+    """One RGB image in which every row of pixels is a picture, its own rows one after another; no labels."""
+
+    format: Literal["png_rows"]
+
+
+class ImageTarReader(Model):
+    """Tar of <train or test>/<class>/<number>.jpg, in any folder; a number is the rank within its class.
+
+    Labels must come from files of their own, which also say how the classes are interleaved.
+    """
+
+    format: Literal["image_tar"]
+
+
+class LabelsReader(Model):
+    """Labels [n] of any integer type as .npy."""
+
+    format: Literal["npy_labels"]
+    first: Count | None = None
+    """Only this many are used."""
+
+
+class SvhnReader(Model):
+    """SVHN's MATLAB file: X [32, 32, 3, n] uint8 and y [n, 1] from 1 to 10, of which 10 is the digit 0."""
+
+    format: Literal["svhn_mat"]
+
+
+class KerasReader(Model):
+    """Sequences of word numbers as in `keras.datasets.imdb`, from which token rows are made with Keras' conventions.
+
+    `keras_npz` is the published imdb.npz (lists in object arrays), `tokens_npz` has flat arrays `{train,test}_tokens`,
+    `_offsets` and `_labels`. Rows have the length that is registered as `inputs`, ids end at `vocabulary`.
+    """
+
+    format: Literal["keras_npz", "tokens_npz"]
+    seed: CountOrNone = 113
+    """One RandomState shuffles the training rows, then the test rows."""
+    start: CountOrNone = 1
+    """Token before a review."""
+    unknown: CountOrNone = 2
+    """Token for a word beyond the vocabulary."""
+    offset: CountOrNone = 3
+    """Added to the file's word numbers."""
+
+
+class ProbabilitiesReader(Model):
+    """One row of probabilities per line, separated by blanks."""
+
+    format: Literal["probabilities"]
+
+
+class CorruptionsReader(Model):
+    """CIFAR-10-C's tar, one array of images for each corruption (`bnn_atlas.data.readers.cifar10c`)."""
+
+    format: Literal["cifar10c"]
+
+
+Tables = WhitespaceReader | CsvReader | WorkbookReader
+Images = IdxReader | CifarReader | PngRowsReader | ImageTarReader | LabelsReader | SvhnReader
+Reader = Annotated[
+    Tables | Images | KerasReader | ProbabilitiesReader | CorruptionsReader, Field(discriminator="format")
+]
+
+KINDS: dict[str, tuple[type[Model], ...]] = {
+    "table": (TableReader,),
+    "image": (IdxReader, CifarReader, PngRowsReader, ImageTarReader, LabelsReader, SvhnReader),
+    "tokens": (KerasReader,),
+    "predictions": (ProbabilitiesReader,),
+    "corruptions": (CorruptionsReader,),
+}
+"""Kind of data set -> readers of its files."""
+BOTH_PARTS = (CifarReader, ImageTarReader, KerasReader)
+"""Readers of files that hold training and test rows."""
+CONTENT = (ImageTarReader, LabelsReader, KerasReader)
+"""Readers of files that may be packed in several ways and have a content hash."""
+
+
+class Copy(Model):
+    """One place to get a file from, what proves that it is the right one, and how it is read.
+
+    A file is accepted if its bytes have the SHA-256 `sha256`, or if the numbers in it have the hash `table_sha256`
+    (`bnn_atlas.data.tables.table_hash`), which line ends and re-saving do not change. Images and sequences that are
+    packed in several ways have `content_sha256` instead (`bnn_atlas.data.readers.content_hash`). One is enough.
+    """
+
+    url: Url | None = None
+    """Null where the file is on a mirror only."""
+    member: RelativePath | None = None
+    """Path inside the zip at `url`; null where `url` is the file itself."""
+    mirror: RelativePath | None = None
+    """Path of the file itself below a mirror's root."""
+    path: str | None = None
+    """A file on this machine instead, relative to the repository; without `sha256` it is computed at every start."""
+    sha256: Sha256 | None = None
+    table_sha256: Sha256 | None = None
+    content_sha256: Sha256 | None = None
+    read: Reader
+
+    @model_validator(mode="after")
+    def _verifiable(self) -> Self:
+        if self.path is not None and (self.url or self.mirror):
+            raise ValueError("path is for a file of this machine: leave url and mirror out")
+        if self.path is None and self.url is None and self.mirror is None:
+            raise ValueError("url or mirror is needed, to get the file from; or path, for a file of this machine")
+        if not self.checksum:
+            raise ValueError("sha256 or table_sha256 or content_sha256 is needed, so that the file can be verified")
+        text = not isinstance(self.read, TableReader) or set(self.read.text) & set(self.read.kept)
+        if self.table_sha256 is not None and text:
+            raise ValueError("table_sha256 is for tables of numbers; give sha256 where text columns are used")
+        if self.content_sha256 is not None and not isinstance(self.read, CONTENT):
+            raise ValueError(f"content_sha256 is not for the format '{self.read.format}'; give sha256")
+        return self
+
+    @property
+    def checksum(self) -> str:
+        """The hash that names this copy."""
+        return self.sha256 or self.table_sha256 or self.content_sha256 or ""
+
+
+class FileEntry(Copy):
+    """A raw file under the name it has here, with further copies that hold the same table."""
+
+    name: FileName
+    part: Part | None = None
+    """Which part's rows an image file holds; null for tables and for files that hold both."""
+    alternatives: tuple[Copy, ...] = ()
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """All places, in the order in which they are tried."""
+        return (self, *self.alternatives)
+
+
+class PublishedScaling(Model):
+    """Constants with which a paper scaled images, (pixel / 255 - mean) / scale, one of each per channel."""
+
+    mean: Annotated[tuple[Number, ...], Field(min_length=1)]
+    scale: Annotated[tuple[Positive, ...], Field(min_length=1)]
+
+
+class DatasetEntry(Model):
+    """One data set: what is predicted, from which files, and what shape the prepared array must have."""
+
+    title: str | None = None
+    """Name in figures; null takes the set's own, with spaces for underscores."""
+    task: Literal["regression", "classification"]
+    kind: Kind = "table"
+    target: str
+    classes: tuple[str, ...] = ()
+    """Classification: the labels in the file; the label's place in this list is its number."""
+    files: tuple[FileEntry, ...] = ()
+    """Files whose rows are joined in this order, training rows before test rows."""
+    bundled: Literal["diabetes", "digits"] | None = None
+    """A data set that comes with scikit-learn, instead of files."""
+    generate: GeneratorConfig | None = None
+    """How the rows of a synthetic table of one input are made, instead of files."""
+    rows: Count
+    """Rows of the prepared array."""
+    inputs: RowShape
+    """A row's shape: input columns of a table (text columns counted one-hot), [height, width, channels] of an image,
+    [length] of a sequence, number of classes of predictions."""
+    published_train: CountOrNone | None = None
+    """Number of the publisher's training rows, which come first; the others are its test rows. Null where the publisher
+    gives no split."""
+    published_scaling: PublishedScaling | None = None
+    pixel_divisor: Given = None
+    """Images that are only an out-of-distribution set: pixels are divided by this before they are scaled, as by a
+    loader that divides by 255 once too often; null takes them as they are."""
+    vocabulary: CountOrNone = 0
+    """Sequences: number of token ids."""
+    of: DatasetName | None = None
+    """Predictions and corruptions: the data set of whose published test rows they are."""
+    order: Literal["file", "tfds"] | None = None
+    """Predictions: the order in which the file has them (`bnn_atlas.data.orders`)."""
+    training_rows: Count | None = None
+    """Predictions: training rows that their posterior is conditioned on; a run with another number is not compared with
+    them. Null where that is not known: rows and prior of the run then stand beside every comparison."""
+    licence: str
+    note: str = ""
+    dependent_rows: str | None = None
+    """Why rows are not independent, such as `hours of the same days`; tables, captions and claims say it. Null where
+    they are, as far as is known."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if [bool(self.files), self.bundled is not None, self.generate is not None].count(True) != 1:
+            raise ValueError("give either files or bundled or generate")
+        if (self.task == "classification") != (len(self.classes) >= 2):
+            raise ValueError("classes: a classification needs at least two, a regression none")
+        names = [file.name for file in self.files]
+        if len(set(names)) != len(names):
+            raise ValueError(f"files: two have the same name; names are {', '.join(names)}")
+        self._check_columns([copy.read for file in self.files for copy in file.copies])
+        self._check_rows()
+        self._check_parts()
+        self._check_generator()
+        return self
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What jobs need of the entry, in plain values: all but its descriptions."""
+        recipe = self.model_copy(update={"title": None, "licence": "", "note": ""}).model_dump(
+            mode="json", exclude={"dependent_rows", "training_rows"}
+        )
+        for file in recipe["files"]:
+            for copy in (file, *file["alternatives"]):
+                if copy["path"] is None:
+                    del copy["path"]
+        return recipe
+
+    @property
+    def own_checksums(self) -> dict[str, str]:
+        """Name -> checksum of its files of this machine, which nobody else can look up."""
+        return {file.name: file.checksum for file in self.files if file.path is not None}
+
+    def _check_columns(self, readers: list[Any]) -> None:
+        """Readers fit the kind, and those of tables agree with each other and with the target."""
+        unsuitable = [reader.format for reader in readers if not isinstance(reader, KINDS[self.kind])]
+        if unsuitable:
+            raise ValueError(f"files: the format '{unsuitable[0]}' does not give data of the kind '{self.kind}'")
+        if self.kind != "table" or not readers:
+            return
+        if len({(frozenset(r.kept), frozenset(r.text) & frozenset(r.kept)) for r in readers}) > 1:
+            raise ValueError("files: all files and alternatives must have the same used columns, and text in the same")
+        if self.target not in readers[0].kept:
+            raise ValueError(f"target '{self.target}' is not a used column; those are {', '.join(readers[0].kept)}")
+        if (self.target in readers[0].text) != (self.task == "classification"):
+            must = "must" if self.task == "classification" else "must not"
+            raise ValueError(f"target '{self.target}' of a {self.task} {must} be listed under read.text")
+
+    def _check_rows(self) -> None:
+        """A row's shape, and the fields that belong to it, fit the kind."""
+        sizes = {"table": 0, "image": 3, "tokens": 1, "predictions": 0, "corruptions": 3}[self.kind]
+        if sizes != (len(self.inputs) if isinstance(self.inputs, tuple) else 0):
+            form = {0: "one number", 1: "[length]", 3: "[height, width, channels]"}[sizes]
+            raise ValueError(f"inputs: the kind '{self.kind}' needs {form}")
+        if self.kind != "table" and self.task != "classification":
+            raise ValueError(f"task: the kind '{self.kind}' is for classification")
+        if (self.kind == "tokens") != (self.vocabulary > 0):
+            raise ValueError("vocabulary: sequences need the number of token ids, other kinds have none")
+        constants = self.published_scaling
+        if constants and (self.kind != "image" or {len(constants.mean), len(constants.scale)} != {self.shape[-1]}):
+            raise ValueError("published_scaling: images have one mean and one scale per channel, other kinds none")
+        if self.pixel_divisor is not None and (self.kind != "image" or self.published_train != 0):
+            raise ValueError("pixel_divisor: only images of which nothing is trained have it (published_train: 0)")
+        if (self.kind in ("predictions", "corruptions")) != (self.of is not None):
+            raise ValueError("of: predictions and corruptions need the data set that they are for, other kinds do not")
+        if (self.kind == "predictions") != (self.order is not None):
+            raise ValueError("order: predictions need it, other kinds have none")
+        if self.training_rows is not None and self.kind != "predictions":
+            raise ValueError("training_rows: only predictions have it; give published_train for a data set")
+        if self.kind == "predictions" and self.inputs != len(self.classes):
+            raise ValueError(f"inputs: predictions for {len(self.classes)} classes need {len(self.classes)}")
+        if self.published_train is not None and self.published_train > self.rows:
+            raise ValueError(f"published_train: of {self.rows} rows, at most {self.rows} can be training rows")
+
+    def _check_parts(self) -> None:
+        """Files of images and sequences say which part's rows they hold, and there is a published split."""
+        if self.kind not in ("image", "tokens") or not self.files:
+            if any(file.part is not None for file in self.files):
+                raise ValueError(f"files: part is not for the kind '{self.kind}'")
+            return
+        if self.published_train is None:
+            raise ValueError("published_train: files of training and test rows need it (0 without training rows)")
+        for file in self.files:
+            if (file.part is None) != isinstance(file.read, BOTH_PARTS):
+                has = "holds both parts: leave part out" if file.part else "needs part: train or test"
+                raise ValueError(f"files: {file.name} ({file.read.format}) {has}")
+
+    def _check_generator(self) -> None:
+        """Synthetic data are a regression on one input; some have published training rows and test rows."""
+        if self.generate is None:
+            return
+        if (self.task, self.kind, self.inputs) != ("regression", "table", 1):
+            raise ValueError("generate: needs task 'regression', kind 'table' and inputs 1")
+        if isinstance(self.generate, SinusoidsGenerator):
+            train, test = sum(self.generate.train), sum(self.generate.test)
+            if (self.rows, self.published_train) != (train + test, train):
+                raise ValueError(f"generate: these intervals give rows {train + test} and published_train {train}")
+            return
+        clusters = isinstance(self.generate, ClustersGenerator | BNNHMCGenerator)
+        if clusters and (self.published_train is None or not 0 < self.published_train < self.rows):
+            raise ValueError(f"generate: clusters need published_train from 1 to {self.rows - 1}; test rows follow")
+        if isinstance(self.generate, BNNHMCGenerator) and (self.published_train or 0) % len(self.generate.intervals):
+            intervals = len(self.generate.intervals)
+            raise ValueError(
+                f"published_train: {self.published_train} training rows cannot be spread evenly over {intervals} "
+                f"intervals; use a multiple of {intervals}"
+            )
+        if not clusters and self.published_train is not None:
+            raise ValueError(f"published_train: the kind '{self.generate.kind}' has no published split")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A row's shape."""
+        return self.inputs if isinstance(self.inputs, tuple) else (self.inputs,)
+
+    @property
+    def published_test(self) -> int:
+        """Number of the publisher's test rows; 0 where there is no published split."""
+        return 0 if self.published_train is None else self.rows - self.published_train
+
+    def file(self, name: str) -> FileEntry:
+        """The file with this name; ConfigError lists the names there are."""
+        for file in self.files:
+            if file.name == name:
+                return file
+        instead = f"bundled ('{self.bundled}')" if self.bundled else "generated"
+        names = ", ".join(file.name for file in self.files) or f"no files, it is {instead}"
+        raise ConfigError(f"no file '{name}' in this data set; it has {names}")
+
+
+class Registry(RootModel[dict[DatasetName, DatasetEntry]]):
+    """config/datasets.yaml: name -> data set."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="after")
+    def _predictions_of_registered_sets(self) -> Self:
+        for name, entry in self.root.items():
+            if entry.of is None:
+                continue
+            of = self.root.get(entry.of)
+            if of is None or of.published_test != entry.rows or of.classes != entry.classes:
+                raise ValueError(
+                    f"{name}.of = '{entry.of}': a data set with the same classes and {entry.rows} published test rows "
+                    "is needed"
+                )
+        return self
+
+
+class RegistryFile(RootModel[dict[DatasetName, DatasetEntry | OwnTable]]):
+    """config/datasets.yaml as it is written: name -> data set, or a table of one's own."""
+
+
+def load_registry(path: str | Path) -> dict[str, DatasetEntry]:
+    """Read config/datasets.yaml, with tables of one's own (`bnn_atlas.config.data.own_data`) written out.
+
+    Raises ConfigError that names the file, the key, the value and what is allowed, one line per problem.
+    """
+    file = Path(path)
+    with with_lines(file):
+        written = with_own_data(read_yaml(file), str(path), file.parent.parent)
+    return dict(validated(Registry, written, str(path), Lines(file)).root)

@@ -1,0 +1,177 @@
+"""How rows are split and inputs scaled: the settings, and what the publishers of a data set allow."""
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bnn_atlas.config.language.base import ConfigError, Model
+from bnn_atlas.config.language.fields import Count, Fraction, Share, Splits
+
+Scaling = Literal["columns", "all_rows", "channels", "published", "unit", "none"]
+Features = Literal["inputs", "squares"]
+Targets = Literal["standardised", "as_given"]
+SCALINGS: dict[str, tuple[Scaling, ...]] = {
+    "table": ("columns", "all_rows", "none"),
+    "image": ("channels", "published", "unit", "none"),
+    "tokens": ("none",),
+}
+"""Kind of data -> scalings that fit it; the first one is taken where none is chosen."""
+SCALED_WITH_TEST_ROWS = "scaled with all rows, test rows included"
+"""What is said of results whose split has the scaling `all_rows`."""
+RandomState = Annotated[int, Field(ge=0, lt=2**32)]
+TFDS_ORDERED = ("cifar10", "cifar100", "mnist")
+"""Data sets whose order in TensorFlow Datasets is known (`bnn_atlas.data.orders`)."""
+
+
+class SplitConfig(Model):
+    """How rows are divided into training, validation and test rows, and how inputs are scaled."""
+
+    kind: Literal["random", "standard", "train_test_split", "published", "mile", "bnn_hmc"] = "random"
+    """`random`: seeded permutation; `standard`: the 20 splits of Hernandez-Lobato and Gal; `train_test_split`: as
+    scikit-learn's function with `random_state = seed + split`; `published`: the publisher's test rows; `mile`: the rows
+    of the published runs of MILE (Sommer et al. 2025), 70 % training, 10 % validation and 20 % test rows, or the
+    publisher's test rows where there are any; `bnn_hmc`: 90 % training and 10 % test rows in the random order of the
+    loader of Izmailov et al. (2021), whose sets `yacht_0`, `yacht_1`, ... have the seeds `seed + split`."""
+    test: Fraction = 0.2
+    """Share of test rows (0.1 is built into `standard` and `bnn_hmc`, 0.2 into `mile`; `published` has the
+    publisher's)."""
+    validation: Share = 0.1
+    """Share of the other rows that early stopping watches; the last ones (`mile` has 0.1 of all rows built in)."""
+    validation_seed: RandomState | None = None
+    """`train_test_split`: validation rows by scikit-learn's function with this `random_state`, whatever the split, as
+    the package bde has them; null takes the last ones."""
+    seed: RandomState = 0
+    """Seed of the split; it is not the seed of the chains."""
+    rng: RandomState | None = None
+    """`mile`: the published seed, from which the rows follow; further splits have the seeds after it."""
+    loader: Literal["trainer", "script"] = "trainer"
+    """`mile`: the code that divides the rows. The scripts of the Laplace and mean-field baselines begin with another
+    key than the trainer of MILE, so that the same `rng` means other rows."""
+    count: Splits = 1
+    """Number of splits, each a repetition of the run."""
+    limit: Count | None = None
+    """Use only this many rows, chosen by the seed; for `mile` the first ones of the published order."""
+    order: Literal["file", "tfds"] = "file"
+    """`published`: rows in order of the publisher's file, or of TensorFlow Datasets (`bnn_atlas.data.orders`)."""
+    first: Count | None = None
+    """`published`: only this many training rows, the first in that order."""
+    first_test: Count | None = None
+    """`published`, and `mile` where the publisher has test rows: only this many of them, the first in that order."""
+    scaling: Scaling | None = None
+    """Statistics of the inputs: `columns`, `all_rows` or `none` (tables), `channels`, `published`, `unit` or `none`
+    (images); null takes the first one for the kind of data. `columns` are those of the rows that the posterior is
+    conditioned on; `all_rows` takes inputs and regression targets of all rows of the split, test rows included, which
+    no result should do except to repeat a published one: every table and figure says so."""
+    features: Features = "inputs"
+    """Tables: what the network takes, the inputs x or x and their squares, [x, x^2]; statistics are those of the
+    features, so that with the scaling `none` the network sees x and x^2 as they are."""
+    targets: Targets = "standardised"
+    """Regression: whether targets are divided by their standard deviation after their mean is taken off, or stay in
+    their own units; noise and scores are then in these units."""
+    validation_in_likelihood: bool = True
+    """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
+
+    @model_validator(mode="after")
+    def _published_only(self) -> Self:
+        if self.kind == "published":
+            if self.limit is not None:
+                raise ValueError("limit is not for kind 'published'; use first and first_test")
+            if self.count != 1:
+                raise ValueError(f"count = {self.count}: of kind 'published' there is one split")
+            return self
+        own = ("first",) if self.kind == "mile" else ("first", "first_test")
+        given = [key for key in own if getattr(self, key) is not None]
+        given += ["order"] if self.order != "file" else []
+        if given:
+            raise ValueError(f"{', '.join(given)}: only for kind 'published', not '{self.kind}'")
+        return self
+
+    @model_validator(mode="after")
+    def _mile_only(self) -> Self:
+        if self.kind == "mile":
+            if self.rng is None:
+                raise ValueError("kind 'mile' needs the seed of the published run: set rng, for example 42")
+            if self.rng + self.count > 2**32:
+                raise ValueError(f"rng = {self.rng}: the seeds of {self.count} splits do not fit into 32 bits")
+            changed = [key for key in ("test", "validation", "seed") if getattr(self, key) != _DEFAULTS[key]]
+            if changed:
+                raise ValueError(f"{', '.join(changed)}: not for kind 'mile', whose rows follow from rng")
+        else:
+            given = [key for key, default in (("rng", None), ("loader", "trainer")) if getattr(self, key) != default]
+            if given:
+                raise ValueError(f"{', '.join(given)}: only for kind 'mile', not '{self.kind}'")
+        if self.kind == "bnn_hmc":
+            if self.limit is not None:
+                raise ValueError("limit: not for kind 'bnn_hmc', whose order is of all rows")
+            if self.seed + self.count > 2**32:
+                raise ValueError(f"seed = {self.seed}: the seeds of {self.count} splits do not fit into 32 bits")
+            if self.test != _DEFAULTS["test"]:
+                raise ValueError(f"test = {self.test}: kind 'bnn_hmc' has the share 0.1 built in; leave test out")
+        if self.validation_seed is not None and self.kind != "train_test_split":
+            raise ValueError(f"validation_seed: only for kind 'train_test_split', not '{self.kind}'")
+        return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the job that makes a split is told, in plain values; later settings only where they are given."""
+        later = {name for name in ("features", "targets") if getattr(self, name) == _DEFAULTS[name]}
+        return self.model_dump(mode="json", exclude={"count"} | later)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What every table and figure has to say of results on this split."""
+        return (SCALED_WITH_TEST_ROWS,) if self.scaling == "all_rows" else ()
+
+
+_DEFAULTS = {name: field.default for name, field in SplitConfig.model_fields.items()}
+
+
+def published_rows(available: int, wanted: int | None, key: str, part: str) -> int:
+    """How many of the publisher's rows of a part are used; ConfigError if there are none, or fewer than wanted."""
+    if not available:
+        raise ConfigError(
+            f"split.kind = 'published': there are no published {part} rows; use another kind of split, or use the data "
+            "as an out-of-distribution set only"
+        )
+    if wanted is not None and wanted > available:
+        raise ConfigError(f"split.{key} = {wanted}: there are {available} published {part} rows")
+    return available if wanted is None else wanted
+
+
+def standard_split_count(name: str) -> int:
+    """How many of the standard splits were published for a data set: 5 for protein, else 20."""
+    return 5 if name == "protein" else 20
+
+
+MILE_SHARE = 0.7 + 0.1
+"""Share of training and validation rows as the published code adds it up: below 0.8 by a rounding error, which decides
+over one row of concrete."""
+
+
+def check_parts(rows: int, split: SplitConfig) -> None:
+    """Refuse a split of `rows` rows, none of them published test rows, that leaves a part without any.
+
+    The numbers of rows are those of `bnn_atlas.data.splits.make_split`. Raises ConfigError.
+    """
+    n = rows if split.limit is None else min(split.limit, rows)
+    validation = split.validation
+    if split.kind == "mile":
+        train = int(n * 0.7)
+        held_out, test, validation = int(n * MILE_SHARE) - train, n - int(n * MILE_SHARE), 0.1
+    else:
+        tests = {
+            "standard": n - round(0.9 * n),
+            "bnn_hmc": n - int(0.9 * n),
+            "train_test_split": math.ceil(split.test * n),
+        }
+        test = tests.get(split.kind, round(split.test * n))
+        held_out = round(validation * (n - test))
+        if split.validation_seed is not None and held_out:
+            held_out = math.ceil(validation * (n - test))
+        train = n - test - held_out
+    for part, number, wanted in (("training", train, 1.0), ("validation", held_out, validation), ("test", test, 1.0)):
+        if wanted > 0 and number < 1:
+            free = split.kind in ("random", "train_test_split")
+            shares = f", or change the shares (test {split.test}, validation {split.validation})" if free else ""
+            raise ConfigError(f"of {n} rows, split.kind '{split.kind}' leaves no {part} rows; use more rows{shares}")

@@ -1,0 +1,139 @@
+"""Settings of synthetic data sets with one input, drawn with a seed."""
+
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.language.fields import Count, NonNegative, Number, Positive, Seed, Width
+
+Interval = tuple[Number, Number]
+
+
+class _Generator(Model):
+    """What all kinds have."""
+
+    noise: NonNegative
+    """Standard deviation of the normal noise on y."""
+    seed: Seed = 0
+
+
+class LineGenerator(_Generator):
+    """y = slope x + N(0, noise^2) on an even grid from `low` to `high`."""
+
+    kind: Literal["line"]
+    low: Number = -3.0
+    high: Number = 3.0
+    slope: Number = 1.0
+
+    @model_validator(mode="after")
+    def _forwards(self) -> Self:
+        _check_interval("low and high", (self.low, self.high))
+        return self
+
+
+class WaveGenerator(_Generator):
+    """y = slope x + sin(frequency x) + N(0, noise^2), x uniform on every interval, rows in order of x."""
+
+    kind: Literal["wave"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """Where x lies, from left to right; all intervals have the same number of rows, give or take one."""
+    slope: Number = 0.5
+    frequency: Positive = 3.0
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _check_intervals(self.intervals)
+        return self
+
+
+class ClustersGenerator(_Generator):
+    """y = f(x) + N(0, noise^2), where f is a random network; training rows in clusters, test rows all along.
+
+    The network is relu, takes [z, z^2] for z = x / unit, has `hidden` layers and draws every weight and bias from
+    N(0, prior_sd^2). The x of the published training rows are uniform on the intervals, those of the published test
+    rows an even grid over `test`.
+    """
+
+    kind: Literal["clusters"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """As for `wave`: where x lies, from left to right."""
+    test: Interval
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
+    prior_sd: Positive = 0.1
+    unit: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _check_intervals(self.intervals)
+        _check_interval("test", self.test)
+        return self
+
+
+class BNNHMCGenerator(_Generator):
+    """The synthetic regression of Izmailov et al. (2021), as their notebook makes it: y = f(x) + N(0, noise^2).
+
+    f is a relu network of [x, x^2] with `hidden` layers, whose weights and biases are JAX's draws from N(0, prior_sd^2)
+    with the key `seed`. x of the published training rows is an even grid on each interval, x of the test rows one over
+    `test`; the targets of the test rows are f(x) itself, without noise.
+    """
+
+    kind: Literal["bnn_hmc"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """As for `wave`: where x lies, from left to right."""
+    test: Interval
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
+    prior_sd: Positive = 0.1
+    noise_seed: Seed = 0
+    """Key of the noise."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _check_intervals(self.intervals)
+        _check_interval("test", self.test)
+        return self
+
+
+class SinusoidsGenerator(_Generator):
+    """The toy regression of Uppal et al. (2023): y = x + 0.8 sin(2 pi x) + 0.8 sin(4 pi x) + N(0, noise^2).
+
+    x of the published training rows is an even grid on each interval, and so is that of the test rows, whose targets
+    have no noise. The input is x divided by the largest |x| of the intervals. Training rows are in random order, so
+    that the last of them can serve as validation rows.
+    """
+
+    kind: Literal["sinusoids"]
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """As for `wave`: where x lies, from left to right."""
+    train: Annotated[tuple[Count, ...], Field(min_length=1)]
+    """Training rows on each interval."""
+    test: Annotated[tuple[Count, ...], Field(min_length=1)]
+    """Test rows on each interval."""
+
+    @model_validator(mode="after")
+    def _rows_of_each_interval(self) -> Self:
+        _check_intervals(self.intervals)
+        for name in ("train", "test"):
+            if len(getattr(self, name)) != len(self.intervals):
+                raise ValueError(f"{name}: {len(self.intervals)} intervals need as many numbers of rows")
+        return self
+
+
+GeneratorConfig = Annotated[
+    LineGenerator | WaveGenerator | ClustersGenerator | BNNHMCGenerator | SinusoidsGenerator,
+    Field(discriminator="kind"),
+]
+
+
+def _check_interval(name: str, interval: Interval) -> None:
+    if interval[0] >= interval[1]:
+        raise ValueError(f"{name}: {interval[0]} must be below {interval[1]}")
+
+
+def _check_intervals(intervals: tuple[Interval, ...]) -> None:
+    for interval in intervals:
+        _check_interval("intervals", interval)
+    for left, right in pairwise(intervals):
+        if left[1] > right[0]:
+            raise ValueError(f"intervals: {list(left)} and {list(right)} must be apart and from left to right")

@@ -1,0 +1,1 @@
+"""JSON schemas and the pages of docs/ that are made from the settings classes."""

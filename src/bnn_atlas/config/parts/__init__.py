@@ -1,0 +1,1 @@
+"""Sections of a run, an alignment and a figure."""

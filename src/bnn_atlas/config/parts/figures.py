@@ -1,0 +1,159 @@
+"""Settings of figures."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.language.fields import MOST, Count, CountOrNone, Number, Positive
+from bnn_atlas.config.parts.kinds import FileName
+
+
+class SubsetConfig(Model):
+    """Chosen parameters and draws of a pooled trace."""
+
+    layers: tuple[int, ...] | None = None
+    roles: tuple[Literal["weight", "bias", "gain", "threshold", "scale"], ...] | None = None
+    pattern: str | None = None
+    """Pattern over scalar names with `*` and `?`, such as `layer*.weight[0,*]`."""
+    parameters: tuple[str, ...] | None = None
+    """Names of whole arrays (`layer0.weight`) or of scalars (`layer0.weight[3,2]`)."""
+    per_layer: Count | None = None
+    """At most this many scalars of each layer and role, the first ones."""
+    chains: Count | None = None
+    """Only the first n chains, or all where there are fewer; null takes all."""
+    draws: tuple[CountOrNone, Count] | None = None
+    """First draw and the one after the last; null takes all."""
+    thinning: Count = 1
+
+
+class GridConfig(Model):
+    """Where bivariate marginal densities are accumulated."""
+
+    bins: Annotated[int, Field(ge=10, le=4000)] = 350
+    """Cells along each axis. A picture adds up neighbouring cells where draws are few or its panels small."""
+    limit: Positive | None = None
+    """Half-width of the square in parameter units; null takes the 0.1 % and 99.9 % quantiles of the draws."""
+    per_layer: Count = 2
+    """Scalars of each layer's weights and biases that enter pairs."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Names of scalars for x and y, such as (`layer1.weight[0,0]`, `layer1.weight[0,1]`), instead of `per_layer`."""
+
+
+class FunctionsConfig(Model):
+    """Functions that draws of a run represent, evaluated at some inputs in standardised units."""
+
+    inputs: Literal["test", "line"]
+    """`test`: test rows; `line`: an even grid over the only input, for data sets of one input."""
+    rows: Count | None = 300
+    """`test`: at most this many rows, evenly spaced; null takes all."""
+    low: Number = -3.0
+    """`line`: first point of the grid."""
+    high: Number = 3.0
+    """`line`: last point of the grid."""
+    points: Annotated[int, Field(ge=2, le=1_000_000)] = 200
+    """`line`: its number of points."""
+    chains: Count | None = 4
+    """Only the first n chains, or all where there are fewer; null takes all."""
+    draws: Count | None = 50
+    """Number of draws of each chain, evenly spaced, or all where there are fewer; null takes all."""
+
+    @model_validator(mode="after")
+    def _forwards(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low ({self.low}) must be below high ({self.high})")
+        return self
+
+
+PLACES = ("first", "middle", "last", "best")
+"""Draws of a chain that have a name, beside their numbers."""
+
+
+def _number_or_place(draw: Any) -> Any:
+    """Refuse what is neither the number of a draw nor the name of one."""
+    is_number = isinstance(draw, int) and not isinstance(draw, bool) and 0 <= draw <= MOST
+    if not is_number and draw not in PLACES:
+        raise ValueError(f"a whole number from 0, or one of {', '.join(PLACES)} is wanted")
+    return draw
+
+
+class PointConfig(Model):
+    """A point of parameter space: a draw of a run."""
+
+    run: str | None = None
+    """A run with the same posterior, data and splits (`study/run` for one of another study); null takes the figure's
+    own."""
+    chain: CountOrNone = 0
+    """Number of the chain, or of the member of an ensemble, from 0."""
+    draw: Annotated[int | Literal["first", "middle", "last", "best"], BeforeValidator(_number_or_place)] = "last"
+    """Number of the draw among those that are kept, from 0; `best` has the highest log posterior of its chain. An
+    optimum is the only draw of its chain."""
+    label: str | None = None
+    """Text in the legend; null names run, chain and draw."""
+
+
+class PlaneConfig(Model):
+    """A plane through three points of parameter space."""
+
+    title: str
+    """Text above its panels."""
+    points: Annotated[tuple[PointConfig, ...], Field(min_length=3, max_length=3)]
+    """Three points that are not on one line; the line through the first and the second is horizontal."""
+
+    @model_validator(mode="after")
+    def _three_points(self) -> Self:
+        chosen = [(point.run, point.chain, point.draw) for point in self.points]
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            if chosen[i] == chosen[j]:
+                raise ValueError(f"points {i + 1} and {j + 1} are the same draw, and a plane needs three: change one")
+        return self
+
+
+class SurfaceConfig(Model):
+    """Log-likelihood and log-prior over planes through three points of parameter space."""
+
+    planes: Annotated[tuple[PlaneConfig, ...], Field(min_length=1, max_length=4)]
+    """From top to bottom."""
+    resolution: Annotated[int, Field(ge=5, le=1000)] = 50
+    """Points along each side of a plane."""
+    margin: Annotated[float, Field(ge=0, le=100)] = 0.25
+    """How far a plane reaches beyond its three points: horizontally in distances of the first two, vertically in
+    distances of the third from their line."""
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        titles = [plane.title for plane in self.planes]
+        if twice := [title for title in titles if titles.count(title) > 1]:
+            raise ValueError(f"two planes have the title '{twice[0]}'; give them different ones")
+        return self
+
+
+class FigureConfig(Model):
+    """One figure of a study."""
+
+    draw: str = ""
+    """Kind of the figure; left out, the figure's own name."""
+    runs: tuple[str, ...] = ()
+    """Names of runs or of grids (all their runs); `study/run` for those of another study."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """A name among `runs` -> text in the legend."""
+    title: str | None = None
+    """What it shows in a few words: its heading on the page of results. Null takes its name, with spaces for
+    underscores."""
+    caption: str | None = None
+    """What the caption says after its first sentence, about this figure's own runs."""
+    alignments: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
+    """Alignments that it shows, of kinds that show alignments; left out, all those of its runs."""
+    files: tuple[FileName, ...] = ()
+    """Files of each run that the figure reads besides those that its kind needs."""
+    subset: SubsetConfig | None = None
+    grid: GridConfig | None = None
+    functions: FunctionsConfig | None = None
+    surface: SurfaceConfig | None = None
+
+
+class FigureEntry(FigureConfig):
+    """A figure as written in a study's file, with what the smaller scales change."""
+
+    scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
+    """Fields that a scale replaces, each as a whole; null: not made there."""

@@ -1,0 +1,272 @@
+"""Settings of a posterior: network, likelihood, prior and temperature."""
+
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
+
+from bnn_atlas.config.language.base import ByKind, Model
+from bnn_atlas.config.language.fields import Count, Depth, Positive, Width
+from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.parts.priors import PriorConfig, StandardNormalPrior
+
+MOST_WEIGHTS = 10**9
+"""Bound of the weights between hidden layers: 4 GB for each copy of one network."""
+
+
+class MLPConfig(Model):
+    """A fully connected network; input and output widths follow from the data and the likelihood."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: Annotated[tuple[Width, ...], Field(max_length=1000)]
+    """Widths of the hidden layers; empty for a linear model."""
+    activation: Literal["relu", "tanh", "sigmoid", "silu", "gelu", "elu", "identity"] = "relu"
+    """`gelu` is x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); `elu` is x for x > 0 and exp(x) - 1 for others."""
+    bias: bool = True
+
+    @field_validator("hidden")
+    @classmethod
+    def _fits_memory(cls, hidden: tuple[int, ...]) -> tuple[int, ...]:
+        weights = sum(a * b for a, b in pairwise(hidden))
+        if weights > MOST_WEIGHTS:
+            raise ValueError(f"{weights:,} weights between hidden layers; at most {MOST_WEIGHTS:,} are allowed")
+        return hidden
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `mlp 16x16 relu`."""
+        return " ".join([self.kind, "x".join(map(str, self.hidden)) or "linear", self.activation])
+
+
+class LeNetConfig(Model):
+    """LeNet of Izmailov et al. 2021: three 5x5 convolutions, each with pooling, and two dense layers.
+
+    For images of at least 15x15 pixels.
+    """
+
+    kind: Literal["lenet"] = "lenet"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables."""
+        return self.kind
+
+
+class LeNet5Config(Model):
+    """LeNet of the follow-up (Izmailov et al. 2021, Dangers of Bayesian Model Averaging), with average pooling.
+
+    Two 5x5 convolutions, each with means of 2x2 pixels, and three dense layers, of 120 and 84 units and the outputs:
+    61,706 parameters on MNIST. For images of at least 12x12 pixels.
+    """
+
+    kind: Literal["lenet5"] = "lenet5"
+    activation: Literal["relu", "silu", "sigmoid", "tanh", "elu"] = "relu"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenet5 relu`."""
+        return f"{self.kind} {self.activation}"
+
+
+class LeNet5MaxConfig(Model):
+    """LeNet of Uppal et al. 2023 and of Laplace Redux (Daxberger et al. 2021), with max pooling and no padding.
+
+    Two 5x5 convolutions of 6 and 16 filters, each with maxima of 2x2 pixels, and three dense layers, of 120 and 84
+    units and the outputs: 44,426 parameters on MNIST. For images of at least 16x16 pixels.
+    """
+
+    kind: Literal["lenet5_max"] = "lenet5_max"
+    activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
+    """Increasing functions, of which the maximum is that of their arguments."""
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenet5_max relu`."""
+        return f"{self.kind} {self.activation}"
+
+
+class LeNettiConfig(Model):
+    """The small convolutional network of the sampling study: one 3x3 filter and three dense layers of 8 units."""
+
+    kind: Literal["lenetti"] = "lenetti"
+    activation: Literal["sigmoid", "tanh", "relu", "silu", "elu"] = "sigmoid"
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenetti sigmoid`."""
+        return f"{self.kind} {self.activation}"
+
+
+class ResNetFRNConfig(Model):
+    """A residual network for small images (He et al. 2016) with filter response norm."""
+
+    kind: Literal["resnet_frn"] = "resnet_frn"
+    depth: Depth = 20
+    """6 n + 2 for n blocks in each of the three stacks."""
+    activation: Literal["silu", "relu", "elu"] = "silu"
+
+    @field_validator("depth")
+    @classmethod
+    def _whole_blocks(cls, depth: int) -> int:
+        return _depth(depth, 2)
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `resnet20 frn silu`."""
+        return f"resnet{self.depth} frn {self.activation}"
+
+
+class WideResNetFRNConfig(Model):
+    """A wide residual network (Zagoruyko and Komodakis 2016) with filter response norm."""
+
+    kind: Literal["wide_resnet_frn"] = "wide_resnet_frn"
+    depth: Depth
+    """6 n + 4 for n blocks in each of the three stacks."""
+    widen: Depth
+    """Factor on the widths 16, 32 and 64 of the stacks."""
+    activation: Literal["relu", "silu", "elu"] = "relu"
+
+    @field_validator("depth")
+    @classmethod
+    def _whole_blocks(cls, depth: int) -> int:
+        return _depth(depth, 4)
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `wrn-16-4 frn relu`."""
+        return f"wrn-{self.depth}-{self.widen} frn {self.activation}"
+
+
+def _depth(depth: int, other: int) -> int:
+    """The depth, if beside `other` layers it has the same number of two-layer blocks in three stacks."""
+    if depth < 6 + other or (depth - other) % 6:
+        raise ValueError(f"6 n + {other} with n at least 1 is allowed: {6 + other}, {12 + other}, {18 + other}, ...")
+    return depth
+
+
+class CNNLSTMConfig(Model):
+    """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021).
+
+    `activation: silu` with `pool: 1` is the smooth variant of the published code.
+    """
+
+    kind: Literal["cnn_lstm"] = "cnn_lstm"
+    embedding: Width = 128
+    """Numbers per word."""
+    filters: Width = 64
+    kernel: Width = 5
+    """Words under a filter."""
+    pool: Width = 4
+    """Positions of which the largest response is kept; 1 keeps them all."""
+    cells: Width = 128
+    """Width of the LSTM's state."""
+    activation: Annotated[Literal["relu", "silu", "elu"], Field(exclude_if=lambda value: value == "relu")] = "relu"
+    """Function of the convolution's responses; `silu` needs `pool: 1`."""
+
+    @field_validator("activation")
+    @classmethod
+    def _commutes_with_pooling(cls, activation: str, info: ValidationInfo) -> str:
+        if activation == "silu" and info.data.get("pool", 1) != 1:
+            raise ValueError(
+                "maxima before and after silu differ, and with pooling only relu or elu may be given: set model.pool: 1"
+            )
+        return activation
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `cnn_lstm 128-64-128`."""
+        smooth = "" if self.activation == "relu" else f" {self.activation}"
+        return f"{self.kind} {self.embedding}-{self.filters}-{self.cells}{smooth}"
+
+
+ModelConfig = Annotated[
+    MLPConfig
+    | LeNetConfig
+    | LeNet5Config
+    | LeNet5MaxConfig
+    | LeNettiConfig
+    | ResNetFRNConfig
+    | WideResNetFRNConfig
+    | CNNLSTMConfig,
+    Field(discriminator="kind"),
+    BeforeValidator(lambda data: {"kind": "mlp", **data} if isinstance(data, dict) else data),
+]
+"""A section without a `kind` is a fully connected network."""
+
+
+class GaussianLikelihood(Model):
+    """y ~ N(f(x), sigma^2) with known sigma."""
+
+    kind: Literal["gaussian"] = "gaussian"
+    sigma: Positive = 1.0
+
+
+class LearnedNoiseLikelihood(Model):
+    """y ~ N(f(x), sigma^2); log sigma is one more parameter, starts at 0 and has the prior of the biases.
+
+    Under `normal_flat_bias` it has that of the weights.
+    """
+
+    kind: Literal["learned_noise"] = "learned_noise"
+
+
+class HeteroscedasticLikelihood(Model):
+    """y ~ N(f_0(x), sigma(f_1(x))^2); the network's second output sets the noise."""
+
+    kind: Literal["heteroscedastic"] = "heteroscedastic"
+    head: Literal["exp", "softplus"] = "exp"
+    """sigma = clip(exp(f_1), 1e-6, 1e6), or softplus(f_1) + 1e-6."""
+
+
+class CategoricalLikelihood(Model):
+    """y ~ Categorical(softmax f(x)), or the mean of these probabilities over an orbit of each image.
+
+    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta) over all K flips and moves g_k that an
+    augmentation of the same settings draws from. It is a likelihood of the data set, where random changes in
+    mini-batches have none; predictions are averaged in the same way, and every row costs K forward passes. Nabarro et
+    al. 2022, Data Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
+    """
+
+    kind: Literal["categorical"] = "categorical"
+    orbit: AugmentationConfig | None = None
+    """Flips and moves over which probabilities are averaged; null takes each image as it is."""
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What came later is part of addresses and fingerprints only where it is given."""
+        found: dict[str, Any] = written(self)
+        return {name: value for name, value in found.items() if name != "orbit" or value is not None}
+
+
+LikelihoodConfig = Annotated[
+    GaussianLikelihood | LearnedNoiseLikelihood | HeteroscedasticLikelihood | CategoricalLikelihood,
+    Field(discriminator="kind"),
+    ByKind,
+]
+
+
+class PosteriorConfig(Model):
+    """What defines a posterior apart from its data."""
+
+    model: ModelConfig
+    likelihood: LikelihoodConfig
+    prior: PriorConfig = StandardNormalPrior()
+    temperature: Positive = 1.0
+    """The target is (likelihood x prior)^(1 / temperature)."""
+    float64: bool = False
+    gradient_memory_mb: Count = 4000
+    """Memory that a full-data gradient may take on one device, of one chain on a CPU and of all chains of a block on a
+    GPU; it is accumulated over micro-batches if it needs more, which changes its rounding."""
+    data_shards: Count = 1
+    """Devices that share the rows of each chain, for single chains with large data; changes the rounding too."""
+    kernel: Literal["auto", "xla"] = "auto"
+    """What computes log-likelihoods and gradients on a CPU. `auto`: compiled code for dense networks of at most 64
+    inputs and units in single precision, where it has been built (`make setup` does with a C++ compiler), and XLA for
+    all others. `xla`: XLA always. The two round differently, and a trace records which one made it."""

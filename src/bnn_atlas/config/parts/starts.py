@@ -1,0 +1,107 @@
+"""Settings of where chains start and when they end."""
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.language.fields import Count, CountOrNone, Fraction, Given, NonNegative, Positive
+from bnn_atlas.config.parts.posterior import MLPConfig, ModelConfig
+
+
+class WarmStartConfig(Model):
+    """An ensemble of optimised networks from which the chains start."""
+
+    learning_rate: Positive = 0.01
+    weight_decay: NonNegative = 0.005
+    max_epochs: Count = 200
+    batch_size: Count | None = 64
+    """Rows per mini-batch; null for the full data. The last incomplete batch of an epoch is left out."""
+    patience: Count | None = 10
+    """Epochs without a new best validation loss after which a member stops; null trains for all epochs. Either way a
+    member keeps the parameters of its best epoch, where there are validation rows."""
+    permuted: CountOrNone | None = None
+    """Number of the one member that is trained, from whose copies with randomly permuted hidden units all chains start
+    (`bnn_atlas.warmstart.permuted`; fully connected networks only); null gives every chain a member of its own."""
+
+
+class StartConfig(Model):
+    """Positions of another run from which the chains start, instead of optimised networks of their own.
+
+    Such as the optimum of a run by `map`, the draws of a chain, or the mean of a mean-field approximation.
+    """
+
+    run: str
+    """A run of this study, or `study/run`; it has the same data, splits, network and likelihood."""
+    draw: Literal["last", "best", "start", "mean"] = "last"
+    """Of each chain of that run: its last draw (that of `map` is its optimum), the one with the highest log posterior,
+    the network that it started from, or the mean of what it has fitted (`mean_field`, `laplace`). Chain k starts from
+    chain k modulo their number."""
+
+
+class InitialConfig(Model):
+    """How the networks are drawn from which chains start without training."""
+
+    distribution: Literal["default", "normal", "kaiming_uniform"] = "default"
+    """`default`: the layers' own initialisers; `normal`: every parameter from N(0, scale^2), biases included;
+    `kaiming_uniform`: weights and biases of a layer uniform within 1 / sqrt(fan_in) of 0 (He et al. 2015 with the slope
+    sqrt(5), the default of PyTorch)."""
+    scale: Given = None
+    """Standard deviation of `normal`."""
+    transpositions: tuple[CountOrNone, ...] | None = None
+    """Chains in pairs: chain 2i + 1 starts from the network of chain 2i with the units of each hidden layer permuted at
+    random by exactly this number of transpositions, entry i. Null starts every chain from a network of its own."""
+
+    @model_validator(mode="after")
+    def _scale_of_normal(self) -> Self:
+        if self.distribution == "normal" and self.scale is None:
+            raise ValueError("initial.distribution 'normal' needs initial.scale, its standard deviation")
+        if self.distribution != "normal" and self.scale is not None:
+            raise ValueError(
+                f"initial.scale ({self.scale:g}) is for initial.distribution 'normal', not '{self.distribution}': set "
+                "distribution: normal, or leave scale out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Self:
+        if self.transpositions is not None and not self.transpositions:
+            raise ValueError("transpositions is empty: give a number for each pair of chains, or null")
+        return self
+
+    def check(self, model: ModelConfig, chains: int) -> None:
+        """Refuse a number of chains that is not two for each entry, and permutations that the network does not have.
+
+        Raises ValueError.
+        """
+        if self.transpositions is None:
+            return
+        if chains != 2 * len(self.transpositions):
+            raise ValueError(
+                f"initial.transpositions has {len(self.transpositions)} entries and each is a pair of chains: set "
+                f"chains to {2 * len(self.transpositions)}, not {chains}"
+            )
+        if not isinstance(model, MLPConfig):
+            return  # how many units their groups have is known to the job
+        if not model.hidden:
+            raise ValueError(
+                "initial.transpositions permutes hidden units, and model.hidden is empty: give hidden layers, or leave "
+                "transpositions out"
+            )
+        if (most := max(self.transpositions)) >= (units := min(model.hidden)):
+            raise ValueError(
+                f"initial.transpositions = {most}: a permutation of the {units} units of the narrowest layer has "
+                f"0 to {units - 1} transpositions"
+            )
+
+
+class StoppingConfig(Model):
+    """A block of chains ends with the first draw by which every chain's E-value has reached 1 / alpha.
+
+    The E-value says how much better than the chain's own warm start its draws so far have predicted the validation rows
+    (`bnn_atlas.metrics.formulas.e_values`). A block with a chain that never gets there takes all draws.
+    """
+
+    alpha: Fraction = 0.01
+    """A chain ever gets there with at most this probability if its draws predict no better than its warm start, in the
+    sense that the expected likelihood ratio of a draw on these rows is at most 1, given the draws before."""

@@ -1,0 +1,359 @@
+"""Settings of a study: its runs and figures, as in its file and at one scale."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from bnn_atlas.config.data.splits import SplitConfig
+from bnn_atlas.config.language.base import Model
+from bnn_atlas.config.language.fields import MOST_JOBS, Chains, Seed
+from bnn_atlas.config.methods.base import KindOfDraws
+from bnn_atlas.config.methods.gaussian import CompactConfig
+from bnn_atlas.config.methods.hmc import LeapfrogSettings
+from bnn_atlas.config.methods.registry import MethodConfig, RefereeMethod
+from bnn_atlas.config.parts.alignments import AlignmentConfig, AlignmentEntry
+from bnn_atlas.config.parts.evaluation import EvaluationConfig, PublishedBy
+from bnn_atlas.config.parts.figures import FigureConfig, FigureEntry
+from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.config.parts.priors import NORMAL, NormalPrior, StandardNormalPrior, standard_deviation
+from bnn_atlas.config.parts.starts import InitialConfig, StartConfig, StoppingConfig, WarmStartConfig
+from bnn_atlas.provenance import fingerprint
+
+Scale = Literal["demo", "laptop", "paper"]
+REPETITION = ("seed", "split.seed")
+"""Fields in which repetitions of one setting differ; the splits of a run are repetitions too."""
+
+REFEREE = "-referee"
+"""Ending of the name of a run's referee, and of its entry."""
+
+
+class RunConfig(PosteriorConfig):
+    """One setting of a study, as the paper has it; `scales` says what smaller scales change."""
+
+    description: str
+    dataset: str
+    split: SplitConfig = SplitConfig()
+    evaluate: EvaluationConfig = EvaluationConfig()
+    seed: Seed = 0
+    """Seed of initialisation, training and chains; further splits get their own, derived from it."""
+    warmstart: WarmStartConfig | None = None
+    """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
+    initial: Annotated[InitialConfig | None, Field(exclude_if=lambda value: value is None)] = None
+    """How these networks are drawn where they are not optimised; null takes the layers' own initialisers."""
+    start: StartConfig | None = None
+    """Chains start from positions of another run; only without a warm start."""
+    method: MethodConfig
+    chains: Chains
+    chains_per_block: Chains | None = None
+    """Chains that one job runs; null puts all into one job."""
+    stopping: StoppingConfig | None = None
+    """When a block of chains may end before its last draw; null takes all draws."""
+    referee: RefereeMethod | None = None
+    """Makes a further run, `<run>-referee`, of this method with a Metropolis test: this run's chains, continued from
+    their last draws on the same posterior. The tables then say how far from the posterior this run was."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.chains % self.block_size:
+            raise ValueError(
+                f"chains ({self.chains}) must be a multiple of chains_per_block ({self.block_size}); "
+                f"for example chains_per_block: {_largest_divisor(self.chains, self.block_size)}"
+            )
+        if self.warmstart and self.start:
+            raise ValueError("start and warmstart both say where chains start: set warmstart: null or leave start out")
+        if self.warmstart and self.warmstart.patience is not None and self.split.validation == 0:
+            raise ValueError("warmstart.patience needs validation rows: set split.validation above 0 or patience: null")
+        if self.warmstart and self.warmstart.permuted is not None and not getattr(self.model, "hidden", ()):
+            raise ValueError(
+                f"warmstart.permuted ({self.warmstart.permuted}) needs hidden units to permute: it is for model.kind "
+                f"'mlp' with at least one hidden layer, not '{self.model.label}'; leave it out or set it to null"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _starts_untrained(self) -> Self:
+        if self.initial is None:
+            return self
+        if self.warmstart or self.start:
+            raise ValueError(
+                "initial says how networks are drawn from which chains start without training: set warmstart: null and "
+                "leave start out, or leave initial out"
+            )
+        self.initial.check(self.model, self.chains)
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_source(self) -> Self:
+        if not isinstance(self.method, CompactConfig):
+            return self
+        if self.start is None or self.start.draw != "last":
+            raise ValueError(
+                "method.kind 'compact' is a Gaussian of the draws of another run: name it in start.run, and leave "
+                "start.draw out"
+            )
+        if self.method.form == "mean" and self.chains != 1:
+            raise ValueError(f"method.form 'mean' is one network: set chains to 1, not {self.chains}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_pairs(self) -> Self:
+        if self.evaluate.barriers:
+            self.evaluate.barriers.check(self.chains, bool(getattr(self.model, "hidden", True)))
+        return self
+
+    @model_validator(mode="after")
+    def _has_rows_for_the_prior(self) -> Self:
+        if self.prior.kind == "empirical_covariance" and self.model.kind == "cnn_lstm":
+            raise ValueError(
+                "prior.kind 'empirical_covariance' is for networks whose first layer is dense or a convolution of "
+                "pixels, and words have no covariance: use 'normal'"
+            )
+        if self.prior.kind == "empirical_covariance" and self.method.kind == "laplace":
+            raise ValueError(
+                "prior.kind 'empirical_covariance' correlates parameters, which method.kind 'laplace' does not allow "
+                "for: choose another method, or the prior 'normal'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_noise_for_the_prior(self) -> Self:
+        if self.prior.kind == "normal_gamma_noise" and self.likelihood.kind != "learned_noise":
+            raise ValueError(
+                "prior.kind 'normal_gamma_noise' is a prior of the noise of likelihood.kind 'learned_noise', not of "
+                f"'{self.likelihood.kind}': use 'normal'"
+            )
+        if getattr(self.method, "noise", None) == "point" and self.likelihood.kind != "learned_noise":
+            raise ValueError(
+                "method.noise 'point' is for the noise of likelihood.kind 'learned_noise', not of "
+                f"'{self.likelihood.kind}': leave it out"
+            )
+        if self.method.kind == "ivon" and self.prior.kind not in NORMAL:
+            raise ValueError(
+                f"method.kind 'ivon' takes its weight decay from a normal prior, not from '{self.prior.kind}': use one "
+                f"of {', '.join(NORMAL)}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_lengths(self) -> Self:
+        self.resolved()
+        return self
+
+    @model_validator(mode="after")
+    def _has_spread(self) -> Self:
+        if self.referee and self.method.kind_of_draws is KindOfDraws.POINT:
+            raise ValueError(
+                "referee measures shifts in standard deviations of a chain's draws, and a chain of method.kind "
+                f"'{self.method.kind}' is one point: leave referee out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _not_too_many_jobs(self) -> Self:
+        if (jobs := self.split.count * self.blocks) > MOST_JOBS:
+            raise ValueError(
+                f"split.count ({self.split.count:,}) times the blocks of chains ({self.blocks:,}) gives {jobs:,} jobs; "
+                f"at most {MOST_JOBS:,} are allowed: raise chains_per_block"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_stop(self) -> Self:
+        if self.stopping is None:
+            return self
+        if why := self.no_e_values():
+            raise ValueError(f"stopping: {why}, or leave stopping out")
+        if self.blocks > 1:
+            raise ValueError(
+                f"stopping with {self.blocks} blocks would make the number of draws depend on them: set "
+                "chains_per_block: null"
+            )
+        return self
+
+    def resolved(self) -> Self:
+        """The same with lengths of trajectories that are relative to the prior as numbers.
+
+        Raises:
+            ValueError: they are quarter periods of a prior that has none, or do not go together.
+        """
+        found = {
+            name: section.resolved(standard_deviation(self.prior), self.temperature)
+            for name in ("method", "referee")
+            if isinstance(section := getattr(self, name), LeapfrogSettings)
+        }
+        return self.model_copy(update=found) if found else self
+
+    def seed_of(self, split: int) -> int:
+        """Seed of initialisation, training and chains on one split, so that splits are independent repetitions.
+
+        A run that starts from positions of another run has other random numbers than that run, whatever their seeds:
+        noise that has led a chain to where it is would otherwise push it again.
+        """
+        source = [] if self.start is None else [int(fingerprint(self.start.run)[:8], 16)]
+        if split == 0 and not source:
+            return self.seed
+        import numpy as np  # a tenth of a second, and most plans need no further split
+
+        return int(np.random.SeedSequence([self.seed, split, *source]).generate_state(1)[0] >> 1)
+
+    def no_e_values(self) -> str | None:
+        """Why E-values of draws against the warm start would say nothing about this run; None if they would."""
+        if not self.method.kind_of_draws.are_chain:
+            return f"E-values are for Markov chains, and method.kind '{self.method.kind}' runs none: choose another"
+        if self.warmstart is None:
+            return "E-values compare chains with their warm starts: give the section warmstart"
+        if self.split.validation == 0 or self.split.validation_in_likelihood:
+            return (
+                "E-values need validation rows that the posterior is not conditioned on: set split.validation above 0 "
+                "and split.validation_in_likelihood: false"
+            )
+        if self.likelihood.kind == "learned_noise":
+            return (
+                "E-values compare predictive densities, and a warm start has not learned the noise of likelihood.kind "
+                "'learned_noise': use 'heteroscedastic' or 'gaussian'"
+            )
+        return None
+
+    @property
+    def e_value_level(self) -> float:
+        """Level of the stopping rule; the default if the run has none and its E-values are only shown."""
+        return (self.stopping or StoppingConfig()).alpha
+
+    @property
+    def posterior(self) -> PosteriorConfig:
+        """The posterior's settings without the rest."""
+        return PosteriorConfig(**{name: getattr(self, name) for name in PosteriorConfig.model_fields})
+
+    @property
+    def prior_sd(self) -> float | None:
+        """Standard deviation of a prior N(0, sd^2) that all parameters share; None for any other prior."""
+        match self.prior:
+            case StandardNormalPrior():
+                return 1.0
+            case NormalPrior(loc=0.0, scale=scale):
+                return scale
+            case _:
+                return None
+
+    @property
+    def block_size(self) -> int:
+        """Chains per block."""
+        return self.chains_per_block or self.chains
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.chains // self.block_size
+
+    def chain_ids(self, block: int) -> range:
+        """Chains of a block, numbered through the run."""
+        return range(block * self.block_size, (block + 1) * self.block_size)
+
+
+class RunEntry(RunConfig):
+    """A run as written in a study's file, with its grid and what the smaller scales change."""
+
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    """Dotted field -> values; the product of all lists gives named runs."""
+    zipped: dict[str, list[Any]] = Field(default_factory=dict)
+    """Dotted field -> values that vary together: the lists are of one length, and a run has the values at one place of
+    all of them. The first list names the runs; beside a `grid` every place is combined with every point of that."""
+    scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
+    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid` and `zipped`); null: not run
+    there."""
+
+
+class StudyConfig(Model):
+    """One file in config/studies."""
+
+    title: str
+    paper: str
+    """Citation."""
+    differences: tuple[str, ...] = ()
+    """What is done differently from the paper at every scale, a sentence each, for readers of results."""
+    published: tuple[PublishedBy, ...] = ()
+    """First authors of the papers whose published variants of metrics are measured too, for all runs of the study."""
+    export: tuple[str, ...] = ()
+    """Runs, or grids (all their runs), of which the target `export` makes archives for others to use."""
+    runs: dict[str, RunEntry]
+    alignments: dict[str, AlignmentEntry] = Field(default_factory=dict)
+    """Name -> common frame of the draws of a run."""
+    figures: dict[str, FigureEntry] = Field(default_factory=dict)
+
+
+class Run(NamedTuple):
+    """A run at one scale, ready for the rules."""
+
+    study: str
+    name: str
+    entry: str
+    """The entry of the study's file from which the run was expanded."""
+    scale: Scale
+    point: dict[str, Any]
+    """Field of the entry's grid, or of what it zips -> value of this run."""
+    config: RunConfig
+    reductions: tuple[str, ...]
+    """What this scale changes against the paper's setting, as `field: paper value -> value here`."""
+
+    @property
+    def referee(self) -> str | None:
+        """Name of the run that goes on from this one's last draws with a Metropolis test; None without one."""
+        return self.name + REFEREE if self.config.referee else None
+
+
+class Study(NamedTuple):
+    """A study at one scale: all its runs by name, and its figures."""
+
+    name: str
+    config: StudyConfig
+    runs: dict[str, Run]
+    figures: dict[str, FigureConfig]
+    runs_at: dict[Scale, dict[str, Run]]
+    """All runs of every scale by name."""
+    alignments: dict[str, AlignmentConfig]
+    """All alignments that are made at this scale."""
+
+    def runs_of(self, names: tuple[str, ...]) -> list[Run]:
+        """Runs with these names, or from the entries with these names, in order of the names, each once."""
+        found = by_name(self.runs)
+        return list({run.name: run for name in names for run in found.get(name, ())}.values())
+
+
+def by_name(runs: Mapping[str, Run]) -> dict[str, list[Run]]:
+    """Name of each run and of each entry -> the runs that it stands for, in order."""
+    found: dict[str, list[Run]] = {}
+    for run in runs.values():
+        for name in dict.fromkeys((run.name, run.entry)):
+            found.setdefault(name, []).append(run)
+    return found
+
+
+def shown_runs(studies: Mapping[str, Study], study: str, names: Iterable[str]) -> dict[str, Run]:
+    """Runs that a figure of `study` names, in order, each once, under the names that they have in the figure.
+
+    That is the run's name, or `study/run` for a run of another study. Names that no run has are passed over.
+    """
+    runs: dict[str, Run] = {}
+    found: dict[str, dict[str, list[Run]]] = {}
+    for name in names:
+        other, slash, rest = name.rpartition("/")
+        source = other if slash else study
+        if source in studies and source not in found:
+            found[source] = by_name(studies[source].runs)
+        for run in found.get(source, {}).get(rest, ()):
+            runs[run.name if run.study == study else f"{run.study}/{run.name}"] = run
+    return runs
+
+
+def legend_texts(figure: FigureConfig, runs: Mapping[str, Run]) -> dict[str, str]:
+    """Name of each run in a figure -> its text in the legend: its label, that of its entry, or its name."""
+    texts = {}
+    for name, run in runs.items():
+        folder = name.removesuffix(run.name)
+        texts[name] = figure.labels.get(name, figure.labels.get(folder + run.entry, name))
+    return texts
+
+
+def _largest_divisor(number: int, limit: int) -> int:
+    return max(d for d in range(1, min(number, limit) + 1) if number % d == 0)

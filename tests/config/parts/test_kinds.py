@@ -1,0 +1,73 @@
+"""Kinds of figures are found by the names of their files, and say what they need without being imported."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.parts.kinds import Kind, kinds
+
+
+def written(folder: Path, **modules: str) -> Path:
+    for name, text in modules.items():
+        path = folder / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'"""A module."""\n\n{text}\n\n\ndef {path.stem}(): ...\n')
+    return folder
+
+
+def test_kinds_are_modules_with_the_literal(tmp_path: Path) -> None:
+    cloud = 'KIND = {"sections": ["grid"], "files": ["sets"], "runs": "one"}'
+    folder = written(tmp_path, kinds__cloud=cloud, study__rows='KIND = {"output": "table"}', study__helpers="x = 1")
+    assert kinds(folder) == {
+        "cloud": Kind(
+            name="cloud", module="bnn_atlas.figures.kinds.cloud", sections=("grid",), files=("sets",), runs="one"
+        ),
+        "rows": Kind(name="rows", module="bnn_atlas.figures.study.rows", output="table"),
+    }
+    assert kinds(folder)["rows"].endings == ("tex", "csv")
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [
+        ({"kinds__cloud": "KIND = {}", "study__cloud": "KIND = {}"}, "figures.kinds.cloud is already a kind of figure"),
+        ({"kinds__cloud": "KIND = make()"}, "read without running the code; write a literal dictionary"),
+        ({"kinds__cloud": 'KIND = {"section": ["grid"]}'}, r"unknown key 'section' \(did you mean 'sections'\?\)"),
+        ({"kinds__cloud": 'KIND = {"files_if_any": ["table"]}'}, "every run has the file 'table'; name it in files"),
+        ({"kinds__cloud": 'KIND = {"files": ["tabel"]}'}, r"no such file of a run \(did you mean 'table'\?\)"),
+    ],
+)
+def test_what_is_wrong_with_a_kind_is_named(tmp_path: Path, modules: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        kinds(written(tmp_path, **modules))
+    assert "cloud.py" in str(caught.value)
+
+
+def test_a_kind_needs_a_function_with_the_name_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "kinds").mkdir()
+    file = tmp_path / "kinds/interval_scores.py"
+    file.write_text('"""A module."""\n\nKIND = {}\n\n\ndef interval_score(): ...\n')
+    with pytest.raises(ConfigError, match=r"no function 'interval_scores'.*did you mean 'interval_score'\?") as caught:
+        kinds(tmp_path)
+    assert str(file) in str(caught.value)
+    file.write_text('"""A module."""\n\nKIND = {}\n\ninterval_scores = drawn(by="dataset")\n')
+    assert list(kinds(tmp_path)) == ["interval_scores"]
+
+
+@pytest.mark.parametrize("kind", kinds().values(), ids=lambda kind: kind.name)
+def test_each_kind_of_the_repository_has_a_function_of_its_name(kind: Kind) -> None:
+    assert callable(getattr(import_module(kind.module), kind.name))
+
+
+def test_the_rules_import_neither_matplotlib_nor_jax() -> None:
+    code = (
+        "import sys, bnn_atlas.workflow.figures, bnn_atlas.workflow.claims\n"
+        "from bnn_atlas.config.parts.kinds import kinds; kinds()\n"
+        "print([name for name in ('matplotlib', 'jax', 'pandas', 'rpy2') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
