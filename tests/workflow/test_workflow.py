@@ -223,8 +223,8 @@ def test_one_figure_needs_only_its_own_runs(tmp_path):
     folder = small_workspace(tmp_path)
     jobs = planned(folder, "fireball")
     assert jobs == {
-        "prepare": 1, "split": 1, "warmstart": 2, "sample": 2, "pool": 1, "density_grid": 1, "fireball": 1,
-        "sampling_perspective_fireball": 1,
+        "prepare": 1, "split": 1, "warmstart": 2, "sample": 2, "pool": 1, "density_grid": 1, "predict": 1,
+        "metrics": 1, "fireball": 1, "sampling_perspective_fireball": 1,
     }  # fmt: skip
 
 
