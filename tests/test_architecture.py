@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -70,6 +70,26 @@ def test_every_path_on_the_page_exists() -> None:
     assert len(files) > 15
     missing = [file for file in files if not any((root / file).exists() for root in (PACKAGE, PACKAGE.parents[1]))]
     assert missing == []
+
+
+def test_imports_between_modules_form_no_circle() -> None:
+    """Within rooms, too, and counting imports within functions."""
+    root = PACKAGE.parent
+    modules = {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in PACKAGE.rglob("*.py")
+    }
+    edges: dict[str, set[str]] = {}
+    for module, file in modules.items():
+        names = set(imported(ast.parse(file.read_text(encoding="utf-8"))))
+        # A name that is no module is something in the module before its last dot.
+        edges[module] = {name if name in modules else name.rpartition(".")[0] for name in names} & set(modules) - {
+            module
+        }
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        pytest.fail(f"these modules import each other: {' <- '.join(error.args[1])}")
 
 
 def test_imports_between_rooms_form_no_circle() -> None:
