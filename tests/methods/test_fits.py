@@ -66,7 +66,7 @@ def fit_of(config, problem, folder, **settings):
 
 def test_every_method_that_runs_kernels_has_short_settings():
     builders = {record.builder for kind, record in METHODS.items() if kind != "deep_ensemble"}
-    assert {config.builder for config in SMALL.values()} == builders, "add an entry to SMALL in tests/methods/small.py"
+    assert builders <= {config.builder for config in SMALL.values()}, "add an entry to SMALL in tests/methods/harness.py"
 
 
 @pytest.mark.parametrize("name", SMALL)
