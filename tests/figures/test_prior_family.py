@@ -3,13 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from bnn_atlas.figures.hmc_posteriors.prior_family import FIELD, PUBLISHED, prior_family
+from bnn_atlas.figures.hmc_posteriors.prior_family import FIELD, prior_family
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.figure import SCORES, sweep_figure
-from bnn_atlas.figures.sweeps.panels import published_rows
+from bnn_atlas.figures.sweeps.panels import published_rows, series_of
 from bnn_atlas.figures.sweeps.scores import sweep_table
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.published import published_numbers
 from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
@@ -32,7 +33,8 @@ def test_families_are_places_in_one_order(drawn: Drawn, tmp_path: Path) -> None:
 
     panels = SCORES["classification"]
     scores = sweep_table(runs, FIELD, [panel.metric for panel in panels])
-    figure = sweep_figure(scores, FIELD, panels, PUBLISHED, published_rows(PUBLISHED, FIELD.name, ["accuracy"]))
+    theirs = series_of(published_numbers("hmc_posteriors", "prior_family"))
+    figure = sweep_figure(scores, FIELD, panels, theirs, published_rows(theirs, FIELD.name, ["accuracy"]))
     ticks = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert ticks == ["Gaussian", "mixture", "logistic", "Laplace"]
     marks = {

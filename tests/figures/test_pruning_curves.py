@@ -5,11 +5,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.permutation_symmetry.pruning_curves import KEPT, PUBLISHED, _figure, pruning_curves
+from bnn_atlas.figures.permutation_symmetry.pruning_curves import _figure, pruning_curves
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, write_frame
+from bnn_atlas.published import published_numbers
 from tests.figures.conftest import Drawn
 
 from .shown import shown
+
+KEPT = (100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1)
 
 
 def curves(path: Path) -> Path:
@@ -40,4 +43,8 @@ def test_curves_are_means_over_orders_beside_the_published_ones(drawn: Drawn, tm
 
 
 def test_every_published_curve_has_a_value_at_each_share() -> None:
-    assert {len(values) for values in PUBLISHED.values()} == {len(KEPT)}
+    curves: dict[str, list[str]] = {}
+    for one in published_numbers("permutation_symmetry", "pruning"):
+        curves.setdefault(one.label, []).append(one.x)
+    assert len(curves) == 8
+    assert {len(kept) for kept in curves.values()} == {12}

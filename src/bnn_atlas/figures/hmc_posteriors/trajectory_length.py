@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.figure import draw_sweep
-from bnn_atlas.figures.sweeps.panels import Panel, Series
+from bnn_atlas.figures.sweeps.panels import Panel
 from bnn_atlas.figures.sweeps.scores import PERIODS, Field
 from bnn_atlas.metrics.judgement.checks import RHAT
 from bnn_atlas.provenance import Provenance
@@ -18,15 +18,6 @@ MIXING = (
     Panel("ess_bulk_function_median", "bulk ESS of function values", second="ess_bulk_function_min", is_log=True),
     Panel("ess_bulk_function_median_per_gradient", "bulk ESS per gradient"),
 )
-PUBLISHED = (
-    Series(
-        "CIFAR-10",
-        (0.25, 0.5, 1.0, 1.5),
-        {"accuracy": (0.831, 0.861, 0.889, 0.886), "lppd": (-0.50, -0.42, -0.35, -0.35)},
-        read_off=True,
-    ),
-)
-"""Izmailov et al. 2021, section 4.1, with a fixed number of draws."""
 
 
 def trajectory_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
@@ -35,4 +26,4 @@ def trajectory_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance
     A quarter period pi / 2 sd sqrt(T) is the time in which a trajectory under the prior alone turns position into
     momentum (Izmailov et al. 2021, section 4.1). Numbers are those of `sweeps.scores.sweep_table`.
     """
-    draw_sweep(shown, outputs, provenance, FIELD, after=MIXING, published=PUBLISHED)
+    draw_sweep(shown, outputs, provenance, FIELD, after=MIXING, published="trajectory_length")

@@ -14,11 +14,10 @@ from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS, read_barr
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["lines", "matches"]}
 
-PUBLISHED = {11: 0.002, 73: 0.023, 146: 0.065, 209: 0.117, 240: 0.157, 302: 0.208, 365: 0.293}
-"""Transpositions -> barrier, read out of figure 2 (middle) of Xiao et al. 2023: 784-512-10 on MNIST, 50 epochs."""
 PUBLISHED_UNITS = 512
 
 
@@ -54,8 +53,9 @@ def _figure(numbers: pd.DataFrame) -> Figure:
         ax.plot(part["transpositions"], part["midpoint"], **look)
         entries[TEXTS[state]] = Line2D([], [], **look)
     if (numbers["units"] == PUBLISHED_UNITS).all():
-        for transpositions, barrier in PUBLISHED.items():
-            mark_published(ax, transpositions, barrier)
+        for one in published_numbers("permutation_symmetry", "barrier"):
+            if one.x:
+                mark_published(ax, int(one.x), float(one.value))
         entries["published"] = published_handle()
     ax.set_xlabel("transpositions of the trained pair")
     ax.set_ylabel("barrier of the training loss in nats")

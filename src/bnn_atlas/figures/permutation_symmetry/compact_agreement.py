@@ -10,25 +10,11 @@ from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["table"], "files_if_any": ["against"], "output": "table"}
 
 METRICS = {"accuracy": "accuracy", "agreement": "agreement", "total_variation": "TV"}
-PUBLISHED: dict[str, tuple[float, float, float]] = {
-    "HMC": (0.9843, 1.0, 0.0),
-    "HMC, q_d": (0.1111, 0.1212, 0.8641),
-    "HMC, q_r": (0.8234, 0.8249, 0.6570),
-    "ensemble": (0.9866, 0.9931, 0.0229),
-    "ensemble, q_d": (0.5225, 0.5239, 0.7210),
-    "ensemble, q_r": (0.9772, 0.9868, 0.0495),
-    "VI": (0.9811, 0.9885, 0.0235),
-    "HMC, mean of q_d": (0.2806, np.nan, np.nan),
-    "HMC, mean of q_r": (0.9225, np.nan, np.nan),
-    "ensemble, mean of q_d": (0.8640, np.nan, np.nan),
-    "ensemble, mean of q_r": (0.9797, np.nan, np.nan),
-    "VI, mean": (0.9804, np.nan, np.nan),
-}
-"""Label -> accuracy, agreement with HMC and total variation to it, table 1 of Xiao et al. 2023 (MNIST, 60,000 rows)."""
 DIGITS = 3
 
 
@@ -78,11 +64,9 @@ def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
     groups = frame.groupby(["label", "metric"], sort=False)
     means = [_mean(str(label), str(metric), part) for (label, metric), part in groups]
     numbers = pd.DataFrame(means, columns=["label", "metric", "value", "error"])
-    places = {metric: place for place, metric in enumerate(METRICS)}
-    nothing = (np.nan,) * len(METRICS)
+    theirs = {(one.label, one.metric): float(one.value) for one in published_numbers("permutation_symmetry", "Table 1")}
     numbers["published"] = [
-        PUBLISHED.get(label, nothing)[places[metric]]
-        for label, metric in zip(numbers["label"], numbers["metric"], strict=True)
+        theirs.get((label, metric), np.nan) for label, metric in zip(numbers["label"], numbers["metric"], strict=True)
     ]
     return numbers, list(dict.fromkeys(filter(None, texts)))
 

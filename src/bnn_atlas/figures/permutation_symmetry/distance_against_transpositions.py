@@ -14,11 +14,10 @@ from bnn_atlas.figures.permutation_symmetry.transpositions_stability import STAT
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["matches"]}
 
-PUBLISHED = {73: (95.0, 183.0), 219: (255.0, 494.0), 365: (340.0, 651.0), 511: (348.8, 666.0)}
-"""Transpositions of the start -> squared distance before and after training, Xiao et al. 2023, figure 2 (left)."""
 PUBLISHED_UNITS = 512
 
 
@@ -44,9 +43,9 @@ def _figure(numbers: pd.DataFrame, as_published: bool) -> Figure:
         ax.plot(part["planted"], part["squared_distance"], **look)
         entries[TEXTS.get(state, "before training")] = Line2D([], [], **look)
     if as_published:
-        for transpositions, distances in PUBLISHED.items():
-            for distance in distances:
-                mark_published(ax, transpositions, distance)
+        for one in published_numbers("permutation_symmetry", "distance"):
+            if one.x:
+                mark_published(ax, int(one.x), float(one.value))
         entries["published"] = published_handle()
     ax.set_xlabel("transpositions of the start")
     ax.set_ylabel("squared distance")

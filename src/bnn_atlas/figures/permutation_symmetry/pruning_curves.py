@@ -15,37 +15,10 @@ from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["pruning_curves"], "runs": "one"}
 
-KEPT = (100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1)
-PUBLISHED: dict[tuple[str, str, str], tuple[float, ...]] = {
-    ("HMC", "mean", "sd of HMC"): (
-        92.25, 73.45, 65.21, 65.10, 63.72, 70.98, 68.28, 63.67, 53.43, 33.26, 16.97, 7.94,
-    ),
-    ("HMC", "mean as sampled", "its own sd"): (
-        28.07, 12.09, 12.39, 12.52, 12.18, 13.12, 13.02, 12.97, 12.90, 12.91, 12.17, 10.97,
-    ),
-    ("HMC", "draw", "sd of HMC"): (
-        96.62, 62.65, 52.52, 50.68, 42.58, 32.71, 30.45, 19.76, 16.64, 14.74, 12.16, 5.64,
-    ),
-    ("ensemble", "mean", "sd of ensemble"): (
-        97.98, 54.50, 27.36, 10.26, 9.74, 10.75, 10.13, 9.80, 9.80, 9.80, 9.80, 9.80,
-    ),
-    ("ensemble", "mean as sampled", "its own sd"): (
-        86.40, 9.78, 9.74, 9.74, 9.74, 9.74, 9.74, 10.58, 9.80, 9.80, 9.80, 9.80,
-    ),
-    ("ensemble", "draw", "sd of ensemble"): (
-        98.42, 29.32, 14.63, 9.74, 9.74, 9.74, 9.74, 9.80, 9.80, 9.80, 9.80, 9.80,
-    ),
-    ("ensemble", "mean", "sd of HMC"): (
-        97.98, 95.72, 94.50, 92.89, 91.42, 90.50, 86.65, 83.56, 79.84, 62.64, 40.54, 19.72,
-    ),
-    ("VI", "mean", "sd of VI"): (
-        98.04, 98.06, 98.07, 98.07, 98.07, 98.07, 98.07, 98.09, 98.05, 97.51, 70.08, 14.96,
-    ),
-}  # fmt: skip
-"""Network, what of it, order -> accuracy in % at `KEPT`, the curves of figure 3 (right) of Xiao et al. 2023."""
 PUBLISHED_DATA = "mnist"
 DASHES: dict[str, Any] = {"mean": "-", "draw": (0, (4, 1.5)), "mean as sampled": (0, (1, 1))}
 CONTROLS = {"random": "#9A9A9A", "sd of prior draws": style.BLACK, "magnitude": style.GREEN}
@@ -71,13 +44,10 @@ def curves(shown: Sequence[Shown]) -> pd.DataFrame:
     keys = ["dead_inputs", "network", "of", "rank", "kept"]
     groups = frame.groupby(keys, sort=False)
     found = groups[["accuracy", "standard_error"]].mean().mul(100).assign(orders=groups.size()).reset_index()
-    at = {
-        (*key, float(kept)): value
-        for key, values in PUBLISHED.items()
-        for kept, value in zip(KEPT, values, strict=True)
-    }
+    numbers = published_numbers("permutation_symmetry", "pruning")
+    at = {(one.label, float(one.x)): float(100 * one.value) for one in numbers}
     rows = zip(found["network"], found["of"], found["rank"], found["kept"], strict=True)
-    found["published"] = [at.get(row) for row in rows]
+    found["published"] = [at.get((f"{network}, {of} by {rank}", kept)) for network, of, rank, kept in rows]
     found.loc[(found["dead_inputs"] != "kept") | (one.dataset != PUBLISHED_DATA), "published"] = None
     return found.astype({"published": float})
 

@@ -12,12 +12,11 @@ from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.r_setup import r_files
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.published import published_numbers
 
 KIND = {"runs": "none"}
 
 POINTS = 451
-PUBLISHED = 0.77754
-"""The other zero that the published figure marks, for the unit b = 0.9, w1 = 0.5, w2 = 0.8."""
 
 
 def rescaling_curve(
@@ -29,11 +28,10 @@ def rescaling_curve(
     w1: float = 0.5,
     w2: float = 0.8,
     limits: tuple[float, float] = (0.6, 1.05),
-    published: float | None = PUBLISHED,
 ) -> None:
     """The curve h(c) of `prior_change` with its two zeros: c = 1, where nothing is rescaled, and that of `other_zero`.
 
-    `published` is where a paper has the other zero, an open black mark. It shows no runs: `shown` is empty, ValueError
+    An open black mark is where the paper has the other zero. It shows no runs: `shown` is empty, ValueError
     else. The CSV has the columns kind (`curve`, `other zero`, `trivial zero`, `published zero`), c and h.
     """
     if shown:
@@ -41,7 +39,8 @@ def rescaling_curve(
     c = np.linspace(*limits, POINTS)
     curve = pd.DataFrame({"kind": "curve", "c": c, "h": prior_change(c, b, w1, w2)})
     zeros = pd.DataFrame({"kind": ["other zero", "trivial zero"], "c": [other_zero(b, w1, w2, limits), 1.0], "h": 0.0})
-    paper = pd.DataFrame({"kind": "published zero", "c": [published] if published is not None else [], "h": 0.0})
+    (theirs,) = published_numbers("sampling_perspective", "rescaling")
+    paper = pd.DataFrame({"kind": ["published zero"], "c": [float(theirs.value)], "h": 0.0})
     ggplot.run(
         "rescaling_curve",
         r_files("rescaling_curve"),

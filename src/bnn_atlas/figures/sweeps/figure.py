@@ -17,9 +17,11 @@ from bnn_atlas.figures.sweeps.panels import (
     looks_of,
     published_entries,
     published_rows,
+    series_of,
 )
 from bnn_atlas.figures.sweeps.scores import Field, line_name, sweep_table
 from bnn_atlas.provenance import Provenance
+from bnn_atlas.published import published_numbers
 
 MOST_COLUMNS = 3
 HEIGHT = 1.95
@@ -50,18 +52,20 @@ def draw_sweep(
     *,
     before: Sequence[Panel] = (),
     after: Sequence[Panel] = (),
-    published: Sequence[Series] = (),
+    published: str = "",
 ) -> None:
     """Draw the panels of a sweep, those of the scores between others, and write the files of the figure.
 
-    Numbers are those of `scores.sweep_table`, with the published ones below (`kind` is `published`).
+    Numbers are those of `scores.sweep_table`, with the published ones below (`kind` is `published`): those of
+    the group `published` of the study of HMC.
     """
     panels = [*before, *(SCORES[shown[0].task] if shown else ()), *after]
     metrics = [metric for panel in panels for metric in panel.metrics]
     table = sweep_table(shown, field, metrics, levels=LEVELS)
-    theirs = published_rows(published, field.name, metrics)
+    series = series_of(published_numbers("hmc_posteriors", published)) if published else ()
+    theirs = published_rows(series, field.name, metrics)
     with style.context():
-        figure = sweep_figure(table, field, panels, published, theirs)
+        figure = sweep_figure(table, field, panels, series, theirs)
         page.save(figure, joined(table, theirs), outputs, provenance, shown, names=[line_name(one) for one in shown])
 
 

@@ -20,6 +20,7 @@ from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import compress_beyond, fenced_limits, log_ticks
 from bnn_atlas.figures.sweeps.scores import MONTE_CARLO, Field
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT
+from bnn_atlas.published import Number
 
 MARKS = ("o", "s", "D", "P", "X", "v", "h")
 FAINT = (0, (1, 1.2))
@@ -244,6 +245,26 @@ class Series(NamedTuple):
     def label(self) -> str:
         """Text in the legend."""
         return f"published, {self.of}{' (~)' if self.read_off else ''}"
+
+
+def series_of(numbers: Sequence[Number]) -> tuple[Series, ...]:
+    """A series for each label of published numbers, whose x are numbers or words; each metric has all x."""
+    found = []
+    for label in dict.fromkeys(one.label for one in numbers):
+        of = [one for one in numbers if one.label == label]
+        values = {
+            metric: tuple(float(one.value) for one in of if one.metric == metric)
+            for metric in {one.metric: 0 for one in of}
+        }
+        found.append(Series(label, tuple(dict.fromkeys(_x(one.x) for one in of)), values, of[0].read_off))
+    return tuple(found)
+
+
+def _x(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def published_rows(series: Sequence[Series], field: str, metrics: Sequence[str]) -> pd.DataFrame:
