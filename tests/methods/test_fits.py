@@ -66,7 +66,7 @@ def fit_of(config, problem, folder, **settings):
 
 def test_every_method_that_runs_kernels_has_short_settings():
     builders = {record.builder for kind, record in METHODS.items() if kind != "deep_ensemble"}
-    assert builders <= {config.builder for config in SMALL.values()}, "add an entry to SMALL in tests/methods/harness.py"
+    assert builders <= {config.builder for config in SMALL.values()}, "add an entry to SMALL in methods/harness.py"
 
 
 @pytest.mark.parametrize("name", SMALL)
