@@ -89,6 +89,16 @@ def test_mistakes_in_steps(
     assert str(tmp_path / "claims.yaml") in str(caught.value)
 
 
-def test_a_name_that_is_no_target(tmp_path: Path, study: Study) -> None:
+def test_what_a_smaller_scale_cannot_answer_a_larger_one_can(tmp_path: Path, study: Study) -> None:
+    of = dict.fromkeys(("elsewhere", "other_data", "all_chains"), "quick")
+    config = loaded(tmp_path, study, of, quick=QUICK | {"scale": "paper"})
+    assert claims_of(config, "quick") == ["elsewhere", "other_data", "all_chains"]
+
+
+def test_a_name_that_is_no_target_and_steps_of_two_scales(tmp_path: Path, study: Study) -> None:
+    with pytest.raises(ConfigError, match="'quick' is at scale paper, not laptop"):
+        loaded(
+            tmp_path, study, {"first": "quick"}, quick=QUICK | {"scale": "paper"}, slow=QUICK | {"includes": ["quick"]}
+        )
     with pytest.raises(ConfigError, match="a step's name is a target"):
         loaded(tmp_path, study, {"first": "ten minutes"}, **{"ten minutes": QUICK})

@@ -63,7 +63,7 @@ def test_the_profile_names_every_rule_that_computes_on_gpus() -> None:
     example = profile[profile.rindex("# set-resources:") :].partition("\n\n")[0].replace("# ", "", 1)
     named = yaml.safe_load(example.replace("\n# ", "\n"))["set-resources"]
     texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "workflow" / "rules").glob("*.smk")]
-    rules = [rule.split(":")[0] for text in texts for rule in text.split("\nrule ")[1:] if " gpu=" in rule]
+    rules = [rule.split(":")[0] for text in texts for rule in text.split("\nrule ")[1:] if " gpu=RESOURCES" in rule]
     assert sorted(named) == sorted(rules)
     assert all(resources == named["warmstart"] for resources in named.values())
 

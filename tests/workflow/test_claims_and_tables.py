@@ -19,9 +19,9 @@ ALLOWED = ("--allowed-rules", *TARGETS, "sampling_perspective_uci_table", "summa
 COMMON = {"section": "Table 1", "runs": ["first"], "paper_value": 0.5, "figure": "fireball"}
 STATED = {
     "paper": "Nobody, 2000",
-    "steps": {"evaluate": {"takes": "seconds", "scale": "demo", "claims": ["error"]}},
+    "steps": {"evaluate": {"takes": "seconds", "scale": "demo"}},
     "claims": {
-        "error": COMMON | {"statement": "a", "metric": "rmse", "relation": "at_most", "bound": 0.5},
+        "error": COMMON | {"statement": "a", "metric": "rmse", "relation": "at_most", "bound": 0.5, "step": "evaluate"},
         "density": COMMON | {"statement": "b", "metric": "lppd", "relation": "equals", "tolerance": 0.1},
         "chains": COMMON | {"statement": "c", "metric": "rmse", "relation": "at_most", "bound": 0.5, "chains": 100},
     },

@@ -15,8 +15,8 @@ from bnn_atlas.workflow.paths import Paths
 from tests.config.folders import CLAIM, REPOSITORY
 
 
-def config() -> ClaimsConfig:
-    step = {"takes": "a minute", "claims": ["error"]}
+def config(scale: str) -> ClaimsConfig:
+    step = {"takes": "a minute", "claims": ["error"], "scale": scale}
     return ClaimsConfig.model_validate({"paper": "p", "steps": {"evaluate": step}, "claims": {"error": CLAIM}})
 
 
@@ -45,14 +45,16 @@ def test_the_longer_step_has_the_shorter_one(laptop: Atlas) -> None:
     assert not needed(laptop, "evaluate_hour") & {"airfoil_scale", "ionosphere_scale"}, "these take longer than an hour"
 
 
-def test_steps_choose_their_scale() -> None:
-    claims = {"one": config(), "two": config()}
+def test_a_step_has_one_scale_and_chooses_it() -> None:
+    claims = {"one": config("laptop"), "two": config("laptop")}
     assert steps(claims)["evaluate"].keys() == {"one", "two"}
     assert wanted_scale(claims, ["snakemake", "--cores", "2", "evaluate"]) == "laptop"
     assert wanted_scale(claims, ["snakemake", "claims"]) is None
     assert wanted_scale(claims, ["snakemake", "evaluate", "--config", "scale=demo"]) is None, "it is refused later"
     with pytest.raises(ConfigError, match=r"one.yaml: steps.evaluate: 'evaluate' is a target already"):
         steps(claims, ["evaluate"])
+    with pytest.raises(ConfigError, match=r"steps.evaluate: it is at scale paper, and in config/claims/one.yaml at"):
+        steps({"one": config("laptop"), "two": config("paper")})
 
 
 def test_a_value_that_is_set_reaches_jobs_elsewhere() -> None:

@@ -37,7 +37,6 @@ COMPUTING = (
     "bnn_atlas.metrics.gathering.terms",
     "bnn_atlas.traces.convert",
     "bnn_atlas.traces.draws",
-    "bnn_atlas.traces.grids",
     "bnn_atlas.traces.pool",
     "bnn_atlas.traces.shard",
     "bnn_atlas.traces.store",

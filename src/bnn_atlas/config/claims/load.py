@@ -22,8 +22,6 @@ NAMES = ("description", "chains_per_block")
 """Fields that change no result."""
 Cost = Literal["1 s", "10 min", "1 h", "1 day"]
 """How long it takes to check something on two cores; each is a step of the page's ladder of commands."""
-STEP_SCALE: Scale = "laptop"
-"""The scale of steps, whatever config/config.yaml says."""
 
 
 class FindingEntry(Model):
@@ -44,6 +42,8 @@ class StepEntry(Model):
 
     takes: str
     """How long it takes, for readers, such as `ten minutes on two cores`."""
+    scale: Scale = "laptop"
+    """The scale at which it runs, whatever config/config.yaml says; one for all studies that have the step."""
     includes: tuple[str, ...] = ()
     """Steps written before it whose claims it checks, too."""
 
@@ -101,6 +101,7 @@ class Step(Model):
     """Claims that are checked together."""
 
     takes: str
+    scale: Scale = "laptop"
     includes: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     """Its own, without those of the steps that it includes."""
@@ -296,7 +297,7 @@ def figures_of(config: ClaimsConfig, step: str) -> list[str]:
 
 
 def check_steps(config: ClaimsConfig, study: Study, path: object) -> None:
-    """Refuse steps with unknown steps or without claims, and claims that the scale of steps cannot answer.
+    """Refuse steps with unknown steps or without claims, and claims that the scale of the step cannot answer.
 
     Raises ConfigError that names the file, the key, and what is allowed.
     """
@@ -311,10 +312,15 @@ def check_steps(config: ClaimsConfig, study: Study, path: object) -> None:
             if other not in before:
                 near = near_or_all(other, "there are", before)
                 raise ConfigError(f"{where}.includes: no step '{other}' before it{near}")
-        for claim in step.claims:
-            if why := _unanswered(config.claims[claim], study, STEP_SCALE):
+            if config.steps[other].scale != step.scale:
                 raise ConfigError(
-                    f"{path}: claims.{claim}.step: scale {STEP_SCALE}, that of '{name}', cannot answer the claim: "
+                    f"{where}.includes: '{other}' is at scale {config.steps[other].scale}, not {step.scale}; "
+                    "give both the same scale"
+                )
+        for claim in step.claims:
+            if why := _unanswered(config.claims[claim], study, step.scale):
+                raise ConfigError(
+                    f"{path}: claims.{claim}.step: scale {step.scale}, that of '{name}', cannot answer the claim: "
                     f"{why}; leave the step out"
                 )
         before.append(name)
