@@ -147,7 +147,10 @@ def test_files_of_an_alignment_and_of_figures_of_it(tmp_path: Path) -> None:
     assert f"{folder}/a/metrics.parquet" in tables
     assert f"{folder}/c/metrics.parquet" in tables
     (figure,) = (each for each in Figures(atlas, Paths("r"), False).all if each.name == "aligned_rhat")
-    assert figure.inputs == {"aligned_draws": [f"{folder}/c/draws.npz"]}
+    assert figure.inputs == {
+        "table": ["r/small/one/split0/metrics/metrics.parquet"],
+        "aligned_draws": [f"{folder}/c/draws.npz"],
+    }
 
 
 @pytest.mark.parametrize(
