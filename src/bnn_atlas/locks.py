@@ -41,14 +41,17 @@ def locked(destination: Path, while_waiting: Callable[[], None] = lambda: None) 
     """Hold the lock of a result; wait while another process (such as an orphaned cluster job) holds it.
 
     Waiting calls `while_waiting` every second, which may raise. The lock is the file `.<name>.lock` beside the result,
-    which is not removed and says who holds it.
+    which is not removed and says who holds it, while somebody does.
 
     Raises:
         LockError: the file system has no locks.
     """
     with _lock(_beside(destination), f"to make {destination}", while_waiting) as file:
         _write(file, _this_process())
-        yield
+        try:
+            yield
+        finally:
+            _write(file, "")
 
 
 @contextmanager
