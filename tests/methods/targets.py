@@ -12,7 +12,7 @@ from bnn_atlas.models.build import Network
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
-from bnn_atlas.posterior.priors import build_prior
+from bnn_atlas.posterior.priors import NORMAL, build_prior
 
 from .problems import Problem
 
@@ -64,7 +64,7 @@ def banana(chains: int, temperature: float) -> Known:
 
     inner = Layout(layout.parameters[:2])
     network = Network(inner, jnp.transpose, outputs, lambda key: jax.random.normal(key, (2,)))
-    posterior = Posterior(layout, network, LearnedNoiseLikelihood(), "normal", temperature)
+    posterior = Posterior(layout, network, LearnedNoiseLikelihood(), NORMAL, temperature)
     y = 0.3 + np.random.default_rng(1).normal(size=ROWS)
     grid = np.meshgrid(np.linspace(-8, 8, 161), np.linspace(-10, 6, 201), np.linspace(-1.5, 1.5, 61), indexing="ij")
     height = 0.5 * grid[0] ** 2 + grid[1]
