@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
@@ -230,11 +230,21 @@ def _head(figure: Figure, texts: Sequence[str]) -> None:
 
 
 def _settle(figure: Figure) -> None:
-    """Lay the panels out for good, at rounded places: the last digits of the layout differ from time to time."""
+    """Lay everything out for good, at rounded places: the last digits of the layout differ from time to time."""
     figure.draw_without_rendering()
+    parts = figure.findobj(SubFigure)
+    for part in parts:
+        part.bbox_relative.set_points(_rounded(part.bbox_relative.get_points()))
     for ax in figure.axes:
-        ax.set_position(Bbox(ax.get_position(original=True).get_points().round(6)))
+        ax.set_position(Bbox(_rounded(ax.get_position(original=True).get_points())))
+    for text in (text for part in (figure, *parts) for text in part.texts):
+        text.set_position(tuple(_rounded(np.asarray(text.get_position()))))
     figure.set_layout_engine("none")
+
+
+def _rounded(places: np.ndarray) -> np.ndarray:
+    """Places in shares of the figure, to a millionth; none is -0, which a PDF would show."""
+    return places.round(6) + 0.0
 
 
 def _add_note(figure: Figure, note: str) -> None:
