@@ -120,7 +120,7 @@ def _beside(destination: Path) -> Path:
 def _lock(
     path: Path, purpose: str, while_waiting: Callable[[], None] = lambda: None, seconds: float = 1
 ) -> Iterator[TextIO]:
-    """Hold the lock of a file, which is made; ask for it every so many seconds."""
+    """Hold the lock of a file, creating it if needed; while it is taken, ask again every `seconds` seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path = path.parent.resolve() / path.name
     if (file := _taken(path)) is None:

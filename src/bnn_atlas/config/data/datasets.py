@@ -479,7 +479,7 @@ class RegistryFile(RootModel[dict[DatasetName, DatasetEntry | OwnTable]]):
 
 
 def load_registry(path: str | Path) -> dict[str, DatasetEntry]:
-    """Read config/datasets.yaml, with tables of one's own (`bnn_atlas.config.data.own_data`) written out.
+    """Read config/datasets.yaml; your own tables (`bnn_atlas.config.data.own_data`) become full entries.
 
     Raises ConfigError that names the file, the key, the value and what is allowed, one line per problem.
     """
