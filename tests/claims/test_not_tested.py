@@ -176,7 +176,7 @@ def test_a_noise_that_its_fit_still_moves_is_not_tested(tmp_path: Path) -> None:
     assert judged(tmp_path, rows, claimed(apart, runs={"rival": planned("rival")})).verdict == Verdict.REPRODUCED
     score = claimed({"runs": ["rival"]}, runs={"rival": planned("rival")})
     found = judged(tmp_path, [*rows, row("rival", 0.5, method="implicit")], score)
-    assert found.verdict == Verdict.NOT_TESTED, "nothing of a fit that has not arrived is judged"
+    assert found.verdict == Verdict.NOT_TESTED, "nothing of a fit that has not converged is judged"
     assert found.reason.startswith("the noise is 0.29 where 0.47 is optimal")
 
 

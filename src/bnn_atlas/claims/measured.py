@@ -73,7 +73,7 @@ class Measured:
 
     @cached_property
     def unsettled_noises(self) -> dict[tuple[str, int], str]:
-        """Run and split of a fit whose noise, one number, has not arrived -> where it is and where it would be."""
+        """Run and split of a fit whose noise, one number, has not converged -> where it is and where it would be."""
         if self.table is None:
             return {}
         of_rows = self.table["metric"].isin(NOISES) & ~self.table["dataset"].str.contains("/")

@@ -4,7 +4,7 @@ A claim is judged by the mean over its repetitions (seeds and splits). Their spr
 the mean is inside or outside the limit is given beside it, so that a reader sees a close call. A value that is not
 finite never passes. What was not measured is not run, and neither is what leans on a reference that has not converged.
 What would come out the same without the chains, leans on a referee that has not mixed, or is the noise of a fit that
-has not arrived, is not tested.
+has not converged, is not tested.
 docs/verdicts.md has the order.
 """
 
@@ -147,11 +147,11 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, study, measured)]
     if word := next(filter(None, words), ""):
         return judged._replace(reason=word, needed="a reference whose chains have converged")
-    # A claim that compares both is about whether it has arrived.
-    about_arrival = {row.metric for row in every} == set(NOISES)
-    unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind and not about_arrival]
+    # A claim that compares both is about whether it has converged.
+    about_convergence = {row.metric for row in every} == set(NOISES)
+    unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind and not about_convergence]
     if why := next(iter(unsettled), ""):
-        return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a fit whose noise has arrived")
+        return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a fit whose noise has converged")
     of_referee = (measured.unmixed_referees.get((row.run, row.split)) for row in every if row.metric in OF_REFEREE)
     if why := next(filter(None, of_referee), ""):
         return judged._replace(verdict=Verdict.NOT_TESTED, reason=why, needed="a referee whose chains have mixed")

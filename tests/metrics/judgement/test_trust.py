@@ -109,7 +109,7 @@ def test_independent_draws_say_nothing_about_the_approximation():
         assert overall(list(result.values())) is UNKNOWN
 
 
-def test_a_noise_that_has_not_arrived_is_no_fit():
+def test_a_noise_that_has_not_converged_is_no_fit():
     for noise, status in ((1.04, FINE), (0.94, LOOK), (1.14, LOOK), (0.84, DISTRUST), (np.nan, UNKNOWN)):
         values = {"noise_sd": noise, "noise_sd_optimal": 1.0}
         assert found(values, method="implicit")["noise of the fit"].status is status, noise

@@ -145,7 +145,7 @@ def independent_check() -> Check:
 
 
 def noise_check(rows: Values) -> Check | None:
-    """Whether a noise that is one number has arrived; None for other noises."""
+    """Whether a noise that is one number has converged; None for other noises."""
     noise, optimal = (_value(rows, name) for name in NOISES)
     if np.isnan(optimal):
         return None

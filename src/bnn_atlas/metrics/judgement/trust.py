@@ -109,8 +109,8 @@ def sentence(made: list[Check]) -> str:
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
     """An optimum has nothing to converge; how good an approximation is cannot be seen from its draws.
 
-    But one whose noise, a number, has not arrived is no fit yet, and draws with the moments of another run's are no
-    better than that run.
+    But if its noise is one number that has not converged, it is no fit yet, and draws with the moments of another run's
+    are no better than that run.
     """
     rows = metric_rows(table)
     excluded, noise = excluded_check(rows), noise_check(rows)
