@@ -81,25 +81,24 @@ Place = tuple[str, str]
 
 @cache
 def _digest(roots: tuple[str, ...], live: frozenset[Place] | None, without: tuple[str, ...]) -> str:
-    texts: dict[Place, str] = {}
+    read: dict[Place, _Reading] = {}
     attributes: set[str] = set()
     waiting = [place for root in roots for place in _places_of(root)]
     while waiting:
         place = waiting.pop()
-        if place not in texts and not _within(place[0], without):
-            found = _reading(place, live)
-            if (
-                live is not None and found.classes - live
-            ):  # a class that the code itself uses: its branches count after all
+        if place not in read and not _within(place[0], without):
+            read[place] = found = _reading(place, live)
+            # A class that the code itself uses: its branches count after all.
+            if live is not None and found.classes - live:
                 return _digest(roots, live | found.classes, without)
-            texts[place], attributes = found.text, attributes | found.attributes
+            attributes |= found.attributes
             waiting += found.reached
         if not waiting:
             computed = (one for cls in live or () for one in _computed(cls, frozenset(attributes)))
-            waiting = [place for place in computed if place not in texts]
-    hashes = {place: hashlib.sha256(text.encode()).hexdigest() for place, text in texts.items() if text}
-    edges = {place: sorted(hashes[to] for to in _reading(place, live).reached if to in hashes) for place in hashes}
-    return hashlib.sha256(repr(sorted((hashes[place], edges[place]) for place in hashes)).encode()).hexdigest()
+            waiting = [place for place in computed if place not in read]
+    said = {place: found for place, found in read.items() if found.hash}
+    trees = [(found.hash, sorted(said[to].hash for to in found.reached if to in said)) for found in said.values()]
+    return hashlib.sha256(repr(sorted(trees)).encode()).hexdigest()
 
 
 def _places_of(root: str) -> Iterator[Place]:
@@ -170,7 +169,8 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 class _Reading(NamedTuple):
     """What a definition says, and what it uses."""
 
-    text: str
+    hash: str
+    """SHA-256 of its syntax tree; empty where nothing of it counts."""
     reached: tuple[Place, ...]
     attributes: frozenset[str]
     classes: frozenset[Place]
@@ -190,7 +190,8 @@ def _reading(place: Place, live: frozenset[Place] | None) -> _Reading:
     text = "\n".join(filter(None, map(reader.text, _statements(place))))
     imports = (f"{name}={origin}" for name, origin in sorted(reader.external.items()))
     text = "\n".join([text, *imports])
-    found = _Reading(text, tuple(sorted(reader.reached)), frozenset(reader.attributes), frozenset(reader.classes))
+    text_hash = hashlib.sha256(text.encode()).hexdigest() if text else ""
+    found = _Reading(text_hash, tuple(sorted(reader.reached)), frozenset(reader.attributes), frozenset(reader.classes))
     cases = frozenset(reader.cases)
     _READINGS.setdefault(place, (cases, {}))[1][None if live is None else live & cases] = found
     return found
@@ -225,6 +226,10 @@ def _member(statement: ast.stmt) -> str | None:
             return None
 
 
+LEFT_OUT = frozenset({"ctx", "annotation", "returns", "type_comment", "type_params", "kind"})
+"""Fields of nodes that do not count."""
+
+
 class _Reader:
     """Writes syntax trees as text without what changes no number, and notes what they use."""
 
@@ -247,9 +252,8 @@ class _Reader:
         return str(getattr(self, f"_{type(node).__name__}", self._any)(node))
 
     def _any(self, node: ast.AST) -> str:
-        left_out = ("ctx", "annotation", "returns", "type_comment", "type_params", "kind")
-        fields = ((name, getattr(node, name, None)) for name in node._fields if name not in left_out)
-        return f"{type(node).__name__}({','.join(f'{name}={self.text(value)}' for name, value in fields)})"
+        fields = [f"{name}={self.text(getattr(node, name, None))}" for name in node._fields if name not in LEFT_OUT]
+        return f"{type(node).__name__}({','.join(fields)})"
 
     def _nothing(self, node: ast.AST) -> str:
         return ""
