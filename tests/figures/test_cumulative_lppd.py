@@ -164,15 +164,15 @@ def test_published_numbers_are_marked_and_the_axes_hold_them(
 ) -> None:
     (run,) = runs(tmp_path, frame(rows("mile")), label="MILE")
     numbers = [
-        Published("lppd_cumulative_chains", 0.61, 0.05, 1, None),
-        Published("lppd_cumulative_chains", 0.80, None, 1000, None),
-        Published("rmse", 0.14, None, None, None),
+        Published("lppd_cumulative_chains", 0.61, 0.05, 1),
+        Published("lppd_cumulative_chains", 0.80, None, 1000),
+        Published("rmse", 0.14, None, None),
     ]
     cumulative_lppd([run._replace(published=tuple(numbers))], outputs("a"), provenance)
     saved = pd.read_csv(outputs("a").csv).query("kind == 'published'")
     assert saved[["over", "count", "mean"]].values.tolist() == [["chains", 1, 0.61], ["chains", 1000, 0.80]]
     papers = _papers([run._replace(published=tuple(numbers))])
-    alone = Published("lppd_chain_mean", 0.59, 0.02, None, None)
+    alone = Published("lppd_chain_mean", 0.59, 0.02, None)
     for given, expected in (((alone,), [0.59]), ((alone, numbers[0]), [0.61])):
         marks = _papers([run._replace(published=given)])
         assert marks.loc[marks["count"] == 1, "mean"].tolist() == expected

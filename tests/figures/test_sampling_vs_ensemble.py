@@ -141,9 +141,9 @@ def test_one_side_alone_is_refused(tmp_path: Path) -> None:
 def test_published_numbers_stand_beside_the_means(tmp_path: Path) -> None:
     runs = pairs(tmp_path, ("airfoil",), 3)
     numbers = (
-        Published("lppd_cumulative_chains", 0.6, 0.1, 10, None),
-        Published("lppd_cumulative_chains", 0.9, None, 1000, None),
-        Published("rmse", 0.05, 0.01, None, None),
+        Published("lppd_cumulative_chains", 0.6, 0.1, 10),
+        Published("lppd_cumulative_chains", 0.9, None, 1000),
+        Published("rmse", 0.05, 0.01, None),
     )
     marked = [one._replace(published=numbers) if one.method == "mclmc" else one for one in runs]
     singles, means = comparison_table(marked)

@@ -19,8 +19,6 @@ class Published(NamedTuple):
     """Standard deviation that the paper gives with it."""
     chains: int | None
     """Chains of the average; None for all."""
-    draws: int | None
-    """Draws per chain; None for all."""
     at: str = ""
     """What a metric with a parameter is taken at."""
 

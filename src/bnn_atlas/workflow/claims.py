@@ -65,7 +65,6 @@ def published_of(atlas: Atlas, run: Run) -> list[dict[str, Any]]:
             "value": claim.paper_value,
             "sd": claim.paper_sd,
             "chains": claim.chains,
-            "draws": None,
             "at": claim.at,
         }
         for claim in claims.claims.values()
