@@ -1,5 +1,6 @@
 """Settings of every test process: four XLA devices on the CPU, quick compilation, the same examples in every run."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from jax._src import compiler
 
 import bnn_atlas.locks  # noqa: F401  whole entries in JAX's cache, which all processes read
 from bnn_atlas.runtime import configure
+from bnn_atlas.workflow import compiling
 
 LONGEST = ("slurm/", "workflow/test_workflow", "workflow/", "runner/", "methods/", "steps/", "posterior/", "native/")
 """Beginnings of the paths of long files, relative to this folder."""
-QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
-"""The flags of `bnn_atlas.workflow.compiling` as options of one program, since those of a process cannot be changed."""
+QUICKLY = {name: json.loads(value) for flag in compiling.QUICKLY for name, value in [flag.strip("-").split("=")]}
+"""The demo's flags as options of one program, since those of a process cannot be changed."""
 
 configure(threads=4)
 settings.register_profile("atlas", deadline=None, derandomize=True, max_examples=50)
