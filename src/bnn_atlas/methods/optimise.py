@@ -94,6 +94,18 @@ class OptimiserRun(NamedTuple):
     """Updates that were skipped because something was not finite."""
 
 
+def _begin(
+    optimiser: optax.GradientTransformation, batch_size: int | None, position: Array, target: Target
+) -> OptimiserRun:
+    return OptimiserRun(
+        position,
+        target.log_density(position),
+        optimiser.init(position),
+        minibatch.begin(target, batch_size),
+        jnp.int32(0),
+    )
+
+
 def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Maximise log p(data | theta) + log p(theta); the one draw of a chain is where it ends.
 
@@ -109,15 +121,6 @@ def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> M
     """
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, steps)
-
-    def init(key: Array, position: Array, target: Target) -> OptimiserRun:
-        return OptimiserRun(
-            position,
-            target.log_density(position),
-            optimiser.init(position),
-            minibatch.begin(target, config.batch_size),
-            jnp.int32(0),
-        )
 
     def ascend(
         key: Array, index: Array, state: OptimiserRun, target: Target, settings: Any
@@ -145,7 +148,7 @@ def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> M
         }
 
     return Method(
-        init=init,
+        init=lambda key, position, target: _begin(optimiser, config.batch_size, position, target),
         phases=(Phase("optimising", steps, ascend), Phase("sampling", 1, finish, keep=True)),
         statistics={
             "gradient_norm": Statistic("last"),
@@ -171,15 +174,6 @@ def build_path(config: PathConfig, posterior: Posterior, data: PosteriorData) ->
     per_epoch = minibatch.steps_in(1, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, config.epochs * per_epoch)
 
-    def init(key: Array, position: Array, target: Target) -> OptimiserRun:
-        return OptimiserRun(
-            position,
-            target.log_density(position),
-            optimiser.init(position),
-            minibatch.begin(target, config.batch_size),
-            jnp.int32(0),
-        )
-
     def descend(key: Array, index: Array, state: OptimiserRun, target: Target) -> OptimiserRun:
         shuffle, gradient = _mean_loss_gradient(config, key, index, state, target)
         position, memory, skipped = update(optimiser, gradient, state.optimiser, state.position)
@@ -200,7 +194,7 @@ def build_path(config: PathConfig, posterior: Posterior, data: PosteriorData) ->
 
     steps = config.draws * per_epoch
     return Method(
-        init=init,
+        init=lambda key, position, target: _begin(optimiser, config.batch_size, position, target),
         phases=(Phase("training", steps, step, keep=True, thinning=per_epoch, settle=settle),),
         statistics={"skipped_updates": Statistic("last", "int32"), "divergent": Statistic("sum", "int32")},
         position=lambda state: state.position,
