@@ -69,12 +69,21 @@ def test_page_of_the_configuration_is_that_of_the_models() -> None:
         assert f"| `{kind}` | {record.title} | " in written
 
 
+def test_the_section_of_methods_has_all_methods_and_nothing_else() -> None:
+    section = page().split("\n### Methods\n")[1].split("\n## ")[0]
+    assert sorted(re.findall(r"^`kind: (\w+)`", section, re.MULTILINE)) == sorted(METHODS)
+    assert section.count("\n| key |") <= len(METHODS), "a table for each"
+
+
 def test_every_definition_is_on_the_page_and_every_meaning_is_used() -> None:
     fields: set[str] = set()
+    text = " ".join(page().replace("\\|", "|").split())
     for part in PARTS:
         contract = part.model.model_json_schema()
         for name, definition in {part.model.__name__: contract, **contract.get("$defs", {})}.items():
-            fields |= {text for field in definition.get("properties", ()) for text in (field, f"{name}.{field}")}
+            fields |= {key for field in definition.get("properties", ()) for key in (field, f"{name}.{field}")}
+            if "properties" in definition and name != part.model.__name__:
+                assert " ".join(definition.get("description", "").split()) in text
             for kind in ("kind", "format"):
                 if constant := definition.get("properties", {}).get(kind, {}).get("const"):
                     assert f"`{kind}: {constant}`" in page()

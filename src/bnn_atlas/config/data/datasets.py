@@ -475,7 +475,7 @@ class Registry(RootModel[dict[DatasetName, DatasetEntry]]):
 
 
 class RegistryFile(RootModel[dict[DatasetName, DatasetEntry | OwnTable]]):
-    """config/datasets.yaml as it is written: name -> data set, or a table of one's own."""
+    """config/datasets.yaml as it is written: name -> data set, or your own table."""
 
 
 def load_registry(path: str | Path) -> dict[str, DatasetEntry]:

@@ -21,7 +21,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 
 
 class OwnTable(Model):
-    """A table of one's own, a row of names and then one row per example; what is not given here is read from it."""
+    """Your own table: a row of names and then one row per example; what is not given here is read from it."""
 
     path: str
     """A .csv or .tsv file, relative to the repository; its checksum is computed whenever Snakemake starts."""
@@ -73,7 +73,7 @@ def _checked(file: Any, where: str, root: Path) -> Any:
 
 
 def _entry(name: str, own: OwnTable, where: str, root: Path) -> dict[str, Any]:
-    """The entry of a table of one's own, in the words of `DatasetEntry`."""
+    """The entry of your own table, in the words of `DatasetEntry`."""
     path = _located(own.path, where, root)
     separator = own.separator or SEPARATORS.get(path.suffix.lower())
     if separator is None:

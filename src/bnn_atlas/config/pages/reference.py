@@ -39,14 +39,19 @@ PARTS = (
             ),
             "Likelihoods": ("*Likelihood",),
             "Priors": ("*Prior",),
-            "Warm starts, starts and stopping": ("WarmStartConfig", "StartConfig", "StoppingConfig"),
+            "Warm starts": ("WarmStartConfig",),
+            "Starts": ("InitialConfig", "StartConfig"),
+            "Stopping": ("StoppingConfig",),
             "Alignments": ("AlignmentEntry",),
             "Figures": (
                 "FigureEntry", "SubsetConfig", "GridConfig", "FunctionsConfig", "SurfaceConfig", "PlaneConfig",
                 "PointConfig",
             ),
             "Further evaluation": ("EvaluationConfig",),
+            "Barriers between chains": ("BarrierConfig",),
+            "Pruning": ("PruningConfig",),
             "Optimisers": ("AdamConfig", "AMSGradConfig", "SGDConfig"),
+            "Optimisers of a path": ("MeanAdamConfig", "MeanSGDConfig"),
             "Generators of implicit variational inference": (
                 "MLPGenerator", "MatrixGenerator", "CorrelatedGenerator", "Part", "FactorisedGenerator",
                 "GeneratedConfig",
@@ -54,7 +59,7 @@ PARTS = (
             "Entropies of implicit variational inference": ("*Entropy",),
             "Step sizes and masses of stochastic-gradient methods": ("*Schedule", "RMSpropConfig"),
             "Augmentation": ("AugmentationConfig",),
-            METHODS_HEADING: ("*Config",),
+            METHODS_HEADING: tuple(record.__name__ for record in METHODS.values()),
         },
     ),
     Part(
@@ -73,7 +78,7 @@ PARTS = (
         "config/datasets.yaml",
         RegistryFile,
         {
-            "A table of one's own": ("OwnTable",),
+            "Your own table": ("OwnTable",),
             "A data set": ("DatasetEntry", "PublishedScaling"),
             "Its files": ("FileEntry", "Copy"),
             "How a file is read": ("*Reader",),
