@@ -236,7 +236,7 @@ class _Reader:
     def __init__(self, module: _Module, live: frozenset[Place] | None) -> None:
         self._module = module
         self._live = live
-        self._loaded: list[set[str]] = []
+        self._functions: list[ast.FunctionDef] = []
         self.reached: set[Place] = set()
         self.external: dict[str, str] = {}
         self.attributes: set[str] = set()
@@ -275,14 +275,14 @@ class _Reader:
         return f"Assert({self.text(node.test)})"
 
     def _FunctionDef(self, node: ast.FunctionDef) -> str:
-        self._loaded.append(set(_loaded(node.body)))
+        self._functions.append(node)
         text = self._any(node)
-        self._loaded.pop()
+        self._functions.pop()
         return text
 
     def _AnnAssign(self, node: ast.AnnAssign) -> str:
         if node.value is None:
-            return "" if self._loaded else f"Field({self.text(node.target)})"
+            return "" if self._functions else f"Field({self.text(node.target)})"
         return f"Assign(targets=[{self.text(node.target)}],value={self.text(node.value)})"
 
     def _Assign(self, node: ast.Assign) -> str:
@@ -300,7 +300,7 @@ class _Reader:
                 return self._any(node)
 
     def _is_message(self, name: str, value: ast.expr) -> bool:
-        return bool(self._loaded) and not any(name in names for names in self._loaded) and _is_text(value)
+        return _is_text(value) and bool(self._functions) and name not in set(_loaded(self._functions[0].body))
 
     def _If(self, node: ast.If) -> str:
         if self._is_dead(node.test):

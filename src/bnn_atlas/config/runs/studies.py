@@ -316,8 +316,8 @@ class Study(NamedTuple):
 
     def runs_of(self, names: tuple[str, ...]) -> list[Run]:
         """Runs with these names, or from the entries with these names, in order of the names, each once."""
-        found = by_name(self.runs)
-        return list({run.name: run for name in names for run in found.get(name, ())}.values())
+        runs = (run for name in names for run in self.runs.values() if name in (run.name, run.entry))
+        return list({run.name: run for run in runs}.values())
 
 
 def by_name(runs: Mapping[str, Run]) -> dict[str, list[Run]]:
