@@ -48,7 +48,7 @@ def test_any_floating_type_is_computed_in_double(kind):
         ([[0.5, 0.5], [np.nan, 1.0]], [0, 0], "row 1 add up to nan"),
         ([[np.inf, 0.0]], [0], "row 0 add up to inf"),
         ([[1.5, -0.5]], [0], "the smallest is -0.5"),
-        ([[-0.1, -2.3]], [0], "not logits or their logarithms"),
+        ([[-0.1, -2.3]], [0], "not logits"),
         ([[0.5, 0.5]], [2], "label 2 of row 0 has no probability: classes are 0 to 1"),
         ([[0.5, 0.5], [0.5, 0.5]], [0, -1], "label -1 of row 1"),
         ([[0.5, 0.5]], [0, 1], r"labels have shape \[2\] for 1 rows"),

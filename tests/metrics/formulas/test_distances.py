@@ -162,7 +162,7 @@ def test_of_many_draws_some_are_taken_evenly():
         (np.zeros(3), np.ones(3), "expected .s, n."),
         (np.zeros((3, 2)), np.ones((3, 1)), r"means have shape \[3, 2\] and scales \[3, 1\]"),
         (np.zeros((3, 1)), np.zeros((3, 1)), "scales finite and positive"),
-        (np.full((3, 1), np.nan), np.ones((3, 1)), "means have to be finite"),
+        (np.full((3, 1), np.nan), np.ones((3, 1)), "means must be finite"),
         (np.zeros((3, 4)), np.ones((3, 4)), "4 rows cannot be compared with 1 rows"),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_damaged_file_is_named(tmp_path, changes):
 def test_a_truncated_file_and_blocks_of_different_plans_are_refused(tmp_path):
     whole = write(tmp_path / "a" / "timing.json")
     other = write(tmp_path / "b" / "timing.json", phases=PHASES[1:])
-    with pytest.raises(TimingError, match=r"b/timing\.json: its phases are .* those of .*a/timing\.json"):
+    with pytest.raises(TimingError, match=r"b/timing\.json: phases .* in .*a/timing\.json"):
         read_cost([whole, other])
     whole.write_text(whole.read_text()[:40])
     with pytest.raises(TimingError, match=r"delete the folder .* and call snakemake again"):
@@ -171,8 +171,8 @@ def test_blocks_that_a_rule_ended_count_the_steps_that_they_took(tmp_path):
 
 def test_blocks_that_no_rule_ended_must_agree(tmp_path):
     paths = [write_stopped(tmp_path / "a.json", 2, steps=40), write_stopped(tmp_path / "b.json", 2, steps=70)]
-    with pytest.raises(TimingError, match="delete the two folders"):
+    with pytest.raises(TimingError, match="delete the folders"):
         read_cost(paths)
     paths[0] = write_stopped(tmp_path / "a.json", 2, steps=40, planned=90)
-    with pytest.raises(TimingError, match="delete the two folders"):
+    with pytest.raises(TimingError, match="delete the folders"):
         read_cost(paths)

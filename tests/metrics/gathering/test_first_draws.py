@@ -34,7 +34,7 @@ def test_a_density_of_zero_stays_minus_infinity_until_a_draw_has_some() -> None:
 
 def test_no_running_lppd_without_targets() -> None:
     by_draw, counts = np.zeros((1, 2)), np.array([1])
-    with pytest.raises(PredictionError, match="no targets"):
+    with pytest.raises(PredictionError, match="without targets"):
         lppd_of_first_draws(by_draws(by_draw, np.zeros((1, 1)), counts, [False])._replace(log_density_by_draw=None))
 
 

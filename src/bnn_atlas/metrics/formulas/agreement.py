@@ -1,7 +1,7 @@
-"""How close two predictive distributions are, such as those of a method and of full-batch HMC.
+"""How close two predictive distributions are, for example a method's and full-batch HMC's.
 
-Izmailov et al. 2021, What Are Bayesian Neural Network Posteriors Really Like?, section 9.1. Probabilities are [n, k],
-row i of both being the same test row, and are checked (`classification.as_pair`).
+Izmailov et al. 2021, What Are Bayesian Neural Network Posteriors Really Like?, section 9.1. Probabilities are [n, k];
+row i of both is the same test row. They are checked (`classification.as_pair`).
 """
 
 from typing import NamedTuple
@@ -35,12 +35,12 @@ def total_variation_rows(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def compare(p: np.ndarray, q: np.ndarray) -> Comparison:
-    """Mean agreement and total variation of two sets of probabilities over rows; 1 and 0 if they are the same."""
+    """Mean over rows of agreement and total variation between two sets of probabilities; 1 and 0 for equal sets."""
     return _means(agreement_rows(p, q), total_variation_rows(p, q))
 
 
 class Ceiling(NamedTuple):
-    """What a single chain reaches against the others. An average over many chains can come closer to a reference."""
+    """How close a single chain comes to the others. An average over many chains can come closer to a reference."""
 
     agreement: np.ndarray
     """[C] of each chain."""
@@ -49,10 +49,7 @@ class Ceiling(NamedTuple):
 
     @property
     def comparison(self) -> Comparison:
-        """Means over chains and their standard errors, as if chains were independent comparisons.
-
-        Two chains are one comparison, and have no errors.
-        """
+        """Means over chains, with standard errors as if the comparisons were independent; two chains have none."""
         found = _means(self.agreement, self.total_variation)
         if len(self.agreement) > 2:
             return found
@@ -60,7 +57,7 @@ class Ceiling(NamedTuple):
 
 
 def ceiling(chains: np.ndarray) -> Ceiling:
-    """Each chain's averaged probabilities against the mean of those of all other chains, from [C, n, k].
+    """Each chain's averaged probabilities against the mean over all other chains, from [C, n, k].
 
     The column `HMC (reference)` of the paper's table in section 9.1. PredictionError for fewer than two chains.
     """

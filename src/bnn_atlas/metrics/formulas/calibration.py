@@ -13,7 +13,7 @@ from bnn_atlas.metrics.formulas.classification import as_labelled
 
 
 class Bins(NamedTuple):
-    """What the rows of each of b bins of confidence have on average; NaN in a bin without rows."""
+    """Averages over the rows of each of b bins of confidence; NaN in a bin without rows."""
 
     confidence: np.ndarray
     """[b]."""
@@ -56,10 +56,10 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
 
 
 def expected_calibration_error_equal_mass(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
-    """The same over bins that hold equally many rows: right edges at the sorted confidences number ceil(b n / bins).
+    """The same over bins that hold equally many rows: the right edge of bin b is sorted confidence ceil(b n / bins).
 
-    A bin has its right edge, the first also the smallest confidence: every row counts, and rows of equal confidence
-    share a bin, whatever their order, so that bins hold different numbers where there are ties.
+    A bin includes its right edge, and the first also the smallest confidence, so every row counts. Rows of equal
+    confidence share a bin whatever their order, so bins differ in size where there are ties.
     Nixon et al. 2019, Measuring Calibration in Deep Learning, section 3 (adaptive calibration error), for confidences.
     """
     confidence, hit = confidence_and_hits(probabilities, labels)
@@ -89,7 +89,7 @@ def maximum_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bin
 def static_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
     """SCE = (1/k) sum_j sum_b (n_bj / n) |share of label j_b - mean p_j in b|: all probabilities, class by class.
 
-    Rows are put into equally wide bins of p_j, each with its right edge (the first with both), for each class j anew.
+    For each class j, rows are put into equally wide bins of p_j, closed on the right (the first on both sides).
     Nixon et al. 2019, Measuring Calibration in Deep Learning, equation 3.
     """
     p, y = as_labelled(probabilities, labels)
@@ -102,19 +102,18 @@ def static_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins
 
 
 def confidence_and_hits(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence [n] and whether the most probable class is the label [n]."""
+    """Confidence of each row, and whether its most probable class is the label; both [n]."""
     p, y = as_labelled(probabilities, labels)
     return p.max(axis=1), p.argmax(axis=1) == y
 
 
 def _equal_mass(confidence: np.ndarray, bins: int) -> np.ndarray:
-    """Number of the bin of each row, bins of equally many rows (`expected_calibration_error_equal_mass`)."""
+    """Number of the bin of each row (`expected_calibration_error_equal_mass`)."""
     last = -(-np.arange(1, bins + 1) * len(confidence) // bins) - 1
     return np.searchsorted(np.sort(confidence)[last], confidence, side="left")
 
 
 def _edges(bins: int) -> np.ndarray:
-    """Edges [bins + 1] of equally wide bins of [0, 1]."""
     return np.arange(bins + 1) / bins
 
 

@@ -1,11 +1,12 @@
-"""Scores of class probabilities: against labels, and by how well they tell the rows of other data.
+"""Scores of class probabilities: against labels, and for detecting rows of other data.
 
-Probabilities are [n, k] of any floating type and are computed with in float64; labels are class numbers [n]. All raise
-PredictionError for arrays that are not that (`as_labelled`).
+Probabilities are [n, k] of any floating type and are converted to float64; labels are class numbers [n]. All functions
+raise PredictionError for other arrays (`as_labelled`).
 
-Rows of the data set are inside, rows of another are outside (out of distribution). Inside is the positive class: a
-score is meant to be larger inside. The largest probability is such a score (Hendrycks and Gimpel 2017, A Baseline for
-Detecting Misclassified and Out-of-Distribution Examples in Neural Networks), the negative predictive entropy another.
+Rows of the data set are inside, rows of another data set are outside (out of distribution). Inside is the positive
+class: a score is meant to be larger inside. One such score is the largest probability (Hendrycks and Gimpel 2017, A
+Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks), another the negative
+predictive entropy.
 """
 
 import numpy as np
@@ -53,7 +54,7 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 
 def entropy_histogram(probabilities: np.ndarray, bins: int) -> np.ndarray:
-    """Share of rows [bins] whose entropy lies in each of equally wide bins of [0, log k]; a left edge counts."""
+    """Share of rows [bins] with an entropy in each of equally wide bins of [0, log k], closed on the left."""
     largest = np.log(np.shape(probabilities)[1])
     counts, _ = np.histogram(np.minimum(entropy(probabilities), largest), bins=bins, range=(0.0, largest))
     return counts / len(probabilities)
@@ -77,15 +78,15 @@ def as_probabilities(probabilities: np.ndarray, name: str = "probabilities") -> 
     if not valid.all():
         row = int(valid.argmin())
         raise PredictionError(
-            f"{name} of row {row} add up to {total[row]:g}, the smallest is {array[row].min():g}; a row has to be "
-            f"finite, not negative and add up to 1 within {TOLERANCE:g} ({int((~valid).sum())} of {len(valid)} rows "
-            "do not): give probabilities, not logits or their logarithms"
+            f"{name} of row {row} add up to {total[row]:g}, and the smallest is {array[row].min():g}; a row must be "
+            f"finite and non-negative and add up to 1 within {TOLERANCE:g} ({int((~valid).sum())} of {len(valid)} rows "
+            "do not): give probabilities, not logits or log probabilities"
         )
     return array
 
 
 def as_labelled(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Checked probabilities [n, k] as float64 and class numbers [n] as int64; PredictionError where they do not fit."""
+    """Checked probabilities [n, k] as float64 and labels [n] as int64; PredictionError where they do not match."""
     p, y = as_probabilities(probabilities), np.asarray(labels)
     if y.shape != p.shape[:1]:
         raise PredictionError(f"labels have shape {list(y.shape)} for {len(p)} rows of probabilities; expected [n]")
@@ -99,7 +100,7 @@ def as_labelled(probabilities: np.ndarray, labels: np.ndarray) -> tuple[np.ndarr
 
 
 def as_pair(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two checked sets of probabilities of the same rows; PredictionError where their shapes differ."""
+    """Two sets of probabilities for the same rows, both checked; PredictionError where their shapes differ."""
     if np.shape(p) != np.shape(q):
         raise PredictionError(
             f"probabilities of shape {list(np.shape(p))} and {list(np.shape(q))} cannot be compared; "
@@ -111,8 +112,8 @@ def as_pair(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
     """Area under the ROC curve, P(inside > outside) + P(inside = outside) / 2, of scores [n] and [m].
 
-    By ranks (the Mann-Whitney statistic), ties counting one half, as the trapezoids under the curve do; 0.5 is
-    chance. PredictionError for scores that are not finite.
+    Computed from ranks (the Mann-Whitney statistic), ties counting one half as in the trapezoidal rule; 0.5 is chance.
+    PredictionError for scores that are not finite.
     """
     return float(_placements(*checked_scores(inside, outside))[0].mean())
 
@@ -120,8 +121,8 @@ def auroc(inside: np.ndarray, outside: np.ndarray) -> float:
 def auroc_error(inside: np.ndarray, outside: np.ndarray) -> float | None:
     """Standard error of `auroc` for independent rows; None with fewer than two rows on a side.
 
-    sqrt(var_i / n + var_o / m), with var_i the variance over inside rows of the share of outside rows below each,
-    var_o that over outside rows of the share of inside rows above each.
+    sqrt(var_i / n + var_o / m): var_i is the variance over inside rows of the share of outside rows below each, and
+    var_o the variance over outside rows of the share of inside rows above each.
     DeLong, DeLong and Clarke-Pearson 1988, Comparing the Areas under Two or More Correlated ROC Curves.
     """
     inside, outside = checked_scores(inside, outside)
@@ -155,7 +156,7 @@ def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np
 
 
 def checked_scores(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both as float64 [n] and [m]."""
+    """Both as float64, [n] and [m]; PredictionError for other shapes and scores that are not finite."""
     arrays = []
     for name, values in (("inside", inside), ("outside", outside)):
         array = np.asarray(values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Distances: between the functions of single draws, between predictive distributions, and of draws to their prior.
+"""Distances between the functions of single draws, between predictive distributions, and from draws to their prior.
 
 A draw of a regression predicts N(mu_i, sd_i^2) at each of n rows; arrays hold m draws, [m, n], in the units of the
 target. Sommer et al. 2025, Approximate Posteriors in Neural Networks: A Sampling Perspective.
@@ -15,22 +15,22 @@ from bnn_atlas.metrics.tables.measurement import PredictionError
 MAX_BYTES = 256 * 2**20
 """Working memory, apart from results [m, m]."""
 DISTINGUISHABLE = 1.96
-"""|z| from which two draws' functions differ significantly at the level 0.05."""
+"""|z| at and above which two draws' functions differ significantly at level 0.05."""
 
 
 class Pairs(NamedTuple):
-    """How many pairs of different draws a significance matrix cannot tell apart."""
+    """Numbers of pairs of different draws in a significance matrix."""
 
     total: int
     """m (m - 1) / 2."""
     alike: int
     """Pairs with |z| < 1.96."""
     undefined: int
-    """Pairs without a z, because a mean function is constant over the rows; they count as neither."""
+    """Pairs without a z because a mean function is constant over the rows; they count as neither."""
 
     @property
     def share(self) -> float:
-        """Pairs not distinguishable among those that have a z; NaN where none has."""
+        """Indistinguishable pairs over pairs with a z; NaN if no pair has one."""
         defined = self.total - self.undefined
         return self.alike / defined if defined else float("nan")
 
@@ -38,10 +38,10 @@ class Pairs(NamedTuple):
 def wasserstein_squared(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES) -> np.ndarray:
     """Squared 2-Wasserstein distances between the predictions of all pairs of draws, [m, m].
 
-    W2^2(a, b) = sum_i (mu_ai - mu_bi)^2 + (sd_ai - sd_bi)^2, the distance of two Gaussians with diagonal covariance; a
-    sum over rows, so it grows with their number; in squared units of the target. `mean` and `scale` (standard
-    deviations) are [m, n]. Working memory stays near `max_bytes`. Raises PredictionError for shapes that differ, values
-    that are not finite and deviations that are not positive.
+    W2^2(a, b) = sum_i (mu_ai - mu_bi)^2 + (sd_ai - sd_bi)^2, the distance between two Gaussians with diagonal
+    covariance, in squared units of the target. It is a sum over rows and grows with their number. `mean` and `scale`
+    (standard deviations) are [m, n]. Working memory stays near `max_bytes`. Raises PredictionError for shapes that
+    differ, values that are not finite and deviations that are not positive.
     """
     from scipy.spatial.distance import pdist, squareform  # takes long to import
 
@@ -59,10 +59,10 @@ def significance(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES
 
     z_ab = sqrt(n) mean_i(mu_ai - mu_bi) / sqrt(mean_i(sd_ai^2 + sd_bi^2 - 2 rho_ab sd_ai sd_bi)), where rho_ab is
     Pearson's correlation of the two mean functions over the n rows: errors of functions that move together cancel in
-    their difference. |z| >= 1.96 is a significant difference. Only the difference's mean over the rows counts: two
-    functions that differ up here and down there have a small z and a large `wasserstein_squared`. A pair with equal
-    means over the rows has z = 0; NaN where rho is not defined because a mean function is constant. Arguments and
-    errors as for `wasserstein_squared`; at least two rows.
+    their difference. |z| >= 1.96 is a significant difference. Only the mean difference over the rows counts: two
+    functions that differ upwards in one place and downwards in another have a small z and a large
+    `wasserstein_squared`. A pair with equal means over the rows has z = 0; NaN where rho is undefined because a mean
+    function is constant. Arguments and errors as for `wasserstein_squared`; at least two rows.
     """
     mean, scale = checked_draws(mean, scale)
     draws, rows = mean.shape
@@ -89,7 +89,7 @@ def significance(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MAX_BYTES
 
 
 def pairs_alike(z: np.ndarray) -> Pairs:
-    """Count the pairs of different draws that a matrix of `significance` does not tell apart."""
+    """Count the pairs of different draws in a matrix of `significance`, and the pairs that it cannot tell apart."""
     upper = z[np.triu_indices(len(z), 1)]
     return Pairs(upper.size, int(np.sum(np.abs(upper) < DISTINGUISHABLE)), int(np.sum(np.isnan(upper))))
 
@@ -114,7 +114,7 @@ def mixture_quantile(mean: np.ndarray, scale: np.ndarray, level: float) -> np.nd
 
 
 def _parts(mean: np.ndarray, max_bytes: int) -> Iterator[slice]:
-    """Cut the rows so that eight float64 numbers per draw and row fit."""
+    """Slices of rows for which eight float64 numbers per draw and row fit in `max_bytes`."""
     draws, rows = mean.shape
     step = max(1, max_bytes // (64 * draws))
     for start in range(0, rows, step):
@@ -122,7 +122,7 @@ def _parts(mean: np.ndarray, max_bytes: int) -> Iterator[slice]:
 
 
 def checked_draws(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both as arrays [m, n]; PredictionError as stated by `wasserstein_squared`."""
+    """Both as arrays [m, n]; PredictionError as in `wasserstein_squared`."""
     mean, scale = np.asarray(mean), np.asarray(scale)
     if mean.ndim != 2 or mean.shape != scale.shape or not mean.size:
         raise PredictionError(f"mean has shape {mean.shape} and scale {scale.shape}; expected [draws, rows] for both")
@@ -136,19 +136,19 @@ def checked_draws(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 POINTS = 2001
-"""Places at which two distribution functions are compared."""
+"""Points at which two distribution functions are compared."""
 REACH = 8.0
-"""Standard deviations of the noise beyond the outermost means where these places begin and end."""
+"""How far these points reach beyond the outermost means, in standard deviations of the noise."""
 MOST_DRAWS = 1000
-"""Most draws of a mixture, evenly spread where there are more, as in the competition of Wilson et al. 2022."""
+"""Largest number of draws used of a mixture, evenly spread, as in the competition of Wilson et al. 2022."""
 
 
 def wasserstein_1(mean_p: np.ndarray, scale_p: np.ndarray, mean_q: np.ndarray, scale_q: np.ndarray) -> np.ndarray:
-    """W1 = integral of |F - G| of each row [n], F and G mixtures with equal weights of N(mean, scale^2).
+    """W1 = integral of |F - G| at each row [n], for mixtures F and G of N(mean, scale^2) with equal weights.
 
     Means and scales are [s, n] over the draws of each predictive distribution, observation noise included; at most
-    MOST_DRAWS draws enter. The integral is a trapezoidal sum over a grid between the outermost means, REACH standard
-    deviations of the widest noise beyond them. Evaluating Approximate Inference in Bayesian Deep Learning (Wilson et
+    MOST_DRAWS draws are used. The integral is a trapezoidal sum over a grid that extends REACH standard deviations of
+    the widest noise beyond the outermost means. Evaluating Approximate Inference in Bayesian Deep Learning (Wilson et
     al. 2022) measures the same from 1,000 draws with noise, and calls it W2.
 
     Raises PredictionError for means and scales of other shapes, and for scales that are not positive.
@@ -164,7 +164,7 @@ def _thinned(mean: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarra
     if mean.ndim != 2 or mean.shape != scale.shape or not len(mean):
         raise PredictionError(f"means have shape {list(mean.shape)} and scales {list(scale.shape)}; expected [s, n]")
     if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-        raise PredictionError("means have to be finite, and scales finite and positive")
+        raise PredictionError("means must be finite, and scales finite and positive; leave out divergent chains")
     chosen = np.linspace(0, len(mean) - 1, min(len(mean), MOST_DRAWS)).round().astype(np.int64)
     return mean[chosen], scale[chosen]
 
@@ -177,15 +177,15 @@ def _row(mean_p: np.ndarray, scale_p: np.ndarray, mean_q: np.ndarray, scale_q: n
 
 
 def _distribution(grid: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """F at the grid [g], the mean over draws."""
+    """F at the grid points [g]: the mean over draws."""
     return ndtr((grid[:, None] - mean) / scale).mean(axis=1)
 
 
 def prior_distance(values: np.ndarray, sd: float) -> float:
-    """Distance max_x |F(x) - Phi(x / sd)| of draws [n] to N(0, sd^2): 0 for the prior itself, at most 1.
+    """Distance max_x |F(x) - Phi(x / sd)| from draws [n] to N(0, sd^2): 0 for the prior itself, at most 1.
 
-    F is the share of the draws up to x, whose largest difference is at one of the draws, just before or after it
-    (Kolmogorov and Smirnov). NaN without draws.
+    F(x) is the share of draws up to x (Kolmogorov and Smirnov); the maximum is just before or after a draw. NaN
+    without draws.
     """
     if not len(values):
         return float("nan")
@@ -195,18 +195,18 @@ def prior_distance(values: np.ndarray, sd: float) -> float:
 
 
 def joint_prior_distance(counts: np.ndarray, x_edges: np.ndarray, y_edges: np.ndarray, draws: int, sd: float) -> float:
-    """The same in two dimensions, from counts of draws: the largest difference of the shares in any quadrant.
+    """The same in two dimensions, from counts of draws: the largest difference between shares in a quadrant.
 
-    max over all quadrants Q around a corner of the cells |share of the draws in Q - N(0, sd^2 I)(Q)|, each within the
-    limits of the cells (Peacock 1983, whose corners are the draws). It is no smaller than what the marginals differ by
-    at the edges of the cells, and sees ridges and crosses, too, whose marginals may be those of the prior. NaN without
+    max |share of the draws in Q - N(0, sd^2 I)(Q)| over all quadrants Q around a corner of the cells, within the limits
+    of the cells (Peacock 1983 takes the draws as corners). It is at least the largest difference between the marginals
+    at the edges of the cells, and also detects ridges and crosses with the same marginals as the prior. NaN without
     draws.
 
     Args:
-        counts: draws [x bin, y bin] inside the limits.
+        counts: number of draws in each cell [x bin, y bin] inside the limits.
         x_edges: [x bins + 1].
         y_edges: [y bins + 1].
-        draws: all draws, also those outside the limits.
+        draws: number of all draws, inside the limits or not.
         sd: standard deviation of the prior.
     """
     if draws < 1:

@@ -6,20 +6,20 @@ import numpy as np
 
 
 def log_e_values(log_e: np.ndarray, log_density: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Log E-values [c, s] of chains after each of s more draws, in float64.
+    """Log E-values [c, s] of chains after each of s further draws, in float64.
 
     log E_k = sum_{t <= k} [ log p(held-out rows | theta_t) - log p(held-out rows | theta_0) ]
 
     with the draws theta_t of a chain and its own warm start theta_0 (eBNN, arXiv 2604.18089, which takes the first
-    30 % of the test rows). eBNN writes the reference as log p(val | DE), and its code takes the chain's own member of
-    the deep ensemble. Draws are added one after another, so that no bit depends on how many come at a time.
-    A density of 0 makes every later E-value 0 (-inf). A density that is not a number or infinite, and a warm start
-    whose density is not finite, make every later one NaN.
+    30 % of the test rows). eBNN writes the reference as log p(val | DE); its code takes the chain's own member of the
+    deep ensemble. Draws are added one after another, so no bit depends on how many come at a time.
+    A density of 0 makes every later E-value 0 (-inf here). A density that is infinite or not a number makes every later
+    one NaN, and so does a warm start without a finite density.
 
     Args:
-        log_e: log E-values [c] after the draws before; zeros at the start.
-        log_density: log densities [c, s] of all held-out rows together, of the next draws in order.
-        reference: the same [c] of the warm starts.
+        log_e: log E-values [c] after the previous draws; zeros at the start.
+        log_density: log density [c, s] of all held-out rows together under each of the next draws, in order.
+        reference: the same [c] under the warm starts.
     """
     defined = np.isfinite(reference)[:, None] & (log_density < np.inf)
     change = np.subtract(log_density, reference[:, None], out=np.full(log_density.shape, np.nan), where=defined)
@@ -27,10 +27,9 @@ def log_e_values(log_e: np.ndarray, log_density: np.ndarray, reference: np.ndarr
 
 
 def crossings(log_e: np.ndarray, alpha: float) -> np.ndarray:
-    """How many draws each chain [c] had made when its E-value first reached 1 / alpha; 0 for those that never did.
+    """Number of draws after which each chain's E-value first reached 1 / alpha [c]; 0 if it never did.
 
-    To have reached it is evidence at that draw that the draws so far predict better than the reference, and may be lost
-    again with later ones.
+    At that draw there is evidence that the draws so far predict better than the reference; later draws can undo it.
     """
     reached = log_e >= -math.log(alpha)
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, 0)

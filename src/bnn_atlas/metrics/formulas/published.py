@@ -2,9 +2,9 @@
 
 `<metric>_sommer`: Sommer et al. 2025, Approximate Posteriors in Neural Networks: A Sampling Perspective.
 `<metric>_izmailov`: Izmailov et al. 2021, What Are Bayesian Neural Network Posteriors Really Like?
-`<metric>_uppal`: Uppal et al. 2023 (LIVI), whose code takes its calibration and detection scores from that of Laplace
-Redux (Daxberger et al. 2021).
-A study's file asks for them with `published: [<author>]`; no other study has them.
+`<metric>_uppal`: Uppal et al. 2023 (LIVI); their calibration and detection scores come from the code of Laplace Redux
+(Daxberger et al. 2021).
+A study's file asks for them with `published: [<author>]`; other studies do not have them.
 """
 
 import numpy as np
@@ -45,28 +45,28 @@ def lppd_of_moments_sommer(
 def calibration_error_sommer(nominal: np.ndarray, observed: np.ndarray, kappa: float) -> float:
     """sqrt( (1/J) sum_j w_j (a_j - â_j)^2 ) with w_j = a_j^kappa / sum_j a_j^kappa.
 
-    The published code weights and then averages, so over J levels it is smaller than the weighted root mean square
-    by a factor sqrt(J).
+    The published code takes a mean of weighted terms, so over J levels it is smaller than the weighted root mean square
+    by a factor of sqrt(J).
     """
     weights = nominal**kappa / np.sum(nominal**kappa)
     return float(np.sqrt(np.mean(weights * (nominal - observed) ** 2)))
 
 
 def wasserstein_squared_sommer(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """What the published figure on permuted warm starts shows in place of `distances.wasserstein_squared`, [m, m].
+    """What the published figure on permuted warm starts shows instead of `distances.wasserstein_squared`, [m, m].
 
-    sum_i (mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2: its script gave standard deviations to a function that
-    takes the root of variances. The second term is not in squared units of the target, so that the number changes with
-    those units. Arguments and errors as for `distances.wasserstein_squared`.
+    sum_i (mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2: the script passed standard deviations to a function that
+    expects variances and takes their roots. The second term is not in squared units of the target, so the number
+    depends on those units. Arguments and errors as for `distances.wasserstein_squared`.
     """
     mean, scale = checked_draws(mean, scale)
     return wasserstein_squared(mean, np.sqrt(scale))
 
 
 def ece_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """ECE over 100 equally wide bins, each with its left edge, of which the last is never looked at.
+    """ECE over 100 equally wide bins, closed on the left; the last bin is ignored.
 
-    Rows of confidence 0.99 and above are dropped, and the weights of the others sum to 1. NaN where no row is left.
+    Rows of confidence 0.99 and above are thus dropped; the weights of the others sum to 1. NaN where no row is left.
     """
     gap, rows = _uppal_gaps(*confidence_and_hits(probabilities, labels))
     return float(np.abs(gap).sum() / rows.sum()) if rows.any() else float("nan")
@@ -79,11 +79,10 @@ def mce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def sce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """SCE by rank instead of by class; NaN where a rank has no row left.
+    """SCE by rank instead of by class, averaged over ranks; NaN where a rank has no row left.
 
-    Rank r compares the r-th smallest probability with whether the r-th most probable class is the label (two orders
-    that agree in the middle only), over the bins of `ece_uppal`; mean over ranks. Among equal probabilities the higher
-    class number counts as the more probable.
+    Rank r compares the r-th smallest probability with whether the r-th most probable class is the label (two opposite
+    orders), over the bins of `ece_uppal`. Among equal probabilities the higher class number counts as more probable.
     """
     p, y = as_labelled(probabilities, labels)
     of_label = p[np.arange(len(y)), y][:, None]
@@ -97,10 +96,10 @@ def sce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
 
 
 def ece_izmailov(probabilities: np.ndarray, labels: np.ndarray, bins: int = IZMAILOV_BINS) -> float:
-    """ECE over bins of equally many rows that lose the rows on their edges.
+    """ECE over bins of equally many rows, without the rows on the edges of the bins.
 
-    Edges are every ceil(n / bins)-th of the sorted confidences, from the smallest on, and the largest; a bin has
-    neither of its edges, so rows whose confidence is an edge are lost, yet the weights are n_b / n of all n rows.
+    The edges are every ceil(n / bins)-th sorted confidence, starting at the smallest, and the largest. A bin is open on
+    both sides, so a row with a confidence on an edge is lost, but the weights n_b / n still count all n rows.
     """
     confidence, hit = confidence_and_hits(probabilities, labels)
     n = len(hit)
@@ -115,15 +114,15 @@ def ece_izmailov(probabilities: np.ndarray, labels: np.ndarray, bins: int = IZMA
 def fpr95_uppal(inside: np.ndarray, outside: np.ndarray) -> float:
     """Share of outside rows that pass the 5th percentile of inside scores.
 
-    The percentile is interpolated linearly between the two nearest scores, so that the threshold may be a little lower
-    or higher than that of `classification.fpr95`. Arguments and errors as there.
+    The percentile is interpolated linearly between the two nearest scores, so the threshold can be a little lower or
+    higher than in `classification.fpr95`. Arguments and errors as there.
     """
     inside, outside = checked_scores(inside, outside)
     return float((outside >= np.percentile(inside, 5)).mean())
 
 
 def _uppal_gaps(confidence: np.ndarray, hit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the differences and number of rows in 100 bins [left edge, right edge) without the last."""
+    """`bin_gaps` of 100 bins [left edge, right edge), without the last."""
     place = np.searchsorted(np.linspace(0, 1, UPPAL_BINS + 1), confidence, side="right") - 1
     kept = place < UPPAL_BINS - 1
     return bin_gaps(place[kept], (hit - confidence)[kept], UPPAL_BINS - 1)

@@ -1,4 +1,4 @@
-"""Means over repetitions of a setting, which are seeds and splits, and their errors."""
+"""Means over the repetitions of a setting (its seeds and splits), and their errors."""
 
 from typing import NamedTuple
 
@@ -7,26 +7,25 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 SEEDS, SPLITS = "seeds", "splits"
-"""What an error over repetitions is over."""
 
 
 class Pooled(NamedTuple):
-    """A value over repetitions of one setting, which are seeds and splits."""
+    """A value pooled over the seeds and splits of one setting."""
 
     n: int
     mean: float
     sd: float
-    """n - 1 in the denominator; NaN for one repetition and where a value is not finite."""
+    """With n - 1 in the denominator; NaN for one repetition and where a value is not finite."""
     standard_error: float
-    """Of the mean, over what `over` says; NaN for one repetition."""
+    """Standard error of the mean; `over` says over what; NaN for one repetition."""
     low: float
     high: float
     over: str
-    """`seeds`: sd / sqrt(n). `splits`: corrected for the rows that splits of one data set share. Empty for one."""
+    """`seeds`: sd / sqrt(n). `splits`: corrected for rows that splits share. Empty for one repetition."""
 
 
 class Repetitions(NamedTuple):
-    """Which repetitions the values of a setting are."""
+    """Where the values of a setting come from."""
 
     splits: ArrayLike
     """[n] the split of each value."""
@@ -35,12 +34,13 @@ class Repetitions(NamedTuple):
 
 
 def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) -> Pooled:
-    """Pool the values [n] of one setting, n at least 1; without `repetitions` all are seeds on one split.
+    """Pool the values [n >= 1] of one setting; without `repetitions` all are seeds on one split.
 
-    The standard error over seeds is sd / sqrt(n). Splits of one data set share rows, so that sd / sqrt(J) over J splits
-    is too small: with v the variance of the means over the seeds of a split it is sqrt(v (1 / J + n_test / n_train)),
-    NaN where `overlap` is. Nadeau and Bengio 2003, Inference for the Generalization Error, section 3. Nothing is left
-    out: a NaN makes the mean NaN, and an infinite value makes it infinite (NaN with both signs).
+    The standard error over seeds is sd / sqrt(n). Splits of one data set share rows, so sd / sqrt(J) over J splits is
+    too small. With v the variance over splits of each split's mean over its seeds, the error is
+    sqrt(v (1 / J + n_test / n_train)), or NaN if `overlap` is NaN. Nadeau and Bengio 2003, Inference for the
+    Generalization Error, section 3. Nothing is left out: a NaN makes the mean NaN, and an infinite value makes it
+    infinite (NaN with both signs).
     """
     array = np.asarray(values, dtype=np.float64)
     n = len(array)
@@ -57,7 +57,7 @@ def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) 
 
 
 def overlaps(table: pd.DataFrame) -> dict[tuple[str, int], float]:
-    """Run and split -> test rows over training rows, where the metric table has their numbers."""
+    """Run and split -> test rows over training rows, where the metric table has both numbers."""
     sizes: dict[tuple[str, int], dict[str, float]] = {}
     rows = table[table["metric"].isin(["rows_test", "rows_train"])]
     for run, split, metric, value in zip(rows["run"], rows["split"], rows["metric"], rows["value"], strict=True):

@@ -1,10 +1,10 @@
 """R-hat, effective sample sizes and autocorrelation of draws as arrays.
 
-The formulas are those of Vehtari et al. 2021 (Rank-normalization, folding, and localization) as ArviZ has them, here
-vectorised over quantities. Draws have shape [C, S, ...]; results the shape of the trailing axes. A quantity is NaN
-where the diagnostic does not exist: fewer than 4 draws (10 for bulk and tail effective sample sizes), one chain
-(R-hat), constant or non-finite draws. BlackJAX's diagnostics are not used since they are slower: on 4 x 1,000 draws of
-300 quantities its R-hat takes 4.8 s and this one 0.23 s, and the two agree to 3e-16.
+The formulas of Vehtari et al. 2021 (Rank-normalization, folding, and localization) as ArviZ implements them, here
+vectorised over quantities. Draws have shape [C, S, ...]; results have the shape of the trailing axes. A result is NaN
+where the diagnostic is undefined: fewer than 4 draws (10 for bulk and tail effective sample sizes), one chain (R-hat),
+constant or non-finite draws. BlackJAX's diagnostics are slower: on 4 x 1,000 draws of 300 quantities its R-hat takes
+4.8 s and this one 0.23 s; the two agree to 3e-16.
 """
 
 from collections.abc import Callable
@@ -17,29 +17,29 @@ from scipy.special import ndtri
 PIECES = 4
 """Pieces into which chain-wise R-hat cuts a chain."""
 SHORTEST_ESS = 10
-"""Fewest draws of bulk and tail effective sample sizes. With fewer, half chains have one pair of autocorrelations, and
-the estimate is at its floor whatever the draws are."""
+"""Fewest draws for bulk and tail effective sample sizes. With fewer, half chains have one pair of autocorrelations, and
+the estimate is at its lower bound whatever the draws are."""
 
 
 class Diagnostics(NamedTuple):
     """Diagnostics of P quantities, each [P]."""
 
     rhat: np.ndarray
-    """Rank-normalised split R-hat, the larger of bulk and folded."""
+    """Rank-normalised split R-hat, the larger of the bulk and the folded value."""
     rhat_chainwise_max: np.ndarray
-    """Chain-wise R-hat, largest over chains; NaN if the quantity is constant in a chain."""
+    """Largest chain-wise R-hat; NaN if the quantity is constant in a chain."""
     rhat_chainwise_median: np.ndarray
-    """The same, median over chains."""
+    """Median chain-wise R-hat."""
     ess_bulk: np.ndarray
     ess_tail: np.ndarray
     within: np.ndarray
     """Mean over chains of the variance within a chain."""
     between: np.ndarray
-    """Variance over chains of the chain mean."""
+    """Variance over chains of the chain means."""
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
-    """Rank-normalised split R-hat: sqrt((B/W + N - 1) / N) of half chains, the larger of the plain and folded one.
+    """Rank-normalised split R-hat: sqrt((B/W + N - 1) / N) of half chains, the larger of the plain and folded value.
 
     Infinite where half chains are constant at different values.
     """
@@ -68,7 +68,7 @@ def ess_tail(draws: np.ndarray) -> np.ndarray:
 
 
 def variance_within_between(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over chains of the chain variance, and variance over chains of the chain mean (both unbiased, ddof = 1)."""
+    """Mean over chains of the chain variances, and variance over chains of the chain means (both with ddof = 1)."""
     x = by_quantity(draws)
     within, between = np.full(len(x), np.nan), np.full(len(x), np.nan)
     finite = np.isfinite(x).all(axis=(1, 2))
@@ -81,7 +81,7 @@ def variance_within_between(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def diagnose(draws: np.ndarray) -> Diagnostics:
     """All diagnostics of draws [C, S, P]."""
-    draws = np.moveaxis(by_quantity(draws), 0, -1)  # in the order that all of these work in, once
+    draws = np.moveaxis(by_quantity(draws), 0, -1)  # reorders memory once for all of these
     chainwise = rhat_chainwise(draws)
     largest, median = chainwise.max(axis=0), np.median(chainwise, axis=0)
     return Diagnostics(rhat(draws), largest, median, ess_bulk(draws), ess_tail(draws), *variance_within_between(draws))
@@ -99,14 +99,14 @@ def _split(x: np.ndarray, pieces: int) -> np.ndarray:
 
 
 def _z_scale(x: np.ndarray) -> np.ndarray:
-    """Normal scores of the ranks over chains and draws, Phi^-1((r - 3/8) / (N + 1/4)); ties share the mean rank."""
+    """Normal scores Phi^-1((r - 3/8) / (N + 1/4)) of the ranks r over chains and draws; ties share the mean rank."""
     flat = x.reshape(len(x), -1)
     size = flat.shape[1]
     order = np.argsort(flat, axis=1)
     ordered = np.take_along_axis(flat, order, axis=1)
     differs = np.ones(flat.shape, dtype=bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=differs[:, 1:])
-    first = np.flatnonzero(differs)  # of each group of ties; the first of a row always is one
+    first = np.flatnonzero(differs)  # of each group of ties; a row always begins with one
     ties = np.diff(first, append=flat.size)
     scores = ndtri((first % size + (ties + 1) / 2 - 0.375) / (size + 0.25))
     np.put_along_axis(ordered, order, np.repeat(scores, ties).reshape(flat.shape), axis=1)
@@ -146,11 +146,11 @@ def gelman_rubin(draws: np.ndarray) -> np.ndarray:
     """sqrt(((N - 1) / N W + B / N) / W) of draws [C, N, ...]: the shape of the trailing axes.
 
     W is the mean over the C chains of the variance within a chain, B / N the variance over chains of the chain means
-    (both with n - 1). Gelman and Rubin 1992, Inference from Iterative Simulation Using Multiple Sequences, without its
-    correction for the sampling of the variances; Gelman et al., Bayesian Data Analysis, equation 11.4, of whole chains.
-    It is blind to chains that drift alike and to different spreads; `rhat` is the one to judge by.
-    NaN for one chain, fewer than two draws and quantities that are constant or not finite; infinite where chains are
-    constant at different values.
+    (both with ddof = 1). Gelman and Rubin 1992, Inference from Iterative Simulation Using Multiple Sequences, without
+    their correction for the sampling variability of the variances; Gelman et al., Bayesian Data Analysis, equation
+    11.4, on whole chains. It does not detect chains that drift together or differ in spread: use `rhat` to judge
+    convergence. NaN for one chain, fewer than two draws and quantities that are constant or not finite; infinite where
+    chains are constant at different values.
     """
     chains, count, *shape = draws.shape
     if chains < 2 or count < 2:
@@ -169,15 +169,15 @@ def gelman_rubin(draws: np.ndarray) -> np.ndarray:
 
 
 def ess_mean(draws: np.ndarray) -> np.ndarray:
-    """Effective sample size of the draws as they are, without ranks and with whole chains: that of their mean."""
+    """Effective sample size for the mean of the draws: without ranks, from whole chains."""
     return on_quantities(effective_size, draws, min_chains=1, min_draws=4)
 
 
 def autocorrelation(draws: np.ndarray) -> np.ndarray:
-    """Autocorrelation at lags 0, 1, ... of draws [C, S], as it enters the effective sample size: [S].
+    """Autocorrelation at lags 0, 1, ... of draws [C, S], as used for the effective sample size: [S].
 
-    rho_t = 1 - (W - c_t) / V with c_t the mean autocovariance within chains, W = c_0 S / (S - 1) and
-    V = c_0 + variance of the chain means: chains that disagree keep it above 0 at all lags.
+    rho_t = 1 - (W - c_t) / V, with c_t the mean autocovariance within chains, W = c_0 S / (S - 1) and
+    V = c_0 + variance of the chain means; chains that disagree keep it above 0 at all lags.
     """
     rho: np.ndarray = _autocorrelation(by_quantity(draws))[0]
     return rho
@@ -186,7 +186,7 @@ def autocorrelation(draws: np.ndarray) -> np.ndarray:
 def on_quantities(
     function: Callable[[np.ndarray], np.ndarray], draws: np.ndarray, min_chains: int, min_draws: int
 ) -> np.ndarray:
-    """`function` of [P, C, S] -> [P] on the quantities that have the diagnostic, NaN on the others."""
+    """`function` of [P, C, S] -> [P], applied to the quantities for which it is defined; NaN for the others."""
     chains, count, *shape = draws.shape
     x = by_quantity(draws)
     result = np.full(len(x), np.nan)
@@ -205,7 +205,8 @@ def by_quantity(draws: np.ndarray) -> np.ndarray:
 def effective_size(x: np.ndarray) -> np.ndarray:
     """Effective sample size mN / tau of [P, m, N]; NaN for constant quantities.
 
-    tau = -1 + 2 sum of autocorrelations over Geyer's initial positive, monotone sequence of pairs; tau >= 1/log10(mN).
+    tau = -1 + 2 (sum of autocorrelations over Geyer's initial positive, monotone sequence of pairs), at least
+    1 / log10(mN).
     """
     chains, count = x.shape[1:]
     rho = _autocorrelation(x)
@@ -223,7 +224,7 @@ def effective_size(x: np.ndarray) -> np.ndarray:
 
 
 def _autocorrelation(x: np.ndarray) -> np.ndarray:
-    """`autocorrelation` of [P, m, N]: [P, N]; without meaning for constant quantities."""
+    """`autocorrelation` of [P, m, N]: [P, N]; meaningless for constant quantities."""
     chains, count = x.shape[1:]
     covariance = _mean_autocovariance(x)
     within = covariance[:, 0] * count / (count - 1)
@@ -244,6 +245,6 @@ def _mean_autocovariance(x: np.ndarray) -> np.ndarray:
 
 
 def error_of_chain_mean(draws: np.ndarray) -> float:
-    """Standard error of the mean over all draws [C, S] of one quantity, sd / sqrt(ESS); NaN where there is no ESS."""
+    """Standard error sd / sqrt(ESS) of the mean over all draws [C, S] of one quantity; NaN where ESS is undefined."""
     effective = float(ess_mean(draws[:, :, None])[0])
     return float(np.std(draws, ddof=1)) / effective**0.5 if effective > 0 else float("nan")

@@ -1,6 +1,6 @@
-"""Scores of a Bayesian model average: how probable it makes held-out rows and how far its mean is off.
+"""Scores of a Bayesian model average: its density at held-out rows, and the error of its mean.
 
-All take arrays of a PredictiveSummary without its divergent chains; C chains, S draws each, n rows, k classes.
+All take arrays of a PredictiveSummary without its divergent chains: C chains, S draws each, n rows, k classes.
 """
 
 from itertools import pairwise
@@ -20,13 +20,13 @@ class Curve(NamedTuple):
     value: np.ndarray
     """[g]."""
     error: np.ndarray
-    """[g] standard error over rows; NaN where a row is infinite."""
+    """[g] standard error over rows; NaN where the value at a row is infinite."""
     deviation: np.ndarray
-    """[g] population standard deviation over orderings; NaN where a value is infinite or there is one ordering."""
+    """[g] population standard deviation over orderings; NaN with an infinite value or a single ordering."""
 
 
 def mixture_log_density(log_density_by_chain: np.ndarray) -> np.ndarray:
-    """Log of the mean density over chains at each row [n], from the chains' log densities [C, n]."""
+    """Log of the density averaged over chains at each row [n], from the chains' log densities [C, n]."""
     return logsumexp(log_density_by_chain, axis=0) - np.log(len(log_density_by_chain))
 
 
@@ -47,8 +47,8 @@ def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, order
     """LPPD of the first 1, 2, ... chains, averaged over random orders of the chains.
 
     The deviation is the population standard deviation over orderings, as published. Orderings share chains, so it
-    shrinks to zero at all chains: it describes the choice of chains, it is not the error of the LPPD, which is that of
-    the mean over rows.
+    shrinks to zero at all chains: it describes the choice of chains and is not the error of the LPPD, which is the
+    error of the mean over rows.
     """
     chains = len(log_density_by_chain)
     values, rows = density_over_chains(log_density_by_chain, counts, orderings, seed)
@@ -61,7 +61,7 @@ def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, order
 def density_over_chains(
     log_density_by_chain: np.ndarray, counts: np.ndarray, orderings: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """LPPD [orderings, g] of the first chains of random orders, and the log density of each row over orders [g, n]."""
+    """LPPD [orderings, g] of the first chains of random orders, and the mean log density of rows over orders [g, n]."""
     generator = np.random.default_rng(seed)
     chains, n = log_density_by_chain.shape
     values, rows = np.empty((orderings, len(counts))), np.zeros((len(counts), n))
@@ -77,7 +77,7 @@ def density_over_chains(
 
 
 def lppd_over_draws(log_density_by_draw: np.ndarray, counts: np.ndarray) -> Curve:
-    """LPPD of the first 1, 2, ... draws of all chains, from the log mean density over chains [S, n]."""
+    """LPPD of the first 1, 2, ... draws of all chains, from the log of their mean density over chains [S, n]."""
     total = np.full(log_density_by_draw.shape[1], -np.inf)
     rows = np.empty((len(counts), len(total)))
     for point, (start, stop) in enumerate(pairwise([0, *counts])):
@@ -87,7 +87,7 @@ def lppd_over_draws(log_density_by_draw: np.ndarray, counts: np.ndarray) -> Curv
 
 
 def rmse(mean: np.ndarray, y: np.ndarray) -> float:
-    """Root mean square error of the mean function averaged over chains, mean [C, n]; in the units of y."""
+    """Root mean square error, in the units of y, of the mean function [C, n] averaged over chains."""
     return float(np.sqrt(np.mean((mean.mean(axis=0) - y) ** 2)))
 
 
@@ -97,7 +97,7 @@ def moment_matched_log_density(
     """Log density N(y_i; m_i, v_i) at each row [n], with the mixture's mean and variance.
 
     m = E mu and v = E sigma^2 + E mu^2 - m^2, expectations over chains and draws.
-    One Gaussian in place of the mixture: the number that scikit-learn-contrib/bde publishes as NLL. Arguments [C, n].
+    One Gaussian instead of the mixture: what scikit-learn-contrib/bde publishes as NLL. Arguments [C, n].
     """
     centre, variance = mixture_moments(mean, second_moment, noise_variance)
     return -0.5 * (LOG_2PI + np.log(variance) + (y - centre) ** 2 / variance)
@@ -111,7 +111,7 @@ def error_of_mean(values: np.ndarray) -> float | None:
 
 
 def _errors(rows: np.ndarray) -> np.ndarray:
-    """Standard error of the mean of each line of values [g, n]; NaN where there is none."""
+    """`error_of_mean` of each row of values [g, n]; NaN for None."""
     errors = [error_of_mean(values) for values in rows]
     return np.array([np.nan if error is None else error for error in errors])
 
@@ -119,7 +119,7 @@ def _errors(rows: np.ndarray) -> np.ndarray:
 def mixture_moments(
     mean: np.ndarray, second_moment: np.ndarray, noise_variance: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance [n] of the mixture over chains, from those of the chains [C, n]."""
+    """Mean and variance [n] of the mixture over chains, from the chains' moments [C, n]."""
     centre = mean.mean(axis=0)
     spread = np.maximum(second_moment.mean(axis=0) - centre**2, 0.0)
     return centre, noise_variance.mean(axis=0) + spread
@@ -131,27 +131,27 @@ def function_spread(mean: np.ndarray, second_moment: np.ndarray) -> float:
 
 
 TOLERANCE = 1e-4
-"""Nats per row by which the score of the weights may be below the best one."""
+"""Nats per row by which the score of the weights may be below the optimum."""
 ITERATIONS = 20_000
 HALVES_SEED = 0
-"""Seed of the permutation whose halves cross-fit."""
+"""Seed of the permutation that divides the rows into halves."""
 
 
 class Stacked(NamedTuple):
-    """The mixture whose weights were fitted to other rows."""
+    """A mixture with weights fitted to other rows."""
 
     log_density: np.ndarray
-    """[n] log of the weighted mean density of each row; the row had no part in its weights."""
+    """[n] log of the weighted mean density of each row, with weights that did not use the row."""
     effective_chains: float
-    """1 / sum_c w_c^2, mean over the two fits: C for equal weights, 1 where one chain has all."""
+    """1 / sum_c w_c^2, mean over the two fits: C for equal weights, 1 if one chain has all the weight."""
 
 
 def stacking_weights(log_density: np.ndarray) -> np.ndarray:
     """Weights w [C] on the simplex that maximise (1/n) sum_i log sum_c w_c p_ic, from log densities [C, n].
 
-    The objective is concave. Steps are those of expectation maximisation, w_c <- w_c g_c with g_c the mean over rows of
-    p_ic / sum_k w_k p_ik; they never lower it, and the best value is at most max_c g_c - 1 above the present one, which
-    ends them at `TOLERANCE`. Rows to which no chain gives a density above 0 say nothing and are left out.
+    The objective is concave. An expectation-maximisation step w_c <- w_c g_c, with g_c the mean over rows of
+    p_ic / sum_k w_k p_ik, never lowers it, and the optimum is at most max_c g_c - 1 above the current value; steps end
+    when that bound reaches `TOLERANCE`. Rows at which every chain has density 0 say nothing and are left out.
     Yao, Vehtari and Gelman 2022, Stacking for Non-mixing Bayesian Computations, equation 3.
     """
     largest = log_density.max(axis=0)
@@ -170,9 +170,9 @@ def stacking_weights(log_density: np.ndarray) -> np.ndarray:
 def cross_fitted(log_density: np.ndarray) -> Stacked:
     """Stacked density of each test row from log densities [C, n], with weights fitted to the other half of the rows.
 
-    Stacking needs rows that neither the posterior nor the score uses. Validation rows are not that: they chose the
+    Stacking needs rows that neither the posterior nor the score uses. Validation rows do not qualify: they chose the
     epoch of every warm start, and many posteriors condition on them. So the test rows are divided into two random
-    halves, and each is scored with the weights of the other.
+    halves, and each half is scored with weights fitted to the other.
     """
     order = np.random.default_rng(HALVES_SEED).permutation(log_density.shape[1])
     half = len(order) // 2

@@ -1,1 +1,1 @@
-"""What the scores need, gathered from a pool of draws in one pass and from the files beside it."""
+"""What the scores need, gathered in one pass over a pool of draws and from the files next to it."""

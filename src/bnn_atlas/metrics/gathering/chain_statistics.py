@@ -1,7 +1,7 @@
-"""What a method reported with every draw: a summary of each chain, and its course in a bounded number of points.
+"""What a method reports with every draw: a summary of each chain, and its course in a bounded number of points.
 
-Statistics are read a few whole chains at a time, so memory does not grow with chains x draws. Statistics that a method
-does not report leave their columns empty.
+Statistics are read a few whole chains at a time, so memory does not grow with chains x draws. Columns of statistics
+that a method does not report stay empty.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 LOG_DENSITIES = ("log_likelihood", "log_prior")
 """Untempered; their sum is the log posterior up to a constant."""
 WORKING_COPIES = 6
-"""Float64 copies of a statistic alive at once while it is summarised."""
+"""Float64 copies of a statistic in memory while it is summarised."""
 
 
 def by_chains(pool: Draws, names: tuple[str, ...], max_bytes: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """The sum of statistics as float64 [c, S], a group of whole chains at a time."""
+    """The sum of the named statistics as float64 [c, S], for a group of whole chains at a time."""
     size = max(1, max_bytes // (WORKING_COPIES * 8 * pool.draws))
     for start in range(0, pool.chains, size):
         chains = slice(start, min(start + size, pool.chains))
@@ -33,7 +33,7 @@ def by_chains(pool: Draws, names: tuple[str, ...], max_bytes: int) -> Iterator[t
 
 
 def stuck_chains(pool: Draws, max_bytes: int) -> np.ndarray:
-    """Chains [C] that never moved, told by a log-likelihood that never changed."""
+    """Whether each chain [C] never moved: its log-likelihood never changed."""
     stuck = np.zeros(pool.chains, dtype=bool)
     if pool.draws < 2 or LOG_DENSITIES[0] not in pool.statistics:
         return stuck
@@ -45,46 +45,34 @@ def stuck_chains(pool: Draws, max_bytes: int) -> np.ndarray:
 ENERGY_CHANGE = "energy_change"
 """Energy change of the last step before a draw was kept."""
 ENERGY_CHANGE_SQUARED = "energy_change_squared"
-"""Its square, averaged over all steps since the draw before."""
+"""Its square, averaged over all steps since the previous draw."""
 ACCEPTANCE = "acceptance"
-"""Acceptance probability, averaged over the steps since the draw before."""
+"""Acceptance probability, averaged over the steps since the previous draw."""
 CUT_SHORT = "cut_short"
-"""Share of the transitions since the draw before whose trajectory was ended by the largest number of steps."""
+"""Share of the transitions since the previous draw with a trajectory ended by the limit on its steps."""
 DIVERGENT = "divergent"
-"""Number of divergent steps since the draw before."""
+"""Number of divergent steps since the previous draw."""
 GUARDED = "guarded"
-"""Number of steps since the draw before that the energy guard undid."""
+"""Number of steps since the previous draw that the energy guard undid."""
 STEP_SIZE = "step_size"
 """Step size of the last step before a draw was kept."""
 GRADIENTS = "gradients"
-"""Gradient evaluations since the draw before."""
+"""Gradient evaluations since the previous draw."""
 LINES = 20
-"""Most chains that are drawn as lines."""
+"""Largest number of chains that are drawn as lines."""
 KNOWN = (ENERGY_CHANGE, ENERGY_CHANGE_SQUARED, ACCEPTANCE, CUT_SHORT, DIVERGENT, GUARDED, STEP_SIZE, GRADIENTS)
 COURSES = ("log_posterior", ENERGY_CHANGE, ACCEPTANCE, DIVERGENT, STEP_SIZE)
 
 _NUMBERS = (
-    "log_posterior_mean",
-    "log_posterior_sd",
-    "acceptance_mean",
-    "cut_short_share",
-    "divergences",
-    "guarded",
-    "energy_change_mean",
-    "energy_change_sd",
-    "energy_change_max_abs",
-    "energy_change_nonfinite",
-    "energy_change_mean_square",
-    "energy_change_mean_square_nonfinite",
-    "step_size_min",
-    "step_size_median",
-    "step_size_max",
-    "gradients",
-)
+    "log_posterior_mean", "log_posterior_sd", "acceptance_mean", "cut_short_share", "divergences", "guarded",
+    "energy_change_mean", "energy_change_sd", "energy_change_max_abs", "energy_change_nonfinite",
+    "energy_change_mean_square", "energy_change_mean_square_nonfinite", "step_size_min", "step_size_median",
+    "step_size_max", "gradients",
+)  # fmt: skip
 
 
 class Course(NamedTuple):
-    """A statistic of C chains over the draws, in B bins of neighbouring draws; NaN where a bin has no finite value."""
+    """A statistic of C chains over the draws, in B bins of neighbouring draws; NaN in a bin without a finite value."""
 
     edges: np.ndarray
     """[B + 1] first draw of each bin, and the number of draws."""
@@ -92,17 +80,17 @@ class Course(NamedTuple):
     """[C, B] over the finite values of a bin."""
     low: np.ndarray
     high: np.ndarray
-    """[C, B], or no columns where chains will not be drawn one by one."""
+    """[C, B], or no columns if chains will not be drawn one by one."""
 
     @classmethod
     def empty(cls, chains: int, edges: np.ndarray) -> Self:
-        """Room for `chains` chains."""
+        """A course of `chains` chains, all NaN."""
         shape = (chains, len(edges) - 1)
         extremes = shape if chains <= LINES else (chains, 0)
         return cls(edges, np.full(shape, np.nan), np.full(extremes, np.nan), np.full(extremes, np.nan))
 
     def fill(self, chains: slice, values: np.ndarray) -> None:
-        """Set chains from their values [c, S]."""
+        """Set some chains from their values [c, S]."""
         finite, starts = np.isfinite(values), self.edges[:-1]
         defined = np.where(finite, values, np.nan)
         count = np.add.reduceat(finite, starts, axis=1, dtype=np.int64)
@@ -114,7 +102,7 @@ class Course(NamedTuple):
 
     @property
     def centres(self) -> np.ndarray:
-        """[B] middle of each bin, draws counted from 1."""
+        """[B] middle of each bin, with draws counted from 1."""
         return (self.edges[:-1] + self.edges[1:] + 1) / 2
 
     def totals(self) -> np.ndarray:
@@ -128,11 +116,11 @@ class ChainStatistics(NamedTuple):
     chains: "pandas.DataFrame"
     """SAMPLER_SCHEMA without `excluded`, in chain order."""
     courses: dict[str, Course]
-    """Name in COURSES -> its course over the draws, if the sampler reports it."""
+    """Name in COURSES -> its course over the draws; only what the sampler reports."""
 
 
 def summarise_statistics(pool: Draws, max_bytes: int, points: int) -> ChainStatistics:
-    """Read every known statistic once: its summary for each chain, and its course at up to `points` places."""
+    """Read every known statistic once: its summary for each chain, and its course in up to `points` bins."""
     import pandas  # takes long to import, and predictions need this module too
 
     edges = bin_edges(pool.draws, points)
@@ -154,13 +142,13 @@ def summarise_statistics(pool: Draws, max_bytes: int, points: int) -> ChainStati
 
 
 def bin_edges(draws: int, points: int) -> np.ndarray:
-    """Edges of at most `points` bins of neighbouring draws, all equally wide but the last, which may be shorter."""
+    """Edges of at most `points` equally wide bins of neighbouring draws; the last bin may be shorter."""
     width = -(-draws // points)
     return np.append(np.arange(0, draws, width), draws)
 
 
 def _summary(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns of a group of chains from the statistic's values [c, S]; values that are not finite are left out."""
+    """Columns of a group of chains from a statistic's values [c, S]; values that are not finite are left out."""
     finite = np.isfinite(values)
     count = finite.sum(axis=1)
     mean, deviation = _moments(values, finite, count)
@@ -197,7 +185,7 @@ def _summary(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _moments(values: np.ndarray, finite: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation (ddof = 1) of the finite values of each row; NaN where there are too few."""
+    """Mean and standard deviation (ddof = 1) of the finite values of each row; NaN if there are too few."""
     undefined = np.full(len(values), np.nan)
     mean = np.divide(np.sum(values, axis=1, where=finite), count, out=undefined.copy(), where=count > 0)
     squares = np.sum((np.where(finite, values, 0.0) - mean[:, None]) ** 2, axis=1, where=finite)

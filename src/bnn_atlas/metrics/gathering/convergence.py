@@ -7,19 +7,19 @@ from bnn_atlas.metrics.formulas import rhat_ess
 from bnn_atlas.metrics.formulas.rhat_ess import Diagnostics, diagnose, gelman_rubin
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES, by_chains
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, joined
 from bnn_atlas.traces.draws import Draws
 
 WORKING_COPIES = 16
-"""Float64 copies of the draws alive at once while a batch is diagnosed."""
+"""Float64 copies of the draws in memory while a batch is diagnosed."""
 RESOLUTION = 1e-6
-"""Range of a probability below which its draws, in single precision, tell nothing."""
+"""A probability with a smaller range than this counts as constant: its draws in single precision tell nothing."""
 CHUNK = 128
 """Parameters per stored chunk; batches are multiples of it where memory allows."""
 
 RHAT_LIMITS = (1.01, 1.05, 1.1)
-"""Values whose share above is reported: the limits of Vehtari et al. 2021 (1.01) and of Gelman et al. 2013 (1.1), and
-one between them."""
+"""The share of values above each of these is reported: the limits of Vehtari et al. 2021 (1.01) and Gelman et al. 2013
+(1.1), and one in between."""
 
 _PLAN = (
     ("rhat", "rhat_{}_max", np.max),
@@ -35,15 +35,15 @@ _PLAN = (
 )
 
 PLAIN = "rhat_gelman_rubin"
-"""Column of the plain R-hat, beside the fields of `Diagnostics`."""
+"""Column of the plain R-hat, in addition to the fields of `Diagnostics`."""
 DIAGNOSTICS = (*Diagnostics._fields, PLAIN)
 
 
 def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: int) -> pd.DataFrame:
     """Diagnostics of the scalar parameters over the chains `kept` (PARAMETER_SCHEMA).
 
-    Of more than `limit` parameters, every second, third, ... one, so that no more than that are diagnosed.
-    Parameters are read in batches; all draws of at least one parameter must fit in `max_bytes`.
+    If there are more than `limit` parameters, every k-th is diagnosed, with the smallest k that keeps to the limit.
+    Parameters are read in batches; all draws of one parameter must fit in `max_bytes`.
     """
     layout, total = pool.layout, pool.layout.size
     stride = -(-total // limit)
@@ -64,10 +64,10 @@ def diagnose_parameters(pool: Draws, kept: np.ndarray, max_bytes: int, limit: in
 
 
 def diagnose_functions(summary: PredictiveSummary, max_bytes: int) -> pd.DataFrame:
-    """Diagnostics of the function values that the summary kept (FUNCTION_SCHEMA); `class` is empty for regression.
+    """Diagnostics of the function values that the summary keeps (FUNCTION_SCHEMA); `class` is empty for regression.
 
-    They are diagnosed in batches; all draws of at least one function value must fit in `max_bytes`. A probability that
-    stays within `RESOLUTION` counts as constant, and has no diagnostics: what moves there is its rounding.
+    They are diagnosed in batches; all draws of one function value must fit in `max_bytes`. A probability that stays
+    within `RESOLUTION` counts as constant and has no diagnostics: it varies by rounding only.
     """
     kept, total = summary.kept, len(summary.function_rows)
     size = max(1, max_bytes // max(1, WORKING_COPIES * 8 * len(kept) * summary.draws))
@@ -83,9 +83,9 @@ def diagnose_functions(summary: PredictiveSummary, max_bytes: int) -> pd.DataFra
 def convergence_measurements(
     space: str, frame: pd.DataFrame, chains: int, draws: int, of: int | None = None
 ) -> list[Measurement]:
-    """Extremes, medians and shares of the diagnostics over the quantities of a space (weight, function).
+    """Extremes, medians and shares of the diagnostics over the quantities of a space (`weight` or `function`).
 
-    `of` says how many quantities there are, where not all are in `frame`.
+    `of` is the number of all quantities, if `frame` does not have them all.
     """
     diagnosed = f"{len(frame):,} of {of:,} quantities, evenly spread" if of and of > len(frame) else ""
     measurements = []
@@ -94,8 +94,7 @@ def convergence_measurements(
         defined = values[~np.isnan(values)]
         value = float(reduce(defined)) if len(defined) else float("nan")
         undefined = _undefined_note(column, len(values) - len(defined), len(values), chains, draws)
-        note = "; ".join(part for part in (diagnosed, undefined) if part)
-        measurements.append(Measurement(metric.format(space), value, note=note))
+        measurements.append(Measurement(metric.format(space), value, note=joined(diagnosed, undefined)))
     values = frame["rhat"].to_numpy()
     defined = values[~np.isnan(values)]
     for limit in RHAT_LIMITS if len(defined) else ():
@@ -106,7 +105,7 @@ def convergence_measurements(
 
 
 def noise_measurements(summary: PredictiveSummary) -> list[Measurement]:
-    """R-hat and effective sample sizes of log sigma at the rows that the summary kept; none where it never changes."""
+    """R-hat and effective sample sizes of log sigma at the rows that the summary keeps; empty if it never changes."""
     draws = summary.log_noise_draws
     if draws is None or not len(summary.kept) or np.ptp(draws[summary.kept], axis=(0, 1)).max() == 0:
         return []
@@ -115,7 +114,7 @@ def noise_measurements(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def log_posterior_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
-    """R-hat and effective sample sizes of the log posterior; none where the trace does not have it."""
+    """R-hat and effective sample sizes of the log posterior; empty if the trace does not have it."""
     if not set(LOG_DENSITIES) <= set(pool.statistics) or not len(kept):
         return []
     values = np.concatenate([part for _, part in by_chains(pool, LOG_DENSITIES, max_bytes)])
@@ -123,28 +122,26 @@ def log_posterior_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) ->
 
 
 def _extremes(name: str, draws: np.ndarray, note: str) -> list[Measurement]:
-    """The largest R-hat and smallest effective sample sizes of draws [C, S, q]; NaN with a note where there is none."""
+    """The largest R-hat and smallest effective sample sizes of draws [C, S, q]; NaN with a note if undefined."""
     found, (chains, length, total), rows = diagnose(draws), draws.shape, []
     for column, extreme in (("rhat", "max"), ("ess_bulk", "min"), ("ess_tail", "min")):
         values = getattr(found, column)
         defined = values[~np.isnan(values)]
         reduced = (defined.max() if extreme == "max" else defined.min()) if len(defined) else np.nan
         undefined = _undefined_note(column, total - len(defined), total, chains, length)
-        rows.append(
-            Measurement(name.format(column, extreme), float(reduced), note="; ".join(filter(None, (note, undefined))))
-        )
+        rows.append(Measurement(name.format(column, extreme), float(reduced), note=joined(note, undefined)))
     return rows
 
 
 def _resolved(summary: PredictiveSummary, kept: np.ndarray, part: slice) -> np.ndarray:
-    """Draws [c, S, q] of some function values, those of probabilities that hardly move made constant."""
+    """Draws [c, S, q] of some function values, constant for probabilities that hardly vary."""
     draws = summary.function_draws[kept, :, part]
     still = (summary.function_classes[part] >= 0) & (np.ptp(draws, axis=(0, 1)) < RESOLUTION)
     return np.where(still, draws[:1, :1], draws) if still.any() else draws
 
 
 def _diagnosed(draws: np.ndarray) -> dict[str, np.ndarray]:
-    """Diagnostics of draws [C, S, q] by their names."""
+    """Name -> diagnostics [q] of draws [C, S, q]."""
     return {**diagnose(draws)._asdict(), PLAIN: gelman_rubin(draws)}
 
 
@@ -156,7 +153,7 @@ def _joined(parts: list[dict[str, np.ndarray]], total: int) -> dict[str, np.ndar
 
 
 def _undefined_note(column: str, undefined: int, total: int, chains: int, draws: int) -> str:
-    """Why some or all quantities have no diagnostic."""
+    """Note on why some or all quantities have no diagnostic; empty if all have one."""
     if not undefined:
         return ""
     if chains == 0:

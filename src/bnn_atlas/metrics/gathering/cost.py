@@ -1,7 +1,7 @@
 """What a run cost, and its effective sample size per gradient and per second.
 
-Wall time and gradients by phase come from the `timing.json` that each block leaves beside its trace. Costs are those of
-all chains, also of excluded ones; effective sample sizes are those of the chains that are left.
+Wall time and gradients by phase come from the `timing.json` that each block leaves next to its trace. Costs include
+excluded chains; effective sample sizes do not.
 """
 
 import json
@@ -22,11 +22,11 @@ RATED = tuple(
     for space in ("weight", "function")
     for kind, which in (("bulk", "min"), ("bulk", "median"), ("tail", "min"))
 )
-"""Effective sample sizes that are set against their cost."""
+"""Effective sample sizes that are reported per cost."""
 
 
 class TimingError(ValueError):
-    """A timing file is damaged, or belongs to another run than the others."""
+    """A timing file is damaged, or does not belong to the same run as the others."""
 
 
 class PhaseTime(BaseModel):
@@ -38,11 +38,11 @@ class PhaseTime(BaseModel):
     steps: Annotated[int, Field(ge=0)]
     """Steps of each chain."""
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Wall time of computing the phase, summed over attempts."""
+    """Wall time of the phase, summed over attempts."""
     planned: Annotated[int, Field(ge=0)] | None = None
-    """Steps that the phase would have had without the rule that ended it; None where none did."""
+    """Steps that the phase would have had without the rule that ended it early; None if none did."""
     gradients: Annotated[int, Field(ge=0)] | None = None
-    """Gradients that all chains counted; None where they did not, and for the last phase, whose trace has them."""
+    """Gradients that all chains counted; None if they did not, and for the last phase, where the trace has them."""
 
 
 class BlockTime(BaseModel):
@@ -55,25 +55,25 @@ class BlockTime(BaseModel):
     device: str
     chains: Annotated[int, Field(ge=1)]
     gradients_per_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-    """Per chain; None where only the trace tells."""
+    """Per chain; None if only the trace knows."""
 
 
 class Phase(NamedTuple):
-    """A phase of all blocks."""
+    """A phase, over all blocks."""
 
     name: str
     steps: int
-    """Steps of each chain; the fewest where a rule ended blocks at different draws."""
+    """Steps of each chain; the smallest number if a rule ended blocks at different draws."""
     seconds: float
     """Sum over the blocks, as if one machine had run them one after another."""
     further: int = 0
-    """Steps beyond `steps`, added up over all chains."""
+    """Steps beyond `steps`, summed over all chains."""
     gradients: int | None = None
-    """Gradients that all chains of all blocks counted; None where one of the blocks did not."""
+    """Gradients that all chains of all blocks counted; None if a block did not count them."""
 
 
 class Cost(NamedTuple):
-    """What all blocks of a run cost together; the last phase is the one whose draws are kept."""
+    """The cost of all blocks of a run together; the draws of the last phase are the trace."""
 
     phases: tuple[Phase, ...]
     chains: int
@@ -83,7 +83,7 @@ class Cost(NamedTuple):
 
     @property
     def sampling(self) -> Phase:
-        """The phase whose draws are kept."""
+        """The phase that makes the draws."""
         return self.phases[-1]
 
     @property
@@ -92,7 +92,7 @@ class Cost(NamedTuple):
         return sum(phase.seconds for phase in self.phases)
 
     def gradients(self, phases: Sequence[Phase]) -> float | None:
-        """Gradients of all chains in some phases: as counted, else steps times gradients per step; None if unknown."""
+        """Gradients of all chains in `phases`: as counted, else steps times gradients per step; None if unknown."""
         found = [self._gradients(phase) for phase in phases]
         known = [gradients for gradients in found if gradients is not None]
         return sum(known) if len(known) == len(found) else None
@@ -106,15 +106,15 @@ class Cost(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Says what the seconds are."""
+        """Note on what the seconds measure."""
         parts = "" if self.blocks == 1 else f", sum over {self.blocks} blocks"
         return f"wall time on {' and '.join(self.devices)}{parts}"
 
 
 def read_cost(paths: Sequence[str | Path]) -> Cost | None:
-    """Cost of the blocks whose timing files these are; None if there are none, or one of them is not there.
+    """Cost of the blocks with these timing files; None if there are none or one is missing.
 
-    Raises TimingError, naming the file, for one that is damaged or whose phases or gradients differ from the first's.
+    Raises TimingError for a file that is damaged, or differs from the first in its phases or gradients per step.
     """
     files = [Path(path) for path in paths]
     if not files or not all(file.is_file() for file in files):
@@ -124,7 +124,7 @@ def read_cost(paths: Sequence[str | Path]) -> Cost | None:
     for file, block in zip(files, blocks, strict=True):
         if _plan(block) != _plan(first):
             raise TimingError(
-                f"{file}: its phases are {_plan(block)}, those of {files[0]} {_plan(first)}; delete the two folders "
+                f"{file}: phases {_plan(block)} differ from {_plan(first)} in {files[0]}; delete the folders "
                 f"{file.parent} and {files[0].parent}, and call snakemake again"
             )
     phases = tuple(_together(blocks, place) for place in range(len(first.phases)))
@@ -137,9 +137,9 @@ def gradient_measurements(
 ) -> list[Measurement]:
     """Gradients of all chains, and effective draws per gradient; a rerun gives the same numbers.
 
-    Gradients that the trace counted (column `gradients` of `chains`) come first, steps times gradients per step second.
-    `batch_rows` is the size of a mini-batch where gradients are not those of the full data. Nothing where neither is
-    known; the rows of everything are left out where the gradients of another phase are not.
+    Gradients are as counted in the trace (column `gradients` of `chains`), or else steps times gradients per step.
+    `batch_rows` is the size of a mini-batch, None for gradients of the full data. Empty if the gradients of sampling
+    are unknown; rows over all phases are left out if those of another phase are unknown.
     """
     note = "of the full data" if batch_rows is None else f"of mini-batches of {batch_rows} rows"
     counted = chains["gradients"].to_numpy(dtype=np.float64)
@@ -163,9 +163,9 @@ def gradient_measurements(
 def time_measurements(
     convergence: Iterable[Measurement], gradients: float | None, cost: Cost | None
 ) -> list[Measurement]:
-    """Seconds by phase, gradients per second, and effective draws per second; they differ from one rerun to the next.
+    """Seconds by phase, gradients per second, and effective draws per second; they differ between reruns.
 
-    `gradients` are those of the sampling phase, if known. Without a cost there are no rows.
+    `gradients` is the number in the sampling phase, if known. Empty without a cost.
     """
     if cost is None:
         return []
@@ -185,7 +185,6 @@ def time_measurements(
 
 
 def _together(blocks: Sequence[BlockTime], place: int) -> Phase:
-    """One phase of all blocks."""
     parts = [block.phases[place] for block in blocks]
     fewest = min(part.steps for part in parts)
     further = sum(block.chains * (part.steps - fewest) for block, part in zip(blocks, parts, strict=True))
@@ -204,13 +203,13 @@ def _read(file: Path) -> BlockTime:
 
 
 def _plan(block: BlockTime) -> tuple[list[tuple[str, int]], float | None]:
-    """What all blocks of a run have in common: names and planned steps of the phases, gradients per step."""
+    """What all blocks of a run must share: names and planned steps of the phases, and gradients per step."""
     planned = [(p.name, p.steps if p.planned is None else p.planned) for p in block.phases]
     return planned, block.gradients_per_step
 
 
 def _rates(convergence: Iterable[Measurement], cost: float, suffix: str, note: str) -> list[Measurement]:
-    """Effective sample sizes over a cost; undefined ones are left out, as is everything that cost nothing."""
+    """Effective sample sizes per cost; undefined ones are left out, and all if the cost is 0."""
     if cost <= 0:
         return []
     return [

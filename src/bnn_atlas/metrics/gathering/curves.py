@@ -1,6 +1,6 @@
-"""Curves that a person looks at, in a number of points that does not grow with chains or draws.
+"""Diagnostic curves, with a number of points that does not grow with chains or draws.
 
-A curve has a line for each chain while there are at most LINES of them, and quantiles over the chains beyond.
+A curve has a line per chain for up to LINES chains, and quantiles over the chains beyond.
 """
 
 from collections.abc import Sequence
@@ -12,28 +12,27 @@ import pandas as pd
 from bnn_atlas.metrics.formulas.rhat_ess import autocorrelation
 from bnn_atlas.metrics.formulas.scores import lppd_over_draws
 from bnn_atlas.metrics.gathering.chain_statistics import LINES, Course
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.measurement import PredictionError
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""Quantiles over the chains that are drawn where there are more."""
+"""Quantiles that are drawn instead of more than LINES chains."""
 RANK_BINS = 20
 MOST_RANKED = 2_000_000
-"""Most draws that are ranked; of more, every second, third, ... of each chain."""
+"""Largest number of draws that are ranked; chains are thinned beyond it."""
 MAX_LAGS = 100
-"""Points of an autocorrelation curve."""
+"""Largest number of points of an autocorrelation curve."""
 MAX_LAG = 1000
 
 
 class RunningLppd(NamedTuple):
-    """LPPD per row of the first k draws of each chain."""
+    """LPPD per row over the first k draws of each chain."""
 
     counts: np.ndarray
     """[g] numbers of draws k."""
     ensemble: np.ndarray
-    """[g] of all chains that are not divergent together."""
+    """[g] all chains together, without divergent ones."""
     chains: np.ndarray
-    """[C, g] of each chain alone; NaN for a divergent chain."""
+    """[C, g] each chain alone; NaN for a divergent chain."""
 
 
 def course_rows(name: str, course: Course, kept: np.ndarray) -> pd.DataFrame:
@@ -52,7 +51,7 @@ def course_rows(name: str, course: Course, kept: np.ndarray) -> pd.DataFrame:
 
 
 def divergence_rows(course: Course) -> pd.DataFrame:
-    """Where steps diverged: their number in each bin that has some, of each chain or of all."""
+    """Number of divergent steps in each bin that has some, by chain or (beyond LINES chains) over all."""
     totals = np.nan_to_num(course.totals()).round()
     if len(totals) > LINES:
         totals = totals.sum(axis=0, keepdims=True)
@@ -62,14 +61,14 @@ def divergence_rows(course: Course) -> pd.DataFrame:
 
 
 def autocorrelation_rows(label: str, draws: np.ndarray) -> pd.DataFrame:
-    """The autocorrelation of a function's draws [C, S] up to half a chain, at up to MAX_LAGS lags."""
+    """The autocorrelation of a function value's draws [C, S] up to half a chain, at up to MAX_LAGS lags."""
     last = min(draws.shape[1] // 2, MAX_LAG)
     lags = np.unique(np.linspace(0, last, min(last, MAX_LAGS - 1) + 1).round().astype(np.int64))
     return _rows("autocorrelation", label, x=lags, value=autocorrelation(draws)[lags])
 
 
 def rank_rows(label: str, draws: np.ndarray, chain_ids: np.ndarray) -> pd.DataFrame:
-    """Histograms of the ranks of each chain's draws [C, S] among all draws, as shares; 1 / bins each if chains agree.
+    """Histograms of the ranks of each chain's draws [C, S] among all draws, as shares: 1 / bins each if chains agree.
 
     Vehtari et al. 2021, Rank-normalization, folding, and localization, section 4.
     """
@@ -85,11 +84,11 @@ def rank_rows(label: str, draws: np.ndarray, chain_ids: np.ndarray) -> pd.DataFr
 
 
 def function_rows(functions: pd.DataFrame, draws: np.ndarray, kept: np.ndarray) -> list[pd.DataFrame]:
-    """Autocorrelation and ranks of the function values that say most, of draws [C, S, q] over the chains `kept`.
+    """Autocorrelation and ranks of the most telling function values, of draws [C, S, q] over the chains `kept`.
 
-    `functions` holds the diagnostics of the q values (diagnostics.FUNCTION_SCHEMA). Autocorrelations are those of the
-    largest and the median R-hat and of the smallest ESS, ranks those of the largest R-hat; values whose draws are
-    constant have none.
+    `functions` holds the diagnostics of the q values (`tables.files.FUNCTION_SCHEMA`). Autocorrelations are of the
+    values with the largest and the median R-hat and the smallest ESS, ranks of the one with the largest R-hat. Values
+    with constant draws are left out.
     """
     if draws.shape[1] < 4 or not len(kept):
         return []
@@ -103,7 +102,7 @@ def function_rows(functions: pd.DataFrame, draws: np.ndarray, kept: np.ndarray) 
 
 
 def _telling(functions: pd.DataFrame) -> dict[int, str]:
-    """Places of the function values to show -> label, such as `largest R-hat (row 17)`."""
+    """Index of each function value to show -> label, such as `largest R-hat (row 17)`."""
     chosen: dict[int, str] = {}
     for column, what, quantile in (("rhat", "largest R-hat", 1.0), ("rhat", "median R-hat", 0.5),
                                    ("ess_bulk", "smallest ESS", 0.0)):  # fmt: skip
@@ -118,17 +117,18 @@ def _telling(functions: pd.DataFrame) -> dict[int, str]:
 
 
 def lppd_of_first_draws(summary: PredictiveSummary) -> RunningLppd:
-    """LPPD of the first k draws at the summary's numbers of draws, of the ensemble and of each chain.
+    """LPPD of the first k draws, for the ensemble and for each chain, at the summary's numbers of draws k.
 
     ensemble_k = mean_i log (1/k) sum_{s<=k} (1/C) sum_c p(y_i | theta_cs). A density of 0 at a row gives -inf.
-    NaN throughout where no chain is left. Raises PredictionError for predictions without targets.
+    NaN throughout if no chain is left. Raises PredictionError for predictions without targets.
     """
-    if summary.log_density_by_draw is None or summary.running_lppd is None:
-        raise PredictionError("these predictions have no targets; take the rows of the test set")
-    if not len(summary.kept):
-        return RunningLppd(summary.running_draws, np.full(len(summary.running_draws), np.nan), summary.running_lppd)
-    ensemble = lppd_over_draws(summary.log_density_by_draw, summary.running_draws).value
-    return RunningLppd(summary.running_draws, ensemble, summary.running_lppd)
+    by_draw, running, counts = (
+        with_targets(summary.log_density_by_draw),
+        with_targets(summary.running_lppd),
+        summary.running_draws,
+    )
+    ensemble = lppd_over_draws(by_draw, counts).value if len(summary.kept) else np.full(len(counts), np.nan)
+    return RunningLppd(counts, ensemble, running)
 
 
 def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -138,7 +138,7 @@ def joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _bands(name: str, label: str, x: np.ndarray, values: np.ndarray) -> pd.DataFrame:
-    """Quantiles over chains of values [C, B]; a bin without a finite value is left out."""
+    """Quantiles over chains of values [C, B]; bins without a finite value are left out."""
     defined = np.isfinite(values).any(axis=0)
     levels = np.nanquantile(values[:, defined], QUANTILES, axis=0) if defined.any() else np.empty((len(QUANTILES), 0))
     count = int(defined.sum())

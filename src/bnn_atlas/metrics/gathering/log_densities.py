@@ -1,35 +1,28 @@
-"""What the log densities of the draws say: how well they fit, how far they are from 0, and what a fit reached."""
+"""Measurements from the log densities of the draws: fit to the data, distance from 0, and the bound of a fit."""
 
 import math
 
 import numpy as np
 
 from bnn_atlas.metrics.formulas.rhat_ess import error_of_chain_mean
-from bnn_atlas.metrics.gathering.chain_statistics import by_chains
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES, by_chains
+from bnn_atlas.metrics.tables.measurement import Measurement, joined
 from bnn_atlas.traces.draws import NOTES, Draws
 
-LOG_LIKELIHOOD = "log_likelihood"
+LOG_LIKELIHOOD, LOG_PRIOR = LOG_DENSITIES
 
 
 def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
     """Mean of the untempered log-likelihood over the second halves of the chains `kept`, with its Monte Carlo error.
 
-    Second halves, so that a run that keeps its burn-in has the value to which its chains came. None for traces without
-    log-likelihoods.
+    Second halves, so that a run that keeps its burn-in has the value that its chains ended up at. Empty for traces
+    without log-likelihoods.
     """
     if LOG_LIKELIHOOD not in pool.statistics or not len(kept):
         return []
-    values = np.concatenate([part for _, part in by_chains(pool, (LOG_LIKELIHOOD,), max_bytes)])[kept]
+    values = _of(pool, LOG_LIKELIHOOD, kept, max_bytes)
     late = values[:, values.shape[1] // 2 :]
-    error = error_of_chain_mean(late)
-    note = f"second halves of the chains, {late.shape[1]:,} draws each"
-    return [
-        Measurement("log_likelihood", float(late.mean()), note=note, monte_carlo_error=error if error > 0 else None)
-    ]
-
-
-LOG_PRIOR = "log_prior"
+    return [_mean("log_likelihood", late, f"second halves of the chains, {late.shape[1]:,} draws each")]
 
 
 def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int) -> list[Measurement]:
@@ -39,28 +32,26 @@ def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, ma
 
         r = |theta|^2 / (P s^2) = -2 log p(theta) / P - log(2 pi s^2),
 
-    so that it takes the log-prior of the trace alone. Draws from the prior have r = 1, give or take sqrt(2 / P): nearly
-    all of its mass is on a thin shell. Where parameters outnumber what the data say of them, the posterior's draws are
+    so the log-prior of the trace is enough. Draws from the prior have r = 1, give or take sqrt(2 / P): nearly all of
+    its mass is on a thin shell. If there are many more parameters than the data determine, draws of the posterior are
     near this shell as well, and a chain that has not left its start is far below it, however smooth its statistics.
 
     Args:
         pool: the draws.
         kept: indices of the chains that are not excluded.
-        prior_sd: s of the prior of all parameters, None where it is another one.
+        prior_sd: s of the prior of all parameters; None for other priors.
         max_bytes: working memory.
 
     Returns:
-        `prior_shell`, the mean of r over draws and chains, with its Monte Carlo error; and `prior_shell_shift`, the
-        mean of the chains' second halves less that of the first, in standard errors of that difference, where there
-        are enough draws. Nothing for another prior, and for traces without log-priors.
+        `prior_shell`, the mean of r over draws and chains, with its Monte Carlo error; and, if there are enough draws,
+        `prior_shell_shift`, the mean over the second halves of the chains minus the mean over the first halves, in
+        standard errors of that difference. Empty for other priors, and for traces without log-priors.
     """
     if prior_sd is None or not len(kept) or LOG_PRIOR not in pool.statistics:
         return []
-    log_prior = np.concatenate([part for _, part in by_chains(pool, (LOG_PRIOR,), max_bytes)])[kept]
+    log_prior = _of(pool, LOG_PRIOR, kept, max_bytes)
     radius = -2 * log_prior / pool.layout.size - math.log(2 * math.pi * prior_sd**2)
-    note = f"{pool.layout.size:,} parameters; draws from the prior have 1"
-    error = error_of_chain_mean(radius)
-    rows = [Measurement("prior_shell", float(radius.mean()), note=note, monte_carlo_error=error if error > 0 else None)]
+    rows = [_mean("prior_shell", radius, f"{pool.layout.size:,} parameters; draws from the prior have 1")]
     if half := radius.shape[1] // 2:
         first, second = radius[:, :half], radius[:, radius.shape[1] - half :]
         error = math.hypot(error_of_chain_mean(first), error_of_chain_mean(second))
@@ -72,27 +63,22 @@ def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, ma
 
 
 MEANS = ("elbo", "objective", "entropy", "entropy_bracket", "entropy_as_trained", "entropy_is_bound")
-"""Statistics whose mean over draws is given, under their own names."""
+"""Statistics that are averaged over draws, under their own names."""
 LAST = {"skipped_updates": "updates of all chains", "singular": "samples of all chains"}
-"""Statistics that count from the start of a fit -> what the sum over chains is of."""
+"""Statistics that count from the start of a fit -> note on their sum over chains."""
 OF_ERROR = "of the mean entropy; 0 is exact"
 
 
 def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
-    """Means over the draws of the chains `kept`, with their Monte Carlo errors; none for methods that fit nothing.
+    """Means over the draws of the chains `kept`, with their Monte Carlo errors; empty for methods that fit nothing.
 
-    `entropy_error` = sqrt(mean of e^2 / n) + mean of b for n draws with the errors e over probes and the brackets b:
-    probes are independent, so that their error falls with the number of draws, and a bracket does not. Notes are those
-    of the trace, such as the form of the entropy.
+    `entropy_error` = sqrt(mean of e^2 / n) + mean of b, for n draws with errors e over probes and brackets b. Probes
+    are independent, so their error falls with the number of draws; a bracket does not. Notes, such as the form of the
+    entropy, come from the trace.
     """
     if "elbo" not in pool.statistics or not len(kept):
         return []
-    found = []
-    for name in MEANS:
-        if name in pool.statistics:
-            values = _of(pool, name, kept, max_bytes)
-            error = error_of_chain_mean(values)
-            found.append(Measurement(name, float(values.mean()), monte_carlo_error=error if error > 0 else None))
+    found = [_mean(name, _of(pool, name, kept, max_bytes)) for name in MEANS if name in pool.statistics]
     if "entropy_error" in pool.statistics:
         errors = _of(pool, "entropy_error", kept, max_bytes)
         brackets = [one.value for one in found if one.metric == "entropy_bracket"]
@@ -102,11 +88,16 @@ def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> l
         if name in pool.statistics:
             found.append(Measurement(name, float(_of(pool, name, kept, max_bytes)[:, -1].sum()), note=note))
     notes = pool.attributes.get(NOTES, {})
-    return [one._replace(note="; ".join(filter(None, (one.note, notes.get(one.metric, ""))))) for one in found]
+    return [one._replace(note=joined(one.note, notes.get(one.metric, ""))) for one in found]
+
+
+def _mean(metric: str, draws: np.ndarray, note: str = "") -> Measurement:
+    """The mean over all draws [c, S], with its Monte Carlo error."""
+    error = error_of_chain_mean(draws)
+    return Measurement(metric, float(draws.mean()), note=note, monte_carlo_error=error if error > 0 else None)
 
 
 def _of(pool: Draws, name: str, kept: np.ndarray, max_bytes: int) -> np.ndarray:
-    """A statistic of the chains `kept` [c, S]."""
     return np.concatenate([part for _, part in by_chains(pool, (name,), max_bytes)])[kept]
 
 
@@ -114,12 +105,12 @@ OPTIMAL = "noise_sd_optimal"
 
 
 def point_noise_measurements(pool: Draws, kept: np.ndarray, rows: int | None, max_bytes: int) -> list[Measurement]:
-    """The noise that maximises the mean log-likelihood of the draws of the chains `kept`, functions as they are.
+    """The noise that maximises the mean log-likelihood of the draws of the chains `kept`, given their functions.
 
-    That is sqrt(E r^2 / N) with r^2 the sum of squares of the residuals of N = `rows` rows, where a fit whose noise is
-    one number has its optimum, whatever its prior, entropy and temperature. From a draw's log-likelihood l,
-    r^2 = -2 s^2 (l + N log s + N/2 log 2 pi) at its noise s. Of chains whose noises differ it is the root mean square.
-    None for a noise with a spread, for single draws, which do not tell, and for methods that fit nothing.
+    It is sqrt(E r^2 / N), with r^2 the sum of squared residuals of N = `rows` rows: the optimum of a fit with one
+    number for its noise, for every prior, entropy and temperature. A draw with noise s and log-likelihood l has
+    r^2 = -2 s^2 (l + N log s + N/2 log 2 pi). Chains with different noises give the root mean square. Empty for a noise
+    that varies between draws, for single draws, which do not tell, and for methods that fit nothing.
     """
     noise_at = pool.layout.size - 1
     fitted = "elbo" in pool.statistics and pool.layout.names()[noise_at] == "log_sigma"
@@ -128,8 +119,7 @@ def point_noise_measurements(pool: Draws, kept: np.ndarray, rows: int | None, ma
     log_noise = pool.read(slice(None), slice(None), [noise_at])[kept, :, 0].astype(float)
     if (log_noise != log_noise[:, :1]).any():
         return []
-    parts = [part for _, part in by_chains(pool, ("log_likelihood",), max_bytes)]
-    likelihood = np.concatenate(parts)[kept].astype(float)
+    likelihood = _of(pool, LOG_LIKELIHOOD, kept, max_bytes)
     squares = -2 * np.exp(2 * log_noise) * (likelihood + rows * (log_noise + 0.5 * np.log(2 * np.pi)))
     own = np.sqrt(squares.mean(axis=1) / rows)
     return [Measurement(OPTIMAL, float(np.sqrt(np.mean(own**2))), note="for the functions of the draws")]

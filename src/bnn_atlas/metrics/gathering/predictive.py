@@ -1,4 +1,4 @@
-"""A pool's predictions, summarised in one pass over the draws as far as the scores need them."""
+"""Summarise a pool's predictions in one pass over the draws, as far as the scores need them."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -24,7 +24,7 @@ Predict = Callable[[np.ndarray, np.ndarray], Predictive]
 
 
 class Limits(NamedTuple):
-    """How much is kept of the predictions, and the memory to work in."""
+    """How much of the predictions to keep, and how much memory to use."""
 
     max_bytes: int = 256 * 2**20
     function_rows: int = 64
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     noise_rows: int = 16
     """Rows whose noise is kept for every draw."""
     running_points: int = 50
-    """Numbers of draws at which running LPPDs are given."""
+    """Largest number of points of a running LPPD."""
     draw_batches: int = 20
     """Batches of consecutive draws whose mean probabilities are kept."""
 
@@ -46,19 +46,19 @@ def summarise(
     *,
     classes: int = 0,
 ) -> PredictiveSummary:
-    """Stream the pool through `predict` at the rows x [n, ...] and summarise, against the targets y [n] if there are.
+    """Stream the pool through `predict` at the rows x [n, ...] and summarise, with densities of targets y [n] if given.
 
     Working memory stays near `limits.max_bytes` (one draw must fit), apart from what `predict` needs for itself; the
-    result holds the arrays [C, n, k] and [S, n]. Function draws are kept at evenly chosen rows and probabilities in
-    batches of draws, fewer where either would take more than `max_bytes`. `classes` is k, 0 for regression.
+    result holds arrays [C, n, k] and [S, n]. Function draws are kept at evenly spaced rows and probabilities in batches
+    of draws; fewer of either if they would take more than `max_bytes`. `classes` is k, 0 for regression.
     `predict` sees one shape of theta throughout (short batches are padded), so it compiles once.
-    When a chain turns out divergent, the pass is repeated without it: its draws must not stay in averages over chains.
+    If a chain turns out to be divergent, the pass is repeated without it: averages over chains must not contain it.
     Raises PredictionError for wrong shapes, labels or unnormalised probabilities.
     """
     limits = limits or Limits()
     _check_data(x, y)
     stuck = stuck_chains(pool, limits.max_bytes)
-    # With every chain excluded nothing would tell what the model predicts, and so what is missing.
+    # If every chain were excluded, there would be no prediction to take the shapes of the results from.
     excluded = stuck & ~stuck.all()
     sums = _stream(pool, predict, x, y, excluded, limits, classes)
     if (sums.divergent & ~excluded).any() and not sums.divergent.all():
@@ -89,7 +89,7 @@ class _Sums:
         self.noise_rows = np.empty(0, dtype=np.int64)
 
     def allocate(self, terms: Terms) -> None:
-        """Make room for what the first batch shows the model to predict."""
+        """Allocate the sums for the kind of prediction in the first batch."""
         chains, draws, rows = self.chains, self.draws, self.rows
         if terms.log_density is not None:
             self.by_chain = np.full((chains, rows), -np.inf)
@@ -134,7 +134,7 @@ class _Sums:
             self.probabilities[chains, batch] += values[:, start - draws.start : stop - draws.start].sum(axis=1)
 
     def _add_density(self, chains: np.ndarray, draws: slice, density: np.ndarray) -> None:
-        """Advance each chain's log-sum-exp over draws, stopping at the numbers of draws in the grid."""
+        """Advance each chain's log-sum-exp over draws, recording it at the numbers of draws in the grid."""
         assert self.by_chain is not None
         assert self.by_draw is not None
         assert self.running is not None
@@ -178,7 +178,7 @@ class _Sums:
 
 
 def _pieces(draws: slice, stops: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Cut `draws` at those of the `stops` that lie inside."""
+    """Starts and stops of the pieces of `draws`, cut at the `stops` inside it."""
     start = draws.start
     for stop in np.union1d(stops[(stops > draws.start) & (stops <= draws.stop)], [draws.stop]).tolist():
         yield start, stop
@@ -237,7 +237,7 @@ def _terms(predict: Predict, theta: np.ndarray, x: np.ndarray, y: np.ndarray | N
 
 
 def _first(prediction: Predictive, count: int, block: int) -> Predictive:
-    """The prediction of the first `count` of a block of draws, as NumPy arrays."""
+    """The predictions of the first `count` draws of a block, as NumPy arrays."""
     for name, part in prediction._asdict().items():
         if part is not None and part.shape[:1] != (block,):
             raise PredictionError(f"predict returned {name} of shape {part.shape} for {block} draws")
@@ -245,9 +245,9 @@ def _first(prediction: Predictive, count: int, block: int) -> Predictive:
 
 
 def _even_block(limit: int, pool: Draws) -> int:
-    """At most `limit` draws, such that the last block is about as full as the others: a short one costs as much.
+    """Draws per block: at most `limit`, with the last block about as full as the others, since it costs as much.
 
-    Blocks smaller than a chain are multiples of the pool's chunks where these fit, as its batches are.
+    Blocks smaller than a chain are multiples of the pool's chunks if these fit, like its batches.
     """
     if pool.draws <= limit:
         together = min(pool.chains, limit // pool.draws)

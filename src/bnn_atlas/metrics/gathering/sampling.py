@@ -1,28 +1,28 @@
-"""Measurements of how a sampler did, from the summaries of its chains: acceptance, divergences, energy, step sizes."""
+"""Measurements of a sampler from the summaries of its chains: acceptance, divergences, energy, step sizes, BFMI."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bnn_atlas.metrics.formulas.scores import error_of_mean
-from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.measurement import Measurement, joined
 
 if TYPE_CHECKING:
     import pandas
 
 
 LARGEST_BOUNDED_VARIANCE = 0.033
-"""Energy variance per dimension up to which the steps of unadjusted MCLMC keep the bound of `covariance_bias` if all
-variances are equal."""
+"""Energy variance per dimension up to which the bound of `covariance_bias` holds for the steps of unadjusted MCLMC if
+all variances are equal."""
 
 
 def sampling_measurements(
     chains: "pandas.DataFrame", kept: np.ndarray, dimensions: int, draws: int, steps: int | None
 ) -> list[Measurement]:
-    """Rows of whatever the sampler reported, over the chains `kept` (divergences: over all).
+    """Measurements of what the sampler reported, over the chains `kept` (divergences: over all chains).
 
-    `chains` has the columns of statistics.SAMPLER_SCHEMA, `dimensions` is the number of parameters, `steps` those of
-    each chain in the phase whose draws are kept, if known.
+    `chains` has the columns of `tables.files.SAMPLER_SCHEMA`, `dimensions` is the number of parameters, and `steps` the
+    number of steps of each chain in the sampling phase, if known.
     """
     used = chains.iloc[kept]
     return [
@@ -38,9 +38,9 @@ def sampling_measurements(
 def covariance_bias(variance: float) -> float:
     """Relative error b of a Gaussian target's covariance, from an unadjusted sampler's energy variance v per dimension.
 
-    Solves 4 b^3 / (1 + b)^2 = v, b^2 = |C^-1 S - I|_F^2 / d with C the target's covariance and S that of the draws:
-    an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC while v is at most 0.033 and all variances
-    are equal (`methods.mclmc`). NaN beyond. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
+    Solves 4 b^3 / (1 + b)^2 = v for b^2 = |C^-1 S - I|_F^2 / d, with C the covariance of the target and S of the draws.
+    It is an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC if v is at most 0.033 and all
+    variances are equal (`methods.mclmc`). NaN beyond. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
     """
     if not 0 <= variance <= LARGEST_BOUNDED_VARIANCE:
         return float("nan")
@@ -60,7 +60,7 @@ def _acceptance(used: "pandas.DataFrame") -> list[Measurement]:
 
 
 def _cut_short(used: "pandas.DataFrame") -> list[Measurement]:
-    """Trajectories that a limit ended: doublings of NUTS, leapfrog steps of HMC, steps of adjusted MCLMC."""
+    """Trajectories ended by a limit: on doublings of NUTS, leapfrog steps of HMC, or steps of adjusted MCLMC."""
     shares = _defined(used, "cut_short_share")
     if not shares.size:
         return []
@@ -72,7 +72,7 @@ def _cut_short(used: "pandas.DataFrame") -> list[Measurement]:
 
 
 def _divergences(chains: "pandas.DataFrame", draws: int, steps: int | None) -> list[Measurement]:
-    """Steps that were undone because something was not finite, or because the energy guard stopped them."""
+    """Steps that were undone because a value was not finite, or by the energy guard."""
     measurements = []
     total = len(chains)
     note = "steps of all chains"
@@ -90,7 +90,7 @@ def _divergences(chains: "pandas.DataFrame", draws: int, steps: int | None) -> l
 
 
 def _energy(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measurement]:
-    """Energy change of the last step before a draw; each chain has its own step size, hence its own variance."""
+    """Energy change of the last step before a draw; chains differ in step size and hence in variance."""
     missing = _defined(used, "energy_change_nonfinite")
     if not missing.size:
         return []
@@ -99,7 +99,7 @@ def _energy(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measu
     return [
         Measurement("energy_change_mean", _pooled_mean(used, "energy_change_mean", missing, draws), note=note),
         Measurement(
-            "energy_change_sd", _mean(variance) ** 0.5, note=_also(note, "root of the mean variance of a chain")
+            "energy_change_sd", _mean(variance) ** 0.5, note=joined(note, "root of the mean variance of a chain")
         ),
         Measurement("energy_change_variance_per_dimension", _mean(variance) / dimensions, note=note),
         Measurement("energy_change_max_abs", _largest(_defined(used, "energy_change_max_abs")), note=note),
@@ -108,7 +108,7 @@ def _energy(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measu
 
 
 def _mean_square(used: "pandas.DataFrame", dimensions: int, draws: int) -> list[Measurement]:
-    """E (energy change)^2 / d over all steps, and the bias that it bounds where no Metropolis test removes it."""
+    """E (energy change)^2 / d over all steps, and the bias that it bounds if there is no Metropolis test."""
     missing = _defined(used, "energy_change_mean_square_nonfinite")
     if not missing.size:
         return []
@@ -161,23 +161,19 @@ def _left_out(missing: np.ndarray, draws: int) -> str:
     return f"{total} of {len(missing) * draws} values are not finite and left out" if total else ""
 
 
-def _also(first: str, second: str) -> str:
-    return f"{first}; {second}" if first else second
-
-
 WITH_MOMENTA = ("hmc", "nuts")
-"""Methods that draw a Gaussian momentum for every transition."""
+"""Methods that draw a Gaussian momentum in every transition."""
 
 
 def bfmi_measurements(
     chains: "pandas.DataFrame", kept: np.ndarray, method: str, dimensions: int, temperature: float
 ) -> list[Measurement]:
-    """BFMI = E Var(E | theta) / Var(E) of the chain with the lowest, for methods with momenta.
+    """The lowest BFMI = E Var(E | theta) / Var(E) of a chain, for methods with momenta.
 
     The energy is E = U + K with U = -(log-likelihood + log-prior) / T. A momentum drawn from N(0, M) makes 2 K
-    chi-squared with d degrees of freedom at every theta, so Var(E | theta) = d / 2, BFMI = (d / 2) / (d / 2 + Var U):
-    it takes the draws of U alone, and no energies of transitions. Values near 0 say that the energy, and with it the
-    log posterior, changes by small steps of the momentum only. Betancourt 2016, arXiv:1604.00695.
+    chi-squared with d degrees of freedom at every theta, so Var(E | theta) = d / 2 and
+    BFMI = (d / 2) / (d / 2 + Var U): the draws of U are enough. A value near 0 means that the energy, and with it the
+    log posterior, changes only in the small steps of the momentum. Betancourt 2016, arXiv:1604.00695.
 
     Args:
         chains: one row per chain, columns of `tables.files.SAMPLER_SCHEMA`.

@@ -1,4 +1,4 @@
-"""Predictions of a pool of draws, averaged over draws or over chains, and the file that holds them."""
+"""Predictions of a pool of draws, averaged over draws or over chains, and their file."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from bnn_atlas.metrics.tables.measurement import PredictionError
 class PredictiveSummary(NamedTuple):
     """Predictions of C chains of S draws at n rows, averaged over draws or over chains.
 
-    Rows of a divergent chain (one with a non-finite parameter, prediction or density in any draw) are NaN, and
+    A chain is divergent if any of its draws has a non-finite parameter, prediction or density. Its values are NaN, and
     averages over chains leave it out. A log density of -inf is a value like any other.
     """
 
@@ -20,11 +20,11 @@ class PredictiveSummary(NamedTuple):
     divergent: np.ndarray
     """[C] bool: chains that are left out."""
     stuck: np.ndarray
-    """[C] bool: those that never moved, all of them left out."""
+    """[C] bool: chains that never moved; they are left out too."""
     running_draws: np.ndarray
     """[g] numbers of draws."""
     function_draws: np.ndarray
-    """[C, S, q] the mean function (regression) or class probabilities at chosen rows."""
+    """[C, S, q] mean function (regression) or class probabilities at chosen rows."""
     function_rows: np.ndarray
     """[q] row of each of the q quantities."""
     function_classes: np.ndarray
@@ -48,7 +48,7 @@ class PredictiveSummary(NamedTuple):
     batch_stops: np.ndarray | None = None
     """[B] draws up to the end of each batch."""
     log_noise_draws: np.ndarray | None = None
-    """[C, S, r] regression: log sigma of every draw, at chosen rows; at one where it is the same at all of them."""
+    """[C, S, r] regression: log sigma of every draw at chosen rows; one row if it is the same at all rows."""
 
     @property
     def task(self) -> str:
@@ -69,8 +69,15 @@ class PredictiveSummary(NamedTuple):
         return np.flatnonzero(~self.divergent)
 
 
+def with_targets(array: np.ndarray | None) -> np.ndarray:
+    """A field of a summary that exists if its rows have targets; PredictionError if they have none."""
+    if array is None:
+        raise PredictionError("these predictions were made without targets; use the predictions of the test rows")
+    return array
+
+
 def running_counts(total: int, points: int) -> np.ndarray:
-    """Up to `points` numbers of draws, evenly spaced on a log scale, from 1 to `total`; all numbers where they fit."""
+    """Up to `points` numbers of draws from 1 to `total`, evenly spaced on a log scale; all numbers if they fit."""
     if total <= points:
         return np.arange(1, total + 1)
     return np.unique(np.geomspace(1, total, points).round().astype(np.int64))
@@ -82,7 +89,7 @@ def save(path: str | Path, summary: PredictiveSummary) -> None:
 
 
 def load(path: str | Path) -> PredictiveSummary:
-    """Read what `save` wrote; PredictionError names a file that is damaged or something else."""
+    """Read what `save` wrote; PredictionError if the file is damaged or is something else."""
     optional = PredictiveSummary._field_defaults
     required = set(PredictiveSummary._fields) - optional.keys()
     arrays = load_arrays(path, required, PredictionError, "a predictive summary", optional)

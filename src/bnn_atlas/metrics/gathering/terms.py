@@ -1,4 +1,4 @@
-"""What single draws contribute to the averages of predictions: densities, moments and probabilities of rows."""
+"""What single draws contribute to averages of predictions: densities, moments and probabilities at rows."""
 
 from typing import NamedTuple
 
@@ -10,16 +10,16 @@ from bnn_atlas.posterior.predictive import Predictive
 
 LOG_2PI = float(np.log(2 * np.pi))
 REGRESSION_BYTES = 96
-"""Bytes that one draw needs at one row while its terms are computed."""
+"""Bytes per draw and row while terms are computed."""
 CLASS_BYTES = 40
-"""The same for one class probability."""
+"""The same per class probability."""
 
 
 class Terms(NamedTuple):
-    """What b draws contribute at n rows."""
+    """The contribution of b draws at n rows."""
 
     valid: np.ndarray
-    """[b] whether everything about the draw is finite (apart from log densities of -inf)."""
+    """[b] whether everything about the draw is finite, except that log densities may be -inf."""
     log_density: np.ndarray | None
     """[b, n]; None for rows without targets."""
     averages: dict[str, np.ndarray]

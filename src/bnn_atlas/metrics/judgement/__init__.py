@@ -1,1 +1,1 @@
-"""One run judged: its predictions measured, its chains diagnosed, and whether it can be trusted."""
+"""Judging a run: measure its predictions, diagnose its chains, and decide whether it can be trusted."""

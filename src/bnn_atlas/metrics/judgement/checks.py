@@ -1,4 +1,4 @@
-"""Checks of a run: stated thresholds for its rows in the metric table."""
+"""Checks of a run against stated thresholds, from its rows in the metric table."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from bnn_atlas.metrics.gathering.log_densities import OPTIMAL
 
 
 class Status(Enum):
-    """What one check, or all of them together, say."""
+    """The outcome of one check, or of all of them together."""
 
     FINE = "fine"
     LOOK = "look closer"
@@ -23,7 +23,7 @@ class Status(Enum):
 
 
 class Value(NamedTuple):
-    """A row of the metric table, of a metric without a parameter."""
+    """The columns that checks need of a row of the metric table."""
 
     value: float
     chains: int
@@ -35,14 +35,14 @@ Values = dict[str, Value]
 
 
 class Thresholds(NamedTuple):
-    """A value up to (or, if falling, down to) `fine` is fine, one up to `look` needs a look, one beyond is bad."""
+    """A value up to `fine` is fine, up to `look` needs a look, and beyond is bad; with `falling`, down to instead."""
 
     fine: float
     look: float
     falling: bool = False
 
     def status(self, value: float) -> Status:
-        """Status of a value; limits belong to the better side."""
+        """Status of a value; a value at a limit has the better status."""
         sign = -1.0 if self.falling else 1.0
         if np.isnan(value):
             return Status.UNKNOWN
@@ -52,56 +52,56 @@ class Thresholds(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """One aspect that was checked."""
 
     name: str
     status: Status
     text: str
-    """The value in words, with the limits it is held against."""
+    """The value in words, with its limits."""
 
     @property
     def short(self) -> str:
-        """The value in words alone, without limits and without what is not judged."""
+        """The value in words, without its limits and without values that are not judged."""
         return re.sub(r" \((?:fine|any|limits)[^)]*\)", "", self.text).split("; of weights")[0]
 
 
 BY_WEIGHT = (Status.DISTRUST, Status.UNKNOWN, Status.LOOK)
-"""Statuses that decide over all others, the worst first."""
+"""Statuses other than fine, the one that outweighs the others first."""
 EXCLUDED = Thresholds(0.0, 0.1)
-"""Share of the chains."""
+"""Excluded chains, as a share of all chains."""
 RHAT = Thresholds(1.05, 1.1)
-"""Largest R-hat of function values; Vehtari et al. 2021 ask for 1.01 of a single quantity, and this is one of many."""
+"""Largest R-hat of function values; Vehtari et al. 2021 ask for 1.01 for one quantity, this is a maximum of many."""
 ESS = Thresholds(400.0, 100.0, falling=True)
-"""Smallest bulk or tail ESS of function values; 400 is what Vehtari et al. 2021 ask for."""
+"""Smallest bulk or tail ESS of function values; Vehtari et al. 2021 ask for 400."""
 DIVERGENT = Thresholds(0.0, 0.01)
-"""Share of the steps."""
+"""Divergent steps, as a share of all steps."""
 ACCEPTANCE = Thresholds(0.4, 0.1, falling=True)
-"""Mean acceptance of the chain with the lowest."""
+"""Lowest mean acceptance of a chain."""
 CUT_SHORT = Thresholds(0.1, 1.0)
-"""Share of the transitions whose trajectory a limit ended. They are valid, but move less far than they should, so that
-none is worse than a reason to look at R-hat and ESS."""
+"""Share of the transitions with a trajectory that a limit ended. They are valid but move less far than they should, so
+even many of them are only a reason to look at R-hat and ESS."""
 BFMI = Thresholds(0.3, 0.0, falling=True)
 """Smallest Bayesian fraction of missing information of a chain; Stan warns below 0.3. Low values make draws dependent,
-which R-hat and ESS show, so that none is worse than a reason to look."""
+which R-hat and ESS show, so even the lowest is only a reason to look."""
 NOISES = ("noise_sd", OPTIMAL)
-"""The noise of a fit, and the one that is optimal for its functions."""
+"""Metrics: the noise of a fit, and the noise that is optimal for its functions."""
 NOISE_OF_FIT = Thresholds(0.05, 0.15)
-"""How far a noise that is one number may be from where the objective is largest for the functions of its fit, as a
-share of that. 250 draws know it to about 1 %."""
+"""Relative difference between a noise that is one number and the noise that maximises the objective for the functions
+of the fit. 250 draws determine the latter to about 1 %."""
 ENERGY = Thresholds(5e-4, 0.5)
 """Energy variance per dimension of an unadjusted sampler: at 5e-4 (BlackJAX's default) the variances of a Gaussian are
-right to 5 percent if they are equal; 0.5 is where the tuning of MILE begins."""
+right to 5 percent if they are equal; MILE's tuning starts at 0.5."""
 
 UNBOUNDED = ("unadjusted_hmc",)
-"""Methods with gradients of all rows and without a Metropolis test whose bias no number of the table bounds."""
+"""Full-gradient methods without a Metropolis test for which no metric bounds the bias."""
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """Everything that the metric table of one run and split allows to check, in order of weight.
+    """All checks that the metric table of one run and split allows, in order of weight.
 
-    Of a run that passes the rule for references (`judgement.trust`), none of its chains excluded, function values
-    and the log posterior need a look at most: the limits are held against the worst of all function values, and the
-    rule asks for 95 % of them and for the bulk of the log posterior.
+    If a run passes the rule for references (`judgement.trust`) and none of its chains is excluded, its function values
+    and log posterior are never worse than "look closer": the limits here apply to the worst function value, whereas the
+    rule looks at 95 % of them and at the bulk of the log posterior.
     """
     rows = metric_rows(table)
     kind = table["method"].iloc[0]
@@ -116,7 +116,7 @@ def checks(table: pd.DataFrame) -> list[Check]:
         bias = _bias("the step size and by mini-batches")
     elif kind in UNBOUNDED:
         bias = _bias("the step size")
-    # What a diverged chain says of its convergence means nothing.
+    # Divergences come first: they make the convergence diagnostics meaningless.
     first = [excluded_check(rows), noise_check(rows), _divergences(rows)]
     chains = [_acceptance(rows), _cut_short(rows), _energy(rows), _missing_information(rows)]
     return [check for check in (*first, *convergence, bias, *chains) if check is not None]
@@ -130,7 +130,7 @@ def metric_rows(table: pd.DataFrame) -> Values:
 
 
 def excluded_check(rows: Values) -> Check:
-    """How many chains are left out."""
+    """The check of how many chains are excluded."""
     count, total, note = rows["chains_excluded"]
     status = Status.DISTRUST if count == total else EXCLUDED.status(count / total)
     if not count:
@@ -139,13 +139,13 @@ def excluded_check(rows: Values) -> Check:
 
 
 def independent_check() -> Check:
-    """What is said of independent draws."""
+    """The check of methods with independent draws, which cannot be judged."""
     text = "draws are independent: R-hat and ESS say nothing about how good the approximation is"
     return Check("approximation", Status.UNKNOWN, text)
 
 
 def noise_check(rows: Values) -> Check | None:
-    """Whether a noise that is one number has converged; None for other noises."""
+    """The check that a noise that is one number has converged; None for other noises."""
     noise, optimal = (_value(rows, name) for name in NOISES)
     if np.isnan(optimal):
         return None
@@ -184,15 +184,15 @@ ALSO_CONVERGED = {
     "log posterior": ("rhat_log_posterior", "ess_bulk_log_posterior", "ess_tail_log_posterior"),
     "noise": ("rhat_noise_max", "ess_bulk_noise_min", "ess_tail_noise_min"),
 }
-"""What has to converge besides function values -> its largest R-hat and smallest effective sample sizes."""
+"""What must converge besides function values -> metrics of its largest R-hat and smallest effective sample sizes."""
 
 
 JUDGED_AS_REFERENCE = ("convergence", "effective draws", "log posterior")
-"""Checks of what the rule for references judges, too."""
+"""Names of the checks that the rule for references covers as well."""
 
 
 def _as_reference(check: Check | None, rows: Values) -> Check | None:
-    """The check, a reason to look where it says not to trust a run that passes the rule for references."""
+    """The check, with "do not trust" softened to "look closer" if the run passes the rule for references."""
     fit = _value(rows, "reference_fit") == 1 and rows["chains_excluded"].value == 0
     if check is None or check.status is not Status.DISTRUST or check.name not in JUDGED_AS_REFERENCE or not fit:
         return check
@@ -203,7 +203,7 @@ def _as_reference(check: Check | None, rows: Values) -> Check | None:
 
 
 def _also(rows: Values, name: str, metrics: tuple[str, ...]) -> Check | None:
-    """R-hat and effective sample sizes of something else; the worse of both decides."""
+    """The check of R-hat and effective sample sizes of another quantity; the worse of the two decides."""
     rhat, *sizes = (_value(rows, metric) for metric in metrics)
     defined = [size for size in sizes if not np.isnan(size)]
     if np.isnan(rhat) and not defined:

@@ -1,6 +1,6 @@
-"""What is measured of class probabilities: errors, calibration, detection of other rows, agreement, and curves of all.
+"""Measurements of class probabilities: errors, calibration, detection of other rows, agreement, and curves of these.
 
-`measure` has the LPPD, of the first chains and draws too.
+`measure` has the LPPD and its curves over chains and draws.
 """
 
 from collections.abc import Collection, Iterator
@@ -23,7 +23,7 @@ from bnn_atlas.metrics.formulas.classification import (
     one_minus_confidence,
 )
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
 
 ECE_BINS = 15
 OVER_CHAINS = "chains"
@@ -34,9 +34,8 @@ def classification_scores(
 ) -> list[Measurement]:
     """Scores of probabilities [n, k] against labels [n], and the published variants of `papers`.
 
-    The log score is not among them: it is taken from log densities, which do not round to -inf (`nll`).
-    Standard errors are those of a mean over independent rows. A published variant that is undefined, since its
-    bins leave no row, is NaN and says so.
+    The log score comes from log densities instead, which do not round to -inf (`measure.nll`). Standard errors are of
+    a mean over independent rows. A published variant with no row left in its bins is NaN, with a note.
     """
     p, y = as_labelled(probabilities, labels)
     wide, mass = f"{ECE_BINS} equally wide bins", f"{ECE_BINS} bins of equally many rows"
@@ -57,7 +56,7 @@ def classification_scores(
 
 
 def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection[str] = ()) -> list[Measurement]:
-    """How well certainty tells test rows (inside) [n, k] from other rows (outside) [m, k], by class probabilities."""
+    """How well certainty separates test rows (inside) from other rows (outside), both class probabilities [n, k]."""
     if np.ndim(inside) == 2 and np.ndim(outside) == 2 and np.shape(inside)[1] != np.shape(outside)[1]:
         raise PredictionError(
             f"{np.shape(inside)[1]} classes inside and {np.shape(outside)[1]} outside; both sets need one model"
@@ -74,12 +73,12 @@ def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection
 
 
 def agreement_scores(p: np.ndarray, q: np.ndarray, reference: str = "") -> list[Measurement]:
-    """Agreement and total variation of probabilities p and q [n, k]; `reference` says what q is."""
+    """Agreement and total variation between probabilities p and q [n, k]; `reference` names q."""
     return _compared(agreement.compare(p, q), "", f"against {reference}" if reference else "", reference)
 
 
 def chain_scores(chains: np.ndarray, labels: np.ndarray) -> list[Measurement]:
-    """Accuracy of single chains and how far these agree with the others, from probabilities by chain [C, n, k]."""
+    """Accuracy of single chains and their agreement with the others, from probabilities by chain [C, n, k]."""
     single = np.array([hits(chain, labels).mean() for chain in chains])
     return [
         *(ceiling_scores(chains) if len(chains) > 1 else []),
@@ -90,7 +89,7 @@ def chain_scores(chains: np.ndarray, labels: np.ndarray) -> list[Measurement]:
 
 
 def ceiling_scores(chains: np.ndarray) -> list[Measurement]:
-    """The chain-to-chain ceiling of both, from probabilities by chain [C, n, k]."""
+    """Agreement and total variation of each chain with the others, from probabilities by chain [C, n, k]."""
     note = f"each of {len(chains)} chains against the others"
     found = _compared(agreement.ceiling(chains).comparison, "_ceiling", note)
     return [measurement._replace(over=OVER_CHAINS) for measurement in found]
@@ -105,7 +104,7 @@ def _uppal(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
         ("sce_uppal", published.sce_uppal(p, y), f"{redux}; {ranks}"),
     )
     return [
-        Measurement(name, value, note=_joined(note, "no row is left in its bins" if np.isnan(value) else ""))
+        Measurement(name, value, note=joined(note, "no row is left in its bins" if np.isnan(value) else ""))
         for name, value, note in values
     ]
 
@@ -141,15 +140,11 @@ def _mean(metric: str, values: np.ndarray, note: str = "") -> Measurement:
     return Measurement(metric, float(values.mean()), scores.error_of_mean(values), note)
 
 
-def _joined(first: str, second: str) -> str:
-    return f"{first}; {second}" if second else first
-
-
 CALIBRATION_BINS, ENTROPY_BINS = 20, 20
 
 
 def calibration_curve(probabilities: np.ndarray, labels: np.ndarray) -> list[Measurement]:
-    """Confidence, accuracy and share of the rows in bins of equally many rows; `at` is the share up to a bin's end."""
+    """Confidence, accuracy and share of rows in bins of equally many rows; `at` is the nominal share of rows so far."""
     bins = calibration_bins(probabilities, labels, CALIBRATION_BINS)
     note = f"{CALIBRATION_BINS} bins of equally many rows"
     found = []
@@ -166,7 +161,7 @@ def calibration_curve(probabilities: np.ndarray, labels: np.ndarray) -> list[Mea
 
 
 def entropy_shares(probabilities: np.ndarray) -> list[Measurement]:
-    """Share of rows whose predictive entropy lies in equally wide bins of [0, log k], named by their right edges."""
+    """Share of rows by predictive entropy in equally wide bins of [0, log k]; `at` is the right edge of a bin."""
     shares = entropy_histogram(probabilities, ENTROPY_BINS)
     largest = np.log(np.shape(probabilities)[1])
     return [
@@ -180,9 +175,9 @@ def cumulative_scores(
 ) -> list[Measurement]:
     """Accuracy and ECE (equally wide bins) of averages over the first chains, and over the first draws of all chains.
 
-    Over chains they are means over random orders of the chains, the same as those of the LPPD; over draws they are
-    given at the ends of the batches of draws that the predictions keep, of all chains together and of a chain alone.
-    One chain has no curve over chains, and predictions of one batch none over draws.
+    Over chains they are means over the same random orders of the chains as for the LPPD; over draws they are given at
+    the ends of the batches of draws that the predictions keep, for all chains together and for a chain alone. A single
+    chain has no curve over chains, and a single batch none over draws.
     """
     by_batch, stops = summary.probabilities_by_batch, summary.batch_stops
     assert by_batch is not None
@@ -199,7 +194,6 @@ def cumulative_scores(
 
 
 def _over_chains(chains: np.ndarray, labels: np.ndarray, bins: int, orderings: int, seed: int) -> Iterator[Measurement]:
-    """Of class probabilities by chain [C, n, k]."""
     generator, counts = np.random.default_rng(seed), scores.chain_counts(len(chains))
     right = np.zeros((len(counts), len(labels)))
     errors = np.zeros(len(counts))
@@ -217,7 +211,7 @@ def _over_chains(chains: np.ndarray, labels: np.ndarray, bins: int, orderings: i
 
 
 def _alone(chains: np.ndarray, labels: np.ndarray, bins: int, stops: np.ndarray) -> Iterator[Measurement]:
-    """Means over chains, each alone with its first draws, from probabilities by chain and batch [C, B, n, k]."""
+    """Means over chains of each chain's scores over its first draws, from probabilities [C, B, n, k] by batch."""
     right, errors = np.empty((2, len(chains), len(stops)))
     for chain, batches in enumerate(chains):
         for point, average in enumerate(_first_draws(batches, stops)):
@@ -230,7 +224,7 @@ def _alone(chains: np.ndarray, labels: np.ndarray, bins: int, stops: np.ndarray)
 
 
 def _first_draws(batches: np.ndarray, stops: np.ndarray) -> Iterator[np.ndarray]:
-    """Averages [n, k] over the draws up to the end of each batch, from those over the batches [B, n, k]."""
+    """Averages [n, k] over all draws up to the end of each batch, from the averages over batches [B, n, k]."""
     total = np.zeros(batches.shape[1:])
     for batch, start, stop in zip(batches, [0, *stops[:-1].tolist()], stops.tolist(), strict=True):
         total += (stop - start) * batch

@@ -1,4 +1,4 @@
-"""A run on one split scored on its test rows, and its chains diagnosed."""
+"""Score a run on one split at its test rows, and diagnose its chains."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -28,25 +28,25 @@ from bnn_atlas.metrics.gathering.log_densities import (
 )
 from bnn_atlas.metrics.gathering.marginals import dead_input_measurements, marginal_measurements
 from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, sampling_measurements
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
 from bnn_atlas.metrics.judgement.trust import reference_measurement
 from bnn_atlas.metrics.tables import files
-from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, Row, RunIdentity
+from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
 from bnn_atlas.traces.draws import Draws
 
 MAX_BYTES = 256 * 2**20
 """Working memory."""
 MOST_PARAMETERS = 20_000
-"""Scalar parameters that are diagnosed, spread evenly where there are more."""
+"""Largest number of scalar parameters that are diagnosed, evenly spread over all."""
 CURVE_POINTS = 200
-"""Places at which the course of a statistic over the draws is given."""
+"""Largest number of points of a statistic's course over the draws."""
 
 
 class HeldOut(Protocol):
-    """The held-out rows of a split, in the scaled units in which the model was fitted."""
+    """The held-out rows of a split, in the scaled units of the fit."""
 
     @property
     def y_test(self) -> np.ndarray:
@@ -54,35 +54,34 @@ class HeldOut(Protocol):
 
     @property
     def y_scale(self) -> float:
-        """Standard deviation that scaled the target."""
+        """Standard deviation by which the targets were divided."""
 
 
 class RunFacts(NamedTuple):
-    """What else has to be known of a run, besides its draws and predictions, to score it."""
+    """What scoring a run needs besides its draws and predictions."""
 
     identity: RunIdentity
     cost: Cost | None = None
-    """What the run took, if known."""
     batch_rows: int | None = None
-    """Size of a mini-batch, where the run's gradients are of those; None for full-data gradients."""
+    """Size of a mini-batch; None for full-data gradients."""
     published: Collection[str] = ()
-    """Authors whose published variants of metrics are measured too."""
+    """Authors of published variants of metrics to measure as well."""
     prior_sd: float | None = None
-    """That of the prior N(0, prior_sd^2) of all parameters, None where they share none."""
+    """s of the prior N(0, s^2) of all parameters; None for other priors."""
     temperature: float = 1.0
-    """That of the posterior."""
+    """Temperature of the posterior."""
     dead_inputs: np.ndarray | None = None
-    """Which inputs never vary in the rows that the likelihood sees, if known."""
+    """Which inputs are constant over the rows of the likelihood, if known."""
     fit_rows: int | None = None
-    """Rows that the likelihood sees, if known."""
+    """Number of rows of the likelihood, if known."""
 
 
 class Scored(NamedTuple):
-    """What the metrics rule writes."""
+    """The tables of the rule `metrics`."""
 
     rows: list[Row]
     rates: list[Row]
-    """What wall time enters: the same draws give other numbers when they are sampled again."""
+    """Rows that depend on wall time, and so change when the same draws are sampled again."""
     parameters: pd.DataFrame
     """One row per scalar parameter (`files.PARAMETER_SCHEMA`)."""
     functions: pd.DataFrame
@@ -92,7 +91,7 @@ class Scored(NamedTuple):
     samplers: pd.DataFrame
     """One row per chain (`files.SAMPLER_SCHEMA`)."""
     curves: pd.DataFrame
-    """Points of the curves that a person looks at (`files.CURVE_SCHEMA`)."""
+    """Points of the diagnostic curves (`files.CURVE_SCHEMA`)."""
 
 
 def score(
@@ -109,7 +108,7 @@ def score(
         pool: the draws.
         summary: their predictions of the test rows.
         data: the targets of these rows.
-        run: what else is known of the run.
+        run: what else is known about the run.
         max_bytes: working memory; no value depends on it.
     """
     kept, draws = summary.kept, pool.draws
@@ -120,7 +119,7 @@ def score(
         *convergence_measurements("weight", parameters, len(kept), draws, of=pool.layout.size),
         *convergence_measurements("function", functions, len(kept), draws),
     ]
-    # Independent draws from an approximation have no efficiency: any number of them could be drawn.
+    # Independent draws from an approximation have no efficiency: any number could be drawn.
     rated = [] if method(run.identity.method).kind_of_draws is KindOfDraws.INDEPENDENT else convergence
     gradients = gradient_measurements(rated, chains.chains, run.cost, run.batch_rows)
     sampled = next((row.value for row in gradients if row.metric == "gradients_sampling"), None)
@@ -166,7 +165,7 @@ def write_scored(
     samplers: str | Path,
     curves: str | Path,
 ) -> None:
-    """Write the tables of scores and rates and the Parquet files beside them."""
+    """Write all tables of `scored`."""
     files.write_table(table, scored.rows)
     files.write_table(rates, scored.rates)
     files.write_frame(parameters, scored.parameters, files.PARAMETER_SCHEMA)
@@ -177,10 +176,10 @@ def write_scored(
 
 
 def split_measurements(data: SplitData) -> list[Measurement]:
-    """How many rows a split has, and how well least squares does on them.
+    """The numbers of rows of a split and, for tables of regressions, the error of least squares on them.
 
-    The error of the least-squares fit to the rows that the likelihood sees needs no chain: it tells in a second whether
-    two programs score the same rows with the same scaling. Tables of regressions only.
+    The error of the least-squares fit to the rows of the likelihood needs no chain: it shows in a second whether two
+    programs score the same rows with the same scaling.
     """
     train = len(data.split.train) + len(data.split.validation)
     found = [Measurement("rows_test", float(len(data.split.test))), Measurement("rows_train", float(train))]
@@ -193,22 +192,21 @@ def split_measurements(data: SplitData) -> list[Measurement]:
 
 
 def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
-    """LPPD of each chain alone after its first draws (`files.CHAIN_SCHEMA`); NaN for divergent chains."""
-    if summary.running_lppd is None:
-        raise PredictionError("these predictions were made without targets, so they have no densities to score")
-    chains, points = summary.running_lppd.shape
+    """LPPD of each chain alone over its first draws (`files.CHAIN_SCHEMA`); NaN for divergent chains."""
+    running = with_targets(summary.running_lppd)
+    chains, points = running.shape
     return pd.DataFrame(
         {
             "chain": np.repeat(np.arange(chains), points),
             "divergent": np.repeat(summary.divergent, points),
             "draws": np.tile(summary.running_draws, chains),
-            "lppd": summary.running_lppd.ravel(),
+            "lppd": running.ravel(),
         }
     )
 
 
 def sampler_frame(chains: ChainStatistics, summary: PredictiveSummary) -> pd.DataFrame:
-    """The summaries of the chains, and why a chain is excluded (`files.SAMPLER_SCHEMA`)."""
+    """The chains' summaries, and why a chain is excluded (`files.SAMPLER_SCHEMA`)."""
     excluded = np.where(summary.stuck, NEVER_MOVED, NOT_FINITE)
     frame = chains.chains.copy()
     frame.insert(1, "excluded", np.where(summary.divergent, excluded, ""))
@@ -216,7 +214,7 @@ def sampler_frame(chains: ChainStatistics, summary: PredictiveSummary) -> pd.Dat
 
 
 def curve_frame(chains: ChainStatistics, functions: pd.DataFrame, summary: PredictiveSummary) -> pd.DataFrame:
-    """All curves (`files.CURVE_SCHEMA`); of the step size only where it changes within a chain."""
+    """All curves (`files.CURVE_SCHEMA`); the step size only if it changes within a chain."""
     parts = []
     varies = (chains.chains["step_size_max"] > chains.chains["step_size_min"]).any()
     for name, course in chains.courses.items():

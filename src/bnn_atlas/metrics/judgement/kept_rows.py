@@ -1,4 +1,4 @@
-"""What is measured at the test rows of which the predictions keep every draw."""
+"""Measurements at the test rows for which the predictions keep every draw."""
 
 import numpy as np
 
@@ -7,15 +7,15 @@ from bnn_atlas.metrics.formulas.rhat_ess import diagnose
 from bnn_atlas.metrics.formulas.scores import LOG_2PI, error_of_mean
 from bnn_atlas.metrics.gathering.convergence import RESOLUTION
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
 from bnn_atlas.traces.draws import evenly
 
 
 def log_score_measurements(summary: PredictiveSummary, y: np.ndarray) -> list[Measurement]:
-    """R-hat and bulk ESS over the draws of the log score log p(y_i | theta) at the kept rows.
+    """R-hat and bulk ESS of the log score log p(y_i | theta) over the draws, at the kept rows.
 
-    Unlike function values it is one number per row, whatever the likelihood, and it is what the LPPD averages. None
-    where no chain is left or fewer than four draws were made.
+    Unlike function values it is one number per row for every likelihood, and it is what the LPPD averages. Empty if no
+    chain is left or there are fewer than four draws.
     """
     if not len(summary.kept) or summary.draws < 4:
         return []
@@ -35,21 +35,21 @@ def log_score_measurements(summary: PredictiveSummary, y: np.ndarray) -> list[Me
 
 
 def wasserstein_to(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
-    """W1 between the predictive distributions of two runs for the same rows, mean over the rows that both keep.
+    """Mean of W1 between the predictive distributions of two runs, over the rows that both keep.
 
-    Raises PredictionError where they keep no row in common.
+    Raises PredictionError if they keep no row in common.
     """
     rows = np.intersect1d(_noise_rows(own), _noise_rows(other))
     if not len(rows):
-        raise PredictionError(f"the predictions keep no row that those of '{reference}' keep too; predict both again")
+        raise PredictionError(f"these predictions and those of '{reference}' keep no row in common; predict both again")
     distances = wasserstein_1(*_draws_at(own, rows), *_draws_at(other, rows))
     of_rows = f"mean over {len(rows)} test rows, evenly spread, noise included"
-    text = "; ".join(filter(None, (note, of_rows)))
+    text = joined(note, of_rows)
     return Measurement("wasserstein_1", float(distances.mean()), error_of_mean(distances), text, at=reference)
 
 
 def _log_scores(summary: PredictiveSummary, y: np.ndarray) -> np.ndarray:
-    """Log scores [C, S, r] of the chains that are not divergent, of probabilities that hardly move made constant."""
+    """Log scores [C, S, r] of the chains that are not divergent, constant for probabilities that hardly vary."""
     values = summary.function_draws[summary.kept].astype(np.float64)
     if summary.task == "classification":
         of_label = values[..., summary.function_classes == y[summary.function_rows]]
@@ -63,7 +63,7 @@ def _log_scores(summary: PredictiveSummary, y: np.ndarray) -> np.ndarray:
 
 
 def _draws_at(summary: PredictiveSummary, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and scales [C S, r] of all draws at some of the rows that keep their noise."""
+    """Means and scales [C S, r] of all draws at `rows`, a subset of `_noise_rows`."""
     kept_rows = _noise_rows(summary)
     mean = summary.function_draws[summary.kept].astype(np.float64)[..., np.isin(summary.function_rows, rows)]
     scale = np.broadcast_to(np.exp(_log_noise(summary)), (*mean.shape[:2], len(kept_rows)))
@@ -71,13 +71,13 @@ def _draws_at(summary: PredictiveSummary, rows: np.ndarray) -> tuple[np.ndarray,
 
 
 def _noise_rows(summary: PredictiveSummary) -> np.ndarray:
-    """Rows [r] whose mean and noise are kept: all whose mean is, where the noise is one level."""
+    """Rows [r] with both mean and noise kept: if the noise is one level, all rows with a mean."""
     assert summary.log_noise_draws is not None
     kept, noise = summary.function_rows, summary.log_noise_draws.shape[2]
     return kept if noise == 1 else kept[evenly(len(kept), noise)]
 
 
 def _log_noise(summary: PredictiveSummary) -> np.ndarray:
-    """Log sigma [C, S, r], or [C, S, 1] where it is one level."""
+    """Log sigma [C, S, r], or [C, S, 1] if it is one level."""
     assert summary.log_noise_draws is not None
     return summary.log_noise_draws[summary.kept].astype(np.float64)

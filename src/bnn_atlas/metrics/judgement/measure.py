@@ -1,6 +1,6 @@
-"""What is measured of predictions, under the names that `config.metrics` lists; new metrics of predictions go here.
+"""Measurements of predictions, under the names in `config.metrics`. New metrics of predictions go here.
 
-Those of class probabilities are in `judgement.classes`.
+Metrics of class probabilities are in `judgement.classes`.
 """
 
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 
 from bnn_atlas.metrics.formulas import calibration, published, scores
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.judgement.classes import (
     ECE_BINS,
     OVER_CHAINS,
@@ -18,29 +18,29 @@ from bnn_atlas.metrics.judgement.classes import (
 )
 from bnn_atlas.metrics.judgement.monte_carlo import monte_carlo_errors, spread_error
 from bnn_atlas.metrics.judgement.rows import average
-from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
 
 ORDERINGS, ORDERING_SEED = 50, 0
-"""Random orders of the chains for the LPPD over chains, and their seed. Sommer et al. 2025 have 5, whose mean at 20 of
-1,000 chains on airfoil has a standard deviation of 0.005; that of 50 has 0.0015."""
+"""Random orders of the chains for the LPPD over chains, and their seed. Sommer et al. 2025 use 5; at 20 of 1,000 chains
+on airfoil the mean over 5 has a standard deviation of 0.005, and the mean over 50 of 0.0015."""
 COVERAGE_LEVELS = (0.5, 0.75, 0.9, 0.95)
-"""Nominal levels of central intervals; those of MILE (Sommer et al. 2025)."""
+"""Nominal levels of central intervals, as in MILE (Sommer et al. 2025)."""
 KAPPA = 1.0
 """Exponent of the weights in `calibration_error_sommer`."""
 PIT_BINS = 10
 ROUNDING = 1e-5
-"""Of a class probability, relative: those of single precision are averaged in two orders."""
+"""Relative tolerance of class probabilities: averages in single precision depend on their order."""
 NO_CHAIN = "no chain left to average"
 HEADLINES = {
     "regression": ("lppd", "nll", "rmse", "rmse_original_units", "lppd_original_units"),
     "classification": ("lppd", "nll", "accuracy"),
 }
-"""Metrics that are NaN, with the note `NO_CHAIN`, where every chain is excluded."""
+"""Metrics that are NaN, with the note `NO_CHAIN`, if every chain is excluded."""
 SOMMER = {
     "deep_ensemble": "the mean is taken for the log of the noise",
     **dict.fromkeys(("laplace", "mean_field"), "the predictive variance is taken for the log of the noise"),
 }
-"""Method -> what the code of Sommer et al. 2025 does to its LPPD where the noise is one level."""
+"""Method -> what the code of Sommer et al. 2025 gets wrong in its LPPD if the noise is one level."""
 
 
 def prediction_measurements(
@@ -51,9 +51,9 @@ def prediction_measurements(
     Args:
         summary: predictions of rows with targets.
         y: the targets or labels [n].
-        y_scale: standard deviation that scaled the targets; RMSE is given in original units too.
+        y_scale: standard deviation by which the targets were divided, for scores in original units.
         method: kind of the method, on which `lppd_sommer` depends.
-        papers: authors whose published variants are measured too (`formulas.published`).
+        papers: authors of published variants to measure as well (`formulas.published`).
     """
     if not len(summary.kept):
         return [Measurement(name, float("nan"), note=NO_CHAIN) for name in HEADLINES[summary.task]]
@@ -70,22 +70,22 @@ def prediction_measurements(
 def nll(summary: PredictiveSummary) -> Measurement:
     """Negative log-likelihood per row, -(1/n) sum_i log (1/(CS)) sum_cs p(y_i | theta_cs), in nats.
 
-    From log densities of the C chains that are not divergent: probabilities would round to 0 where these are finite.
-    It is inf, with a note, where a row has the density 0.
+    Over the C chains that are not divergent, from log densities, since small probabilities would round to 0.
+    It is inf, with a note, if a row has density 0.
     """
     mixture = _mixture(summary)
     return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
 
 
 def correct_rows(summary: PredictiveSummary) -> np.ndarray:
-    """[n] whether the most probable class of a row is the observed one: whether the density there is the largest."""
+    """[n] whether the most probable class of a row is the observed one, told by its density being the largest."""
     return np.exp(_mixture(summary)) > average(summary).max(axis=1) * (1 - ROUNDING)
 
 
 def function_sd(summary: PredictiveSummary) -> Measurement:
-    """sqrt(Var f(x)) over all draws of the chains that are not divergent, mean over inputs x; no noise of observations.
+    """sqrt(Var f(x)) over all draws of the chains that are not divergent, no observation noise; mean over inputs x.
 
-    The Monte Carlo error is that of other chains (or batches of draws, of one chain), by a jackknife.
+    The Monte Carlo error is a jackknife over chains (over batches of draws if there is one chain).
     """
     mean, second = (_of(summary, name).mean(axis=0) for name in ("mean", "second_moment"))
     return Measurement(
@@ -99,9 +99,9 @@ def function_sd(summary: PredictiveSummary) -> Measurement:
 def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
     """LPPD of one run minus that of another on the same test rows, and its standard error, paired by row.
 
-    With d_i the difference of the log densities at row i the error is sd(d) / sqrt(n), in which what makes a row hard
-    for both cancels. Vehtari, Gelman and Gabry 2017, Practical Bayesian Model Evaluation, section 5.1 (per row, where
-    that has sums). Raises PredictionError where the rows are not the same in number.
+    With d_i the difference of the log densities at row i the error is sd(d) / sqrt(n); what makes a row hard for both
+    runs cancels. Vehtari, Gelman and Gabry 2017, Practical Bayesian Model Evaluation, section 5.1 (means over rows
+    instead of sums). Raises PredictionError if the numbers of rows differ.
     """
     first, second = _mixture(own), _mixture(other)
     if len(first) != len(second):
@@ -111,11 +111,11 @@ def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference:
 
 
 def _density(summary: PredictiveSummary) -> list[Measurement]:
-    """LPPD: of all chains, of single chains, cumulative over chains and over draws."""
+    """LPPD of all chains, of single chains, and cumulative over chains and over draws."""
     by_chain, mixture = _of(summary, "log_density_by_chain"), _mixture(summary)
     single = scores.lppd_per_chain(by_chain)
     over_chains = scores.lppd_over_chains(by_chain, scores.chain_counts(len(by_chain)), ORDERINGS, ORDERING_SEED)
-    over_draws = scores.lppd_over_draws(_with_targets(summary.log_density_by_draw), summary.running_draws)
+    over_draws = scores.lppd_over_draws(with_targets(summary.log_density_by_draw), summary.running_draws)
     orders = f"{ORDERINGS} random orders of the chains"
     return [
         Measurement("lppd", float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture)),
@@ -142,7 +142,7 @@ def _density(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def _first_draws_alone(summary: PredictiveSummary) -> list[Measurement]:
-    """LPPD of a chain alone with its first draws, mean over chains."""
+    """LPPD of a chain alone over its first draws, mean over chains."""
     return [
         Measurement(
             "lppd_chain_mean_cumulative_draws", float(chains.mean()), scores.error_of_mean(chains), draws=count,
@@ -153,7 +153,7 @@ def _first_draws_alone(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def _stacked(by_chain: np.ndarray) -> list[Measurement]:
-    """LPPD of the chains weighted by stacking, where there are two or more and rows for two halves."""
+    """LPPD of the chains weighted by stacking, if there are at least two chains and four rows."""
     if len(by_chain) < 2 or by_chain.shape[1] < 4:
         return []
     found = scores.cross_fitted(by_chain)
@@ -187,8 +187,8 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
 
 
 def _in_original_units(mixture: np.ndarray, y_scale: float) -> Measurement:
-    """LPPD of unscaled targets: a density per unit is smaller by the factor by which the unit is."""
-    note = "; ".join(filter(None, (f"lppd - log {y_scale:.6g}", _zero_density_note(mixture))))
+    """LPPD of unscaled targets: their density is the density of scaled targets divided by `y_scale`."""
+    note = joined(f"lppd - log {y_scale:.6g}", _zero_density_note(mixture))
     value = float(mixture.mean()) - float(np.log(y_scale))
     return Measurement("lppd_original_units", value, scores.error_of_mean(mixture), note)
 
@@ -202,7 +202,6 @@ def _moments_izmailov(summary: PredictiveSummary, y: np.ndarray, y_scale: float)
 
 
 def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collection[str]) -> list[Measurement]:
-    """Scores of the averaged probabilities, accuracy of single chains, and how far these agree with the others."""
     probabilities = _of(summary, "probabilities")
     return [
         *classification_scores(probabilities.mean(axis=0), y, papers),
@@ -212,7 +211,7 @@ def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collectio
 
 
 def _sommer(summary: PredictiveSummary, y: np.ndarray, method: str) -> list[Measurement]:
-    """Calibration error, and the LPPD of methods that the code gets wrong where all rows have one noise level."""
+    """Calibration error and, if all rows have one noise level, the LPPD of the methods in SOMMER."""
     levels, covered = _coverage(summary)
     error = Measurement(
         "calibration_error_sommer",
@@ -226,30 +225,24 @@ def _sommer(summary: PredictiveSummary, y: np.ndarray, method: str) -> list[Meas
         density = published.lppd_of_means_sommer(mean, y)
     else:
         density = published.lppd_of_moments_sommer(mean, second, noise, y)
-    note = "; ".join(filter(None, (SOMMER[method], _zero_density_note(density))))
+    note = joined(SOMMER[method], _zero_density_note(density))
     return [error, Measurement("lppd_sommer", float(density.mean()), scores.error_of_mean(density), note)]
 
 
 def _coverage(summary: PredictiveSummary) -> tuple[np.ndarray, np.ndarray]:
-    """Nominal levels [J] and the shares of rows that their intervals cover [J]."""
+    """Nominal levels, and the shares of rows that their intervals cover; both [J]."""
     levels = np.array(COVERAGE_LEVELS)
     return levels, calibration.coverage(_of(summary, "pit").mean(axis=0), levels)
 
 
 def _mixture(summary: PredictiveSummary) -> np.ndarray:
     """Log density [n] of the mixture of all draws of the chains that are not divergent."""
-    return scores.mixture_log_density(_with_targets(summary.log_density_by_chain)[summary.kept])
+    return scores.mixture_log_density(with_targets(summary.log_density_by_chain)[summary.kept])
 
 
 def _of(summary: PredictiveSummary, name: str) -> np.ndarray:
     """A field of the summary for the chains that are not divergent."""
-    return _with_targets(getattr(summary, name))[summary.kept]
-
-
-def _with_targets(array: np.ndarray | None) -> np.ndarray:
-    if array is None:
-        raise PredictionError("these predictions were made without targets, so they have no densities to score")
-    return array
+    return with_targets(getattr(summary, name))[summary.kept]
 
 
 def _zero_density_note(log_density: np.ndarray) -> str:

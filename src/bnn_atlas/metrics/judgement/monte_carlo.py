@@ -1,9 +1,9 @@
-"""How much a score would vary if the same run were made with other chains: its Monte Carlo error.
+"""Monte Carlo errors: how much a score would vary with other chains of the same run.
 
 Chains are independent given the data, whether they mix or not, so the error is a jackknife over chains: with G groups
-of chains, (G - 1) / G sum_g (s_-g - mean)^2 is the variance of a score s, s_-g that of all chains but those of group g
-(Efron and Tibshirani 1993, chapter 11). Up to `GROUPS` chains each is a group; more are put together in order. Of one
-chain, batches of consecutive draws take the place of chains, where the predictions keep what that needs.
+of chains, a score s has the variance (G - 1) / G sum_g (s_-g - mean)^2, where s_-g is the score without group g (Efron
+and Tibshirani 1993, chapter 11). Up to `GROUPS` chains, each is a group; more are grouped in order. If there is one
+chain, batches of consecutive draws take the place of chains, as far as the predictions keep what that needs.
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.classes import ECE_BINS
 
 GROUPS = 20
-"""Most groups of chains, or batches of draws."""
+"""Largest number of groups of chains or batches of draws."""
 COMPARED = ("agreement", "total_variation")
 MOMENTS = ("mean", "second_moment", "noise_variance", "pit")
 Errors = dict[tuple[str, str], float]
-"""Metric and what it is taken at -> Monte Carlo error."""
+"""(Metric, `at`) -> Monte Carlo error."""
 
 
 class Parts(NamedTuple):
-    """Averages over each of G parts of the draws; those that the predictions do not keep are left out."""
+    """Averages over each of G parts of the draws, as far as the predictions keep them."""
 
     sizes: np.ndarray
-    """[G] chains or draws of a part."""
+    """[G] number of chains or draws of each part."""
     log_density: np.ndarray
     """[G, n] log of the mean density."""
     moments: dict[str, np.ndarray]
@@ -45,10 +45,10 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
     Args:
         summary: predictions of rows with targets.
         y: targets or labels [n].
-        y_scale: standard deviation that scaled the targets.
-        levels: nominal levels [J] at which coverage is measured.
+        y_scale: standard deviation by which the targets were divided.
+        levels: nominal levels [J] of coverage.
 
-    A score that is not finite without some part has no error, and so has one of a single part.
+    There is no error for a score that is not finite without some part, and none at all if there is a single part.
     """
     parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
     if parts is None or len(parts.sizes) < 2:
@@ -59,9 +59,9 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
 
 
 def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str, float]:
-    """Jackknife errors of agreement and total variation of a run with class probabilities [n, k] that do not vary.
+    """Jackknife errors of agreement and total variation of a run with fixed class probabilities [n, k].
 
-    Empty where the run has one part of its draws only.
+    Empty if the draws make up a single part.
     """
     parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
     if parts is None or len(parts.sizes) < 2 or parts.probabilities is None:
@@ -71,7 +71,7 @@ def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str
 
 
 def spread_error(summary: PredictiveSummary) -> float | None:
-    """Jackknife error of `function_spread`, from the inputs at which every draw is kept; None of a single draw."""
+    """Jackknife error of `function_spread`, from the inputs at which every draw is kept; None for a single draw."""
     draws = summary.function_draws[summary.kept].astype(np.float64)
     if draws.shape[0] > 1:
         parts = np.array_split(draws, min(GROUPS, len(draws)))
@@ -123,7 +123,7 @@ def _batches(summary: PredictiveSummary) -> Parts | None:
 
 
 def _without_one(parts: Parts) -> Iterator[Parts]:
-    """The averages over all parts but one, each as a single part."""
+    """For each part, the averages over all other parts."""
     for part in range(len(parts.sizes)):
         rest = np.arange(len(parts.sizes)) != part
         shares = parts.sizes[rest] / parts.sizes[rest].sum()
@@ -136,7 +136,7 @@ def _without_one(parts: Parts) -> Iterator[Parts]:
 
 
 def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -> Errors:
-    """The scores whose errors are wanted, of one average."""
+    """The scores of one average that get an error."""
     lppd = float(average.log_density.mean())
     found = {("lppd", ""): lppd, ("nll", ""): -lppd}
     if average.probabilities is None:

@@ -1,4 +1,4 @@
-"""A study's metric table pooled over repetitions: the mean, spread and trust of each setting over seeds and splits."""
+"""Pool a study's metric table over repetitions: the mean, spread and trust of each setting over seeds and splits."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trusts, worst
 from bnn_atlas.metrics.tables.files import TableError, read_table, write_frame
+from bnn_atlas.metrics.tables.measurement import joined
 
 BY_CHAINS = (
     "lppd_cumulative_chains", "lppd_cumulative_chains_order_sd", "accuracy_cumulative_chains", "ece_cumulative_chains",
@@ -24,7 +25,7 @@ CURVES = (
     "accuracy_chain_mean_cumulative_draws", "ece_chain_mean_cumulative_draws", "calibration_confidence",
     "calibration_accuracy", "calibration_share", "entropy_histogram",
 )  # fmt: skip
-"""Metrics with a row per number of chains, and points of other curves, which are no scores of a run."""
+"""BY_CHAINS: metrics with a row per number of chains. CURVES: points of other curves, not scores of a run."""
 KEYS = ("study", "entry", "point", "dataset", "model", "method", "metric", "at")
 SCHEMA = pa.schema(
     [
@@ -40,11 +41,11 @@ SCHEMA = pa.schema(
         *(pa.field(name, pa.string(), nullable=False) for name in ("over", "trust", "note")),
     ]
 )
-"""One row per setting and metric. `n` runs and splits were pooled, `not_finite` of which have a value that is not
-finite; `chains` and `draws` are empty where the repetitions differ in them (a chain of one was excluded). `over` says
-what `standard_error` is over: seeds, splits, or (of one run on one split) what its own error is over;
-`monte_carlo_error` is that of the mean. `trust` is the worst status of the runs (`judgement.trust`), `note` their
-marks, and that a reference has not converged."""
+"""One row per setting and metric. `n` runs and splits were pooled; `not_finite` of them do not have a finite value.
+`chains` and `draws` are empty where repetitions differ in them (after excluding a chain, for example). `over` says what
+`standard_error` is over: seeds, splits, or, for one run on one split, what its own error is over. `monte_carlo_error`
+is the error of the mean. `trust` is the worst status of the runs (`judgement.trust`); `note` has their marks, and says
+if a reference has not converged."""
 
 
 UNMEASURED = Trust(Status.UNKNOWN, "the table has no diagnostics")
@@ -57,11 +58,11 @@ class GridPoint(NamedTuple):
     point: Mapping[str, Any]
     """Field of the grid -> value."""
     marks: Sequence[str] = ()
-    """What every table has to say of the run (`config.marks`)."""
+    """Remarks that every table has to make on the run (`config.marks`)."""
 
 
 def point_text(point: Mapping[str, Any]) -> str:
-    """`prior.scale=0.5; model.hidden=[16,16]` for a point of a grid without the fields that repeat a setting."""
+    """A point of a grid as text, such as `prior.scale=0.5; model.hidden=[16,16]`, without fields of repetitions."""
     return "; ".join(
         f"{field}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"
         for field, value in point.items()
@@ -72,10 +73,10 @@ def point_text(point: Mapping[str, Any]) -> str:
 def summarise(table: pd.DataFrame, runs: Mapping[str, GridPoint]) -> pd.DataFrame:
     """Pool each metric of each setting over its repetitions (`over_repetitions`), as rows of SCHEMA.
 
-    Repetitions of a setting are the rows of one entry, point of the grid without its seeds, data set, model, method and
-    metric. A metric enters with its row at all chains and draws, those of BY_CHAINS with each number of chains, and
-    those of CURVES not at all. Rows are in the order of the table. Raises TableError for a run that is not in
-    `runs` and where a run and split has two values of a metric.
+    Repetitions of a setting agree in entry, point of the grid (without seeds), data set, model, method and metric. A
+    metric is pooled at all chains and draws, those of BY_CHAINS at each number of chains, and those of CURVES not at
+    all. Rows keep the order of the table. Raises TableError for a run that is not in `runs`, and if a run and split has
+    two values of a metric.
     """
     unknown = sorted(set(table["run"]) - runs.keys())
     if unknown:
@@ -112,7 +113,7 @@ def write_summary(table: str | Path, runs: Mapping[str, GridPoint], parquet: str
 
 
 def write_runs(rows: Sequence[Mapping[str, Any]], csv: str | Path) -> None:
-    """Write one row per run; columns are in the order in which the rows name them, and empty where a run has none."""
+    """Write one row per run; columns are in the order of their first use, empty for runs without a value."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     with atomic(csv) as temporary:
         pd.DataFrame([dict(row) for row in rows], columns=columns, dtype=object).to_csv(
@@ -121,12 +122,11 @@ def write_runs(rows: Sequence[Mapping[str, Any]], csv: str | Path) -> None:
 
 
 def _largest(rows: pd.DataFrame, column: str, keys: Sequence[str]) -> pd.Series:
-    """Rows with the largest value of a column among those of the same keys."""
+    """Mask of the rows with the largest value of a column among rows with the same keys."""
     return rows[column] == rows.groupby(list(keys), sort=False)[column].transform("max")
 
 
 def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting."""
     groups = rows.groupby([*KEYS, "of_chains"], sort=False)
     counts = groups[["chains", "draws"]]
     n = groups.size()
@@ -142,7 +142,7 @@ def _pooled(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _one(group: pd.DataFrame) -> dict[str, Any]:
-    """What the repetitions of one setting give for one metric."""
+    """Pooled columns of one metric over the repetitions of one setting."""
     pooled = over_repetitions(group["value"], Repetitions(group["place"], float(group["overlap"].mean())))._asdict()
     only, mc = group.iloc[0], group["monte_carlo_error"].to_numpy(dtype=np.float64)
     if pooled["n"] == 1:
@@ -154,5 +154,5 @@ def _one(group: pd.DataFrame) -> dict[str, Any]:
         "max": pooled["high"],
         "monte_carlo_error": float(np.sqrt(np.square(mc).sum()) / len(mc)),
         "trust": worst(list(group["trust"])).words,
-        "note": "; ".join(filter(None, words)),
+        "note": joined(*words),
     }

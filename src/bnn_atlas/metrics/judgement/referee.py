@@ -1,6 +1,6 @@
-"""Whether a run sampled the posterior: the run beside its referee, the same chains with a Metropolis test.
+"""Whether a run sampled the posterior: the run against its referee, which continues its chains with a Metropolis test.
 
-A referee's chains go on from the last states of the run's. Arrays are [C, S] each.
+A referee's chains start from the last states of the run's chains. Arrays are [C, S].
 """
 
 from typing import NamedTuple
@@ -11,61 +11,57 @@ import pandas as pd
 from bnn_atlas.metrics.formulas.rhat_ess import ess_bulk, ess_mean, rhat
 from bnn_atlas.metrics.formulas.scores import error_of_mean, lppd_per_chain, mixture_log_density
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.judgement.measure import NO_CHAIN
-from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
+from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
 from bnn_atlas.traces.draws import Draws
 
 MIXED = "referee_mixed"
-"""Metric that is 1 where a referee has mixed."""
+"""Metric that is 1 if a referee has mixed, else 0."""
 NOT_MIXED = "the referee has not mixed"
-"""How the notes of a referee begin that has not."""
+"""Prefix of the notes of a referee that has not mixed."""
 LARGEST_RHAT = 1.1
-"""Of the log posterior between the halves of a referee's chain, the largest over chains."""
+"""Largest R-hat of the log posterior between the halves of a referee's chain."""
 SMALLEST_ESS = 50.0
-"""Of the log posterior in a referee's chain, the smallest over chains."""
+"""Smallest ESS of the log posterior in a referee's chain."""
 LARGEST_TREND = 2.0
-"""Rise or fall of the referee's log-likelihood, mean over chains, in its standard errors."""
+"""Largest rise or fall of the referee's log-likelihood, mean over chains, in standard errors."""
 TOGETHER = 256
-"""Chains that are in memory at once."""
-
-_COLUMNS = (
-    *(f"{name}{what}" for name in LOG_DENSITIES for what in ("_before", "_sd", "_after", "_shift")),
-    "lppd_before", "lppd_after", "rhat", "ess", "trend", "trend_error",
-)  # fmt: skip
+"""Number of chains in memory at once."""
 
 
 class Refereed(NamedTuple):
-    """What a referee says of a run."""
+    """The verdict of a referee on a run."""
 
     measurements: list[Measurement]
     chains: pd.DataFrame
-    """One row per chain (`files.REFEREE_SCHEMA`); NaN for chains that are excluded in the run or in its referee."""
+    """One row per chain (`files.REFEREE_SCHEMA`); NaN for chains excluded in the run or in its referee."""
 
 
 def judge(run: Draws, referee: Draws, predictions: PredictiveSummary, refereed: PredictiveSummary) -> Refereed:
     """Compare a run with its referee, chain by chain, and say whether the referee itself has mixed.
 
-    Where it has not, the shifts are not those to the posterior, and nothing bounds the run's bias: every row says so.
-    Chains that are excluded in either are left out.
+    If it has not, the shifts do not lead to the posterior and nothing bounds the run's bias; every row then says so.
+    Chains excluded in either are left out.
 
     Args:
         run: draws of the run.
-        referee: draws of its referee; chain k went on from chain k.
-        predictions: predictions of the run for its test rows.
-        refereed: those of the referee for the same rows.
+        referee: draws of its referee; chain k continues chain k of the run.
+        predictions: the run's predictions of its test rows.
+        refereed: the referee's predictions of the same rows.
 
     Raises:
-        PredictionError: the two have not the same number of chains or test rows.
+        PredictionError: the two differ in the number of chains or test rows.
     """
-    before, after = (_densities(summary) for summary in (predictions, refereed))
+    before, after = (with_targets(summary.log_density_by_chain) for summary in (predictions, refereed))
     if before.shape != after.shape or run.chains != referee.chains:
         raise PredictionError(
             f"a run of {run.chains} chains with densities {list(before.shape)} and a referee of {referee.chains} with "
             f"{list(after.shape)} cannot be compared; make the referee's predictions again"
         )
     kept = np.intersect1d(predictions.kept, refereed.kept)
-    columns = {name: np.full(run.chains, np.nan) for name in _COLUMNS}
+    columns = {name: np.full(run.chains, np.nan) for name in REFEREE_SCHEMA.names[1:]}
     for start in range(0, len(kept), TOGETHER):
         some = kept[start : start + TOGETHER]
         for name, values in _of_chains(run, referee, some).items():
@@ -77,7 +73,7 @@ def judge(run: Draws, referee: Draws, predictions: PredictiveSummary, refereed: 
 
 
 def _of_chains(run: Draws, referee: Draws, chains: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns of some chains, those of the LPPD apart."""
+    """Columns of some chains, except those of the LPPD."""
     columns: dict[str, np.ndarray] = {}
     densities = {}
     for name in LOG_DENSITIES:
@@ -100,7 +96,7 @@ def _of_chains(run: Draws, referee: Draws, chains: np.ndarray) -> dict[str, np.n
 
 
 def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[Measurement]:
-    """Rows of the table, from the chains that are left and the log densities of both [C, n]."""
+    """Rows of the table, from the chains that are left and the log densities [C, n] of run and referee."""
     if chains.empty:
         return [Measurement(MIXED, float("nan"), note=NO_CHAIN)]
     rise, error = float(chains["trend"].mean()), float(np.sqrt((chains["trend_error"] ** 2).sum()) / len(chains))
@@ -122,11 +118,11 @@ def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -
         Measurement("referee_trend", rise, error, "straight line through each chain, mean over chains"),
         Measurement(MIXED, float(not why), note="1: yes, 0: no"),
     ]
-    return [row._replace(note=_joined(row.note, note), chains=len(chains)) for row in rows]
+    return [row._replace(note=joined(row.note, note), chains=len(chains)) for row in rows]
 
 
 def _why_not_mixed(rhat: float, ess: float, rise: float, error: float) -> list[str]:
-    """Why a referee has not mixed; empty where nothing speaks against it. What is undefined counts against it."""
+    """Why a referee has not mixed; empty if it has. Undefined diagnostics count against it."""
     why = []
     if not rhat <= LARGEST_RHAT:
         why.append(
@@ -144,30 +140,20 @@ def _why_not_mixed(rhat: float, ess: float, rise: float, error: float) -> list[s
 
 def _over_chains(metric: str, values: "pd.Series[float]", note: str = "") -> Measurement:
     array = values.to_numpy(dtype=np.float64)
-    return Measurement(metric, float(array.mean()), error_of_mean(array), _joined(note, "error over chains"))
+    return Measurement(metric, float(array.mean()), error_of_mean(array), joined(note, "error over chains"))
 
 
 def _over_rows(metric: str, values: np.ndarray, note: str = "") -> Measurement:
-    return Measurement(metric, float(values.mean()), error_of_mean(values), _joined(note, "error over test rows"))
-
-
-def _densities(summary: PredictiveSummary) -> np.ndarray:
-    if summary.log_density_by_chain is None:
-        raise PredictionError("these predictions were made without targets, so they have no densities to score")
-    return summary.log_density_by_chain
-
-
-def _joined(*notes: str) -> str:
-    return "; ".join(filter(None, notes))
+    return Measurement(metric, float(values.mean()), error_of_mean(values), joined(note, "error over test rows"))
 
 
 class Shift(NamedTuple):
-    """How a quantity's mean differs between chains and their referees, each [C]."""
+    """Difference in a quantity's mean between chains and their referees, each [C]."""
 
     change: np.ndarray
-    """Mean of the referee less mean of the chain."""
+    """Mean of the referee minus mean of the chain."""
     in_sd: np.ndarray
-    """The same over the standard deviation of the chain's draws; NaN where that is 0 or there is one draw."""
+    """The same in standard deviations of the chain's draws; NaN if that is 0 or there is one draw."""
 
 
 class Trend(NamedTuple):
@@ -188,9 +174,9 @@ def shift(chains: np.ndarray, referees: np.ndarray) -> Shift:
 
 
 def rhat_of_halves(values: np.ndarray) -> np.ndarray:
-    """R-hat [C] of the two halves of each chain [C, S], as if they were two chains: rank-normalised and split again.
+    """R-hat [C] of the two halves of each chain [C, S], taken as two chains: rank-normalised and split again.
 
-    It is near 1 where level and spread of a chain stay the same. The middle draw of an odd chain is left out. NaN for
+    It is near 1 if the level and spread of a chain do not change. The middle draw of an odd chain is left out. NaN for
     fewer than 8 draws.
     """
     half = values.shape[1] // 2
@@ -203,11 +189,11 @@ def ess_of_chains(values: np.ndarray) -> np.ndarray:
 
 
 def trend(values: np.ndarray) -> Trend:
-    """Least-squares line through each chain [C, S], with an error that counts the effective number of its residuals.
+    """Least-squares line through each chain [C, S], with an error from the effective sample size of its residuals.
 
-    With times t from -1/2 to 1/2, r = sum t (x - mean) / sum t^2 and residuals e = x - mean - r t of standard
-    deviation s and effective sample size n, the error of r is s / sqrt(n mean(t^2)). It is too small where residuals
-    are dependent over most of the chain, which errs towards seeing a trend.
+    With times t from -1/2 to 1/2, slope r = sum t (x - mean) / sum t^2 and residuals x - mean - r t of standard
+    deviation s and effective sample size n, the error of r is s / sqrt(n mean(t^2)). It is too small if residuals are
+    dependent over most of the chain, which errs towards reporting a trend.
     """
     x = np.asarray(values, dtype=np.float64)
     times = np.linspace(-0.5, 0.5, x.shape[1])

@@ -1,4 +1,4 @@
-"""Measurements as rows of a metric table, which say what excluded chains are missing from."""
+"""Measurements as rows of a metric table, with notes on excluded chains."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, Row, RunIdentity
+from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, Row, RunIdentity, joined
 
 NOT_FINITE, NEVER_MOVED = "not finite", "never moved"
 """Why a chain is excluded."""
 OVER_ROWS = "rows"
-"""What most standard errors are over: the test rows."""
+"""What standard errors are over by default: test rows."""
 
 
 def average(summary: PredictiveSummary) -> np.ndarray:
@@ -28,25 +28,20 @@ def exclusion_measurements(summary: PredictiveSummary) -> list[Measurement]:
 
 
 def as_rows(identity: RunIdentity, measurements: Iterable[Measurement], summary: PredictiveSummary) -> list[Row]:
-    """Table rows; every one that an excluded chain is missing from says so.
+    """Table rows; a row that leaves out an excluded chain says so.
 
     Raises ValueError for a name that is not in the list of metrics.
     """
     excluded, rows = _exclusion_note(summary), []
     for m in measurements:
-        if m.metric not in METRICS:
-            raise ValueError(f"'{m.metric}' is not in the list of metrics; add it to src/bnn_atlas/config/metrics.py")
-        chains = len(summary.kept) if m.chains is None else m.chains
-        draws = summary.draws if m.draws is None else m.draws
-        note = joined([m.note, excluded if m.chains != len(summary.divergent) else ""])
+        note = joined(m.note, excluded if m.chains != len(summary.divergent) else "")
         over = (m.over or OVER_ROWS) if m.standard_error is not None else ""
-        of_value = (m.metric, m.value, m.standard_error, note, m.at, over, m.monte_carlo_error)
-        rows.append(Row(*identity, chains, draws, *of_value))
-    return rows
+        rows.append(m._replace(note=note, over=over))
+    return listed(identity, rows, len(summary.kept), summary.draws)
 
 
 def listed(identity: RunIdentity, measurements: Iterable[Measurement], chains: int, draws: int) -> list[Row]:
-    """Table rows of measurements of networks themselves, from no predictions that could exclude a chain.
+    """Table rows of measurements of networks, where there are no predictions that could exclude a chain.
 
     Raises ValueError for a name that is not in the list of metrics.
     """
@@ -54,19 +49,15 @@ def listed(identity: RunIdentity, measurements: Iterable[Measurement], chains: i
     for m in measurements:
         if m.metric not in METRICS:
             raise ValueError(f"'{m.metric}' is not in the list of metrics; add it to src/bnn_atlas/config/metrics.py")
-        number = chains if m.chains is None else m.chains
-        rows.append(Row(*identity, number, m.draws or draws, m.metric, m.value, m.standard_error, m.note, m.at, m.over))
+        number, each = chains if m.chains is None else m.chains, draws if m.draws is None else m.draws
+        value = (m.metric, m.value, m.standard_error, m.note, m.at, m.over, m.monte_carlo_error)
+        rows.append(Row(*identity, number, each, *value))
     return rows
 
 
 def marked(rows: Sequence[Row], marks: Sequence[str]) -> list[Row]:
-    """The rows with the marks of their run in their notes."""
-    return [row._replace(note=joined([row.note, *marks])) for row in rows]
-
-
-def joined(notes: Sequence[str]) -> str:
-    """Notes in one, without the empty ones."""
-    return "; ".join(note for note in notes if note)
+    """The rows, with the marks of their run added to their notes."""
+    return [row._replace(note=joined(row.note, *marks)) for row in rows]
 
 
 def _exclusion_note(summary: PredictiveSummary) -> str:

@@ -1,4 +1,4 @@
-"""Predictions of further sets of rows, and against other predictions, as rows of a metric table."""
+"""Rows of a metric table for predictions of further sets of rows, and for comparisons with other predictions."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -14,8 +14,8 @@ from bnn_atlas.metrics.judgement.classes import (
 )
 from bnn_atlas.metrics.judgement.kept_rows import wasserstein_to
 from bnn_atlas.metrics.judgement.monte_carlo import COMPARED, comparison_errors
-from bnn_atlas.metrics.judgement.rows import as_rows, average, joined
-from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
+from bnn_atlas.metrics.judgement.rows import as_rows, average
+from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity, joined
 
 
 def shift_rows(
@@ -38,7 +38,7 @@ def outside_rows(
     inside: PredictiveSummary,
     published: Collection[str] = (),
 ) -> list[Row]:
-    """How well certainty tells test rows (`inside`) from those of another data set."""
+    """How well certainty separates test rows (`inside`) from the rows of another data set."""
 
     def measured() -> list[Measurement]:
         return detection_scores(average(inside), average(summary), published)
@@ -47,7 +47,7 @@ def outside_rows(
 
 
 def interval_rows(identity: RunIdentity, name: str, summary: PredictiveSummary) -> list[Row]:
-    """How much the functions of all draws differ on an interval of the input."""
+    """How much the functions of the draws differ on an interval of the input."""
     of_set = identity._replace(dataset=f"{identity.dataset}/{name}")
     if not len(summary.kept):
         return as_rows(of_set, [Measurement("function_sd", float("nan"), note=measure.NO_CHAIN)], summary)
@@ -61,12 +61,12 @@ def reference_rows(
     reference: np.ndarray | PredictiveSummary,
     said: Sequence[str] = (),
 ) -> list[Row]:
-    """A run's predictions against those of a reference for the same rows: agreement, total variation, LPPD, W1.
+    """A run's predictions against a reference's predictions of the same rows.
 
-    `reference` are published probabilities [n, k], or the predictions of another run; only these have densities for a
-    difference of the LPPD. `said` is what every note begins with: whether the chains of the reference have converged
-    (`judgement.trust`), and what its posterior is.
-    A regression has the difference and, in place of agreement and total variation, the distance W1.
+    A classification has agreement and total variation, a regression the distance W1; both have the difference of the
+    LPPD if the reference is a run. `reference` is published probabilities [n, k] or the predictions of another run.
+    Every note begins with `said`: whether the chains of the reference have converged (`judgement.trust`), and what its
+    posterior is.
     """
     of_run = reference if isinstance(reference, PredictiveSummary) else None
     classes = summary.task == "classification"
@@ -83,7 +83,7 @@ def reference_rows(
     if of_run is not None:
         found += [] if classes else [wasserstein_to(summary, of_run, name)]
         found.append(measure.elpd_difference(summary, of_run, name))
-    return as_rows(identity, [m._replace(note=joined([*said, m.note])) for m in found], summary)
+    return as_rows(identity, [m._replace(note=joined(*said, m.note)) for m in found], summary)
 
 
 def _undefined(metric: str, whose: str, reference: str) -> Measurement:
@@ -93,7 +93,7 @@ def _undefined(metric: str, whose: str, reference: str) -> Measurement:
 def _rows_of_set(
     identity: RunIdentity, name: str, summary: PredictiveSummary, measured: Callable[[], list[Measurement]]
 ) -> list[Row]:
-    """Rows under the name of the set; one that says so where no chain is left."""
+    """Rows under the name of the set; a single NaN with a note if no chain is left."""
     of_set = identity._replace(dataset=f"{identity.dataset}/{name}")
     empty = Measurement("mean_maximum_confidence", float("nan"), note=measure.NO_CHAIN)
     return as_rows(of_set, measured() if len(summary.kept) else [empty], summary)

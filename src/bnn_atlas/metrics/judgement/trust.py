@@ -1,4 +1,4 @@
-"""Whether a run can be trusted, by the worst of its checks, and whether others may be compared with it."""
+"""Whether a run can be trusted, by the worst of its checks, and whether it can serve as a reference."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -37,15 +37,15 @@ class Trust(NamedTuple):
 
 
 NO_CHAIN = "no chain: nothing to converge"
-"""What is said of a method with one point per chain."""
+"""Text for methods with one point per chain."""
 SOURCE = "source_trusted"
-"""Metric of draws that have the moments of another run's: 0 where that run should not be trusted, else 1."""
+"""Metric of draws with the moments of another run's draws: 0 if that run should not be trusted, else 1."""
 UNCONVERGED = "reference not converged"
-"""What stands beside every number that compares with a reference whose chains have not converged."""
+"""Note on every comparison with a reference that has not converged."""
 
 
 def trust(table: pd.DataFrame) -> Trust:
-    """Whether the run and split of these rows can be trusted; not to be judged where the table has no diagnostics."""
+    """Whether the run and split of these rows can be trusted; UNKNOWN if the table has no diagnostics."""
     if "chains_excluded" not in set(table["metric"]):
         return Trust(Status.UNKNOWN, "the table has no diagnostics")
     if not method(table["method"].iloc[0]).kind_of_draws.are_chain:
@@ -65,7 +65,7 @@ def trusts(table: pd.DataFrame) -> dict[tuple[str, int], Trust]:
 
 
 def worst(found: Collection[Trust]) -> Trust:
-    """The worst status of several, with the text of the first that has it; not to be judged where there is none."""
+    """The first with the worst status; UNKNOWN if there are none."""
     for status in (*BY_WEIGHT, Status.FINE):
         for one in found:
             if one.status is status:
@@ -74,18 +74,18 @@ def worst(found: Collection[Trust]) -> Trust:
 
 
 def source_measurement(table: pd.DataFrame) -> Measurement:
-    """Whether the run of these rows may serve as the source of draws with its moments; its trust is in the note."""
+    """0 if the run of these rows, a source of draws with its moments, should not be trusted, else 1; says why."""
     found = trust(table)
     return Measurement(SOURCE, float(found.status is not Status.DISTRUST), note=f"source: {found.words}")
 
 
 def reference_word(note: str) -> str:
-    """The part of a row's note that says that its reference has not converged; empty where none does."""
+    """The part of a row's note that says that its reference has not converged; empty if there is none."""
     return next((part for part in note.split("; ") if part.startswith(UNCONVERGED)), "")
 
 
 def overall(made: list[Check]) -> Status:
-    """The worst of all: bad, then what cannot be judged, then what needs a look."""
+    """The worst status: "do not trust", then "cannot be judged", then "look closer"."""
     for status in BY_WEIGHT:
         if any(check.status is status for check in made):
             return status
@@ -107,10 +107,10 @@ def sentence(made: list[Check]) -> str:
 
 
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
-    """An optimum has nothing to converge; how good an approximation is cannot be seen from its draws.
+    """Trust of an optimum, which has no chain to converge, or of an approximation, which draws cannot judge.
 
-    But if its noise is one number that has not converged, it is no fit yet, and draws with the moments of another run's
-    are no better than that run.
+    Neither is trusted if its noise is one number that has not converged, and draws with the moments of another run are
+    trusted no more than that run.
     """
     rows = metric_rows(table)
     excluded, noise = excluded_check(rows), noise_check(rows)
@@ -127,26 +127,26 @@ def _point_or_approximation(table: pd.DataFrame) -> Trust:
 
 
 FIT = "reference_fit"
-"""Metric that is 1 where a run may serve as a reference."""
+"""Metric that is 1 if a run may serve as a reference, else 0."""
 RHAT_LIMIT = "1.1"
 MOST_ABOVE = 0.05
-"""Share of the function values at test rows whose R-hat may be above `RHAT_LIMIT`."""
+"""Largest share of function values at test rows with an R-hat above `RHAT_LIMIT`."""
 ACCEPTANCE = (0.6, 0.95)
-"""Of the chain with the lowest, at least; on average over chains, at most. Nearly all proposals are accepted where
-steps are far too small or a chain is still near its start."""
+"""Smallest acceptance of a chain, and largest mean over chains: nearly all proposals are accepted if steps are far too
+small or a chain is still near its start."""
 SMALLEST_ESS = 100.0
-"""Bulk effective sample size of the log posterior."""
+"""Smallest bulk effective sample size of the log posterior."""
 LARGEST_SHIFT = 3.0
-"""Change of the mean of theta^2 between the halves of the chains, in its standard errors."""
+"""Largest change in the mean of theta^2 between the halves of the chains, in standard errors."""
 
 
 def reference_measurement(found: Iterable[Measurement]) -> Measurement:
-    """1 where the draws of Markov chains may serve as a reference, else 0; the note has every number that decides.
+    """1 if the draws of Markov chains may serve as a reference, else 0; the note has every number that decides.
 
-    The rule: R-hat of at least 95 % of the function values at test rows is up to 1.1, the bulk ESS of the log posterior
-    is 100 or more, a Metropolis test accepts between 60 and 95 %, and the mean of theta^2 over the prior variance of
-    the chains' second halves is within three standard errors of that of the first. A run without a Metropolis test, or
-    with a prior of another form, is judged by the rest. `found` are the run's other measurements.
+    The rule: at least 95 % of the function values at test rows have an R-hat up to 1.1, the bulk ESS of the log
+    posterior is at least 100, a Metropolis test accepts between 60 and 95 %, and the mean of theta^2 over the prior
+    variance differs by at most three standard errors between the first and second halves of the chains. A run without a
+    Metropolis test, or with a prior of another form, is judged by the rest. `found` are the run's other measurements.
     """
     values = {(one.metric, one.at): one.value for one in found}
 

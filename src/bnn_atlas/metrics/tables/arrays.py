@@ -25,7 +25,7 @@ class FunctionDraws(NamedTuple):
     draws: np.ndarray
     """[s] numbers of the draws, the same for every chain."""
     divergent: np.ndarray
-    """[c, s] bool: draws that are left out."""
+    """[c, s] bool: draws to leave out."""
     mean: np.ndarray | None = None
     """[c, s, n] float32, regression: mean function."""
     scale: np.ndarray | None = None
@@ -35,7 +35,7 @@ class FunctionDraws(NamedTuple):
     y: np.ndarray | None = None
     """[n] targets of test rows; None on a line."""
     train_x: np.ndarray | None = None
-    """[m, d] inputs of the rows that the posterior conditions on, standardised; None for images and sequences."""
+    """[m, d] standardised inputs of the rows that the posterior conditions on; None for images and sequences."""
     train_y: np.ndarray | None = None
     """[m] their targets."""
 
@@ -58,7 +58,7 @@ def load_functions(path: str | Path) -> FunctionDraws:
     arrays = load_arrays(path, _REQUIRED, FunctionsError, "function draws", FunctionDraws._field_defaults)
     if ("probabilities" in arrays) == ("mean" in arrays and "scale" in arrays):
         raise FunctionsError(
-            f"{path}: not function draws (needed are mean and scale, or probabilities); delete it and make it again"
+            f"{path}: function draws have either mean and scale, or probabilities; delete it and make it again"
         )
     return FunctionDraws(**arrays)
 
@@ -77,7 +77,7 @@ class Surfaces(NamedTuple):
     y: np.ndarray
     """[p, n] distances from that line."""
     log_likelihood: np.ndarray
-    """[p, n, n] float64; the first n are those of y."""
+    """[p, n, n] float64, indexed by plane, y and x."""
     log_prior: np.ndarray
     """[p, n, n] float64."""
     labels: np.ndarray

@@ -14,180 +14,155 @@ from bnn_atlas.metrics.tables.measurement import Row
 if TYPE_CHECKING:
     import pandas
 
+
+def _fields(kind: pa.DataType, *names: str, nullable: bool = True) -> list[pa.Field]:
+    return [pa.field(name, kind, nullable) for name in names]
+
+
+_TEXT, _COUNT, _NUMBER = pa.string(), pa.int64(), pa.float64()
 SCHEMA = pa.schema(
     [
-        pa.field("study", pa.string(), nullable=False),
-        pa.field("run", pa.string(), nullable=False),
-        pa.field("scale", pa.string(), nullable=False),
-        pa.field("split", pa.int64(), nullable=False),
-        pa.field("dataset", pa.string(), nullable=False),
-        pa.field("model", pa.string(), nullable=False),
-        pa.field("method", pa.string(), nullable=False),
-        pa.field("chains", pa.int64(), nullable=False),
-        pa.field("draws", pa.int64(), nullable=False),
-        pa.field("metric", pa.string(), nullable=False),
-        pa.field("value", pa.float64(), nullable=False),
-        pa.field("standard_error", pa.float64()),
-        pa.field("note", pa.string(), nullable=False),
-        pa.field("at", pa.string(), nullable=False),
-        pa.field("over", pa.string(), nullable=False),
-        pa.field("monte_carlo_error", pa.float64()),
+        *_fields(_TEXT, "study", "run", "scale", nullable=False),
+        *_fields(_COUNT, "split", nullable=False),
+        *_fields(_TEXT, "dataset", "model", "method", nullable=False),
+        *_fields(_COUNT, "chains", "draws", nullable=False),
+        *_fields(_TEXT, "metric", nullable=False),
+        *_fields(_NUMBER, "value", nullable=False),
+        *_fields(_NUMBER, "standard_error"),
+        *_fields(_TEXT, "note", "at", "over", nullable=False),
+        *_fields(_NUMBER, "monte_carlo_error"),
     ]
 )
-"""Columns of a metric table, one row per `Row`. `over` says what `standard_error` is over (test rows or chains), and
-`monte_carlo_error` what other chains of the same run would change."""
-_DIAGNOSTICS = [
-    pa.field(name, pa.float64())
-    for name in (
-        "rhat", "rhat_chainwise_max", "rhat_chainwise_median", "ess_bulk", "ess_tail", "within", "between",
-        "rhat_gelman_rubin",
-    )
-]  # fmt: skip
+"""Columns of a metric table, one row per `Row`. `over` says what `standard_error` is over (test rows or chains);
+`monte_carlo_error` is how much the value would vary with other chains of the same run."""
+_DIAGNOSTICS = _fields(
+    _NUMBER, "rhat", "rhat_chainwise_max", "rhat_chainwise_median", "ess_bulk", "ess_tail", "within", "between",
+    "rhat_gelman_rubin",
+)  # fmt: skip
 PARAMETER_SCHEMA = pa.schema(
-    [pa.field("name", pa.string()), pa.field("layer", pa.int64()), pa.field("role", pa.string()), *_DIAGNOSTICS]
+    [*_fields(_TEXT, "name"), *_fields(_COUNT, "layer"), *_fields(_TEXT, "role"), *_DIAGNOSTICS]
 )
-"""Diagnostics (`rhat_ess.Diagnostics`, and the R-hat of `gelman_rubin`) of each scalar parameter."""
-FUNCTION_SCHEMA = pa.schema([pa.field("row", pa.int64()), pa.field("class", pa.int64()), *_DIAGNOSTICS])
-"""The same of each function value; `class` is empty for regression."""
+"""One row per scalar parameter: `rhat_ess.Diagnostics`, and the R-hat of `gelman_rubin`."""
+FUNCTION_SCHEMA = pa.schema([*_fields(_COUNT, "row", "class"), *_DIAGNOSTICS])
+"""The same per function value; `class` is empty for regression."""
 ENTROPY_SCHEMA = pa.schema(
     [
-        pa.field("form", pa.string()),
-        pa.field("setting", pa.int64()),
-        pa.field("products", pa.int64()),
-        pa.field("exact", pa.float64()),
-        pa.field("error", pa.float64()),
-        pa.field("sd", pa.float64()),
-        pa.field("stated_sd", pa.float64()),
-        pa.field("bracket", pa.float64()),
-        pa.field("noise", pa.int64()),
-        pa.field("weights", pa.int64()),
+        *_fields(_TEXT, "form"),
+        *_fields(_COUNT, "setting", "products"),
+        *_fields(_NUMBER, "exact", "error", "sd", "stated_sd", "bracket"),
+        *_fields(_COUNT, "noise", "weights"),
     ]
 )
-"""One row per form of the entropy and number of its steps or iterations (`methods.implicit.compare.Compared`), with the
-numbers of noise entries and of weights of the generator."""
+"""One row per form of the entropy and number of its steps or iterations (`methods.implicit.compare.Compared`); `noise`
+and `weights` are the generator's numbers of inputs and outputs."""
 CHAIN_SCHEMA = pa.schema(
     [
-        pa.field("chain", pa.int64()),
-        pa.field("divergent", pa.bool_()),
-        pa.field("draws", pa.int64()),
-        pa.field("lppd", pa.float64()),
+        *_fields(_COUNT, "chain"),
+        *_fields(pa.bool_(), "divergent"),
+        *_fields(_COUNT, "draws"),
+        *_fields(_NUMBER, "lppd"),
     ]
 )
-"""LPPD of each chain alone after its first draws."""
+"""LPPD of each chain alone over its first draws."""
 SAMPLER_SCHEMA = pa.schema(
     [
-        pa.field("chain", pa.int64()),
-        pa.field("excluded", pa.string()),
-        *(
-            pa.field(name, pa.float64())
-            for name in (
-                "log_posterior_mean", "log_posterior_sd", "acceptance_mean", "cut_short_share", "divergences",
-                "guarded", "energy_change_mean", "energy_change_sd", "energy_change_max_abs", "energy_change_nonfinite",
-                "energy_change_mean_square", "energy_change_mean_square_nonfinite", "step_size_min",
-                "step_size_median", "step_size_max", "gradients",
-            )
+        *_fields(_COUNT, "chain"),
+        *_fields(_TEXT, "excluded"),
+        *_fields(
+            _NUMBER, "log_posterior_mean", "log_posterior_sd", "acceptance_mean", "cut_short_share", "divergences",
+            "guarded", "energy_change_mean", "energy_change_sd", "energy_change_max_abs", "energy_change_nonfinite",
+            "energy_change_mean_square", "energy_change_mean_square_nonfinite", "step_size_min", "step_size_median",
+            "step_size_max", "gradients",
         ),
     ]
 )  # fmt: skip
-"""One row per chain; `excluded` says why a chain is left out, and is empty if it is not."""
+"""One row per chain; `excluded` says why a chain is left out, and is empty for the others."""
 REFEREE_SCHEMA = pa.schema(
     [
-        pa.field("chain", pa.int64()),
-        *(
-            pa.field(f"{name}{what}", pa.float64())
-            for name in ("log_likelihood", "log_prior")
-            for what in ("_before", "_sd", "_after", "_shift")
-        ),
-        *(
-            pa.field(name, pa.float64())
-            for name in ("lppd_before", "lppd_after", "rhat", "ess", "trend", "trend_error")
+        *_fields(_COUNT, "chain"),
+        *_fields(
+            _NUMBER, "log_likelihood_before", "log_likelihood_sd", "log_likelihood_after", "log_likelihood_shift",
+            "log_prior_before", "log_prior_sd", "log_prior_after", "log_prior_shift", "lppd_before", "lppd_after",
+            "rhat", "ess", "trend", "trend_error",
         ),
     ]
-)
+)  # fmt: skip
 """One row per chain of a run with a referee: means before and after, the sd of the chain's own draws and the shift in
-these; R-hat between the halves and ESS of the referee's log posterior, and the rise of its log-likelihood."""
+units of that sd; R-hat between the halves and ESS of the referee's log posterior, and the rise of its
+log-likelihood."""
 CURVE_SCHEMA = pa.schema(
     [
-        pa.field("curve", pa.string()),
-        pa.field("label", pa.string()),
-        pa.field("chain", pa.int64()),
-        pa.field("quantile", pa.float64()),
-        pa.field("x", pa.float64()),
-        pa.field("value", pa.float64()),
-        pa.field("low", pa.float64()),
-        pa.field("high", pa.float64()),
+        *_fields(_TEXT, "curve", "label"),
+        *_fields(_COUNT, "chain"),
+        *_fields(_NUMBER, "quantile", "x", "value", "low", "high"),
     ]
 )
-"""One row per point: of a chain, of a quantile over the chains that are not excluded, or (neither) of all of them.
-
-`low` and `high` are the smallest and largest value among the draws of a point of a chain.
-"""
+"""One row per point of a curve: of one chain, of a quantile over the chains that are not excluded, or of all chains
+together. `low` and `high` are the smallest and largest value among the draws at a point of a chain."""
 E_VALUE_SCHEMA = pa.schema(
     [
-        pa.field("chain", pa.int64(), nullable=False),
-        pa.field("draw", pa.int64(), nullable=False),
-        pa.field("log_e", pa.float64(), nullable=False),
-        pa.field("log_e_ensemble", pa.float64(), nullable=False),
+        *_fields(_COUNT, "chain", "draw", nullable=False),
+        *_fields(_NUMBER, "log_e", "log_e_ensemble", nullable=False),
     ]
 )
 """`draw` counts from 1; `log_e` is against the chain's warm start, `log_e_ensemble` against all warm starts together.
-The metadata give alpha."""
-_PAIR = [pa.field(name, pa.int64(), nullable=False) for name in ("first", "second", "draw")]
+The metadata hold alpha."""
+_PAIR = _fields(_COUNT, "first", "second", "draw", nullable=False)
 LINE_SCHEMA = pa.schema(
     [
         *_PAIR,
-        pa.field("state", pa.string(), nullable=False),
-        pa.field("rows", pa.string(), nullable=False),
-        *(pa.field(name, pa.float64(), nullable=False) for name in ("point", "loss", "error")),
+        *_fields(_TEXT, "state", "rows", nullable=False),
+        *_fields(_NUMBER, "point", "loss", "error", nullable=False),
     ]
 )
-"""One row per point of a line between the networks of two chains at one draw: mean negative log-likelihood and share
-of wrong classes (or root mean square error) on `train` or `test` rows. The second network is `as_trained`, has its
-`planted` permutation undone, or is `aligned` with the first."""
+"""One row per point on a line between the networks of two chains at one draw: mean negative log-likelihood and share
+of wrong classes (or root mean square error) on `train` or `test` rows. The state of the second network is `as_trained`,
+`planted` (its planted permutation undone), or `aligned` with the first."""
 MATCH_SCHEMA = pa.schema(
     [
         *_PAIR,
-        pa.field("state", pa.string(), nullable=False),
-        pa.field("point", pa.float64(), nullable=False),
-        pa.field("planted", pa.int64()),
-        pa.field("transpositions", pa.int64(), nullable=False),
-        pa.field("ceiling", pa.float64(), nullable=False),
-        pa.field("units", pa.int64(), nullable=False),
-        pa.field("squared_distance", pa.float64(), nullable=False),
+        *_fields(_TEXT, "state", nullable=False),
+        *_fields(_NUMBER, "point", nullable=False),
+        *_fields(_COUNT, "planted"),
+        *_fields(_COUNT, "transpositions", nullable=False),
+        *_fields(_NUMBER, "ceiling", nullable=False),
+        *_fields(_COUNT, "units", nullable=False),
+        *_fields(_NUMBER, "squared_distance", nullable=False),
     ]
 )
-"""One row per network that is matched to the first of its pair, at a `point` of the line (1 is the second network):
-transpositions of the permutation, their mean for uniformly random ones, the units that can be permuted, and the squared
-distance. `planted` are the transpositions by which the second started as a copy of the first."""
+"""One row per network matched to the first of its pair, at a `point` on the line (1 is the second network):
+transpositions of the permutation, their mean over uniformly random permutations (`ceiling`), the number of units that
+can be permuted, and the squared distance. `planted` is the number of transpositions by which the second network
+differed from the first when it started."""
 NORM_SCHEMA = pa.schema(
     [
-        pa.field("chain", pa.int64(), nullable=False),
-        pa.field("draw", pa.int64(), nullable=False),
-        pa.field("array", pa.string(), nullable=False),
-        pa.field("norm", pa.float64(), nullable=False),
+        *_fields(_COUNT, "chain", "draw", nullable=False),
+        *_fields(_TEXT, "array", nullable=False),
+        *_fields(_NUMBER, "norm", nullable=False),
     ]
 )
 """Euclidean norm of each array of each network."""
 PRUNING_SCHEMA = pa.schema(
     [
-        *(pa.field(name, pa.string(), nullable=False) for name in ("network", "of", "rank")),
-        pa.field("repeat", pa.int64(), nullable=False),
-        pa.field("dead_inputs", pa.string(), nullable=False),
-        pa.field("kept", pa.float64(), nullable=False),
-        pa.field("parameters", pa.int64(), nullable=False),
-        *(pa.field(name, pa.float64(), nullable=False) for name in ("accuracy", "standard_error", "loss")),
+        *_fields(_TEXT, "network", "of", "rank", nullable=False),
+        *_fields(_COUNT, "repeat", nullable=False),
+        *_fields(_TEXT, "dead_inputs", nullable=False),
+        *_fields(_NUMBER, "kept", nullable=False),
+        *_fields(_COUNT, "parameters", nullable=False),
+        *_fields(_NUMBER, "accuracy", "standard_error", "loss", nullable=False),
     ]
 )
-"""One row per pruned network: whose, what of it, by which order, the percentage kept and parameters that are not 0."""
+"""One row per pruned network: the network, the part that is pruned (`of`), the order (`rank`), the percentage kept, and
+the number of parameters other than 0."""
 ROW_GROUP = 65_536
 
 
 class TableError(ValueError):
-    """A table is missing, unreadable or has other columns than it should."""
+    """A table is missing, unreadable or has the wrong columns."""
 
 
 class EValues(NamedTuple):
-    """What the file says."""
+    """The contents of a file of E-values."""
 
     frame: "pandas.DataFrame"
     """Columns of E_VALUE_SCHEMA, draws in the order of their chains."""
@@ -213,7 +188,7 @@ def write_table(path: str | Path, rows: Sequence[Row]) -> None:
 
 
 def read_table(path: str | Path) -> "pandas.DataFrame":
-    """Rows of a table as a data frame; TableError if it is missing or has another schema."""
+    """Rows of a metric table as a data frame; TableError if it is missing or has another schema."""
     with _open(path) as source:
         return source.read().to_pandas()
 
@@ -239,7 +214,7 @@ def concat_tables(paths: Sequence[str | Path], destination: str | Path) -> None:
 
 
 def write_rows(path: str | Path, frame: "pandas.DataFrame") -> None:
-    """Write rows that `read_table` gave; a value that is NaN stays so, an error that is NaN is missing."""
+    """Write rows that `read_table` returned; NaN values stay NaN, NaN errors become null."""
     arrays = [pa.array(frame[field.name].to_numpy(), field.type, from_pandas=field.nullable) for field in SCHEMA]
     with atomic(path) as temporary:
         pq.write_table(pa.table(arrays, schema=SCHEMA), temporary, compression="zstd", row_group_size=ROW_GROUP)
@@ -268,13 +243,13 @@ def write_e_values(path: str | Path, log_e: Iterable[tuple[int, np.ndarray, np.n
     with atomic(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
         for chain, own, ensemble in log_e:
             columns = [np.full(len(own), chain), np.arange(1, len(own) + 1), own, ensemble]
-            # Arrays of NumPy keep NaN, which a data frame would turn into a missing value.
+            # Unlike a data frame, NumPy arrays keep NaN apart from missing values.
             arrays = [pa.array(c, f.type, from_pandas=False) for c, f in zip(columns, schema, strict=True)]
             writer.write_table(pa.table(arrays, schema=schema), row_group_size=ROW_GROUP)
 
 
 def read_e_values(path: str | Path) -> EValues:
-    """Read what `write_e_values` wrote; TableError if it is missing or something else."""
+    """Read what `write_e_values` wrote; TableError if the file is missing or is something else."""
     if not Path(path).is_file():
         raise TableError(f"{path}: no such file; run the rule e_values")
     try:
@@ -311,7 +286,7 @@ def _open(path: str | Path) -> pq.ParquetFile:
 
 
 def _difference(found: pa.Schema) -> str:
-    """First way in which a schema differs from the right one, in words."""
+    """The first difference between a schema and SCHEMA, in words."""
     missing = [name for name in SCHEMA.names if name not in found.names]
     extra = [name for name in found.names if name not in SCHEMA.names]
     if missing or extra:

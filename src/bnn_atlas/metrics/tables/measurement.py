@@ -1,34 +1,30 @@
-"""One record for a measured value, the run that it belongs to, and the error of what cannot be measured."""
+"""Records of measured values and of the runs they belong to, and the error for what cannot be measured."""
 
 from typing import NamedTuple
 
 
 class Measurement(NamedTuple):
-    """A measured value, not yet assigned to a run.
-
-    `config.metrics` lists the names of metrics.
-    """
+    """A measured value, not yet assigned to a run; `config.metrics` lists the names of metrics."""
 
     metric: str
     value: float
     standard_error: float | None = None
-    """None where there is none."""
     note: str = ""
     """What a reader of the number has to know."""
     chains: int | None = None
-    """Number of chains that it was computed from; None for all that are not excluded."""
+    """Number of chains used; None for all that are not excluded."""
     draws: int | None = None
     """Draws per chain; None for all."""
     at: str = ""
-    """What a metric with a parameter is taken at: a level, the right edge of a bin, a phase, a reference."""
+    """The parameter of the metric, if it has one: a level, the right edge of a bin, a phase, a reference."""
     over: str = ""
-    """What the standard error is over; empty stands for rows, where there is an error."""
+    """What the standard error is over; empty means test rows, if there is an error."""
     monte_carlo_error: float | None = None
-    """How much the value would vary with other chains of the same run (`judgement.monte_carlo`); None if not known."""
+    """How much the value would vary with other chains of the same run (`judgement.monte_carlo`); None if unknown."""
 
 
 class RunIdentity(NamedTuple):
-    """What was measured: the first seven columns of every row."""
+    """The run and split that were measured: the first seven columns of every row."""
 
     study: str
     run: str
@@ -40,7 +36,7 @@ class RunIdentity(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of the metric table: an identity and a measurement, of a stated number of chains and draws per chain."""
+    """A row of the metric table: an identity, and a measurement with its numbers of chains and draws per chain."""
 
     study: str
     run: str
@@ -60,5 +56,10 @@ class Row(NamedTuple):
     monte_carlo_error: float | None = None
 
 
+def joined(*notes: str) -> str:
+    """The notes that are not empty, as one."""
+    return "; ".join(filter(None, notes))
+
+
 class PredictionError(ValueError):
-    """The predictions or the data do not have the shape or the meaning that the scores need."""
+    """The predictions or the data do not have the shape or content that the scores need."""
