@@ -16,7 +16,7 @@ from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.methods.registry import METHODS
-from bnn_atlas.config.pages.reference import MEANINGS, PARTS, page
+from bnn_atlas.config.pages.reference import Reference
 from bnn_atlas.config.pages.schema import MODELS, schema, write_schemas
 from bnn_atlas.config.runs.studies import legend_texts, shown_runs
 from bnn_atlas.config.settings import load_atlas, load_studies
@@ -62,32 +62,45 @@ def test_schema_in_the_repository_is_that_of_the_models(name: str) -> None:
     assert written == schema(name), "run `python -m bnn_atlas.config.pages.schema` after changing a configuration model"
 
 
-def test_page_of_the_configuration_is_that_of_the_models() -> None:
-    written = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert written == page(), "run `make schema` after changing a configuration model"
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return Reference(CONFIG).pages()
+
+
+def test_pages_of_the_configuration_are_those_of_the_models_and_of_config(pages: dict[str, str]) -> None:
+    written = {
+        path.name: path.read_text(encoding="utf-8") for path in (REPOSITORY / "docs" / "configuration").iterdir()
+    }
+    assert written == pages, "run `make schema` after changing a configuration model, or an example in config/"
+
+
+def test_every_method_has_a_heading_and_a_row(pages: dict[str, str]) -> None:
     for kind, record in METHODS.items():
-        assert f"| `{kind}` | {record.title} | " in written
+        assert f"\n## `{kind}`\n" in pages["methods.md"]
+        assert f"| [`{kind}`](#{kind}) | {record.title} | " in pages["methods.md"]
 
 
-def test_the_section_of_methods_has_all_methods_and_nothing_else() -> None:
-    section = page().split("\n### Methods\n")[1].split("\n## ")[0]
-    assert sorted(re.findall(r"^`kind: (\w+)`", section, re.MULTILINE)) == sorted(METHODS)
-    assert section.count("\n| key |") <= len(METHODS), "a table for each"
-
-
-def test_every_definition_is_on_the_page_and_every_meaning_is_used() -> None:
-    fields: set[str] = set()
-    text = " ".join(page().replace("\\|", "|").split())
-    for part in PARTS:
-        contract = part.model.model_json_schema()
-        for name, definition in {part.model.__name__: contract, **contract.get("$defs", {})}.items():
-            fields |= {key for field in definition.get("properties", ()) for key in (field, f"{name}.{field}")}
-            if "properties" in definition and name != part.model.__name__:
+def test_every_definition_is_on_a_page(pages: dict[str, str]) -> None:
+    text = " ".join(" ".join(pages.values()).replace("\\|", "|").split())
+    for model in MODELS.values():
+        for definition in model.model_json_schema().get("$defs", {}).values():
+            if "properties" in definition:
                 assert " ".join(definition.get("description", "").split()) in text
-            for kind in ("kind", "format"):
-                if constant := definition.get("properties", {}).get(kind, {}).get("const"):
-                    assert f"`{kind}: {constant}`" in page()
-    assert MEANINGS.keys() <= fields
+
+
+def test_links_between_pages_lead_to_headings(pages: dict[str, str]) -> None:
+    headings = {}
+    for name, text in pages.items():
+        found = [re.sub(r"[^\w -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"(?m)^#+ (.+)$", text)]
+        headings[name] = {f"{one}-{found[:i].count(one)}" if one in found[:i] else one for i, one in enumerate(found)}
+    for name, text in pages.items():
+        for file, anchor in re.findall(r"\]\(([\w.]*)#([\w-]+)\)", text):
+            assert anchor in headings[file or name]
+
+
+def test_bounds_against_mistakes_are_not_shown(pages: dict[str, str]) -> None:
+    assert "| `step_size` | number > 0 | **required** |" in pages["methods.md"]
+    assert not re.search(r"(number|and) [<>≤≥] \S*e[-+]\d", "".join(pages.values()))
 
 
 @pytest.mark.parametrize(("name", "path"), PAIRS, ids=[str(path.relative_to(CONFIG)) for _, path in PAIRS])

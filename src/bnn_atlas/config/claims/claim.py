@@ -33,6 +33,7 @@ class FigureValue(Model):
     """A number in the CSV file of the claim's figure, for what no metric measures."""
 
     column: str
+    """Column that has the number."""
     where: dict[str, str | float] = Field(default_factory=dict)
     """Column -> value: the rows that count; all where it is empty."""
     take: Literal["only", "mean", "median", "min", "max", "share_given"] = "only"
@@ -73,10 +74,15 @@ class Other(Model):
     """The value that a claim compares with; keys that are left out have the claim's values, except chains and draws."""
 
     in_figure: FigureValue | None = None
+    """Another number of the same CSV file."""
     metric: MetricName | None = None
+    """Metric of the other value."""
     at: At | None = None
+    """What that metric is taken at."""
     runs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Runs of the other value."""
     dataset: str | None = None
+    """Rows of the other value."""
     chains: Chains | None = None
     """Take the row for this number of chains (if the run has as many: all that were not excluded); null takes all."""
     draws: Count | None = None
@@ -92,7 +98,9 @@ class Claim(Model):
     """Who states it: `paper`, the study's paper and the files published with it; `package`, the benchmark of its
     authors' software; `beyond`, other papers, or this project."""
     section: str
+    """Where the paper says it, for readers."""
     statement: str
+    """What the paper says, in a sentence."""
     metric: MetricName | None = None
     """Metric of the tables, such as `rmse`; null for a number of a figure."""
     at: At = ""
@@ -119,6 +127,7 @@ class Claim(Model):
     paper_sd: Positive | None = None
     """Standard deviation that the paper gives with it; figures show both."""
     bound: Number | None = None
+    """Limit of the relation."""
     errors: Positive | None = None
     """`at_least` and `at_most` with `than`: standard errors of the difference by which it may be beyond `bound`. With
     the bound 0 and 2 errors, "at least as good to within two standard errors"."""

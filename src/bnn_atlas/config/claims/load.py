@@ -85,6 +85,7 @@ class ClaimsFile(Model):
     steps: dict[str, StepEntry] = Field(default_factory=dict)
     """Target -> claims that are checked together, from the quickest step to the longest."""
     claims: dict[str, ClaimEntry]
+    """Name -> claim."""
 
 
 class Finding(Model):

@@ -88,6 +88,7 @@ class CsvReader(TableReader):
 
     format: Literal["csv"]
     separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] = ","
+    """What stands between the cells."""
     header: bool | Annotated[tuple[str, ...], Field(min_length=1)]
     """Whether the first row holds column names: those of `columns`, apart from case, blanks and punctuation, or a list
     of them where the file has others."""
@@ -137,6 +138,7 @@ class CifarReader(Model):
     train: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
     """Members with the training images, in order."""
     test: Annotated[tuple[RelativePath, ...], Field(min_length=1)]
+    """Members with the test images, in order."""
     labels: Annotated[int, Field(ge=1, le=2)] = 1
     """Label bytes of a record; the last one is used (CIFAR-100: coarse, fine)."""
 
@@ -237,9 +239,13 @@ class Copy(Model):
     path: str | None = None
     """A file on this machine instead, relative to the repository; without `sha256` it is computed at every start."""
     sha256: Sha256 | None = None
+    """SHA-256 of the file's bytes."""
     table_sha256: Sha256 | None = None
+    """SHA-256 of the numbers in it."""
     content_sha256: Sha256 | None = None
+    """SHA-256 of the images, labels or sequences in it."""
     read: Reader
+    """Format of the file and its columns."""
 
     @model_validator(mode="after")
     def _verifiable(self) -> Self:
@@ -266,9 +272,11 @@ class FileEntry(Copy):
     """A raw file under the name it has here, with further copies that hold the same table."""
 
     name: FileName
+    """Name of the file here."""
     part: Part | None = None
     """Which part's rows an image file holds; null for tables and for files that hold both."""
     alternatives: tuple[Copy, ...] = ()
+    """Further places to get it from, with the keys of a file except `name`, `part` and `alternatives`."""
 
     @property
     def copies(self) -> tuple[Copy, ...]:
@@ -280,7 +288,9 @@ class PublishedScaling(Model):
     """Constants with which a paper scaled images, (pixel / 255 - mean) / scale, one of each per channel."""
 
     mean: Annotated[tuple[Number, ...], Field(min_length=1)]
+    """Subtracted from pixel / 255, one per channel."""
     scale: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    """Divides what is left, one per channel."""
 
 
 class DatasetEntry(Model):
@@ -289,8 +299,11 @@ class DatasetEntry(Model):
     title: str | None = None
     """Name in figures; null takes the set's own, with spaces for underscores."""
     task: Literal["regression", "classification"]
+    """What is predicted: a number or a class."""
     kind: Kind = "table"
+    """What a row is."""
     target: str
+    """The column that is predicted."""
     classes: tuple[str, ...] = ()
     """Classification: the labels in the file; the label's place in this list is its number."""
     files: tuple[FileEntry, ...] = ()
@@ -308,6 +321,7 @@ class DatasetEntry(Model):
     """Number of the publisher's training rows, which come first; the others are its test rows. Null where the publisher
     gives no split."""
     published_scaling: PublishedScaling | None = None
+    """Constants with which a paper scaled images."""
     pixel_divisor: Given = None
     """Images that are only an out-of-distribution set: pixels are divided by this before they are scaled, as by a
     loader that divides by 255 once too often; null takes them as they are."""
@@ -321,7 +335,9 @@ class DatasetEntry(Model):
     """Predictions: training rows that their posterior is conditioned on; a run with another number is not compared with
     them. Null where that is not known: rows and prior of the run then stand beside every comparison."""
     licence: str
+    """Licence of the data, for readers."""
     note: str = ""
+    """For readers."""
     dependent_rows: str | None = None
     """Why rows are not independent, such as `hours of the same days`; tables, captions and claims say it. Null where
     they are, as far as is known."""

@@ -28,6 +28,7 @@ class OwnTable(Model):
     title: str | None = None
     """Name in figures; null takes the set's own, with spaces for underscores."""
     task: Literal["regression", "classification"]
+    """What is predicted: a number or a class."""
     target: str
     """The column that is predicted; all others are inputs."""
     drop: tuple[str, ...] = ()
@@ -41,7 +42,9 @@ class OwnTable(Model):
     columns: Annotated[tuple[str, ...], Field(min_length=2)] | None = None
     """Names of the columns, where the file has no row of names."""
     licence: str = "the user's own"
+    """Licence of the data, for readers."""
     note: str = ""
+    """For readers."""
 
 
 def with_own_data(registry: Any, source: str, root: Path) -> Any:

@@ -17,6 +17,7 @@ class _Generator(Model):
     noise: NonNegative
     """Standard deviation of the normal noise on y."""
     seed: Seed = 0
+    """Seed of the random numbers."""
 
 
 class LineGenerator(_Generator):
@@ -24,8 +25,11 @@ class LineGenerator(_Generator):
 
     kind: Literal["line"]
     low: Number = -3.0
+    """First x of the grid."""
     high: Number = 3.0
+    """Last x of the grid."""
     slope: Number = 1.0
+    """Slope of the line."""
 
     @model_validator(mode="after")
     def _forwards(self) -> Self:
@@ -40,7 +44,9 @@ class WaveGenerator(_Generator):
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
     """Where x lies, from left to right; all intervals have the same number of rows, give or take one."""
     slope: Number = 0.5
+    """Slope of the line around which y oscillates."""
     frequency: Positive = 3.0
+    """Frequency of the sine, in radians per unit of x."""
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -60,9 +66,13 @@ class ClustersGenerator(_Generator):
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
     """As for `wave`: where x lies, from left to right."""
     test: Interval
+    """Where x of the test rows lies."""
     hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
+    """Widths of the hidden layers of f."""
     prior_sd: Positive = 0.1
+    """Standard deviation of the parameters of f."""
     unit: Positive = 1.0
+    """f is a function of x / unit."""
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -83,8 +93,11 @@ class BNNHMCGenerator(_Generator):
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
     """As for `wave`: where x lies, from left to right."""
     test: Interval
+    """Where x of the test rows lies."""
     hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
+    """Widths of the hidden layers of f."""
     prior_sd: Positive = 0.1
+    """Standard deviation of the parameters of f."""
     noise_seed: Seed = 0
     """Key of the noise."""
 

@@ -56,6 +56,7 @@ class ChainSettings(MethodSettings):
     steps: Count
     """Steps after warm-up, of which every `thinning`-th is kept."""
     thinning: Count = 1
+    """Every n-th state is kept."""
     checkpoint_every: Count = 1000
     """Steps between two checkpoints (a segment); never changes a draw."""
 

@@ -23,6 +23,7 @@ class MeanFieldConfig(ChainSettings):
 
     kind: Literal["mean_field"] = "mean_field"
     epochs: Count = 1000
+    """Passes over the training rows."""
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     unscaled: bool = False
@@ -31,6 +32,7 @@ class MeanFieldConfig(ChainSettings):
     samples: Count = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
     optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
+    """How the bound is maximised."""
     mean_init: Literal["warm_start", "prior"] = "warm_start"
     """Where the mean starts: where the chain starts (its warm start, or what the run's `start` takes from another run),
     or at the location of the prior."""
@@ -67,11 +69,13 @@ class LowRankConfig(ChainSettings):
     rank: Count = 10
     """Columns of F, at most as many as there are parameters."""
     epochs: Count = 1000
+    """Passes over the training rows."""
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     samples: Count = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
     optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
+    """How the bound is maximised."""
     mean_init: Literal["warm_start", "prior"] = "warm_start"
     """Where the mean starts: where the chain starts (its warm start, or what the run's `start` takes from another run),
     or at the location of the prior."""
@@ -103,6 +107,7 @@ class IVONConfig(ChainSettings):
 
     kind: Literal["ivon"] = "ivon"
     epochs: Count = 200
+    """Passes over the training rows."""
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     samples: Count = 1

@@ -147,6 +147,7 @@ class HMCConfig(LeapfrogSettings):
     adapt_step_size: bool = False
     """Dual averaging towards `target_acceptance` in burn-in, from the given step size on."""
     target_acceptance: Fraction = 0.8
+    """Acceptance rate to which the step size is tuned."""
     burn_in_metropolis: bool = True
     """Whether burn-in tests its proposals; otherwise it takes every one that is finite."""
 
@@ -193,9 +194,11 @@ class NUTSConfig(ChainSettings):
     step_size: Positive
     """Initial step size; in units of the posterior standard deviations once these are known."""
     target_acceptance: Fraction = 0.8
+    """Acceptance rate to which the step size is tuned."""
     max_doublings: Annotated[int, Field(ge=1, le=20)] = 10
     """A trajectory has at most 2^max_doublings - 1 leapfrog steps."""
     mass: Mass = "diagonal"
+    """`diagonal`: inverse masses are the posterior variances, estimated in warm-up; `unit`: all are 1."""
     checkpoint_every: Count = 10
 
     @model_validator(mode="after")
@@ -220,6 +223,7 @@ class AdjustedMCLMCConfig(ChainSettings):
     step_size: Positive
     """Initial length of a step; in units of the posterior standard deviations once these are known."""
     target_acceptance: Fraction = 0.9
+    """Acceptance rate to which the step size is tuned."""
     mass: Mass = "diagonal"
     """`diagonal`: the variances are a preconditioner; `unit`: they only set the trajectory length."""
     length_factor: Positive = 1.3

@@ -164,9 +164,11 @@ class ImplicitConfig(ChainSettings):
     samples: Count = 10
     """Draws of weights per step, shared by the rows of a mini-batch."""
     epochs: Count = 100
+    """Passes over the training rows."""
     batch_size: Count | None = 256
     """Rows per mini-batch; null for the full data."""
     optimiser: Annotated[AdamConfig | AMSGradConfig, Field(discriminator="kind"), ByKind] = AMSGradConfig()
+    """How the generator is trained."""
     point_learning_rate: Given = None
     """Learning rate of parameters that are not generated; null takes that of the generator."""
     steps: Count = 100

@@ -18,7 +18,9 @@ class TunedMCLMCConfig(ChainSettings):
     steps: Count = 10000
     thinning: Count = 10
     trust_in_estimate: Positive = 1.5
+    """The larger it is, the less a large energy error lowers the weight of a step in the average."""
     diagonal_preconditioning: bool
+    """Scale parameters by their standard deviations, from the second phase of tuning on."""
     phases: tuple[Fraction, Fraction, Fraction]
     energy_guard: Positive | None = None
     """A step whose energy error exceeds this times the square root of the number of parameters is undone and counted as
@@ -49,6 +51,7 @@ class MCLMCConfig(TunedMCLMCConfig):
     warmup: Count = 50000
     """Tuning steps, divided among the phases by `phases`; preconditioning adds a third of the second phase."""
     step_size_init: Positive = 0.01
+    """Step size at which tuning begins."""
     energy_variance_start: Positive = 0.5
     """Desired variance of the energy error per dimension at the first tuning step."""
     energy_variance_end: Positive = 0.1

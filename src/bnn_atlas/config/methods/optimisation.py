@@ -17,6 +17,7 @@ class SGDConfig(Model):
     learning_rate: Positive
     """Multiplies the gradient of the whole objective, a sum over all rows and no mean: about 1e-7 for 50,000 rows."""
     momentum: Share = 0.9
+    """Share of m that a step keeps; 0 is plain gradient descent."""
     schedule: Literal["constant", "cosine"] = "cosine"
     """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
 
@@ -49,11 +50,13 @@ class MAPConfig(MethodSettings):
 
     kind: Literal["map"] = "map"
     epochs: Count = 500
+    """Passes over the training rows."""
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     augmentation: AugmentationConfig | None = None
     """Random flips and crops of the images of a mini-batch; null for none."""
     optimiser: OptimiserConfig = AdamConfig()
+    """How the log posterior is maximised."""
     checkpoint_every: Count = 1000
     """Steps between two checkpoints; never changes the result."""
 
@@ -106,9 +109,11 @@ class PathConfig(MethodSettings):
 
     kind: Literal["path"] = "path"
     epochs: Count
+    """Passes over the training rows."""
     batch_size: Count | None = 64
     """Rows per mini-batch; null for the full data. The last incomplete batch of an epoch is left out."""
     optimiser: Annotated[MeanSGDConfig | MeanAdamConfig, Field(discriminator="kind"), ByKind] = MeanSGDConfig()
+    """How the networks are trained."""
     checkpoint_every: Count = 1000
     """Steps between two checkpoints; never changes a draw."""
 

@@ -29,6 +29,7 @@ class CyclicalSchedule(Model):
 
     kind: Literal["cyclical"] = "cyclical"
     cycle_epochs: Count = 50
+    """Epochs of a cycle."""
 
 
 class PolynomialSchedule(Model):
@@ -36,6 +37,7 @@ class PolynomialSchedule(Model):
 
     kind: Literal["polynomial"] = "polynomial"
     offset_epochs: Positive = 1.0
+    """Epochs after which the step size begins to fall noticeably."""
     power: Annotated[float, Field(gt=0.5, le=1)] = 0.55
     """Between 1/2 and 1, for step sizes whose sum diverges and whose squares have a finite sum."""
 
@@ -49,7 +51,9 @@ class RMSpropConfig(Model):
     """A diagonal mass M = epsilon + sqrt(e) with the moving average e <- decay e + (1 - decay) g^2."""
 
     decay: Fraction = 0.99
+    """Share of the average e that a step keeps."""
     epsilon: Positive = 1e-7
+    """Smallest mass."""
     per_row: bool = False
     """g is the gradient of the log posterior divided by the number of rows, and not that gradient itself."""
     adapt_after_burn_in: bool = True
@@ -65,6 +69,7 @@ class SGMCMCConfig(MethodSettings):
     epochs: Count = 10000
     """All epochs, burn-in included."""
     burn_in_epochs: CountOrNone = 1000
+    """Epochs that are not kept."""
     ensemble_every: Count = 10
     """Epochs between two kept draws."""
     batch_size: Count | None = 80
@@ -105,6 +110,7 @@ class SGLDConfig(SGMCMCConfig):
 
     kind: Literal["sgld"] = "sgld"
     schedule: ScheduleConfig = ConstantSchedule()
+    """How the step size changes."""
 
 
 class PSGLDConfig(SGMCMCConfig):
@@ -116,7 +122,9 @@ class PSGLDConfig(SGMCMCConfig):
 
     kind: Literal["psgld"] = "psgld"
     schedule: ScheduleConfig = ConstantSchedule()
+    """How the step size changes."""
     preconditioner: RMSpropConfig = RMSpropConfig(epsilon=1e-5, per_row=True)
+    """The mass of the parameters."""
 
 
 class SGHMCConfig(SGMCMCConfig):
@@ -129,6 +137,7 @@ class SGHMCConfig(SGMCMCConfig):
     momentum_decay: Decay = 0.9
     """Share of the momentum that a step keeps; 0 is SGLD."""
     schedule: ScheduleConfig = ConstantSchedule()
+    """How the step size changes."""
 
 
 class SGHMCCLRConfig(SGMCMCConfig):
@@ -143,6 +152,7 @@ class SGHMCCLRConfig(SGMCMCConfig):
     momentum_decay: Decay = 0.95
     """Share of the momentum that a step keeps; 0 is cyclical SGLD."""
     schedule: CyclicalSchedule = CyclicalSchedule()
+    """How the step size changes."""
 
 
 class SGHMCCLRPrecConfig(SGMCMCConfig):
@@ -157,7 +167,9 @@ class SGHMCCLRPrecConfig(SGMCMCConfig):
     momentum_decay: Decay = 0.95
     """Share of the momentum that a step keeps."""
     schedule: CyclicalSchedule = CyclicalSchedule()
+    """How the step size changes."""
     preconditioner: RMSpropConfig = RMSpropConfig()
+    """The mass of the parameters."""
 
 
 class SGHMCPrecConfig(SGMCMCConfig):
@@ -171,7 +183,9 @@ class SGHMCPrecConfig(SGMCMCConfig):
     momentum_decay: Decay = 0.95
     """Share of the momentum that a step keeps."""
     schedule: ScheduleConfig = ConstantSchedule()
+    """How the step size changes."""
     preconditioner: RMSpropConfig = RMSpropConfig()
+    """The mass of the parameters."""
 
 
 class AdaptiveSGHMCConfig(ChainSettings):

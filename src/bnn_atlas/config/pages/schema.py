@@ -1,6 +1,6 @@
-"""JSON schemas of the configuration files, for editors and validators, and the page about them for readers.
+"""JSON schemas of the configuration files, for editors and validators, and the pages about them for readers.
 
-`python -m bnn_atlas.config.pages.schema` writes workflow/schemas and docs/configuration.md.
+`python -m bnn_atlas.config.pages.schema` writes workflow/schemas and docs/configuration.
 """
 
 import json
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from bnn_atlas.config.claims.load import ClaimsFile
 from bnn_atlas.config.data.datasets import RegistryFile
-from bnn_atlas.config.pages.reference import page
+from bnn_atlas.config.pages.reference import Reference
 from bnn_atlas.config.runs.studies import StudyConfig
 from bnn_atlas.config.settings import Settings
 from bnn_atlas.files import atomic
@@ -37,5 +37,6 @@ def write_schemas(folder: Path) -> None:
 
 if __name__ == "__main__":
     write_schemas(Path("workflow/schemas"))
-    with atomic(Path("docs/configuration.md")) as page_of_keys:
-        page_of_keys.write_text(page(), encoding="utf-8")
+    for name, page in Reference(Path("config")).pages().items():
+        with atomic(Path("docs/configuration") / name) as file:
+            file.write_text(page, encoding="utf-8")

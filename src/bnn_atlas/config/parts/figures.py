@@ -13,7 +13,9 @@ class SubsetConfig(Model):
     """Chosen parameters and draws of a pooled trace."""
 
     layers: tuple[int, ...] | None = None
+    """Numbers of layers, from 0; null takes all."""
     roles: tuple[Literal["weight", "bias", "gain", "threshold", "scale"], ...] | None = None
+    """Roles of parameters; null takes all."""
     pattern: str | None = None
     """Pattern over scalar names with `*` and `?`, such as `layer*.weight[0,*]`."""
     parameters: tuple[str, ...] | None = None
@@ -25,6 +27,7 @@ class SubsetConfig(Model):
     draws: tuple[CountOrNone, Count] | None = None
     """First draw and the one after the last; null takes all."""
     thinning: Count = 1
+    """Every n-th draw is kept."""
 
 
 class GridConfig(Model):
@@ -147,9 +150,13 @@ class FigureConfig(Model):
     files: tuple[FileName, ...] = ()
     """Files of each run that the figure reads besides those that its kind needs."""
     subset: SubsetConfig | None = None
+    """Parameters and draws that the figure shows."""
     grid: GridConfig | None = None
+    """Bivariate marginal densities that it shows."""
     functions: FunctionsConfig | None = None
+    """Functions of the draws that it shows."""
     surface: SurfaceConfig | None = None
+    """Planes through parameter space that it shows."""
 
 
 class FigureEntry(FigureConfig):

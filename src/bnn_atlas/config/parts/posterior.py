@@ -30,6 +30,7 @@ class MLPConfig(Model):
     activation: Literal["relu", "tanh", "sigmoid", "silu", "gelu", "elu", "identity"] = "relu"
     """`gelu` is x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); `elu` is x for x > 0 and exp(x) - 1 for others."""
     bias: bool = True
+    """Whether layers add biases."""
 
     @field_validator("hidden")
     @classmethod
@@ -68,6 +69,7 @@ class LeNet5Config(Model):
 
     kind: Literal["lenet5"] = "lenet5"
     activation: Literal["relu", "silu", "sigmoid", "tanh", "elu"] = "relu"
+    """Function of the hidden units."""
 
     @property
     def label(self) -> str:
@@ -97,6 +99,7 @@ class LeNettiConfig(Model):
 
     kind: Literal["lenetti"] = "lenetti"
     activation: Literal["sigmoid", "tanh", "relu", "silu", "elu"] = "sigmoid"
+    """Function of the hidden units."""
 
     @property
     def label(self) -> str:
@@ -111,6 +114,7 @@ class ResNetFRNConfig(Model):
     depth: Depth = 20
     """6 n + 2 for n blocks in each of the three stacks."""
     activation: Literal["silu", "relu", "elu"] = "silu"
+    """Function of the hidden units."""
 
     @field_validator("depth")
     @classmethod
@@ -132,6 +136,7 @@ class WideResNetFRNConfig(Model):
     widen: Depth
     """Factor on the widths 16, 32 and 64 of the stacks."""
     activation: Literal["relu", "silu", "elu"] = "relu"
+    """Function of the hidden units."""
 
     @field_validator("depth")
     @classmethod
@@ -161,6 +166,7 @@ class CNNLSTMConfig(Model):
     embedding: Width = 128
     """Numbers per word."""
     filters: Width = 64
+    """Number of filters."""
     kernel: Width = 5
     """Words under a filter."""
     pool: Width = 4
@@ -206,6 +212,7 @@ class GaussianLikelihood(Model):
 
     kind: Literal["gaussian"] = "gaussian"
     sigma: Positive = 1.0
+    """Standard deviation of the noise, in units of the standardised target."""
 
 
 class LearnedNoiseLikelihood(Model):
@@ -256,11 +263,15 @@ class PosteriorConfig(Model):
     """What defines a posterior apart from its data."""
 
     model: ModelConfig
+    """The network."""
     likelihood: LikelihoodConfig
+    """How targets follow from the network's outputs."""
     prior: PriorConfig = StandardNormalPrior()
+    """Prior of the network's parameters; left out, it is `standard_normal`."""
     temperature: Positive = 1.0
     """The target is (likelihood x prior)^(1 / temperature)."""
     float64: bool = False
+    """Compute in double precision."""
     gradient_memory_mb: Count = 4000
     """Memory that a full-data gradient may take on one device, of one chain on a CPU and of all chains of a block on a
     GPU; it is accumulated over micro-batches if it needs more, which changes its rounding."""

@@ -25,6 +25,7 @@ class _Width(Model):
     """Keys that give the width instead of `scale`."""
 
     scale: Positive = 1.0
+    """Width of the distribution, as in the formula."""
     variance: Given = None
     """Of a parameter: sets the scale instead of `scale`."""
     weight_decay: Given = None
@@ -57,6 +58,7 @@ class NormalPrior(_Width):
 
     kind: Literal["normal"] = "normal"
     loc: Number = 0.0
+    """Centre of the distribution."""
 
 
 class NormalFlatBiasPrior(_Width):
@@ -117,6 +119,7 @@ class LaplacePrior(_Shaped):
 
     kind: Literal["laplace"] = "laplace"
     loc: Number = 0.0
+    """Centre of the distribution."""
 
     @classmethod
     def _ratio(cls, data: dict[str, Any]) -> float:
@@ -128,6 +131,7 @@ class GlorotPrior(Model):
 
     kind: Literal["glorot"] = "glorot"
     factor: Positive = 1.0
+    """Factor on the standard deviations of the weights."""
 
 
 class HePrior(Model):
@@ -159,8 +163,11 @@ class EpsStandardNormalPrior(Model):
 
     kind: Literal["eps_standard_normal"] = "eps_standard_normal"
     scale: Positive = 1.0
+    """Factor on all standard deviations."""
     var_eps: Positive = 0.1
+    """Variance of eps_m and s_m."""
     seed: Seed = 0
+    """Seed of eps_m and s_m."""
 
 
 class LogisticPrior(_Shaped):
@@ -168,6 +175,7 @@ class LogisticPrior(_Shaped):
 
     kind: Literal["logistic"] = "logistic"
     loc: Number = 0.0
+    """Centre of the distribution."""
 
     @classmethod
     def _ratio(cls, data: dict[str, Any]) -> float:
@@ -183,6 +191,7 @@ class StudentTPrior(_Shaped):
 
     kind: Literal["student_t"] = "student_t"
     loc: Number = 0.0
+    """Centre of the distribution."""
     degrees_of_freedom: Positive
     """nu: 1 is the Cauchy distribution; the larger, the nearer to the normal."""
 
@@ -208,6 +217,7 @@ class MixturePrior(Model):
     weights: tuple[Positive, ...]
     """w_k, which add up to 1."""
     scales: tuple[Positive, ...]
+    """Standard deviations of the components."""
     locs: tuple[Number, ...] = ()
     """Empty for components that are all centred at 0."""
     standard_deviation: Given = None

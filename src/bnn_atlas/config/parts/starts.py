@@ -13,8 +13,11 @@ class WarmStartConfig(Model):
     """An ensemble of optimised networks from which the chains start."""
 
     learning_rate: Positive = 0.01
+    """Learning rate of AdamW."""
     weight_decay: NonNegative = 0.005
+    """Weight decay of AdamW."""
     max_epochs: Count = 200
+    """Most passes over the training rows."""
     batch_size: Count | None = 64
     """Rows per mini-batch; null for the full data. The last incomplete batch of an epoch is left out."""
     patience: Count | None = 10

@@ -32,9 +32,13 @@ class RunConfig(PosteriorConfig):
     """One setting of a study, as the paper has it; `scales` says what smaller scales change."""
 
     description: str
+    """One line for readers of the results."""
     dataset: str
+    """A name in config/datasets.yaml."""
     split: SplitConfig = SplitConfig()
+    """Training, validation and test rows; left out, 20 % are test rows and 10 % of the others validation rows."""
     evaluate: EvaluationConfig = EvaluationConfig()
+    """What the run is scored on and compared with, besides its test rows."""
     seed: Seed = 0
     """Seed of initialisation, training and chains; further splits get their own, derived from it."""
     warmstart: WarmStartConfig | None = None
@@ -44,7 +48,9 @@ class RunConfig(PosteriorConfig):
     start: StartConfig | None = None
     """Chains start from positions of another run; only without a warm start."""
     method: MethodConfig
+    """How draws are made."""
     chains: Chains
+    """Number of chains, or of members of an ensemble."""
     chains_per_block: Chains | None = None
     """Chains that one job runs; null puts all into one job."""
     stopping: StoppingConfig | None = None
@@ -268,6 +274,7 @@ class StudyConfig(Model):
     """One file in config/studies."""
 
     title: str
+    """Name of the study, on pages and in texts."""
     paper: str
     """Citation."""
     differences: tuple[str, ...] = ()
@@ -277,9 +284,11 @@ class StudyConfig(Model):
     export: tuple[str, ...] = ()
     """Runs, or grids (all their runs), of which the target `export` makes archives for others to use."""
     runs: dict[str, RunEntry]
+    """Name -> run."""
     alignments: dict[str, AlignmentEntry] = Field(default_factory=dict)
     """Name -> common frame of the draws of a run."""
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
+    """Name -> figure."""
 
 
 class Run(NamedTuple):
