@@ -57,7 +57,8 @@ rule all:
 
 TARGETS = Targets(ATLAS, PATHS, FIGURES, INPUTS.run_targets)
 hooks.check_targets(workflow, TARGETS.refusal)
-hooks.group_rules(workflow, TARGETS.listed)
+for name, text in TARGETS.sentences.items():
+    workflow.get_rule(name).docstring = text
 
 
 onstart:

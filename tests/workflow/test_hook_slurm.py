@@ -14,7 +14,7 @@ from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
 from bnn_atlas.workflow import one_job, slurm_step
-from bnn_atlas.workflow.hooks.slurm import guess_no_account, require_slurm, slurm_requested_by, start_once
+from bnn_atlas.workflow.hooks.slurm import require_slurm, slurm_requested_by, start_once
 
 
 def nowhere(command: str) -> None:
@@ -104,19 +104,6 @@ def test_profile_of_the_environment() -> None:
     assert slurm_requested_by(["--cores", "2"], environ) == "SNAKEMAKE_PROFILE=slurm"
     assert slurm_requested_by(["--profile", "none"], environ) is None
     assert slurm_requested_by(["--executor", "slurm-jobstep"], environ) is None
-
-
-def test_no_account_is_guessed_and_a_given_one_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    def usual(executor: object, job: SimpleNamespace) -> list[str]:
-        return [f" -A {job.resources['slurm_account']}"]
-
-    monkeypatch.setattr(Executor, "get_account_arg", usual)
-    guess_no_account()
-    accounts = [
-        list(Executor.get_account_arg(None, SimpleNamespace(resources=resources)))
-        for resources in ({}, {"slurm_account": "ours"})
-    ]
-    assert accounts == [[""], [" -A ours"]]
 
 
 class Resources(SimpleNamespace):

@@ -26,7 +26,6 @@ from snakemake.script import PythonScript, ScriptBase
 from snakemake.settings.types import DAGSettings
 from snakemake.workflow import Workflow
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
-from snakemake_executor_plugin_slurm import accounts
 from snakemake_executor_plugin_slurm_jobstep import Executor as JobStep
 from snakemake_interface_common.plugin_registry import PluginRegistryBase
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
@@ -138,19 +137,17 @@ def test_long_plans_are_summaries(tmp_path: Path, jobs: int, listed: bool) -> No
     assert "output: 0.txt" in verbose.stdout + verbose.stderr
 
 
-def test_methods_that_are_replaced_for_targets() -> None:
+def test_method_that_is_replaced_for_targets() -> None:
     source = inspect.getsource(Workflow)
-    for name in ("_prepare_dag", "list_rules"):
-        assert callable(getattr(Workflow, name)), look_again("targets", f"has no Workflow.{name}")
+    assert callable(Workflow._prepare_dag), look_again("targets", "has no Workflow._prepare_dag")
     assert "self._prepare_dag(" in source, look_again("targets", "plans without Workflow._prepare_dag")
 
 
-def test_targets_are_checked_before_planning_and_rules_are_grouped(tmp_path: Path) -> None:
+def test_targets_are_checked_before_planning(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(
-        "from bnn_atlas.workflow.hooks import check_targets, group_rules\n\n"
+        "from bnn_atlas.workflow.hooks import check_targets\n\n"
         "rule first:\n    output: touch('first.txt')\n\n"
         "check_targets(workflow, lambda target, rules: None if target in rules else f'{target}? {sorted(rules)}')\n"
-        "group_rules(workflow, lambda rules, only_targets: f'group {[r.name for r in rules]} {only_targets}')\n"
     )
     snakemake = [sys.executable, "-m", "snakemake"]
     wrong = subprocess.run([*snakemake, "-n", "--", "fist"], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -159,10 +156,6 @@ def test_targets_are_checked_before_planning_and_rules_are_grouped(tmp_path: Pat
     assert "Traceback" not in wrong.stderr
     right = subprocess.run([*snakemake, "-n", "--", "first"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert right.returncode == 0, right.stderr
-    listed = subprocess.run(
-        [*snakemake, "--list-target-rules"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "group ['first'] True" in listed.stdout
 
 
 FAILING = """
@@ -229,13 +222,6 @@ def test_records_and_times_of_results() -> None:
     needed = inspect.getsource(DAG.update_needrun)
     assert "await job_.output_mintime" in needed, message
     assert "await f.is_newer(output_mintime_)" in needed, message
-
-
-def test_account_that_the_slurm_plugin_guesses() -> None:
-    message = look_again("slurm", "or its Slurm plugin finds an account otherwise")
-    assert "| tail -1" in inspect.getsource(accounts.get_account), message
-    # The name of the first one depends on whether another test has put the hook in its place.
-    assert list(inspect.signature(SlurmExecutor.get_account_arg).parameters)[1:] == ["job"], message
 
 
 def test_command_of_a_job_of_slurm() -> None:

@@ -1,4 +1,4 @@
-"""Targets by name: listed in groups, and answered when they are mistyped."""
+"""Targets by name: with a sentence each, and answered when they are mistyped."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,17 +69,12 @@ def test_what_exists_is_let_through(targets: Targets, target: str) -> None:
     assert targets.refusal(target, RULES) is None
 
 
-def test_the_list_tells_figures_parts_and_steps_apart(targets: Targets) -> None:
-    rules = [SimpleNamespace(name=n, docstring=n.upper(), has_wildcards=lambda n=n: n == "sample") for n in RULES]
-    rules += [SimpleNamespace(name=n, docstring="", has_wildcards=lambda: False) for n in ("evaluate", "one")]
-    parts, figures, runs, steps = targets.listed(rules, False).split("\n\n")
-    assert [line.split()[0] for line in parts.splitlines()[1:]] == ["all", "claims", "evaluate", "small"]
-    assert "evaluate (Check 1 of the papers' claims and print their verdicts: ten minutes.)" in parts
-    assert [line.split()[0] for line in runs.splitlines()[1:]] == ["one"]
-    line = figures.splitlines()[1]
-    assert line.startswith("my_lppd (small. The log pointwise predictive density (LPPD)")
-    assert steps.splitlines()[1:] == ["sample (SAMPLE)"]
-    assert targets.listed(rules, True) == f"{parts}\n\n{figures}\n\n{runs}"
+def test_each_figure_run_and_step_has_a_sentence(targets: Targets) -> None:
+    said = targets.sentences
+    assert sorted(said) == ["evaluate", "my_lppd", "one", "small_my_lppd"]
+    assert said["evaluate"] == "Check 1 of the papers' claims and print their verdicts: ten minutes."
+    assert said["my_lppd"].startswith("small. The log pointwise predictive density (LPPD)")
+    assert said["one"].startswith("Scores of small.")
 
 
 def test_each_kind_of_figure_has_a_text_of_its_own() -> None:

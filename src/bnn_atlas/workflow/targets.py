@@ -1,8 +1,8 @@
-"""Targets by name: how they are listed, and what a target that does not exist was meant to be."""
+"""Targets by name: what each makes, and what a target that does not exist was meant to be."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.language.base import did_you_mean
@@ -32,28 +32,16 @@ class Targets:
         """The figure that a target stands for, by its own name or as `<study>_<figure>`."""
         return {figure.target: figure for figure in self._figures.all}.get(target) or self._figures.targets.get(target)
 
-    def listed(self, rules: Iterable[Any], only_targets: bool) -> str:
-        """Rules for `--list-rules`: parts of the results, figures, and steps, with a sentence each."""
-        rules = sorted(rules, key=lambda rule: str(rule.name))
-        others = [rule for rule in rules if self.figure(rule.name) is None and rule.name not in self.runs]
-        plain = [rule for rule in others if not rule.has_wildcards()]
-        entries = {run.entry: run for run in self._runs.values() if run.entry in self.runs}
-        groups = {
-            "Parts of the results:": [
-                _line(rule.name, self._about_step(rule.name) or rule.docstring) for rule in plain
-            ],
-            "Figures (each is also a target as <study>_<figure>):": sorted(
-                _line(name, f"{figure.study}. {about(figure)}") for name, figure in self._short.items()
-            ),
-            "Runs (the scores of all runs of an entry; each of them is also a target, by its own name):": sorted(
-                _line(name, f"{run.study}. {run.config.description}") for name, run in entries.items()
-            ),
-            "Steps, which Snakemake adds where they are needed:": [
-                _line(rule.name, rule.docstring) for rule in rules if rule.has_wildcards()
-            ],
+    @property
+    def sentences(self) -> dict[str, str]:
+        """What a rule of the name of a figure, a run, an entry or a step makes, in a sentence for `--list-rules`."""
+        names = {run.name: run for run in self._runs.values()} | self._runs
+        said = {
+            name: f"Scores of {run.study}. {run.config.description}" for name, run in names.items() if name in self.runs
         }
-        shown = list(groups.items())[: 3 if only_targets else 4]
-        return "\n\n".join("\n".join([title, *lines]) for title, lines in shown if lines)
+        said |= {figure.target: f"{figure.study}. {about(figure)}" for figure in self._figures.all}
+        said |= {name: f"{figure.study}. {about(figure)}" for name, figure in self._figures.targets.items()}
+        return said | {name: self._about_step(name) for name in steps(self._atlas.claims)}
 
     def refusal(self, target: str, rules: Collection[str]) -> str | None:
         """What is wrong with a target, and what it may have been meant to be; None where nothing is."""
@@ -64,23 +52,17 @@ class Targets:
         return self._of_path(target) if "/" in target else self._of_name(target, rules)
 
     @property
-    def _short(self) -> Mapping[str, Figure]:
-        """The shortest target of each figure."""
-        bare = {figure: name for name, figure in self._figures.targets.items()}
-        return {bare.get(figure, figure.target): figure for figure in self._figures.all}
-
-    @property
     def _runs(self) -> dict[str, Run]:
         """Runs by name, and entries with a grid by the first of their runs."""
         runs = [run for study in self._atlas.studies.values() for run in study.runs.values()]
         return {run.entry: run for run in reversed(runs)} | {run.name: run for run in reversed(runs)}
 
     def _about_step(self, name: str) -> str:
-        """What a step of checking claims does; empty for other targets."""
-        of = steps(self._atlas.claims).get(name, {})
+        """What a step of checking claims does."""
+        of = steps(self._atlas.claims)[name]
         number = sum(len(claims_of(self._atlas.claims[study], name)) for study in of)
         takes = "; ".join(dict.fromkeys(step.takes for step in of.values()))
-        return f"Check {number} of the papers' claims and print their verdicts: {takes}." if of else ""
+        return f"Check {number} of the papers' claims and print their verdicts: {takes}."
 
     def _of_step(self, name: str) -> str | None:
         """What is wrong with the scale, if a target is for another one."""
@@ -128,10 +110,6 @@ def about(figure: Figure) -> str:
     """What a figure shows: the first sentence of its kind's caption."""
     caption = (REPOSITORY / "workflow" / "report" / f"{figure.kind.name}.rst").read_text(encoding="utf-8")
     return " ".join(caption.partition("\n\n")[0].split()).strip("*")
-
-
-def _line(name: str, text: str | None) -> str:
-    return f"{name} ({text})" if text else name
 
 
 def _unknown(path: str, what: str, name: str, known: Collection[str]) -> str | None:

@@ -3,7 +3,7 @@
 | call | what Snakemake does | what it uses of Snakemake |
 |---|---|---|
 | `require_slurm(argv)` | without Slurm's commands, the Slurm executor fails late or never ends | its command line |
-| the same, for Slurm | two Snakemakes start for a job, an account is guessed | methods of the Slurm executor |
+| the same, for Slurm | two Snakemakes start for a job | `format_job_exec` of the Slurm executor |
 | `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
 | `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
 | `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
@@ -18,7 +18,6 @@
 | `shorten_errors()` | a failed job's log is printed with all earlier attempts, and `message: None` | `logging` |
 | `check_targets(workflow, ...)` | of a mistyped target it says only that no rule makes it | `workflow._prepare_dag` |
 | `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
-| `group_rules(workflow, ...)` | `--list-rules` is one alphabetical list | `workflow.list_rules` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
 
 All of them were written for Snakemake 9. Look at each again at Snakemake `LOOK_AGAIN`: whether it is still needed, and
@@ -39,7 +38,7 @@ from bnn_atlas.workflow.hooks.records import keep_records
 from bnn_atlas.workflow.hooks.scale import set_config
 from bnn_atlas.workflow.hooks.sigterm import relay_sigterm
 from bnn_atlas.workflow.hooks.slurm import require_slurm
-from bnn_atlas.workflow.hooks.targets import check_targets, group_rules, requested_targets
+from bnn_atlas.workflow.hooks.targets import check_targets, requested_targets
 
 LOOK_AGAIN = "10.0"
 """First version of Snakemake with which nobody has checked the hooks."""
@@ -49,7 +48,6 @@ __all__ = [
     "announce_changes",
     "check_targets",
     "fork_scripts",
-    "group_rules",
     "install",
     "keep_outputs",
     "keep_records",

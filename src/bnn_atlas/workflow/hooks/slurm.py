@@ -53,7 +53,6 @@ def require_slurm(
     source = slurm_requested_by(arguments, environ)
     if source is None:
         return
-    guess_no_account()
     start_once()
     missing = [tool for tool in SLURM_TOOLS if which(tool) is None]
     if missing:
@@ -61,25 +60,6 @@ def require_slurm(
             f"{source} submits jobs to Slurm, but {', '.join(missing)} cannot be found here: "
             "start it on a login node of the cluster, or run on this machine with `snakemake --cores 2`."
         )
-
-
-def guess_no_account() -> None:
-    """Submit without an account where none is given, so that Slurm takes the user's default one.
-
-    Snakemake's Slurm plugin 2.8 asks `sacct` for the account of the latest job with a command that `sacct` refuses
-    (`| tail -1` is passed to it as arguments), and prints three warnings about it in every run.
-    """
-    from snakemake_executor_plugin_slurm import Executor  # type: ignore[import-untyped]
-
-    usual = Executor.get_account_arg
-
-    def get_account_arg(executor: Any, job: Any) -> Iterator[str]:
-        if job.resources.get("slurm_account"):
-            yield from usual(executor, job)
-        else:
-            yield ""
-
-    Executor.get_account_arg = get_account_arg
 
 
 def start_once() -> None:
@@ -91,7 +71,7 @@ def start_once() -> None:
     `srun` themselves (with a resource `mpi`) and commands that are passed as a script keep the first one, which has
     more to do for them.
     """
-    from snakemake_executor_plugin_slurm import Executor
+    from snakemake_executor_plugin_slurm import Executor  # type: ignore[import-untyped]
     from snakemake_executor_plugin_slurm_jobstep import (  # type: ignore[import-untyped]
         get_cpu_setting,
         get_gpu_setting,

@@ -1,6 +1,6 @@
-"""The targets of this call of Snakemake: checked before a plan is made, listed, and known to messages at the end."""
+"""The targets of this call of Snakemake: checked before a plan is made, and known to messages at the end."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 
@@ -31,12 +31,3 @@ def check_targets(workflow: Any, refusal: Callable[[str, Collection[str]], str |
         return usual(*arguments, **options)
 
     workflow._prepare_dag = prepare_dag
-
-
-def group_rules(workflow: Any, listed: Callable[[Iterable[Any], bool], str]) -> None:
-    """Let `--list-rules` and `--list-target-rules` print what `listed` makes of the rules, instead of one long list."""
-
-    def list_rules(only_targets: bool = False) -> None:
-        print(listed(workflow.rules, only_targets))
-
-    workflow.list_rules = list_rules
