@@ -25,9 +25,11 @@ CODE = {
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
-    write(tmp_path, CODE)
-    yield tmp_path
+    folder = tmp_path / "package"
+    monkeypatch.setattr(sources, "PACKAGE", folder)
+    monkeypatch.setenv("BNN_ATLAS_CACHE", str(tmp_path / "cache"))
+    write(folder, CODE)
+    yield folder
     forget()
 
 
@@ -220,3 +222,37 @@ def test_a_root_that_is_not_there_is_an_error_that_names_it(kernel: Path) -> Non
         digest(root="bnn_atlas.methods.kernel:bild")
     with pytest.raises(ModuleNotFoundError, match=r"bnn_atlas\.methods\.two"):
         digest(root="bnn_atlas.methods.two")
+
+
+def test_another_process_takes_a_digest_from_the_cache_until_a_source_changes(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = digest()
+    with monkeypatch.context() as patch:
+        patch.delattr(sources, "_follow")
+        assert digest() == computed
+        with pytest.raises(NameError):
+            digest(LAPLACE)
+        edit(kernel / "other.py", "", "x = 1\n")
+        with pytest.raises(NameError):
+            digest()
+    assert digest() == computed
+
+
+def test_digests_that_were_half_written_or_cannot_be_kept_are_computed(kernel: Path, tmp_path: Path) -> None:
+    computed = digest()
+    (kept,) = (tmp_path / "cache" / "digests").iterdir()
+    kept.write_text(kept.read_text()[:100] + "\n\xff")
+    assert digest() == computed
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "cache").write_text("no folder")
+    assert digest() == computed
+
+
+def test_digests_are_of_the_sources_that_were_read_first(kernel: Path) -> None:
+    computed = digest()
+    forget()
+    sources.read_sources()
+    edit(kernel / "methods/kernel.py", "LOG = 1.5", "LOG = 2.5")
+    assert code_digest("bnn_atlas.methods.kernel:build", classes=[NORMAL]) == computed
+    assert digest() != computed

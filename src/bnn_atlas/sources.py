@@ -2,22 +2,30 @@
 
 `code_of` follows imports from file to file. `code_digest` is finer: it follows names from definition to definition, and
 hashes their syntax trees. A draw, a warm start and a prediction carry the second, since making them again is expensive.
+
+A process reads the sources once, so that its digests are of one state of the code, and keeps digests in the user's cache
+folder for all processes that find the same sources: each plan and each job asks for some.
 """
 
 import ast
+import contextlib
 import hashlib
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bnn_atlas.runtime import cache_folder
+
 PACKAGE = Path(__file__).parent
 IMPORT = re.compile(
     r"^\s*(?:from (bnn_atlas\b[\w.]*) import (\([^)]*\)|[^#\n]*)|import (bnn_atlas\b[\w.]*))", re.MULTILINE
 )
 """Import of something of this package: (package, what, ...) or (..., ..., module). A fifth of the time of a parser."""
+DIGEST_LINE = re.compile(r"[0-9a-f]{64} [0-9a-f]{64}")
 PLUMBING = ("bnn_atlas.files", "bnn_atlas.locks", "bnn_atlas.logs", "bnn_atlas.provenance", "bnn_atlas.sources")
 """Modules that move bytes and messages and change no number and no picture; their edits remake nothing."""
 SETTINGS = "bnn_atlas.config"
@@ -81,6 +89,43 @@ Place = tuple[str, str]
 
 @cache
 def _digest(roots: tuple[str, ...], live: frozenset[Place] | None, without: tuple[str, ...]) -> str:
+    question = hashlib.sha256(repr((roots, live and sorted(live), without)).encode()).hexdigest()
+    if (found := _kept().get(question)) is None:
+        found = _follow(roots, live, without)
+        with contextlib.suppress(OSError):
+            _file_of_digests().parent.mkdir(parents=True, exist_ok=True)
+            with _file_of_digests().open("a", encoding="ascii") as file:
+                file.write(f"{question} {found}\n")
+    return found
+
+
+@cache
+def _kept() -> dict[str, str]:
+    """Digests that earlier processes computed from the same sources; lines that were half written are left out."""
+    try:
+        lines = _file_of_digests().read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return dict(line.split() for line in lines if DIGEST_LINE.fullmatch(line))
+
+
+@cache
+def _file_of_digests() -> Path:
+    """One file for each state of the sources and each version of Python, whose syntax trees differ."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    whole = hashlib.sha256(version.encode())
+    for name, source in read_sources().items():
+        whole.update(f"{name} {len(source)} ".encode() + source)
+    return cache_folder() / "digests" / f"{whole.hexdigest()[:32]}.txt"
+
+
+@cache
+def read_sources() -> dict[str, bytes]:
+    """Path below the package -> source, of all its modules, read once in a process."""
+    return {str(file.relative_to(PACKAGE)): file.read_bytes() for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+def _follow(roots: tuple[str, ...], live: frozenset[Place] | None, without: tuple[str, ...]) -> str:
     read: dict[Place, _Reading] = {}
     attributes: set[str] = set()
     waiting = [place for root in roots for place in _places_of(root)]
@@ -124,7 +169,7 @@ class _Module:
 
 @cache
 def _module(name: str) -> _Module:
-    tree = ast.parse(_file(name).read_bytes())
+    tree = ast.parse(read_sources()[str(_file(name).relative_to(PACKAGE))])
     module = _Module(name)
     acting: list[tuple[ast.stmt, ast.AST]] = []
     for statement in tree.body:
@@ -472,6 +517,6 @@ def _path(name: str) -> Path:
 
 def forget() -> None:
     """Forget what was read of the sources, after they or PACKAGE have changed."""
-    for known in (_digest, _module, _imported, _exists):
+    for known in (_digest, _kept, _file_of_digests, read_sources, _module, _imported, _exists):
         known.cache_clear()
     _READINGS.clear()

@@ -31,6 +31,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     copy = tmp_path / "bnn_atlas"
     shutil.copytree(sources.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(sources, "PACKAGE", copy)
+    monkeypatch.setenv("BNN_ATLAS_CACHE", str(tmp_path / "cache"))
     sources.forget()
     yield copy
     sources.forget()

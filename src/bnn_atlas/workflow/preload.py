@@ -13,7 +13,7 @@ import gc
 import importlib
 import re
 
-from bnn_atlas.sources import PACKAGE, code_of
+from bnn_atlas.sources import PACKAGE, code_of, read_sources
 
 PACKAGES = (
     "flax.linen",
@@ -48,5 +48,6 @@ for file in sorted(PACKAGE.rglob("*.py")):
     parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
     if parts[1] not in LEFT_OUT and parts[-1] != "__init__" and without_blackjax(".".join(parts)):
         importlib.import_module(".".join(parts))
+read_sources()  # the digests of jobs are of the code that was imported here
 gc.freeze()  # or a fork would copy every page that its first collection marks
 gc.enable()
