@@ -1,4 +1,5 @@
 # BNN Atlas: four studies of Bayesian-neural-network posteriors, from raw data to the papers' figures.
+import gc
 import sys
 import time
 
@@ -7,10 +8,11 @@ from snakemake.utils import min_version
 sys.path.insert(0, f"{workflow.basedir}/src")
 from bnn_atlas.workflow import hooks
 from bnn_atlas.workflow.changes import changes_text
-from bnn_atlas.workflow.farewell import farewell
 from bnn_atlas.workflow.targets import Targets
 
 STARTED = time.monotonic()
+# A plan is a large number of objects that stay: looking through them for garbage would take a sixth of its time.
+gc.set_threshold(100_000, 50, 1000)
 min_version("9.0")
 hooks.install(workflow, sys.argv, kept=("warmstart", "sample", "predict", "predict_sets"))
 
@@ -66,6 +68,8 @@ onstart:
 
 
 onsuccess:
+    from bnn_atlas.workflow.farewell import farewell
+
     print(
         farewell(
             ATLAS, PATHS, FIGURES, TARGETS, MISSING_R, hooks.requested_targets(workflow), time.monotonic() - STARTED
