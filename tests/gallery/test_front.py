@@ -29,11 +29,3 @@ def test_a_setting_that_shows_changes_the_origin(tmp_path: Path) -> None:
     assert text.count("bins: 300, limit: 4") == 1
     study.write_text(text.replace("bins: 300, limit: 4", "bins: 300, limit: 3"), encoding="utf-8")
     assert front.origin(config) != before
-
-
-def test_only_code_that_draws_counts(tmp_path: Path) -> None:
-    first, second, third = (tmp_path / name for name in ("a.py", "b.py", "c.py"))
-    first.write_text('"""Words."""\n\nx = 1\n', encoding="utf-8")
-    second.write_text('"""Other\nwords."""\n# why\nx = 1\n', encoding="utf-8")
-    third.write_text('"""Words."""\n\nx = 2\n', encoding="utf-8")
-    assert front._code(first) == front._code(second) != front._code(third)

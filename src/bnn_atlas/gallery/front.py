@@ -3,8 +3,6 @@
 `make picture` draws it again, and `python -m bnn_atlas.gallery.front` copies it to docs/images.
 """
 
-import ast
-import hashlib
 from pathlib import Path
 
 from PIL import Image
@@ -14,7 +12,7 @@ from bnn_atlas.config.runs.studies import Scale, shown_runs
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.figures.metadata import stamp_png
 from bnn_atlas.provenance import fingerprint
-from bnn_atlas.sources import PACKAGE, PLUMBING, code_of
+from bnn_atlas.sources import PACKAGE, code_digest
 
 STUDY, FIGURE = "sampling_perspective", "fireball"
 SCALE: Scale = "demo"
@@ -27,8 +25,9 @@ CHUNK = "Drawn from"
 def origin(config: Path) -> str:
     """Hash of what the picture shows and of the code that draws it: equal on every machine.
 
-    Of settings those count that differ from their defaults, and of code neither comments nor docstrings, so that a
-    picture stays in step with edits that cannot change it. `config` is the folder config/.
+    Of settings, those that differ from their defaults count; of the code, the definitions in the room `figures` that
+    draw it (`sources.code_digest`). So a picture stays in step with edits that cannot change it. `config` is the folder
+    config/.
     """
     study = load_study(config / "studies" / f"{STUDY}.yaml", SCALE, load_registry(config / "datasets.yaml"))
     figure = study.figures[FIGURE]
@@ -38,8 +37,8 @@ def origin(config: Path) -> str:
         name: run.config.model_dump(mode="json", exclude_defaults=True, exclude={"description", "evaluate"})
         for name, run in runs.items()
     }
-    drawing = code_of(f"bnn_atlas.figures.kinds.{figure.draw}", without=(*PLUMBING, "bnn_atlas.config"))
-    code = {str(file.relative_to(PACKAGE)): _code(file) for file in drawing if "figures" in file.parts}
+    others = [f"bnn_atlas.{file.stem}" for file in PACKAGE.iterdir() if file.stem != "figures"]
+    code = code_digest(f"bnn_atlas.figures.kinds.{figure.draw}:{figure.draw}", without=others)
     return fingerprint({"figure": of_figure, "runs": of_runs, "code": code})
 
 
@@ -49,18 +48,6 @@ def write_picture(source: Path, destination: Path, config: Path) -> None:
         text = {str(key): str(value) for key, value in image.info.items() if isinstance(value, str)}
     destination.write_bytes(source.read_bytes())
     stamp_png(destination, {**text, CHUNK: origin(config)})
-
-
-def _code(file: Path) -> str:
-    """Hash of the lines of a module that are neither empty nor comments nor part of a docstring."""
-    text = file.read_text(encoding="utf-8")
-    described: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            described.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    lines = enumerate(text.splitlines(), 1)
-    kept = [line for number, line in lines if number not in described and line.strip() and line.strip()[0] != "#"]
-    return hashlib.sha256("\n".join(kept).encode()).hexdigest()
 
 
 if __name__ == "__main__":
