@@ -1,15 +1,15 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
-from bnn_atlas.figures import page
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.drawing import Made, write
+from bnn_atlas.figures.latex import LatexTable
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.r_setup import RCODE
+from bnn_atlas.figures.page import Drawing, FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust
@@ -19,14 +19,7 @@ from bnn_atlas.provenance import Provenance, collect
 class Drawn(Protocol):
     """Draws a kind of figure and gives its numbers."""
 
-    def __call__(self, kind: Callable[..., None], runs: Sequence[Shown], **more: Any) -> pd.DataFrame: ...
-
-
-class Settled(Exception):
-    """A picture that is ready to be written."""
-
-    def __init__(self, figure: Figure) -> None:
-        self.figure = figure
+    def __call__(self, kind: Callable[..., Made], runs: Sequence[Shown], **more: Any) -> pd.DataFrame: ...
 
 
 @pytest.fixture
@@ -51,35 +44,38 @@ def drawn(outputs: Callable[[str], FigureOutputs], provenance: Provenance, monke
     and above the panels is the name of whoever should not be trusted.
     """
 
-    def draw(kind: Callable[..., None], runs: Sequence[Shown], **more: Any) -> pd.DataFrame:
+    def draw(kind: Callable[..., Made], runs: Sequence[Shown], **more: Any) -> pd.DataFrame:
         tables: list[pd.DataFrame] = []
-        write = page.write_csv
+        original = page.write_csv
         with monkeypatch.context() as patched:
-            patched.setattr(page, "write_csv", lambda path, data: (tables.append(data), write(path, data)))
+            patched.setattr(page, "write_csv", lambda path, data: (tables.append(data), original(path, data)))
             for folder in ("a", "b"):
-                kind(runs, outputs(folder), provenance, **more)
+                write(kind, runs, outputs(folder), provenance, **more)
         for first, second in zip(outputs("a"), outputs("b"), strict=True):
             assert first.read_bytes() == second.read_bytes()
         assert read_provenance(outputs("a").png) == read_provenance(outputs("a").pdf) == provenance
         numbers = pd.read_csv(outputs("a").csv)
         assert list(numbers.columns) == list(tables[0].columns)
         assert len(numbers) == len(tables[0])
-        if runs and not (RCODE / f"{kind.__name__}.R").is_file():
-            with monkeypatch.context() as patched:
-                patched.setattr(page, "trusted", _nobody_trusted)
-                patched.setattr(page, "_settle", _settled)
-                with pytest.raises(Settled) as found:
-                    kind(runs, outputs("c"), provenance, **more)
-            assert "to be trusted: " in (head := " ".join(found.value.figure.get_suptitle().split()))
-            assert "(R-hat 9" in head
+        with style.context(), monkeypatch.context() as patched:
+            patched.setattr(page, "trusted", _nobody_trusted)
+            if runs and isinstance(made := kind(runs, **more), Drawing):
+                made.write(outputs("c"), runs, provenance)
+                assert "to be trusted: " in (head := " ".join(made.figure.get_suptitle().split()))
+                assert "(R-hat 9" in head
         return numbers
 
     return draw
 
 
+def tex(
+    kind: Callable[..., LatexTable], runs: Sequence[Shown], folder: Path, *, scale: str = "paper", **settings: Any
+) -> str:
+    """The text of a table, which is written to `folder` as `table.tex` and `table.csv`."""
+    made_of = collect({"scale": scale, "reductions": {}, "seed": 1, **settings}, root=folder)
+    write(kind, runs, [folder / "table.tex", folder / "table.csv"], made_of)
+    return (folder / "table.tex").read_text(encoding="utf-8")
+
+
 def _nobody_trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[str, Trust]:
     return {name: Trust(Status.DISTRUST, "R-hat 9") for name in names or [one.label for one in shown]}
-
-
-def _settled(figure: Figure) -> NoReturn:
-    raise Settled(figure)

@@ -2,17 +2,14 @@
 
 import re
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import pandas as pd
 import yaml
 
 from bnn_atlas.config.parts.figures import FigureEntry
 from bnn_atlas.config.parts.kinds import kinds
-from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import Drawn
 from tests.figures.score_files import scored
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add_a_figure.md").read_text(encoding="utf-8")
@@ -23,9 +20,7 @@ def block(language: str) -> str:
     return textwrap.dedent(text)
 
 
-def test_the_new_kind_is_found_and_draws(
-    tmp_path: Path, outputs: Callable[[str], FigureOutputs], provenance: Provenance
-) -> None:
+def test_the_new_kind_is_found_and_draws(drawn: Drawn, tmp_path: Path) -> None:
     file = tmp_path / "figures" / "kinds" / "error_bars.py"
     file.parent.mkdir(parents=True)
     file.write_text(block("python"), encoding="utf-8")
@@ -33,11 +28,9 @@ def test_the_new_kind_is_found_and_draws(
     module = ModuleType("error_bars")
     exec(compile(block("python"), str(file), "exec"), module.__dict__)
     runs = [scored(tmp_path, name, lppd, 0.5) for name, lppd in (("mile", 0.4), ("hmc", 0.3))]
-    module.error_bars(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = drawn(module.error_bars, runs)
     assert table["value"].tolist() == [0.4, 0.3]
     assert table["standard_error"].tolist() == [0.04, 0.04]
-    assert outputs("a").png.stat().st_size > 1000
 
 
 def test_the_entries_are_accepted() -> None:

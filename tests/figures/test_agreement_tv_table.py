@@ -5,20 +5,13 @@ from pathlib import Path
 import pandas as pd
 
 from bnn_atlas.figures.hmc_posteriors.agreement_tv_table import agreement_tv_table
-from bnn_atlas.figures.latex import TableOutputs
-from bnn_atlas.provenance import collect
+from tests.figures.conftest import tex
 from tests.figures.set_files import UNCONVERGED
 from tests.figures.test_agreement_tv import reference, run, runs
 
 
-def written(folder: Path, shown: list) -> str:
-    outputs = TableOutputs(folder / "table.tex", folder / "table.csv")
-    agreement_tv_table(shown, outputs, collect({"scale": "paper", "reductions": {}, "seed": 1}, root=folder))
-    return outputs.tex.read_text(encoding="utf-8")
-
-
 def test_blocks_are_the_ceiling_both_priors_and_the_paper(tmp_path: Path) -> None:
-    text = written(tmp_path, runs(tmp_path))
+    text = tex(agreement_tv_table, runs(tmp_path), tmp_path)
     body = text.partition(r"\begin{tabular}{lrrrrrr}")[2]
     assert " & accuracy & agreement & TV & accuracy, shifted & agreement, shifted & TV, shifted" in body
     order = [
@@ -41,7 +34,7 @@ def test_blocks_are_the_ceiling_both_priors_and_the_paper(tmp_path: Path) -> Non
 
 def test_chains_that_should_not_be_trusted_have_a_dagger(tmp_path: Path) -> None:
     shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note="reference not converged: R-hat 1.8")]
-    text = written(tmp_path, shown)
+    text = tex(agreement_tv_table, shown, tmp_path)
     assert r"HMC, single chains $\dagger$ &" in text
     assert r"SGLD &" in text
     assert r"reference not converged: R-hat 1.8. $\dagger$ not to be trusted: HMC (" in text

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.drawing import write
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.bias_ridges import bias_ridges
 from bnn_atlas.figures.shown import Shown
@@ -64,7 +65,7 @@ def test_wide_biases_lie_within_their_panel_and_do_not_set_that_of_the_weights(
 ) -> None:
     wide = values(8.0)
     wide["layer0.bias[2]"] -= 20
-    bias_ridges(runs(tmp_path, wide, values(1.0, 1)), outputs("a"), provenance)
+    write(bias_ridges, runs(tmp_path, wide, values(1.0, 1)), outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     ridges = table[table["label"] != "prior"]
     assert ridges[["below", "above"]].to_numpy().max() < 0.015
@@ -78,7 +79,7 @@ def test_biases_that_all_drift_away_leave_those_of_the_other_run_in_view(
     outputs: Outputs, provenance: Provenance, tmp_path: Path
 ) -> None:
     far = {name: some - 30 * ("bias" in name) for name, some in values(1.0).items()}
-    bias_ridges(runs(tmp_path, far, values(1.0, 1)), outputs("a"), provenance)
+    write(bias_ridges, runs(tmp_path, far, values(1.0, 1)), outputs("a"), provenance)
     assert pd.read_csv(outputs("a").csv).query("label != 'prior'")[["below", "above"]].to_numpy().max() < 0.015
 
 
@@ -88,7 +89,7 @@ def test_a_bias_that_runs_away_is_counted_and_does_not_set_the_axis(
 ) -> None:
     far = values(1.0)
     far["layer0.bias[1]"][0] -= 1e4
-    bias_ridges(runs(tmp_path, far, values(1.0, 1)), outputs("a"), provenance)
+    write(bias_ridges, runs(tmp_path, far, values(1.0, 1)), outputs("a"), provenance)
     layer = pd.read_csv(outputs("a").csv).query("layer == 'layer 1' and role == 'bias'")
     assert -8 < layer["x"].min() < -1.5
     below = layer.drop_duplicates(["label", "run"]).set_index(["label", "run"])["below"]
@@ -109,4 +110,4 @@ def test_runs_that_do_not_fit_are_refused(outputs: Outputs, provenance: Provenan
         (runs(tmp_path / "d", {n: v[:, :1] for n, v in values(1.0).items()}, values(1.0)), "chains of one draw"),
     ):
         with pytest.raises(ValueError, match=says):
-            bias_ridges(given, outputs("a"), provenance)
+            write(bias_ridges, given, outputs("a"), provenance)

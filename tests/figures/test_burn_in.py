@@ -2,14 +2,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.burn_in import AFTER, RUNNING, SINGLE, burn_in, burn_in_table
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions, save_functions
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
@@ -69,9 +67,7 @@ def test_probabilities_of_zero_are_finite(tmp_path: Path) -> None:
     assert np.isfinite(table["value"]).all()
 
 
-def test_regressions_have_an_error_instead_of_an_accuracy(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_regressions_have_an_error_instead_of_an_accuracy(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     y = rng.normal(size=ROWS)
     mean = (y + rng.normal(size=(1, DRAWS, ROWS))).astype(np.float32)
@@ -81,8 +77,11 @@ def test_regressions_have_an_error_instead_of_an_accuracy(
         scale=np.full_like(mean, 0.5), y=y,
     )  # fmt: skip
     save_functions(file, functions)
-    burn_in([shown("hmc", {"functions": file})], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv).set_index(["average", "metric", "draw"])["value"].sort_index()
+    table = (
+        burn_in([shown("hmc", {"functions": file})])
+        .numbers.set_index(["average", "metric", "draw"])["value"]
+        .sort_index()
+    )
     rmse = np.sqrt(np.mean((mean[0, :5].mean(axis=0) - y) ** 2))
     assert table[RUNNING, "rmse", 5] == pytest.approx(rmse, rel=1e-5)
     density = np.exp(-0.5 * ((y - mean[0, :5]) / 0.5) ** 2) / (0.5 * np.sqrt(2 * np.pi))

@@ -8,7 +8,6 @@ import pytest
 
 from bnn_atlas.figures.kinds.claims_forest import _forest, claims_forest, forest_table
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
@@ -54,18 +53,15 @@ def test_files_hold_the_numbers_and_every_mark_is_inside(drawn: Drawn, tmp_path:
     assert ax.get_title(loc="right") == "1 of 6 numeric claims not run"
 
 
-def test_claims_that_nothing_has_measured_yet_are_named(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_claims_that_nothing_has_measured_yet_are_named(tmp_path: Path) -> None:
     table = CLAIMS.assign(value=np.nan, difference=np.nan, verdict="not run")
     table.to_parquet(tmp_path / "claims.parquet")
-    claims_forest([], outputs("a"), provenance, claims=tmp_path / "claims.parquet")
-    assert set(pd.read_csv(outputs("a").csv)["verdict"]) == {"not run"}
+    assert set(claims_forest([], claims=tmp_path / "claims.parquet").numbers["verdict"]) == {"not run"}
 
 
-def test_runs_and_tables_without_numbers_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_runs_and_tables_without_numbers_are_refused(tmp_path: Path) -> None:
     CLAIMS[CLAIMS["relation"] == "greater_than"].to_parquet(tmp_path / "claims.parquet")
     with pytest.raises(ValueError, match=r"claims\.parquet: no claim has a published number and a limit"):
-        claims_forest([], outputs("a"), provenance, claims=tmp_path / "claims.parquet")
+        claims_forest([], claims=tmp_path / "claims.parquet")
     with pytest.raises(ValueError, match="take the runs out of its settings: mile"):
-        claims_forest([shown()], outputs("a"), provenance, claims=tmp_path / "claims.parquet")
+        claims_forest([shown()], claims=tmp_path / "claims.parquet")

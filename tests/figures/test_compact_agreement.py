@@ -5,10 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.latex import TableOutputs
 from bnn_atlas.figures.permutation_symmetry.compact_agreement import compact_agreement, compact_numbers
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import collect
+from tests.figures.conftest import tex
 from tests.figures.set_files import written
 
 
@@ -23,15 +22,13 @@ def test_cells_and_published_numbers(tmp_path: Path) -> None:
         run(tmp_path, "hmc", 0.98, label="HMC"),
         run(tmp_path, "q_r", 0.4, 0.41, label="HMC, q_r", note="reference not converged: R-hat 1.8"),
     ]
-    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
-    compact_agreement(shown, outputs, collect({"scale": "paper", "reductions": {}, "seed": 1}, root=tmp_path))
-    text = outputs.tex.read_text(encoding="utf-8")
+    text = tex(compact_agreement, shown, tmp_path)
     assert r"HMC & $0.980 \pm 0.005$ & -- & -- & $0.984$ & $1.000$ & $0.000$" in text
     assert (
         r"HMC, q\_r & $0.400 \pm 0.005$ & $0.410 \pm 0.010$ & $0.590 \pm 0.020$ & $0.823$ & $0.825$ & $0.657$" in text
     )
     assert "reference not converged: R-hat 1.8" in text
-    assert len(pd.read_csv(outputs.csv)) == 6
+    assert len(pd.read_csv(tmp_path / "table.csv")) == 6
 
 
 def test_runs_of_one_label_are_averaged_over_seeds_only(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import save_aligned_draws
 from tests.figures.aligned_files import aligned_draws
 from tests.figures.conftest import Drawn
@@ -48,62 +47,62 @@ def test_correlations_of_pairs_of_layers(drawn: Drawn, tmp_path: Path) -> None:
         assert table.loc[place, "excess"] < 0.03
 
 
-def test_repeated_draws_are_no_correlation(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_repeated_draws_are_no_correlation(tmp_path: Path) -> None:
     """A chain that rejects seven of eight proposals has higher correlations by chance, here an excess of 0.095."""
     values = np.repeat(np.random.default_rng(1).normal(size=(2, 50, 300)), 8, axis=1)
-    table = of_unrelated(values, outputs("x"), provenance, tmp_path)
+    table = of_unrelated(values, tmp_path)
     assert table["independent"].to_numpy() == pytest.approx(98**-0.5, rel=0.03)
     assert table["excess"].max() < 0.02
 
 
-def test_rejected_proposals_are_no_correlation(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_rejected_proposals_are_no_correlation(tmp_path: Path) -> None:
     """Chains that reject two of five proposals, each at its own times, in all weights at once."""
     rng = np.random.default_rng(2)
     values = rng.normal(size=(4, 80, 600))
     for chain in values:
         for draw in np.flatnonzero(rng.uniform(size=79) < 0.4) + 1:
             chain[draw] = chain[draw - 1]
-    table = of_unrelated(values, outputs("x"), provenance, tmp_path)
+    table = of_unrelated(values, tmp_path)
     assert table["correlation"].min() > 1.3 * 316**-0.5
     assert table["excess"].max() < 0.02
 
 
-def test_slow_chains_have_no_correlation(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_slow_chains_have_no_correlation(tmp_path: Path) -> None:
     """Weights that vary by themselves, as autoregressions of 0.97, with an excess of 0.104 over half a chain later."""
     rng, states = np.random.default_rng(0), [np.zeros((4, 600))]
     for _ in range(280):
         states.append(0.97 * states[-1] + rng.normal(size=(4, 600)))
-    table = of_unrelated(np.stack(states[-80:], axis=1), outputs("x"), provenance, tmp_path)
+    table = of_unrelated(np.stack(states[-80:], axis=1), tmp_path)
     assert table["correlation"].min() > 0.2
     assert table["excess"].max() < 0.02
 
 
-def of_unrelated(values: np.ndarray, files: FigureOutputs, provenance: Provenance, folder: Path) -> pd.DataFrame:
+def of_unrelated(values: np.ndarray, folder: Path) -> pd.DataFrame:
     """The figure's numbers for draws [c, s, p] of three layers of as many weights."""
     names = [f"layer{layer}.weight[0,{place}]" for layer in range(3) for place in range(values.shape[2] // 3)]
-    cross_layer_correlation([run_of(folder, "one", values, names)], files, provenance)
-    return pd.read_csv(files.csv)
+    return cross_layer_correlation([run_of(folder, "one", values, names)]).numbers
 
 
-def test_a_weight_that_never_moves_enters_nothing(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_a_weight_that_never_moves_enters_nothing(tmp_path: Path) -> None:
     values = draws(1.0)
     values[:, :, 0] = 3.0
-    cross_layer_correlation([run_of(tmp_path, "one", values)], outputs("x"), provenance)
-    assert pd.read_csv(outputs("x").csv)["correlation"][0] == pytest.approx(0.5, abs=0.05)
+    assert cross_layer_correlation([run_of(tmp_path, "one", values)]).numbers["correlation"][0] == pytest.approx(
+        0.5, abs=0.05
+    )
 
 
-def test_too_few_draws(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_too_few_draws(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="run 'one': 3 draws of a chain have no correlations"):
-        cross_layer_correlation([run_of(tmp_path, "one", draws(0.0)[:, :3])], outputs("x"), provenance)
+        cross_layer_correlation([run_of(tmp_path, "one", draws(0.0)[:, :3])])
 
 
-def test_one_layer_has_no_pairs(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_one_layer_has_no_pairs(tmp_path: Path) -> None:
     one = run_of(tmp_path, "one", draws(0.0)[:, :, :4], NAMES[:4])
     with pytest.raises(ValueError, match="run 'one': correlations across layers need weights of two layers"):
-        cross_layer_correlation([one], outputs("x"), provenance)
+        cross_layer_correlation([one])
 
 
-def test_aligned_draws_beside_the_draws_as_they_are(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_aligned_draws_beside_the_draws_as_they_are(tmp_path: Path) -> None:
     """Chains without an order of units, whose correlations show in the frame of an alignment alone."""
     file = tmp_path / "aligned.npz"
     found = aligned_draws(file, chains=2, draws=400, apart=0.0)
@@ -112,8 +111,7 @@ def test_aligned_draws_beside_the_draws_as_they_are(outputs: Outputs, provenance
     names, values = NAMES[:8], draws(0.0)[:, :, :8]
     one = run_of(tmp_path, "one", values, names)._replace(parts={"aligned_draws": {"by_rows": file}})
     two = run_of(tmp_path, "two", values, names, method="mean_field")
-    cross_layer_correlation([one, two], outputs("x"), provenance)
-    table = pd.read_csv(outputs("x").csv).set_index(["run", "units"])
+    table = cross_layer_correlation([one, two]).numbers.set_index(["run", "units"])
     assert table.loc[("one", "as sampled"), "correlation"] == pytest.approx(798**-0.5, rel=0.5)
     assert table.loc[("one", "aligned"), "correlation"] == pytest.approx(0.5, abs=0.05)
     assert table.loc[("one", "aligned"), ["draws", "alignment"]].tolist() == [800, "by_rows"]

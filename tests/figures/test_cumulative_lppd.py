@@ -12,7 +12,6 @@ from bnn_atlas.figures.published import Published
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
@@ -64,23 +63,23 @@ def test_files_appear_with_the_plotted_numbers(drawn: Drawn, tmp_path: Path) -> 
     assert draws["sd"].isna().all()
 
 
-def test_several_files_are_one_table(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_several_files_are_one_table(tmp_path: Path) -> None:
     files = [tmp_path / f"{run}.parquet" for run in ("mile", "hmc")]
     for file in files:
         write_table(file, rows(file.stem, method=file.stem))
-    cumulative_lppd([shown(file.stem, {"table": file}) for file in files], outputs("a"), provenance)
-    assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["label"])) == ["mile", "hmc"]
+    assert list(
+        dict.fromkeys(cumulative_lppd([shown(file.stem, {"table": file}) for file in files]).numbers["label"])
+    ) == ["mile", "hmc"]
 
 
-def test_many_data_sets_and_methods_fit(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_many_data_sets_and_methods_fit(tmp_path: Path) -> None:
     parts = [rows(f"{m}_{d}", d, m) for d in ("a", "b", "c", "d", "e") for m in ("mclmc", "hmc")]
     kinds = {"b": "classification", "c": "classification"}
     several = [
         run._replace(dataset=run.run[-1], task=kinds.get(run.run[-1], "regression"))
         for run in runs(tmp_path, frame(*parts))
     ]
-    cumulative_lppd(several, outputs("a"), provenance)
-    assert len(pd.read_csv(outputs("a").csv)) == 5 * 2 * 6
+    assert len(cumulative_lppd(several).numbers) == 5 * 2 * 6
 
 
 def test_runs_are_chosen_ordered_and_averaged_by_label() -> None:
@@ -105,71 +104,59 @@ def test_splits_are_repetitions_and_counts_that_one_lacks_are_left_out() -> None
     assert set(curves["repetitions"]) == {2}
 
 
-def test_minus_infinity_leaves_a_gap_and_stays_in_the_csv(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_minus_infinity_leaves_a_gap_and_stays_in_the_csv(tmp_path: Path) -> None:
     table = frame(rows("mile"))
     table.loc[0, ["value", "standard_error"]] = [-np.inf, np.nan]
-    cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
-    saved = pd.read_csv(outputs("a").csv)
+    saved = cumulative_lppd(runs(tmp_path, table)).numbers
     assert saved["mean"][0] == -np.inf
     assert np.isnan(saved["sd"][0])
     assert np.isfinite(saved["mean"][1:]).all()
 
 
-def test_nothing_finite_still_makes_a_figure(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_nothing_finite_still_makes_a_figure(tmp_path: Path) -> None:
     table = frame(rows("mile"))
     table["value"] = -np.inf
-    cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
-    assert (pd.read_csv(outputs("a").csv)["mean"] == -np.inf).all()
+    assert (cumulative_lppd(runs(tmp_path, table)).numbers["mean"] == -np.inf).all()
 
 
-def test_one_chain_and_one_draw_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_one_chain_and_one_draw_are_enough(tmp_path: Path) -> None:
     table = frame([row._replace(chains=1, draws=1) for row in rows("mile") if 1 in (row.chains, row.draws)])
-    cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
-    assert list(pd.read_csv(outputs("a").csv)["count"]) == [1, 1]
+    assert list(cumulative_lppd(runs(tmp_path, table)).numbers["count"]) == [1, 1]
 
 
-def test_bad_tables_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_bad_tables_are_refused_in_words(tmp_path: Path) -> None:
     write_table(tmp_path / "empty.parquet", [])
     with pytest.raises(ValueError, match=r"empty\.parquet: no rows with metric lppd_cumulative_chains"):
-        cumulative_lppd([shown("mile", {"table": tmp_path / "empty.parquet"})], outputs("a"), provenance)
+        cumulative_lppd([shown("mile", {"table": tmp_path / "empty.parquet"})])
     (run,) = runs(tmp_path, frame(rows("mile")))
     absent = [run._replace(run=name) for name in ("hmc", "mile", "nuts")]
     with pytest.raises(ValueError, match="no cumulative LPPD of hmc, nuts; it has mile"):
-        cumulative_lppd(absent, outputs("a"), provenance)
+        cumulative_lppd(absent)
     table = frame(rows("mile"))
     table.loc[1, "value"] = np.nan
     with pytest.raises(
         ValueError, match="lppd_cumulative_chains of run mile, split 0 at 2 chains and 100 draws is NaN"
     ):
-        cumulative_lppd(runs(tmp_path, table), outputs("a"), provenance)
-    assert not outputs("a").png.exists()
+        cumulative_lppd(runs(tmp_path, table))
 
 
-def test_runs_of_one_name_in_two_studies_are_two_lines(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_runs_of_one_name_in_two_studies_are_two_lines(tmp_path: Path) -> None:
     for study, shift in (("s", 0.0), ("t", 1.0)):
         write_table(tmp_path / f"{study}.parquet", [row._replace(study=study) for row in rows("mile", shift=shift)])
     ours = shown("mile", {"table": tmp_path / "s.parquet"}, label="ours")
     theirs = shown("t/mile", {"table": tmp_path / "t.parquet"}, study="t", label="theirs")
-    cumulative_lppd([ours, theirs], outputs("a"), provenance)
-    means = pd.read_csv(outputs("a").csv).groupby("label")["mean"].max()
+    means = cumulative_lppd([ours, theirs]).numbers.groupby("label")["mean"].max()
     assert means["theirs"] == pytest.approx(means["ours"] + 1)
 
 
-def test_published_numbers_are_marked_and_the_axes_hold_them(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_published_numbers_are_marked_and_the_axes_hold_them(tmp_path: Path) -> None:
     (run,) = runs(tmp_path, frame(rows("mile")), label="MILE")
     numbers = [
         Published("lppd_cumulative_chains", 0.61, 0.05, 1),
         Published("lppd_cumulative_chains", 0.80, None, 1000),
         Published("rmse", 0.14, None, None),
     ]
-    cumulative_lppd([run._replace(published=tuple(numbers))], outputs("a"), provenance)
-    saved = pd.read_csv(outputs("a").csv).query("kind == 'published'")
+    saved = cumulative_lppd([run._replace(published=tuple(numbers))]).numbers.query("kind == 'published'")
     assert saved[["over", "count", "mean"]].values.tolist() == [["chains", 1, 0.61], ["chains", 1000, 0.80]]
     papers = _papers([run._replace(published=tuple(numbers))])
     alone = Published("lppd_chain_mean", 0.59, 0.02, None)

@@ -5,11 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures import page
 from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_frame
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
@@ -28,15 +26,12 @@ def write(path: Path) -> Path:
     return path
 
 
-def test_errors_of_each_run(drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_each_run(drawn: Drawn, tmp_path: Path) -> None:
     runs = [shown(name, {"entropies": write(tmp_path / f"{name}.parquet")}, method="implicit") for name in "ab"]
-    saved = []
-    save = page.save
-    monkeypatch.setattr(page, "save", lambda figure, *o, **k: (saved.append(figure), save(figure, *o, **k)))
     table = drawn(entropy_estimators, runs)
     assert len(table) == 8
     assert list(table.columns) == ["run", "split", *ENTROPY_SCHEMA.names]
-    first = saved[0].axes[0]
+    first = entropy_estimators(runs).figure.axes[0]
     assert first.get_title(loc="left") == "a\nd = 400, D = 478,410"
     assert [text.get_text() for text in first.get_yticklabels()] == ["−100", "−10", "−1", "0", "1", "10"]
     drawn = {line.get_label(): line for line in first.get_lines() if not str(line.get_label()).startswith("_")}
@@ -48,22 +43,19 @@ def test_errors_of_each_run(drawn: Drawn, tmp_path: Path, monkeypatch: pytest.Mo
     assert containers["as published"] == [[31, -213]]
 
 
-def test_panels_with_one_title_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_panels_with_one_title_are_refused(tmp_path: Path) -> None:
     file = {"entropies": write(tmp_path / "a.parquet")}
     with pytest.raises(ValueError, match="runs 'a' and 'b' have one title, 'toy'"):
-        entropy_estimators([shown(name, file, label="toy") for name in "ab"], outputs("a"), provenance)
+        entropy_estimators([shown(name, file, label="toy") for name in "ab"])
 
 
-def test_a_form_that_does_not_apply_is_not_drawn(
-    drawn: Drawn, outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_a_form_that_does_not_apply_is_not_drawn(drawn: Drawn, tmp_path: Path) -> None:
     file = write(tmp_path / "a.parquet")
     table = pd.read_parquet(file)
     write_frame(file, table[table["form"] != "published"], ENTROPY_SCHEMA)
-    entropy_estimators([shown("a", {"entropies": file})], outputs("a"), provenance)
-    assert set(pd.read_csv(outputs("a").csv)["form"]) == {"lanczos", "smallest"}
+    assert set(entropy_estimators([shown("a", {"entropies": file})]).numbers["form"]) == {"lanczos", "smallest"}
 
 
-def test_no_runs_are_refused(outputs: Outputs, provenance: Provenance) -> None:
+def test_no_runs_are_refused() -> None:
     with pytest.raises(ValueError, match="there are no runs to draw"):
-        entropy_estimators([], outputs("a"), provenance)
+        entropy_estimators([])

@@ -2,13 +2,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.fireball import fireball
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
@@ -57,63 +55,58 @@ def test_one_pair_makes_the_same_panel_twice(drawn: Drawn, tmp_path: Path) -> No
     np.testing.assert_array_equal(seen, grid.counts[0])
 
 
-def test_every_layer_against_every_layer(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_every_layer_against_every_layer(tmp_path: Path) -> None:
     biases = [
         ("layer0.bias[0]", "layer0.bias[1]"),
         ("layer0.bias[0]", "layer1.bias[0]"),
         ("layer1.bias[0]", "layer0.bias[1]"),
     ]
-    fireball(runs(tmp_path, grids(weights(2) + biases)), outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = fireball(runs(tmp_path, grids(weights(2) + biases))).numbers
     panels = table.groupby(["block", "x_name", "y_name"], sort=False).size()
     assert list(panels.index)[:2] == [("weights", "W1[1,1]", "W1[1,2]"), ("weights", "W2[1,1]", "W1[1,2]")]
     assert len(panels.loc["biases"]) == 3
 
 
-def test_panels_have_their_distance_to_the_prior_where_there_is_one(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_panels_have_their_distance_to_the_prior_where_there_is_one(tmp_path: Path) -> None:
     grid = grids(weights(2))
     grid.counts[3] = 0
     np.fill_diagonal(grid.counts[3], grid.draws // BINS)  # a ridge
     grid.outside[3] = 0
     (run,) = runs(tmp_path, grid)
-    fireball([run], outputs("a"), provenance)
-    found = pd.read_csv(outputs("a").csv).groupby(["x_name", "y_name"])["prior_distance"].unique()
+    found = fireball([run]).numbers.groupby(["x_name", "y_name"])["prior_distance"].unique()
     assert [len(values) for values in found] == [1] * 4
     assert all(found["W1[1,1]", name][0] < 0.04 for name in ("W1[1,2]", "W2[1,2]"))
     assert found["W2[1,1]", "W2[1,2]"][0] > 0.25
-    fireball([run._replace(prior_sd=None)], outputs("b"), provenance)
-    assert pd.read_csv(outputs("b").csv)["prior_distance"].isna().all()
+    assert fireball([run._replace(prior_sd=None)]).numbers["prior_distance"].isna().all()
 
 
-def test_single_pairs_stand_side_by_side(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_single_pairs_stand_side_by_side(tmp_path: Path) -> None:
     chosen = [("layer0.weight[0,0]", "layer0.weight[0,1]"), ("layer2.weight[0,0]", "layer2.weight[0,1]"),
               ("layer1.weight[0,0]", "layer1.weight[0,1]")]  # fmt: skip
-    fireball(runs(tmp_path, grids(chosen)), outputs("a"), provenance)
-    assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["x_name"])) == ["W1[1,1]", "W3[1,1]", "W2[1,1]"]
+    assert list(dict.fromkeys(fireball(runs(tmp_path, grids(chosen))).numbers["x_name"])) == [
+        "W1[1,1]",
+        "W3[1,1]",
+        "W2[1,1]",
+    ]
 
 
-def test_several_runs_are_named(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_several_runs_are_named(tmp_path: Path) -> None:
     several = [grids(weights(1), seed=seed) for seed in range(3)]
-    fireball(runs(tmp_path, *several), outputs("a"), provenance)
-    assert list(dict.fromkeys(pd.read_csv(outputs("a").csv)["block"])) == ["run0", "run1", "run2"]
+    assert list(dict.fromkeys(fireball(runs(tmp_path, *several)).numbers["block"])) == ["run0", "run1", "run2"]
 
 
-def test_a_pair_wholly_outside_is_shown_as_such(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_a_pair_wholly_outside_is_shown_as_such(tmp_path: Path) -> None:
     grid = grids(weights(2))
     grid.counts[3] = 0
     grid.outside[3] = grid.draws
     grid.nonfinite[0] = 7
-    fireball(runs(tmp_path, grid), outputs("a"), provenance)
-    assert len(pd.read_csv(outputs("a").csv).groupby(["x_name", "y_name"])) == 3
+    assert len(fireball(runs(tmp_path, grid)).numbers.groupby(["x_name", "y_name"])) == 3
 
 
-def test_bad_grids_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_bad_grids_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no draw of \(layer0\.weight\[0,0\], layer0\.weight\[0,1\]\) lies inside"):
-        fireball(runs(tmp_path, grids(weights(1), shift=100.0)), outputs("a"), provenance)
+        fireball(runs(tmp_path, grids(weights(1), shift=100.0)))
     with pytest.raises(ValueError, match="no draw of any pair"):
-        fireball(runs(tmp_path, grids([])), outputs("a"), provenance)
+        fireball(runs(tmp_path, grids([])))
     with pytest.raises(ValueError, match="no pairs to draw"):
-        fireball([], outputs("a"), provenance)
-    assert not outputs("a").png.exists()
+        fireball([])

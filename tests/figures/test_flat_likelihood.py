@@ -7,7 +7,6 @@ import pytest
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.flat_likelihood import flat_likelihood, sensitivities
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
@@ -73,11 +72,11 @@ def test_numbers_and_files(drawn: Drawn, tmp_path: Path) -> None:
     np.testing.assert_allclose(first["sensitivity"], expected)
 
 
-def test_other_networks_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_other_networks_are_refused(tmp_path: Path) -> None:
     run = network(tmp_path, np.ones((5, 2, 1)), np.ones((5, 2)))
     with pytest.raises(ValueError, match="has 2 hidden layers; the figure is about one"):
-        flat_likelihood([run._replace(hidden=(2, 2))], outputs("a"), provenance)
+        flat_likelihood([run._replace(hidden=(2, 2))])
     with pytest.raises(ValueError, match="hold no training rows"):
-        flat_likelihood([changed(run, train_x=None, train_y=None)], outputs("a"), provenance)
+        flat_likelihood([changed(run, train_x=None, train_y=None)])
     with pytest.raises(ValueError, match="no runs to draw"):
-        flat_likelihood([], outputs("a"), provenance)
+        flat_likelihood([])

@@ -6,10 +6,9 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.implicit_vi.generator_sizes import generator_sizes
-from bnn_atlas.figures.latex import TableOutputs
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.provenance import Provenance
+from tests.figures.conftest import tex
 from tests.figures.shown import shown
 
 
@@ -47,13 +46,12 @@ def measured(path: Path, values: Sequence[tuple[str, int, str, float]] = VARIANC
     return path
 
 
-def test_one_row_for_a_generator(provenance: Provenance, tmp_path: Path) -> None:
-    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+def test_one_row_for_a_generator(tmp_path: Path) -> None:
     small, large = fit(tmp_path / "a.npz", 10), fit(tmp_path / "b.npz", 2000, points=0)
     found = measured(tmp_path / "table.parquet")
     runs = [run("a", small, found), run("a", small, found, split=1), run("b", large, found)]
-    generator_sizes(runs, outputs, provenance)
-    table = pd.read_csv(outputs.csv)
+    text = tex(generator_sizes, runs, tmp_path)
+    table = pd.read_csv(tmp_path / "table.csv")
     assert table[["entropy", "scored_by"]].drop_duplicates().to_numpy().tolist() == [
         ["Lanczos, 10 steps, 1 probe", "Lanczos, 3 steps, 1 probe"]
     ]
@@ -62,29 +60,25 @@ def test_one_row_for_a_generator(provenance: Provenance, tmp_path: Path) -> None
         ["b", 3, 2000, 0, 2015],
     ]
     assert table["variance"].tolist() == pytest.approx([1.5, np.nan], nan_ok=True)
-    text = outputs.tex.read_text(encoding="utf-8")
     entropy = "Lanczos, 10 steps, 1 probe; scored: Lanczos, 3 steps, 1 probe"
     assert rf"a & Airfoil & matrix multiplication & 3 & 10 & 1 & 25 & 2.5 & {entropy} & -- & 0.1 & 1.5 \\" in text
     assert rf"3 & 2,000 & 0 & 2,015 & 1.0 & {entropy} & -- & 0.1 & -- \\" in text
 
 
-def test_fits_that_differ_in_sigma_alone_have_rows_of_their_own(provenance: Provenance, tmp_path: Path) -> None:
-    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+def test_fits_that_differ_in_sigma_alone_have_rows_of_their_own(tmp_path: Path) -> None:
     file = fit(tmp_path / "a.npz", 10)
     found = measured(tmp_path / "table.parquet", [("wide", 0, VARIANCE, 0.005), ("narrow", 0, VARIANCE, 1e-6)])
     runs = [run(name, file, found, sigma, label="LeNet") for name, sigma in (("wide", 0.05), ("narrow", 0.001))]
-    generator_sizes(runs, outputs, provenance)
-    table = pd.read_csv(outputs.csv)
+    text = tex(generator_sizes, runs, tmp_path)
+    table = pd.read_csv(tmp_path / "table.csv")
     assert table["label"].tolist() == ["LeNet", "LeNet"]
     assert table["sigma"].tolist() == [0.05, 0.001]
     assert table["variance"].tolist() == pytest.approx([2.0, 1.0])
-    text = outputs.tex.read_text(encoding="utf-8")
     assert r"-- & 0.05 & 2 \\" in text
     assert r"-- & 0.001 & 1 \\" in text
 
 
-def test_entropy_and_its_error_are_means_over_splits(provenance: Provenance, tmp_path: Path) -> None:
-    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+def test_entropy_and_its_error_are_means_over_splits(tmp_path: Path) -> None:
     file = fit(tmp_path / "a.npz", 10)
     values = [
         ("a", 0, "entropy", -1200.0), ("a", 1, "entropy", -1300.5),
@@ -95,16 +89,14 @@ def test_entropy_and_its_error_are_means_over_splits(provenance: Provenance, tmp
     ]  # fmt: skip
     found = measured(tmp_path / "table.parquet", values)
     runs = [run("a", file, found, split=1), *(run(name, file, found) for name in ("a", "exact", "vague", "without"))]
-    generator_sizes(runs, outputs, provenance)
-    table = pd.read_csv(outputs.csv).set_index("label")
+    text = tex(generator_sizes, runs, tmp_path)
+    table = pd.read_csv(tmp_path / "table.csv").set_index("label")
     assert table["mean_entropy"].to_dict() == {"a": -1250.25, "exact": 12.34, "vague": -760123.4, "without": 1.0}
     assert table["entropy_error"].tolist() == pytest.approx([2.5, 0, 1234.5, np.nan], nan_ok=True)
-    text = outputs.tex.read_text(encoding="utf-8")
     for cell in (r"$-$1,250.2 $\pm$ 2.5", r"12.3 $\pm$ 0", r"$-$760,123 $\pm$ 1,234", "--"):
         assert f"1 probe & {cell} & 0.1 & " in text
 
 
-def test_other_methods_are_refused(provenance: Provenance, tmp_path: Path) -> None:
-    outputs = TableOutputs(tmp_path / "t.tex", tmp_path / "t.csv")
+def test_other_methods_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="run 'mile' has the method mclmc, and only implicit runs"):
-        generator_sizes([shown()], outputs, provenance)
+        generator_sizes([shown()])

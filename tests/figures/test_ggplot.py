@@ -1,4 +1,5 @@
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.ggplot import RError, RWarning
+from bnn_atlas.figures.ggplot import RDrawing, RError, RWarning
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.r_setup import PACKAGES, RCODE, available, r_files
 from bnn_atlas.provenance import Provenance
@@ -52,9 +53,10 @@ def test_what_is_missing_in_r_is_missing_here() -> None:
 
 
 def run(tmp_path: Path, code: str, outputs: FigureOutputs, provenance: Provenance, **settings: object) -> None:
-    (tmp_path / "mine.R").write_text(code)
-    files = [RCODE / "theme.R", RCODE / "draw.R", tmp_path / "mine.R"]
-    ggplot.run("mine", files, pd.DataFrame({"x": [1.0, 2.0]}), outputs, provenance, **settings)
+    for name in ("theme.R", "draw.R"):
+        shutil.copy(RCODE / name, tmp_path)
+    (tmp_path / "mine.R").write_text(f"#' @include theme.R draw.R\n{code}")
+    RDrawing("mine", pd.DataFrame({"x": [1.0, 2.0]}), settings, tmp_path).write(outputs, (), provenance)
 
 
 SMALL = """mine <- function(data, shift = 0, word = "", flag = NULL) {
@@ -85,8 +87,6 @@ def test_r_errors_come_back_with_their_place(tmp_path: Path, outputs: Outputs, p
         run(tmp_path, "mine <- function( {", outputs("a"), provenance)
     with pytest.raises(RError, match="no function 'mine'"):
         run(tmp_path, "yours <- 1", outputs("a"), provenance)
-    with pytest.raises(RError, match=r"other\.R: no such R file"):
-        ggplot.run("mine", [tmp_path / "other.R"], pd.DataFrame({"x": [1]}), outputs("a"), provenance)
     assert list(outputs("a").pdf.parent.iterdir()) == []
 
 

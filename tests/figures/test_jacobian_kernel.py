@@ -2,13 +2,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.jacobian_kernel import jacobian, jacobian_kernel, projections
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
@@ -50,9 +48,7 @@ def test_units_of_one_sign_leave_one_direction_that_changes_the_function(theta: 
     np.testing.assert_allclose(np.linalg.matrix_rank(image), rank)
 
 
-def test_the_second_chain_is_drawn_where_there_is_one(
-    drawn: Drawn, outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_the_second_chain_is_drawn_where_there_is_one(drawn: Drawn, tmp_path: Path) -> None:
     run = network(tmp_path, [[9.0] * 4, [1.0, -0.5, 0.8, 1.1]])
     table = drawn(jacobian_kernel, [run])
     draws, image, kernel = (part[["x", "y"]].to_numpy() for _, part in table.groupby("panel", sort=False))
@@ -60,14 +56,15 @@ def test_the_second_chain_is_drawn_where_there_is_one(
     np.testing.assert_allclose(draws.mean(axis=0), [1.0, 0.8], atol=0.05)
     for part in (image, kernel):
         np.testing.assert_allclose(part.mean(axis=0), 0, atol=1e-6)
-    jacobian_kernel([network(tmp_path, [[9.0] * 4])], outputs("c"), provenance)
-    assert pd.read_csv(outputs("c").csv).groupby("panel", sort=False)["x"].mean().iloc[0] == pytest.approx(9, abs=0.1)
+    assert jacobian_kernel([network(tmp_path, [[9.0] * 4])]).numbers.groupby("panel", sort=False)["x"].mean().iloc[
+        0
+    ] == pytest.approx(9, abs=0.1)
 
 
-def test_other_networks_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_other_networks_are_refused(tmp_path: Path) -> None:
     run = network(tmp_path, [[1.0] * 4])
     for hidden in ((2, 2), (1,)):
         with pytest.raises(ValueError, match="one of two units"):
-            jacobian_kernel([run._replace(hidden=hidden)], outputs("a"), provenance)
+            jacobian_kernel([run._replace(hidden=hidden)])
     with pytest.raises(ValueError, match="a table with one input"):
-        jacobian_kernel([changed(run, train_x=np.ones((5, 2)))], outputs("a"), provenance)
+        jacobian_kernel([changed(run, train_x=np.ones((5, 2)))])

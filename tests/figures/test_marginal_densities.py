@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kstest
 
+from bnn_atlas.figures.drawing import write
 from bnn_atlas.figures.kinds.marginal_densities import marginal_densities
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import Provenance
@@ -50,7 +51,7 @@ def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenan
     draws = values(("log_sigma",))
     draws["log_sigma"][2] = 1 + 20 * (draws["log_sigma"][2] - 1)  # a chain that must not set the bandwidth
     file = write_draws(tmp_path / "draws.parquet", draws)
-    marginal_densities([shown(files={"subset": file}, prior_sd=None)], outputs("a"), provenance)
+    write(marginal_densities, [shown(files={"subset": file}, prior_sd=None)], outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     assert set(table["curve"]) == {"chain", "pooled"}
     chains = table[table["curve"] == "chain"].pivot(index="x", columns="chain", values="density")
@@ -79,7 +80,7 @@ def test_runs_stand_beside_each_other_with_their_own_axes(
         shown("small", {"subset": files[0]}, label="small network"),
         shown("large", {"subset": files[1]}, label="large network", prior_sd=None),
     ]
-    marginal_densities(runs, outputs("a"), provenance)
+    write(marginal_densities, runs, outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     assert list(table["run"].unique()) == ["small network", "large network"]
     ends = table.groupby("run", sort=False)["x"].max()
@@ -110,11 +111,11 @@ def test_bad_draws_are_refused_before_r(
     file = write_draws(tmp_path / "draws.parquet", values())
     change(pd.read_parquet(file)).to_parquet(file)
     with pytest.raises(ValueError, match=says):
-        marginal_densities([shown(files={"subset": file})], outputs("a"), provenance)
+        write(marginal_densities, [shown(files={"subset": file})], outputs("a"), provenance)
 
 
 def test_runs_that_cannot_be_told_apart_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
     run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
     for runs, says in (([], "no runs to draw"), ([run, run], "two runs have the label 'mile'")):
         with pytest.raises(ValueError, match=says):
-            marginal_densities(runs, outputs("a"), provenance)
+            write(marginal_densities, runs, outputs("a"), provenance)

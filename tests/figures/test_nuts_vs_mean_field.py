@@ -2,13 +2,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.nuts_vs_mean_field import nuts_vs_mean_field
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
@@ -45,13 +43,12 @@ def test_two_branches_and_one_blob(drawn: Drawn, tmp_path: Path) -> None:
         assert blob["x"].min() > 0.5
 
 
-def test_few_draws_and_a_wide_blob_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    nuts_vs_mean_field(runs(tmp_path, 2, 20, 1, 0.4), outputs("a"), provenance)
-    nuts_vs_mean_field(runs(tmp_path)[:2], outputs("b"), provenance)
-    assert set(pd.read_csv(outputs("b").csv)["prior_sd"]) == {0.1}
+def test_few_draws_and_a_wide_blob_are_enough(tmp_path: Path) -> None:
+    nuts_vs_mean_field(runs(tmp_path, 2, 20, 1, 0.4))
+    assert set(nuts_vs_mean_field(runs(tmp_path)[:2]).numbers["prior_sd"]) == {0.1}
 
 
-def test_bad_runs_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
     good = runs(tmp_path, 2, 20)
     for bad, says in (
         ([], "no runs to draw"),
@@ -61,4 +58,4 @@ def test_bad_runs_are_refused_in_words(outputs: Outputs, provenance: Provenance,
         ([good[0]._replace(method="hmc")], "compares nuts with mean_field"),
     ):
         with pytest.raises(ValueError, match=says):
-            nuts_vs_mean_field(bad, outputs("a"), provenance)
+            nuts_vs_mean_field(bad)

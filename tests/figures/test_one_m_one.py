@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures.drawing import write
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.one_m_one import one_m_one
 from bnn_atlas.figures.shown import Shown
@@ -55,7 +56,7 @@ def test_the_density_does_not_fill_the_gap_between_modes(
     rng = np.random.default_rng(0)
     sign = rng.choice([-1, 1], (4, 500))
     mode = {name: sign * (1 + 0.05 * rng.normal(size=sign.shape)) for name in (W1, W2)}
-    one_m_one([run(tmp_path, 1, 0.1, mode)], outputs("a"), provenance)
+    write(one_m_one, [run(tmp_path, 1, 0.1, mode)], outputs("a"), provenance)
     table = pd.read_csv(outputs("a").csv)
     assert (np.sign(table["w1"]) == np.sign(table["w2"])).all()
     assert table["w1"].abs().between(0.7, 1.3).all()
@@ -67,9 +68,12 @@ def test_a_chain_that_is_not_finite_is_left_out(outputs: Outputs, provenance: Pr
     bad = good.copy()
     bad[:, 1] += 100
     bad[0, 1, 7] = np.nan
-    one_m_one([run(tmp_path / "x", 1, 1.0, dict(zip((W1, W2), bad, strict=True)))], outputs("a"), provenance)
-    one_m_one(
-        [run(tmp_path / "y", 1, 1.0, dict(zip((W1, W2), good[:, [0, 2]], strict=True)))], outputs("b"), provenance
+    write(one_m_one, [run(tmp_path / "x", 1, 1.0, dict(zip((W1, W2), bad, strict=True)))], outputs("a"), provenance)
+    write(
+        one_m_one,
+        [run(tmp_path / "y", 1, 1.0, dict(zip((W1, W2), good[:, [0, 2]], strict=True)))],
+        outputs("b"),
+        provenance,
     )
     assert outputs("a").csv.read_bytes() == outputs("b").csv.read_bytes()
     assert outputs("a").png.read_bytes() != outputs("b").png.read_bytes()  # the remark
@@ -94,4 +98,4 @@ def test_runs_that_do_not_fit_are_refused(
     runs: Callable[[Path], list[Shown]], says: str, outputs: Outputs, provenance: Provenance, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=says):
-        one_m_one(runs(tmp_path), outputs("a"), provenance)
+        write(one_m_one, runs(tmp_path), outputs("a"), provenance)

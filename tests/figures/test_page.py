@@ -18,7 +18,7 @@ from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
 from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
 from bnn_atlas.figures.implicit_vi.parallel_coordinates import parallel_coordinates
 from bnn_atlas.figures.implicit_vi.weight_densities import weight_densities
-from bnn_atlas.figures.page import FigureOutputs, check_fits, sign_text, signed, trusted
+from bnn_atlas.figures.page import Drawing, FigureOutputs, check_fits, sign_text, signed, trusted
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
@@ -71,7 +71,7 @@ def drawn(
     with style.context():
         figure = Figure(figsize=(3.25, 2))
         draw(figure.subplots())
-        page.save(figure, pd.DataFrame({"x": [1.0]}), outputs, made_of, shown, **more)
+        Drawing(figure, pd.DataFrame({"x": [1.0]}), **more).write(outputs, shown, made_of)
     return figure
 
 
@@ -122,22 +122,20 @@ def test_what_does_not_fit_is_refused_with_what_to_do() -> None:
 
 @pytest.mark.parametrize("kind", [cross_layer_correlation, parallel_coordinates, weight_densities])
 def test_figures_of_draws_say_whose_chains_should_not_be_trusted(
-    kind: Callable[..., None],
+    kind: Callable[..., Drawing],
     outputs: Callable[[str], FigureOutputs],
     provenance: Provenance,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(0)
     values = {f"layer{layer}.weight[0,{place}]": rng.normal(size=(2, 20)) for layer in range(2) for place in range(2)}
     file = write_draws(tmp_path / "draws.parquet", values)
     diagnostics = {"good": CONVERGED, "bad": UNCONVERGED}
     runs = [run_with_subset(tmp_path, name, file, own) for name, own in diagnostics.items()]
-    pictures: list[Figure] = []
-    save = page.save
-    monkeypatch.setattr(page, "save", lambda figure, *a, **k: (save(figure, *a, **k), pictures.append(figure)))
-    kind(runs, outputs("a"), provenance)
-    assert re.match(r"† not to be trusted: bad\b.* \(R-hat", pictures[0].get_suptitle())
-    texts = [text.get_text() for text in pictures[0].findobj(Text)]
+    with style.context():
+        made = kind(runs)
+        made.write(outputs("a"), runs, provenance)
+    assert re.match(r"† not to be trusted: bad\b.* \(R-hat", made.figure.get_suptitle())
+    texts = [text.get_text() for text in made.figure.findobj(Text)]
     assert sum(text.startswith("bad") and text.endswith("†") for text in texts) == 1
     assert not any(text.startswith("good") and "†" in text for text in texts)

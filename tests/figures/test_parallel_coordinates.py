@@ -6,7 +6,6 @@ import pytest
 
 from bnn_atlas.figures.implicit_vi.parallel_coordinates import parallel_coordinates
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.layered_subsets import write_draws
 from tests.figures.shown import shown
@@ -29,8 +28,8 @@ def test_lines_are_draws_in_the_order_of_the_means(drawn: Drawn, tmp_path: Path)
     assert first["W1[1,2]"] == pytest.approx(values["layer0.weight[0,1]"][0, 0], rel=1e-5)
 
 
-def test_panels_with_one_title_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_panels_with_one_title_are_refused(tmp_path: Path) -> None:
     file = write_draws(tmp_path / "draws.parquet", {"layer0.weight[0,0]": np.zeros((2, 4))})
     runs = [shown(name, {"subset": file}, label="toy") for name in "ab"]
     with pytest.raises(ValueError, match="runs 'a' and 'b' have one title, 'toy, Airfoil'"):
-        parallel_coordinates(runs, outputs("x"), provenance)
+        parallel_coordinates(runs)

@@ -2,13 +2,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.prior_depth import _prior_depth_figure, prior_depth, prior_depth_table
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.score_files import scored
 
@@ -46,7 +44,7 @@ def test_files_hold_the_grid(drawn: Drawn, tmp_path: Path) -> None:
     assert set(table["repetitions"]) == {3}
 
 
-def test_settings_that_were_not_run_are_gaps(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_settings_that_were_not_run_are_gaps(tmp_path: Path) -> None:
     runs = [run for run in grid(tmp_path) if run.run != "energy-2-1-1"]
     table = prior_depth_table(runs)
     gap = table[table["repetitions"] == 0]
@@ -54,10 +52,10 @@ def test_settings_that_were_not_run_are_gaps(outputs: Outputs, provenance: Prove
         ("energy", "lppd", 2, 1), ("energy", "rmse", 2, 1),
     ]  # fmt: skip
     assert gap["mean"].isna().all()
-    prior_depth(runs, outputs("a"), provenance)
+    prior_depth(runs)
 
 
-def test_ensembles_stand_beside_the_samples(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_ensembles_stand_beside_the_samples(tmp_path: Path) -> None:
     runs = grid(tmp_path, datasets=("airfoil",))
     runs += [
         scored(tmp_path, f"de-{depth}", -1.0 + depth / 10, 0.4, method="deep_ensemble", hidden=(16,) * depth)
@@ -67,7 +65,7 @@ def test_ensembles_stand_beside_the_samples(outputs: Outputs, provenance: Proven
     ensembles = table[(table["method"] == "deep_ensemble") & (table["metric"] == "lppd")]
     assert list(ensembles["scale"]) == [1, 1, 1]
     np.testing.assert_allclose(ensembles["mean"], [-0.9, -0.8, -0.7])
-    prior_depth(runs, outputs("a"), provenance)
+    prior_depth(runs)
 
 
 def test_a_data_set_that_was_not_sampled_says_so(tmp_path: Path) -> None:
@@ -81,12 +79,11 @@ def test_a_data_set_that_was_not_sampled_says_so(tmp_path: Path) -> None:
     assert [[text.get_text() for text in ax.texts] for ax in axes] == [[], ["not run"], [], ["not run"]]
 
 
-def test_wild_and_undefined_values_stay_in_the_table(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_wild_and_undefined_values_stay_in_the_table(tmp_path: Path) -> None:
     runs = grid(tmp_path)
     runs[0] = scored(tmp_path, runs[0].run, -np.inf, 80.0, **changed(runs[0]))
     runs[1] = scored(tmp_path, runs[1].run, -35.0, np.nan, **changed(runs[1]))
-    prior_depth(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = prior_depth(runs).numbers
     assert table["mean"].min() == -np.inf
     assert {-35.0, 80.0} <= set(table["mean"])
     assert (table["mean"].isna() & (table["repetitions"] == 1)).sum() == 1
@@ -108,10 +105,9 @@ def test_every_finite_value_is_inside_its_axes_with_its_bar(tmp_path: Path) -> N
         assert set(part["mean"].round(9)) <= set(drawn.round(9))
 
 
-def test_one_setting_and_many_are_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    prior_depth(grid(tmp_path, ("airfoil",), (1,), (1.0,)), outputs("a"), provenance)
-    prior_depth(grid(tmp_path, tuple("abcde"), (0, 1), (0.1, 10)), outputs("b"), provenance)
-    assert pd.read_csv(outputs("b").csv)["dataset"].nunique() == 5
+def test_one_setting_and_many_are_enough(tmp_path: Path) -> None:
+    prior_depth(grid(tmp_path, ("airfoil",), (1,), (1.0,)))
+    assert prior_depth(grid(tmp_path, tuple("abcde"), (0, 1), (0.1, 10))).numbers["dataset"].nunique() == 5
 
 
 def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.figure import SCORES, sweep_figure
 from bnn_atlas.figures.sweeps.panels import published_rows, series_of
 from bnn_atlas.figures.sweeps.scores import sweep_table
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
@@ -46,6 +45,6 @@ def test_families_are_places_in_one_order(drawn: Drawn, tmp_path: Path) -> None:
     assert marks == {0.9: 0.0, 0.91: 2.0, 0.92: 3.0}
 
 
-def test_an_unknown_family_is_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"'prior\.kind' is 'he'; this figure has normal, mixture, logistic"):
-        prior_family([family(tmp_path, "he", 0.9)], outputs("a"), provenance)
+        prior_family([family(tmp_path, "he", 0.9)])

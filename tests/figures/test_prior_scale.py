@@ -5,7 +5,6 @@ import pytest
 
 from bnn_atlas.figures.hmc_posteriors.prior_scale import prior_scale
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
@@ -22,7 +21,7 @@ def test_variances_come_from_the_grid_or_from_the_prior(drawn: Drawn, tmp_path: 
     assert theirs.tolist() == [[0.025, 1.0], [0.00625, 1.0]], "only the ends of the ranges are known"
 
 
-def test_a_prior_without_one_variance_is_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_a_prior_without_one_variance_is_refused(tmp_path: Path) -> None:
     run = swept(tmp_path, "he", prior_sd=None, settings={"prior": {"kind": "he"}})
     with pytest.raises(ValueError, match=r"run he: its settings have no value of 'prior\.variance'"):
-        prior_scale([run], outputs("a"), provenance)
+        prior_scale([run])

@@ -2,13 +2,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.product_weights import product_weights
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
@@ -50,18 +48,15 @@ def test_products_by_chain_and_unit(drawn: Drawn, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("units", "chains", "draws"), [(1, 2, 20), (5, 1, 20), (2, 30, 100)])
-def test_few_and_many_are_enough(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path, units: int, chains: int, draws: int
-) -> None:
-    product_weights([network(tmp_path, units, chains, draws)], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+def test_few_and_many_are_enough(tmp_path: Path, units: int, chains: int, draws: int) -> None:
+    table = product_weights([network(tmp_path, units, chains, draws)]).numbers
     assert table["x_unit"].nunique() == units
     assert table["chain"].nunique() == min(chains, 20) + 1
 
 
-def test_other_networks_are_refused_in_words(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_other_networks_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has 2 hidden layers"):
-        product_weights([network(tmp_path, hidden=(5, 5))], outputs("a"), provenance)
+        product_weights([network(tmp_path, hidden=(5, 5))])
     file = write_subset(tmp_path / "other.parquet", ["layer0.weight[0,0]", "layer1.weight[0,1]"], np.ones((2, 5, 2)))
     with pytest.raises(ValueError, match=r"other\.parquet: no unit has both weights"):
-        product_weights([shown(files={"subset": file}, hidden=(5,))], outputs("a"), provenance)
+        product_weights([shown(files={"subset": file}, hidden=(5,))])

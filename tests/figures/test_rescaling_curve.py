@@ -41,7 +41,7 @@ def test_the_two_zeros_can_fall_together() -> None:
 
 def test_runs_are_refused(outputs: Outputs, provenance: Provenance) -> None:
     with pytest.raises(ValueError, match="take the runs out of its settings: mile"):
-        rescaling_curve([shown("mile")], outputs("a"), provenance)
+        rescaling_curve([shown("mile")])
 
 
 @needs_r

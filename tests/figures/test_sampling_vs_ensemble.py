@@ -2,7 +2,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.lines import Line2D
 
@@ -14,7 +13,6 @@ from bnn_atlas.figures.kinds.sampling_vs_ensemble import (
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.published import Published
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.score_files import scored
 
@@ -68,23 +66,19 @@ def test_splits_are_repetitions(tmp_path: Path) -> None:
     assert list(means["repetitions"]) == [2, 2, 2, 2]
 
 
-def test_gaps_and_wild_values_are_shown(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_gaps_and_wild_values_are_shown(tmp_path: Path) -> None:
     runs = [run for run in pairs(tmp_path, tuple("abcd")) if not run.run.startswith("b-deep")]
     runs[0] = scored(tmp_path, runs[0].run, -np.inf, np.nan, dataset="a", likelihood="heteroscedastic",
                      entry="a-mclmc", point={"seed": 0})  # fmt: skip
-    sampling_vs_ensemble(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = sampling_vs_ensemble(runs).numbers
     means = table[(table["kind"] == "mean") & (table["row"] == "A") & (table["method"] == "mclmc")]
     assert means["value"].iloc[0] == -np.inf
     assert np.isnan(means["value"].iloc[1])
 
 
-def test_one_run_has_the_standard_error_over_rows_and_no_dot(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_one_run_has_the_standard_error_over_rows_and_no_dot(tmp_path: Path) -> None:
     runs = pairs(tmp_path, ("airfoil",), 1)
-    sampling_vs_ensemble(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv).query("kind == 'mean'").set_index("metric")
+    table = sampling_vs_ensemble(runs).numbers.query("kind == 'mean'").set_index("metric")
     assert table["sd"].isna().all()
     assert (table.loc["lppd", "standard_error"] == 0.04).all()
     assert table.loc["rmse", "standard_error"].isna().all()

@@ -1,14 +1,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import STEP_SIZE, TEMPERATURE, _figure, _said, sgmcmc_bias
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
@@ -51,14 +49,11 @@ def test_entries_are_in_the_column_of_what_they_vary(drawn: Drawn, tmp_path: Pat
     assert set(table["against"]) == {"exact"}
 
 
-def test_a_reference_that_has_not_converged_is_told_of_and_leaves_marks_open(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_a_reference_that_has_not_converged_is_told_of_and_leaves_marks_open(tmp_path: Path) -> None:
     word = f"{UNCONVERGED}: R-hat above 1.1 at 12.0% of function values (at most 5%)"
     runs = [one for one in sweeps(tmp_path) if one.entry != "other"]
     runs.append(sgld(tmp_path, "heat9", 0.9, temperature=3.0, step_size=3e-6, note=f"{word}; against exact"))
-    sgmcmc_bias(runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = sgmcmc_bias(runs).numbers
     assert table.loc[table["x"] == 3.0, "converged"].eq(False).all()
     assert table.loc[table["x"] == 3.0, "reference"].eq(word).all()
     filled = table.fillna({"reference": "", "error_over": ""})
@@ -67,11 +62,10 @@ def test_a_reference_that_has_not_converged_is_told_of_and_leaves_marks_open(
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim(), "both columns have one axis"
 
 
-def test_one_column_where_only_one_field_varies(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:
-    sgmcmc_bias(sweeps(tmp_path)[:3], outputs("a"), provenance)
-    assert set(pd.read_csv(outputs("a").csv)["field"]) == {"method.step_size"}
+def test_one_column_where_only_one_field_varies(tmp_path: Path) -> None:
+    assert set(sgmcmc_bias(sweeps(tmp_path)[:3]).numbers["field"]) == {"method.step_size"}
 
 
-def test_runs_that_vary_neither_are_refused(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:
+def test_runs_that_vary_neither_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no entry of this figure's runs varies method\.step_size or temperature"):
-        sgmcmc_bias(sweeps(tmp_path)[:1], outputs("a"), provenance)
+        sgmcmc_bias(sweeps(tmp_path)[:1])

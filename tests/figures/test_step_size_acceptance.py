@@ -5,7 +5,6 @@ import pytest
 
 from bnn_atlas.figures.hmc_posteriors.step_size_acceptance import step_size_acceptance
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
@@ -23,8 +22,6 @@ def test_acceptances_are_beside_the_published_ones(drawn: Drawn, tmp_path: Path)
     assert not table.loc[table["kind"] == "published", "approximate"].any()
 
 
-def test_a_method_without_a_metropolis_test_is_refused(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_a_method_without_a_metropolis_test_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no run of the figure has acceptance_mean"):
-        step_size_acceptance([swept(tmp_path, "a", point={"method.step_size": 1})], outputs("a"), provenance)
+        step_size_acceptance([swept(tmp_path, "a", point={"method.step_size": 1})])

@@ -15,7 +15,6 @@ from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
@@ -111,17 +110,14 @@ def test_no_word_of_open_marks_where_all_have_mixed(tmp_path: Path) -> None:
     assert not [text for text in figure.legends[0].get_texts() if text.get_text().startswith("open")]
 
 
-def test_a_run_whose_chains_are_all_excluded_has_no_marks_of_its_referee(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_a_run_whose_chains_are_all_excluded_has_no_marks_of_its_referee(tmp_path: Path) -> None:
     runs = two_sets(tmp_path)[:2]
     common: dict[str, Any] = {
         "study": "s", "run": runs[0].run, "scale": "demo", "split": 0, "dataset": "airfoil", "model": "m",
         "method": "mclmc", "chains": 0, "draws": 100,
     }  # fmt: skip
     write_table(runs[0].files["referee"], [Row(**common, metric="referee_mixed", value=np.nan, note="no chain left")])
-    step_size_bias(runs, outputs("a"), provenance)
-    first = pd.read_csv(outputs("a").csv).iloc[0]
+    first = step_size_bias(runs).numbers.iloc[0]
     assert np.isnan(first["shift"])
     assert (first["mixed"], first["note"]) == (False, "no chain left")
 

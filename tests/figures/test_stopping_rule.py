@@ -9,7 +9,6 @@ from bnn_atlas.figures.kinds.stopping_rule import Evidence, _page, _title, stopp
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_e_values
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 
 from .shown import shown
@@ -39,36 +38,28 @@ def test_evidence_crosses_where_it_first_reaches_the_level(drawn: Drawn, tmp_pat
     assert list(table.loc[table["chain"] == 4, "log_e"]) == [-1.0, -2.0, -3.0, 4.6]
 
 
-def test_evidence_that_is_not_finite_is_kept_and_only_plus_infinity_crosses(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_evidence_that_is_not_finite_is_kept_and_only_plus_infinity_crosses(tmp_path: Path) -> None:
     chains = [(0, [1.0, np.inf]), (1, [-1.0, -np.inf]), (2, [np.nan, np.nan]), (3, [0.0, 3000.0])]
-    stopping_rule([evidence(tmp_path / "e.parquet", chains)], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = stopping_rule([evidence(tmp_path / "e.parquet", chains)]).numbers
     assert table.groupby("chain")["crossing"].first().fillna(0).tolist() == [2, 0, 0, 2]
     assert table["log_e"].tolist()[1:4:2] == [np.inf, -np.inf]
     assert table.loc[table["chain"] == 2, "log_e"].isna().all()
 
 
-def test_long_evidence_keeps_the_crossing_among_the_drawn_points(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_long_evidence_keeps_the_crossing_among_the_drawn_points(tmp_path: Path) -> None:
     values = np.full(3000, -1.0)
     values[2718] = 50.0
-    stopping_rule([evidence(tmp_path / "e.parquet", [(0, values.tolist())])], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = stopping_rule([evidence(tmp_path / "e.parquet", [(0, values.tolist())])]).numbers
     assert len(table) < 600
     assert table.loc[table["log_e"] == 50.0, "draw"].tolist() == [2719]
 
 
-def test_files_of_evidence_that_say_nothing_are_refused(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_files_of_evidence_that_say_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.parquet: there are no E-values"):
-        stopping_rule([evidence(tmp_path / "none.parquet", [])], outputs("a"), provenance)
+        stopping_rule([evidence(tmp_path / "none.parquet", [])])
     pd.DataFrame({"chain": [0], "draw": [1], "log_e": [0.0]}).to_parquet(tmp_path / "plain.parquet")
     with pytest.raises(ValueError, match=r"plain\.parquet"):
-        stopping_rule([shown("a", {"e_values": tmp_path / "plain.parquet"})], outputs("a"), provenance)
+        stopping_rule([shown("a", {"e_values": tmp_path / "plain.parquet"})])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from PIL import Image
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.metadata import read_provenance
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing, FigureOutputs
 from bnn_atlas.figures.subsets import parameter_label
 from bnn_atlas.provenance import Provenance
 
@@ -30,7 +30,7 @@ def draw(outputs: FigureOutputs, provenance: Provenance) -> None:
         ax.plot(data["x"], data["y"], label="σ²")
         ax.set_xlabel("x")
         page.legend_below(figure, {"σ²": Line2D([], [])})
-        page.save(figure, data, outputs, provenance)
+        Drawing(figure, data).write(outputs, (), provenance)
 
 
 def test_the_same_figure_gives_the_same_bytes(outputs: Outputs, provenance: Provenance) -> None:
@@ -98,7 +98,7 @@ def test_a_note_names_any_scale_but_the_papers(provenance: Provenance) -> None:
 
 def test_nothing_to_plot_is_an_error_and_leaves_no_file(outputs: Outputs, provenance: Provenance) -> None:
     with style.context(), pytest.raises(ValueError, match="nothing to plot"):
-        page.save(Figure(), pd.DataFrame({"x": []}), outputs("a"), provenance)
+        Drawing(Figure(), pd.DataFrame({"x": []})).write(outputs("a"), (), provenance)
     assert list(outputs("a").csv.parent.iterdir()) == []
 
 

@@ -14,7 +14,6 @@ from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.implicit_vi.toy_bands import SHARE, WITH_NOISE, bands, toy_bands, true_function
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import CONVERGED, written
 from tests.figures.synthetic_functions import functions_on_line
@@ -59,6 +58,6 @@ def test_the_true_function_is_that_of_the_data(tmp_path: Path) -> None:
     np.testing.assert_allclose(true_function(run(tmp_path, "HMC", "hmc", 0.4), x[70:, 0]), y[70:], atol=1e-5)
 
 
-def test_too_many_panels_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_too_many_panels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="13 runs: at most 12 fit in one figure"):
-        toy_bands([run(tmp_path, "HMC", "hmc", 0.4, 1)] * 13, outputs("a"), provenance)
+        toy_bands([run(tmp_path, "HMC", "hmc", 0.4, 1)] * 13)

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.uci_table import uci_numbers, uci_table
-from bnn_atlas.figures.latex import TableOutputs, escape
+from bnn_atlas.figures.latex import escape
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.provenance import collect
 
+from .conftest import tex
 from .set_files import CONVERGED, UNCONVERGED
 from .shown import shown
 
@@ -43,10 +43,8 @@ def numbers(runs: list[Shown], metric: str = "lppd") -> pd.DataFrame:
 
 
 def written(folder: Path, runs: list[Shown], scale: str = "paper") -> str:
-    outputs = TableOutputs(folder / "uci.tex", folder / "uci.csv")
     reductions = {"uci": [] if scale == "paper" else ["method.warmup: 50000 -> 15000"]}
-    uci_table(runs, outputs, collect({"scale": scale, "reductions": reductions, "seed": 7}, root=folder))
-    return (folder / "uci.tex").read_text(encoding="utf-8")
+    return tex(uci_table, runs, folder, scale=scale, reductions=reductions, seed=7)
 
 
 def test_mean_and_sd_are_over_seeds(tmp_path: Path) -> None:
@@ -148,7 +146,7 @@ def test_distrusted_cells_have_a_sign(tmp_path: Path) -> None:
     text = written(tmp_path, runs)
     assert r"HMC & $\mathbf{3.000}$ & $\mathbf{3.000} \pm 0.000$ $\dagger$ & 1.00 \\" in text
     assert r"$\dagger$ not to be trusted: HMC on Energy (R-hat of function values at most 1.80; " in text
-    csv = pd.read_csv(tmp_path / "uci.csv")
+    csv = pd.read_csv(tmp_path / "table.csv")
     assert csv["distrusted"].tolist() == [False, True, False, False] * 2
     assert "dagger" not in written(tmp_path, [runs[0], *others])
 
@@ -174,7 +172,7 @@ def test_the_latex_holds_one_row_per_method_and_its_provenance(tmp_path: Path) -
     assert "Reduced setting: scale laptop" in body
     assert body.rstrip().endswith(r"\end{tabular}")
     assert text == written(tmp_path, runs, scale="laptop")
-    csv = pd.read_csv(tmp_path / "uci.csv")
+    csv = pd.read_csv(tmp_path / "table.csv")
     assert csv["mean"].tolist() == uci_numbers(runs)["mean"].tolist()
 
 

@@ -2,15 +2,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from bnn_atlas.figures import page, style, subsets
+from bnn_atlas.figures import style, subsets
 from bnn_atlas.figures.kinds.weight_covariance import block_means, correlations, covariances, weight_covariance
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
@@ -89,28 +87,27 @@ def test_block_means_leave_out_the_diagonal_and_what_is_undefined() -> None:
     np.testing.assert_allclose(means, [[0.2, 0.5, np.nan], [0.5, np.nan, np.nan], [np.nan] * 3])
 
 
-def test_a_parameter_has_a_pixel_or_more(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved = []
-    monkeypatch.setattr(page, "save", lambda figure, *others, **_: (page._settle(figure), saved.append(figure)))
-    weight_covariance([network(tmp_path, 5, 24, 24, 16, chains=2, count=4)], outputs("a"), provenance)
-    matrix = next(ax for ax in saved[0].axes if ax.get_title(loc="left").startswith("correlation"))
-    assert matrix.get_window_extent().width * style.DPI / saved[0].dpi >= len(names(5, 24, 24, 16))
+def test_a_parameter_has_a_pixel_or_more(tmp_path: Path) -> None:
+    with style.context():
+        figure = weight_covariance([network(tmp_path, 5, 24, 24, 16, chains=2, count=4)]).figure
+        figure.draw_without_rendering()
+    matrix = next(ax for ax in figure.axes if ax.get_title(loc="left").startswith("correlation"))
+    assert matrix.get_window_extent().width * style.DPI / figure.dpi >= len(names(5, 24, 24, 16))
 
 
-def test_many_chains_have_block_means_of_all_draws(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    weight_covariance([network(tmp_path, 2, 2, chains=100, count=3)], outputs("a"), provenance)
+def test_many_chains_have_block_means_of_all_draws(tmp_path: Path) -> None:
+    drawing = weight_covariance([network(tmp_path, 2, 2, chains=100, count=3)])
     columns = ["correlation_within_chains", "correlation_all_draws"]
-    assert list(pd.read_csv(outputs("a").csv).columns)[5:] == columns
+    assert list(drawing.numbers.columns)[5:] == columns
 
 
-def test_one_chain_is_enough(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
-    weight_covariance([network(tmp_path, 5, 16, chains=1, count=20)], outputs("a"), provenance)
-    assert list(pd.read_csv(outputs("a").csv).columns)[5:] == ["correlation_one_chain"]
+def test_one_chain_is_enough(tmp_path: Path) -> None:
+    assert list(weight_covariance([network(tmp_path, 5, 16, chains=1, count=20)]).numbers.columns)[5:] == [
+        "correlation_one_chain"
+    ]
 
 
-def test_bad_tables_are_refused_in_words(tmp_path: Path, outputs: Outputs, provenance: Provenance) -> None:
+def test_bad_tables_are_refused_in_words(tmp_path: Path) -> None:
     for values, says in (
         (np.ones((2, 1, 2)), "one draw per chain has no covariance"),
         (np.full((2, 5, 2), np.nan), "every chain holds values that are not finite"),
@@ -121,4 +118,4 @@ def test_bad_tables_are_refused_in_words(tmp_path: Path, outputs: Outputs, prove
         with pytest.raises(ValueError, match=says):
             covariances(write_subset(tmp_path / "draws.parquet", labels, values))
     with pytest.raises(ValueError, match="no runs to draw"):
-        weight_covariance([], outputs("a"), provenance)
+        weight_covariance([])

@@ -6,7 +6,6 @@ import pytest
 
 from bnn_atlas.figures.implicit_vi.weight_densities import weight_densities
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.provenance import Provenance
 from tests.figures.conftest import Drawn
 from tests.figures.layered_subsets import write_draws
 from tests.figures.shown import shown
@@ -35,15 +34,15 @@ def test_densities_integrate_to_one(drawn: Drawn, tmp_path: Path) -> None:
     assert (one["x"] * one["density"]).sum() / one["density"].sum() == pytest.approx(0, abs=0.1)
 
 
-def test_runs_of_other_networks_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_runs_of_other_networks_are_refused(tmp_path: Path) -> None:
     first = write_draws(tmp_path / "a.parquet", draws(0))
     second = write_draws(tmp_path / "b.parquet", {name: draws(0)[name] for name in NAMES[:5]})
     with pytest.raises(ValueError, match="'a' and 'b' have other parameters"):
-        weight_densities([shown("a", {"subset": first}), shown("b", {"subset": second})], outputs("x"), provenance)
+        weight_densities([shown("a", {"subset": first}), shown("b", {"subset": second})])
 
 
-def test_runs_on_other_data_do_not_share_a_line(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_runs_on_other_data_do_not_share_a_line(tmp_path: Path) -> None:
     file = write_draws(tmp_path / "a.parquet", draws(0))
     runs = [shown(d, {"subset": file}, entry="toy", label="toy", point={"dataset": d}, dataset=d) for d in ("a", "b")]
     with pytest.raises(ValueError, match="the line 'toy' has the runs 'a' and 'b', which differ in more than"):
-        weight_densities(runs, outputs("x"), provenance)
+        weight_densities(runs)

@@ -1,27 +1,37 @@
 """Drawing a figure as the workflow describes it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from bnn_atlas.figures.latex import TableOutputs
-from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.shown import shown_runs
-from bnn_atlas.provenance import collect
+from bnn_atlas.figures import style
+from bnn_atlas.figures.shown import Shown, shown_runs
+from bnn_atlas.provenance import Provenance, collect
 
-FigureFunction = Callable[..., None]
-"""Its arguments are the runs, the outputs and the provenance, and `claims` for a kind that reads them."""
+
+class Made(Protocol):
+    """What a kind returns: a `page.Drawing`, a `ggplot.RDrawing` or a `latex.LatexTable`."""
+
+    def write(self, files: Iterable[str | Path], shown: Sequence[Shown], provenance: Provenance, /) -> None:
+        """Write its files, which are told apart by their endings."""
+
+
+def write(
+    kind: Callable[..., Made],
+    shown: Sequence[Shown],
+    files: Iterable[str | Path],
+    provenance: Provenance,
+    **more: Any,
+) -> None:
+    """Draw these runs by the function of a kind, in the common style, and write the files."""
+    with style.context():
+        kind(shown, **more).write(files, shown, provenance)
 
 
 def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:
     """Draw the figure that the workflow describes (`workflow.figures.Figure.described`) and write its files."""
-    function: FigureFunction = getattr(import_module(described["module"]), described["kind"])
-    table = any(str(file).endswith(".tex") for file in outputs)
+    kind = getattr(import_module(described["module"]), described["kind"])
     settings = {key: value for key, value in described.items() if key not in ("module", "caption", "shown", "claims")}
-    function(
-        shown_runs(described),
-        TableOutputs.of(outputs) if table else FigureOutputs.of(outputs),
-        collect(settings, root="."),
-        **({"claims": Path(described["claims"])} if "claims" in described else {}),
-    )
+    more = {"claims": Path(described["claims"])} if "claims" in described else {}
+    write(kind, shown_runs(described), outputs, collect(settings, root="."), **more)

@@ -2,17 +2,17 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import pandas as pd
 
 from bnn_atlas.figures import page
 from bnn_atlas.figures.metadata import pdf_info, png_text, stamp_pdf, stamp_png
-from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.r_setup import available
+from bnn_atlas.figures.r_setup import RCODE, available, r_files
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import atomic
 from bnn_atlas.provenance import Provenance
@@ -47,53 +47,56 @@ def from_r(frame: Any) -> pd.DataFrame:
     return result.reset_index(drop=True)
 
 
-def run(
-    function: str,
-    files: Sequence[str | Path],
-    data: pd.DataFrame,
-    outputs: FigureOutputs,
-    provenance: Provenance,
-    shown: Sequence[Shown] = (),
-    **settings: Any,
-) -> None:
-    """Draw the figure that the R function `function` makes of `data` and write it as PDF, PNG and CSV.
+class RDrawing(NamedTuple):
+    """What a kind of figure returns that R draws: the name of the R function, and the data and settings it takes.
 
-    `files` are the R files to load, in order: Rcode/draw.R is among them and the last one holds `function`. That takes
-    the data.frame and the settings (text, numbers, booleans, None, or sequences of one of these) and returns what
-    Rcode/draw.R describes. The files get their provenance and are the same bytes on every run; all three appear
-    together at the end. Whoever of `shown` should not
-    be trusted is named above the panels. What R warns about becomes an RWarning. Raises RError.
+    Settings are text, numbers, booleans, None, or sequences of one of these. The function returns what Rcode/draw.R
+    describes.
     """
-    sources = [Path(file) for file in files]
-    robjects, _ = _bridge()
-    scope = robjects.baseenv["new.env"](parent=robjects.globalenv)
-    for file in sources:
-        _source(file, scope, robjects)
-    where = f"the R function '{function}' ({sources[-1].name})"
-    for name in (function, "draw_figure"):
-        if name not in scope:
-            raise RError(f"{where}: no function '{name}' in {', '.join(file.name for file in sources)}")
-    title = outputs.pdf.stem
-    with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
-        result = scope["draw_figure"](
-            scope[function],
-            to_r(data),
-            _r_list(settings, robjects),
-            png=str(png),
-            pdf=str(pdf),
-            title=title,
-            note=page.scale_note(provenance),
-            head=page.sign_text(page.trusted(shown), signed=False),
-            fonts=_r_list(_fonts(), robjects),
-        )
-        parts = dict(zip(result.names, result, strict=True))
-        if "error" in parts:
-            raise RError(f"{where}: {parts['error'][0]} (in {parts['call'][0]})")
-        for message in parts["warnings"]:
-            warnings.warn(f"{where}: {message}", RWarning, stacklevel=2)
-        page.write_csv(csv, from_r(parts["data"]))
-        stamp_png(png, png_text(title, provenance))
-        stamp_pdf(pdf, pdf_info(title, provenance))
+
+    function: str
+    data: pd.DataFrame
+    settings: Mapping[str, Any] = MappingProxyType({})
+    folder: Path = RCODE
+    """Where the file of the function's name is, beside those that it includes; Rcode/draw.R is among them."""
+
+    def write(self, outputs: Iterable[str | Path], shown: Sequence[Shown], provenance: Provenance) -> None:
+        """Let R draw the figure, and write it as PDF, PNG and CSV with its provenance.
+
+        The files are the same bytes on every run; all three appear together at the end. Runs that should not be trusted
+        are named above the panels. What R warns about becomes an RWarning. Raises RError.
+        """
+        pdf_file, png_file, csv_file = page.FigureOutputs.of(outputs)
+        robjects, _ = _bridge()
+        scope = robjects.baseenv["new.env"](parent=robjects.globalenv)
+        files = r_files(self.function, self.folder)
+        for file in files:
+            _source(file, scope, robjects)
+        where = f"the R function '{self.function}' ({files[-1].name})"
+        for name in (self.function, "draw_figure"):
+            if name not in scope:
+                raise RError(f"{where}: no function '{name}' in {', '.join(file.name for file in files)}")
+        title = pdf_file.stem
+        with atomic(pdf_file) as pdf, atomic(png_file) as png, atomic(csv_file) as csv:
+            result = scope["draw_figure"](
+                scope[self.function],
+                to_r(self.data),
+                _r_list(self.settings, robjects),
+                png=str(png),
+                pdf=str(pdf),
+                title=title,
+                note=page.scale_note(provenance),
+                head=page.sign_text(page.trusted(shown), signed=False),
+                fonts=_r_list(_fonts(), robjects),
+            )
+            parts = dict(zip(result.names, result, strict=True))
+            if "error" in parts:
+                raise RError(f"{where}: {parts['error'][0]} (in {parts['call'][0]})")
+            for message in parts["warnings"]:
+                warnings.warn(f"{where}: {message}", RWarning, stacklevel=2)
+            page.write_csv(csv, from_r(parts["data"]))
+            stamp_png(png, png_text(title, provenance))
+            stamp_pdf(pdf, pdf_info(title, provenance))
 
 
 def _bridge() -> tuple[Any, Any]:
@@ -117,8 +120,6 @@ def _source(file: Path, scope: Any, robjects: Any) -> None:
     """Load an R file into an environment."""
     from rpy2.rinterface_lib.embedded import RRuntimeError
 
-    if not file.is_file():
-        raise RError(f"{file.name}: no such R file in {file.parent.name}/")
     try:
         robjects.baseenv["sys.source"](str(file), scope)
     except RRuntimeError as error:

@@ -39,48 +39,50 @@ def escape(text: str) -> str:
     return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
 
 
-def write_latex(
-    header: Sequence[str],
-    blocks: Sequence[tuple[str, Sequence[Sequence[str]]]],
-    notes: Sequence[str],
-    data: pd.DataFrame,
-    outputs: TableOutputs,
-    provenance: Provenance,
-    shown: Sequence[Shown] = (),
-) -> None:
-    r"""Write a `tabular` for booktabs with its provenance as comments, and the numbers as CSV; both appear together.
+class LatexTable(NamedTuple):
+    """What a kind of figure returns that is a table: a `tabular` for booktabs, all of it LaTeX but the notes."""
 
-    `header` are the heads of the columns, `blocks` titles with rows of cells, all of them LaTeX already; `notes` are
-    plain sentences below the table. Whoever of `shown` should not be trusted has a sign at its label in the first
-    column and its reasons below. The file is for `\input` and needs `\usepackage{booktabs}`. The same numbers give
-    the same bytes. Raises ValueError for a table without numbers.
-    """
-    columns, trusts = len(header), trusted(shown)
-    escaped = {escape(name): found for name, found in trusts.items()}
-    lines = [
-        r"% Needs \usepackage{booktabs}.",
-        f"% {provenance.to_json()}",
-        rf"\begin{{tabular}}{{l{'r' * (columns - 1)}}}",
-        r"\toprule",
-        _row(header),
-    ]
-    for title, rows in blocks:
-        lines += [
-            r"\midrule",
-            rf"\multicolumn{{{columns}}}{{l}}{{{title}}} \\",
-            *(_row([signed(cells[0], escaped).replace(SIGN, escape(SIGN)), *cells[1:]]) for cells in rows),
+    header: Sequence[str]
+    blocks: Sequence[tuple[str, Sequence[Sequence[str]]]]
+    """Titles with rows of cells."""
+    notes: Sequence[str]
+    """Plain sentences below the table."""
+    numbers: pd.DataFrame
+    is_signed: bool = False
+    """Whether cells and notes already say which runs should not be trusted."""
+
+    def write(self, files: Iterable[str | Path], shown: Sequence[Shown], provenance: Provenance) -> None:
+        r"""Write the table with its provenance as comments, and the numbers as CSV; both appear together.
+
+        Unless the table is signed, runs that should not be trusted have a sign at their label in the first column and
+        the reasons below. The file is for `\input` and needs `\usepackage{booktabs}`. The same numbers give the same
+        bytes. Raises ValueError for a table without numbers.
+        """
+        outputs = TableOutputs.of(files)
+        columns, trusts = len(self.header), {} if self.is_signed else trusted(shown)
+        escaped = {escape(name): found for name, found in trusts.items()}
+        lines = [
+            r"% Needs \usepackage{booktabs}.",
+            f"% {provenance.to_json()}",
+            rf"\begin{{tabular}}{{l{'r' * (columns - 1)}}}",
+            r"\toprule",
+            _row(self.header),
         ]
-    lines.append(r"\bottomrule")
-    if signs := sign_text(trusts):
-        notes = [*notes, signs]
-    reduced = scale_note(provenance)
-    text = " ".join(escape(note) for note in [*notes, *([f"{reduced.capitalize()}."] if reduced else [])])
-    if text:
-        lines.append(rf"\multicolumn{{{columns}}}{{p{{0.95\linewidth}}}}{{\footnotesize {text}}} \\")
-    lines.append(r"\end{tabular}")
-    with atomic(outputs.tex) as tex, atomic(outputs.csv) as csv:
-        write_csv(csv, data)
-        tex.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+        for title, rows in self.blocks:
+            lines += [
+                r"\midrule",
+                rf"\multicolumn{{{columns}}}{{l}}{{{title}}} \\",
+                *(_row([signed(cells[0], escaped).replace(SIGN, escape(SIGN)), *cells[1:]]) for cells in rows),
+            ]
+        lines.append(r"\bottomrule")
+        reduced = scale_note(provenance)
+        notes = [*self.notes, sign_text(trusts), f"{reduced.capitalize()}." if reduced else ""]
+        if text := " ".join(escape(note) for note in notes if note):
+            lines.append(rf"\multicolumn{{{columns}}}{{p{{0.95\linewidth}}}}{{\footnotesize {text}}} \\")
+        lines.append(r"\end{tabular}")
+        with atomic(outputs.tex) as tex, atomic(outputs.csv) as csv:
+            write_csv(csv, self.numbers)
+            tex.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
 def _row(cells: Sequence[str]) -> str:

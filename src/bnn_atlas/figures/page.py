@@ -103,35 +103,36 @@ def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:
             return
 
 
-def save(
-    figure: Figure,
-    data: pd.DataFrame,
-    outputs: FigureOutputs,
-    provenance: Provenance,
-    shown: Sequence[Shown] = (),
-    *,
-    names: Sequence[str] | None = None,
-    notes: Sequence[str] = (),
-) -> None:
-    """Write a figure as PDF and PNG with its provenance inside, and the plotted numbers as CSV.
+class Drawing(NamedTuple):
+    """What a kind of figure returns: a picture with its numbers."""
 
-    Whoever of `shown` should not be trusted is named above the panels, with the reasons, and its name has a sign
-    wherever the picture has it; `names` says under which name each of `shown` is in the picture, where that is not its
-    label. `notes` are lines above the panels. The numbers stay as they are. All three files appear together at the end;
-    the same figure gives the same bytes. Call it inside `style.context`. Raises ValueError for an empty table: a figure
-    of nothing is a mistake upstream.
-    """
-    title = outputs.pdf.stem
-    trusts = trusted(shown, names)
-    signed = _sign(figure, trusts)
-    _head(figure, [*notes, sign_text(trusts, signed)])
-    if note := scale_note(provenance):
-        _add_note(figure, note)
-    _settle(figure)
-    with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
-        write_csv(csv, data)
-        figure.savefig(png, format="png", metadata={"Software": None, **png_text(title, provenance)})
-        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, **pdf_info(title, provenance)})
+    figure: Figure
+    numbers: pd.DataFrame
+    """What is plotted, as it goes into the CSV."""
+    names: Sequence[str] | None = None
+    """The name of each run and split in the picture, where it is not its label."""
+    notes: Sequence[str] = ()
+    """Lines above the panels."""
+
+    def write(self, files: Iterable[str | Path], shown: Sequence[Shown], provenance: Provenance) -> None:
+        """Write the picture as PDF and PNG with its provenance inside, and the numbers as CSV.
+
+        Runs that should not be trusted are named above the panels, with the reasons, and their names are signed
+        wherever the picture has them. All three files appear together at the end; the same drawing gives the same
+        bytes. Call it inside `style.context`. Raises ValueError for a table without rows.
+        """
+        outputs = FigureOutputs.of(files)
+        figure, title = self.figure, outputs.pdf.stem
+        trusts = trusted(shown, self.names)
+        signed = _sign(figure, trusts)
+        _head(figure, [*self.notes, sign_text(trusts, signed)])
+        if note := scale_note(provenance):
+            _add_note(figure, note)
+        _settle(figure)
+        with atomic(outputs.pdf) as pdf, atomic(outputs.png) as png, atomic(outputs.csv) as csv:
+            write_csv(csv, self.numbers)
+            figure.savefig(png, format="png", metadata={"Software": None, **png_text(title, provenance)})
+            figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, **pdf_info(title, provenance)})
 
 
 def write_csv(path: Path, data: pd.DataFrame) -> None:

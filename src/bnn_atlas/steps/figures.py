@@ -6,7 +6,6 @@ from typing import Any
 
 from bnn_atlas.figures.diagnostics import RunFiles, diagnostics_page
 from bnn_atlas.figures.drawing import draw
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.provenance import collect
 
 
@@ -18,4 +17,4 @@ def figure(outputs: Sequence[str | Path], *, figure: Mapping[str, Any]) -> None:
 def page(outputs: Sequence[str | Path], *, settings: Mapping[str, Any], **files: str | Path) -> None:
     """Draw the page on which a person sees whether to trust a run; `files` are the tables of the rule `metrics`."""
     shown = RunFiles(*(files[name] for name in RunFiles._fields))
-    diagnostics_page(shown, FigureOutputs.of(outputs), collect(settings, root="."))
+    diagnostics_page(shown, outputs, collect(settings, root="."))

@@ -1,15 +1,18 @@
 """The page: a head with the verdict, and the panels that the run has."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pandas as pd
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from bnn_atlas.figures import page, style
+from bnn_atlas.figures import style
 from bnn_atlas.figures.diagnostics import convergence, courses, predictions
 from bnn_atlas.figures.diagnostics.header import draw_header, header_texts, key_rows
 from bnn_atlas.figures.diagnostics.looks import Panel
 from bnn_atlas.figures.diagnostics.run import Run, RunFiles, rounded
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.provenance import Provenance
 
 WIDTH = 11.69
@@ -19,7 +22,7 @@ COLUMNS = 3
 PANELS = (*courses.PANELS, *convergence.PANELS, *predictions.PANELS)
 
 
-def diagnostics_page(files: RunFiles, outputs: FigureOutputs, provenance: Provenance) -> None:
+def diagnostics_page(files: RunFiles, outputs: Sequence[str | Path], provenance: Provenance) -> None:
     """Draw the page of one run and split from the files of the metrics rule.
 
     A panel that the run has nothing for is left out, and the head says why. Chains are lines for up to 20 of them and
@@ -28,7 +31,7 @@ def diagnostics_page(files: RunFiles, outputs: FigureOutputs, provenance: Proven
     run = Run.read(files)
     with style.context():
         figure, numbers = draw_page(run)
-        page.save(figure, rounded(numbers), outputs, provenance)
+        Drawing(figure, rounded(numbers)).write(outputs, (), provenance)
 
 
 def draw_page(run: Run) -> tuple[Figure, pd.DataFrame]:

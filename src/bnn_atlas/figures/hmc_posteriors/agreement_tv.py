@@ -17,11 +17,10 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.hmc_posteriors.agreement import COMPARED, OTHER, SAME, TWO_VERSIONS, agreements
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, SHIFTED
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "files_if_any": ["sets", "against"]}
 
@@ -35,7 +34,7 @@ FENCE = 6.0
 """Interquartile ranges beyond which a mark does not set the axis."""
 
 
-def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def agreement_tv(shown: Sequence[Shown]) -> Drawing:
     """Agreement and total variation of each method with the reference, a line per label.
 
     Single chains of the reference come first, then methods on its posterior, then those on another one. The
@@ -46,9 +45,8 @@ def agreement_tv(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pro
     """
     numbers, reference = agreements(shown)
     table = numbers[numbers["metric"].isin(COMPARED)]
-    with style.context():
-        figure = _figure(table)
-        page.save(figure, table, outputs, provenance, shown, notes=[reference])
+    figure = _figure(table)
+    return Drawing(figure, table, notes=[reference])
 
 
 def _figure(table: pd.DataFrame) -> Figure:

@@ -8,10 +8,9 @@ import pandas as pd
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures.hmc_posteriors.agreement import OTHER, SAME, TWO_VERSIONS, agreements
 from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED
-from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.page import SIGN, sign_text, trusted
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "files_if_any": ["sets", "against"], "output": "table"}
 
@@ -25,7 +24,7 @@ OF_VERSIONS = "The two published versions of the reference: agreement and TV wit
 DIGITS = 3
 
 
-def agreement_tv_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
+def agreement_tv_table(shown: Sequence[Shown]) -> LatexTable:
     """Accuracy, agreement and total variation on test rows and on shifted ones as LaTeX (booktabs) and a CSV.
 
     Cells are a value and its standard error; what the paper prints for CIFAR-10 follows in a block of its own. Notes
@@ -43,13 +42,12 @@ def agreement_tv_table(shown: Sequence[Shown], outputs: TableOutputs, provenance
     if len(paper := numbers[numbers["published"].notna()]):
         blocks.append(("Published for CIFAR-10", _rows(paper, columns, "published", "published_sd")))
     header = ["", *(f"{HEADS[metric]}{', shifted' if which == SHIFTED else ''}" for which, metric in columns)]
-    write_latex(
+    return LatexTable(
         header,
         blocks,
         [*_notes(numbers), reference, *filter(None, [sign_text(trusted(shown))])],
         numbers,
-        outputs,
-        provenance,
+        is_signed=True,
     )
 
 

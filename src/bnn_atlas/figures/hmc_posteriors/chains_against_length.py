@@ -12,11 +12,10 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import count_axis
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import FIT
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["table"], "runs": "one"}
@@ -35,7 +34,7 @@ PLACES = {("accuracy", 2, 240): "below", ("accuracy", 3, 240): "above"}
 THEIRS = "published, CIFAR-10 (~), with the number of chains"
 
 
-def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def chains_against_length(shown: Sequence[Shown]) -> Drawing:
     """Accuracy, LPPD and ECE of a chain alone and of all chains together, against the draws that are averaged.
 
     All chains with their first k draws are at C k draws, a chain alone is the mean over chains with its standard error;
@@ -43,11 +42,10 @@ def chains_against_length(shown: Sequence[Shown], outputs: FigureOutputs, proven
     `length_table`.
     """
     table, words = length_table(shown)
-    with style.context():
-        figure = _figure(table)
-        theirs = _published().drop(columns="place").assign(kind="published", of="CIFAR-10")
-        data = pd.concat([table.assign(kind="run"), theirs], ignore_index=True)
-        page.save(figure, data, outputs, provenance, shown, notes=[words])
+    figure = _figure(table)
+    theirs = _published().drop(columns="place").assign(kind="published", of="CIFAR-10")
+    data = pd.concat([table.assign(kind="run"), theirs], ignore_index=True)
+    return Drawing(figure, data, notes=[words])
 
 
 def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.figure import draw_sweep
 from bnn_atlas.figures.sweeps.scores import Field
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -23,9 +22,9 @@ FIELD = Field(
 )
 
 
-def prior_family(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def prior_family(shown: Sequence[Shown]) -> Drawing:
     """Scores of one posterior with each family of prior; Izmailov et al. 2021, section 8.2.
 
     Numbers are those of `sweeps.scores.sweep_table`, with the kind of the prior as x.
     """
-    draw_sweep(shown, outputs, provenance, FIELD, published="prior_family")
+    return draw_sweep(shown, FIELD, published="prior_family")

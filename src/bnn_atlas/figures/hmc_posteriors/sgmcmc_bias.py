@@ -8,12 +8,11 @@ from matplotlib.figure import Figure
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of, published_rows
 from bnn_atlas.figures.sweeps.scores import Field, common_reference, line_name, sweep_table, value_of
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "against"]}
 
@@ -28,7 +27,7 @@ LEVELS = (KindOfDraws.EXACT_CHAIN,)
 """Chains with a Metropolis test on the same posterior: what another run of the reference would have."""
 
 
-def sgmcmc_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def sgmcmc_bias(shown: Sequence[Shown]) -> Drawing:
     """Agreement, total variation and difference of the LPPD to the common reference of the runs.
 
     Left against the step size, right against the temperature: a run is in the column of what its entry varies, and in
@@ -41,10 +40,9 @@ def sgmcmc_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     metrics = [panel.metric for panel in PANELS]
     tables = [sweep_table(runs, field, metrics, levels=LEVELS, reference=reference) for field, runs in columns.items()]
     table = pd.concat(tables, ignore_index=True)
-    with style.context():
-        figure, words = _figure(table, list(columns)), _said(table)
-        data = table.assign(against=reference).astype({"repetitions": "Int64"})
-        page.save(figure, data, outputs, provenance, shown, names=[line_name(one) for one in shown], notes=words)
+    figure, words = _figure(table, list(columns)), _said(table)
+    data = table.assign(against=reference).astype({"repetitions": "Int64"})
+    return Drawing(figure, data, names=[line_name(one) for one in shown], notes=words)
 
 
 def _runs_of(shown: Sequence[Shown], field: Field) -> list[Shown]:

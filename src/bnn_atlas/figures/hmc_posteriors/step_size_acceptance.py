@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.figure import draw_sweep
 from bnn_atlas.figures.sweeps.panels import Panel
 from bnn_atlas.figures.sweeps.scores import Field
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -15,9 +14,9 @@ FIELD = Field("method.step_size", "step size")
 ACCEPTANCE = (Panel("acceptance_mean", "acceptance probability", second="acceptance_chain_min"),)
 
 
-def step_size_acceptance(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def step_size_acceptance(shown: Sequence[Shown]) -> Drawing:
     """Acceptance probability (mean over chains, and the chain with the lowest) and scores against the step size.
 
     Izmailov et al. 2021, section 4.2. Numbers are those of `sweeps.scores.sweep_table`.
     """
-    draw_sweep(shown, outputs, provenance, FIELD, before=ACCEPTANCE, published="step_size_acceptance")
+    return draw_sweep(shown, FIELD, before=ACCEPTANCE, published="step_size_acceptance")

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.figure import draw_sweep
 from bnn_atlas.figures.sweeps.panels import Panel
 from bnn_atlas.figures.sweeps.scores import PERIODS, Field
 from bnn_atlas.metrics.judgement.checks import RHAT
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -20,10 +19,10 @@ MIXING = (
 )
 
 
-def trajectory_length(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def trajectory_length(shown: Sequence[Shown]) -> Drawing:
     """Scores, R-hat and effective sample sizes of function values against trajectory lengths in quarter periods.
 
     A quarter period pi / 2 sd sqrt(T) is the time in which a trajectory under the prior alone turns position into
     momentum (Izmailov et al. 2021, section 4.1). Numbers are those of `sweeps.scores.sweep_table`.
     """
-    draw_sweep(shown, outputs, provenance, FIELD, after=MIXING, published="trajectory_length")
+    return draw_sweep(shown, FIELD, after=MIXING, published="trajectory_length")

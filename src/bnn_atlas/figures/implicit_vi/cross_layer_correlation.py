@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import read_subset
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 
 KIND = {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]}
@@ -24,7 +23,7 @@ SHARE = 0.92
 """Of the room of a pair of layers, what the runs take."""
 
 
-def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     """Root mean square correlation within chains of the weights of every two layers, a marker per run and split.
 
     Filled markers are of the draws as they are, open ones of the draws in the frame of an alignment, if the run has
@@ -47,38 +46,37 @@ def cross_layer_correlation(shown: Sequence[Shown], outputs: FigureOutputs, prov
     data["from_first"] = (data["excess"] - first.reindex(there).to_numpy()).abs()
     pairs = list(dict.fromkeys(data["layers"]))
     lines = style.lines([one.method for one in shown])
-    with style.context():
-        figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
-        ax = figure.subplots()
-        entries = {}
-        places = data["units"].nunique()
-        for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
-            own = data[(data["run"] == one.run) & (data["split"] == one.split)]
-            look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
-            label = f"{one.label}{f', split {one.split}' if one.split else ''}"
-            entries[label] = Line2D([], [], **look)
-            for units, part in own.groupby("units"):
-                aligned = units == "aligned"
-                place = (number + (0.25 + 0.5 * aligned if places > 1 else 0.5)) / len(shown) - 0.5
-                x = np.array([pairs.index(pair) for pair in part["layers"]]) + SHARE * place
-                width = 0.46 * SHARE / len(shown) / places
-                ax.vlines(x, part["independent"], part["correlation"], color=line.colour, lw=0.5, alpha=0.5, zorder=1)
-                for colour, thick in (("white", 1.8), (line.colour, 0.9)):
-                    ax.hlines(part["independent"], x - width, x + width, color=colour, lw=thick, zorder=3)
-                ax.plot(x, part["correlation"], **look, mfc="white" if aligned else line.colour)
-        if places > 1:
-            plain: dict[str, Any] = {"marker": "o", "color": style.BLACK, "ms": 3, "mew": 0.6, "ls": "none"}
-            entries["as sampled"] = Line2D([], [], **plain)
-            entries["aligned"] = Line2D([], [], **plain, mfc="white")
-        ax.set_xticks(range(len(pairs)), pairs)
-        ax.set_xlim(-0.5, len(pairs) - 0.5)
-        for between in range(1, len(pairs)):
-            ax.axvline(between - 0.5, color="#E3E3E3", lw=0.5, zorder=0)
-        ax.set_ylim(*_limits(data[["correlation", "independent"]].to_numpy(float)))
-        ax.set_xlabel("layers")
-        ax.set_ylabel("r.m.s. correlation")
-        page.legend_below(figure, entries)
-        page.save(figure, data, outputs, provenance, shown)
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
+    ax = figure.subplots()
+    entries = {}
+    places = data["units"].nunique()
+    for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
+        own = data[(data["run"] == one.run) & (data["split"] == one.split)]
+        look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
+        label = f"{one.label}{f', split {one.split}' if one.split else ''}"
+        entries[label] = Line2D([], [], **look)
+        for units, part in own.groupby("units"):
+            aligned = units == "aligned"
+            place = (number + (0.25 + 0.5 * aligned if places > 1 else 0.5)) / len(shown) - 0.5
+            x = np.array([pairs.index(pair) for pair in part["layers"]]) + SHARE * place
+            width = 0.46 * SHARE / len(shown) / places
+            ax.vlines(x, part["independent"], part["correlation"], color=line.colour, lw=0.5, alpha=0.5, zorder=1)
+            for colour, thick in (("white", 1.8), (line.colour, 0.9)):
+                ax.hlines(part["independent"], x - width, x + width, color=colour, lw=thick, zorder=3)
+            ax.plot(x, part["correlation"], **look, mfc="white" if aligned else line.colour)
+    if places > 1:
+        plain: dict[str, Any] = {"marker": "o", "color": style.BLACK, "ms": 3, "mew": 0.6, "ls": "none"}
+        entries["as sampled"] = Line2D([], [], **plain)
+        entries["aligned"] = Line2D([], [], **plain, mfc="white")
+    ax.set_xticks(range(len(pairs)), pairs)
+    ax.set_xlim(-0.5, len(pairs) - 0.5)
+    for between in range(1, len(pairs)):
+        ax.axvline(between - 0.5, color="#E3E3E3", lw=0.5, zorder=0)
+    ax.set_ylim(*_limits(data[["correlation", "independent"]].to_numpy(float)))
+    ax.set_xlabel("layers")
+    ax.set_ylabel("r.m.s. correlation")
+    page.legend_below(figure, entries)
+    return Drawing(figure, data)
 
 
 def _limits(values: np.ndarray) -> tuple[float, float]:

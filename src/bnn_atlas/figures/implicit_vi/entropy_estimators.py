@@ -7,9 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_titles, panel_title
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["entropies"]}
 
@@ -25,7 +24,7 @@ LINEAR = 1.0
 """Nats up to which the axis of errors is linear."""
 
 
-def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def entropy_estimators(shown: Sequence[Shown]) -> Drawing:
     """Value less exact value, mean and standard deviation over random starts, against products with the Jacobian.
 
     A band goes from the mean down by the bracket that the form states of itself: Lanczos quadrature has the exact value
@@ -36,18 +35,17 @@ def entropy_estimators(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     titles = [panel_title(one) for one in shown]
     check_titles(shown, titles)
     tables = [pd.read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
-    with style.context():
-        figure, grid = page.panels(len(shown), 3, 2.1, more=0.35, sharey=True)
-        for ax, title, table in zip(grid.flat, titles, tables, strict=False):
-            _panel(ax, table)
-            noise, weights = (style.thousands(table[name].iloc[0]) for name in ("noise", "weights"))
-            ax.set_title(f"{title}\nd = {noise}, D = {weights}", fontsize=7)
-        for ax in grid[:, 0]:
-            ax.set_ylabel("value − exact value (nats)")
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        page.legend_below(figure, dict(zip(labels, handles, strict=True)))
-        data = pd.concat(tables, ignore_index=True)
-        page.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance, shown, names=titles)
+    figure, grid = page.panels(len(shown), 3, 2.1, more=0.35, sharey=True)
+    for ax, title, table in zip(grid.flat, titles, tables, strict=False):
+        _panel(ax, table)
+        noise, weights = (style.thousands(table[name].iloc[0]) for name in ("noise", "weights"))
+        ax.set_title(f"{title}\nd = {noise}, D = {weights}", fontsize=7)
+    for ax in grid[:, 0]:
+        ax.set_ylabel("value − exact value (nats)")
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    page.legend_below(figure, dict(zip(labels, handles, strict=True)))
+    data = pd.concat(tables, ignore_index=True)
+    return Drawing(figure, data[["run", "split", *data.columns[:-2]]], names=titles)
 
 
 def _panel(ax: Axes, table: pd.DataFrame) -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.methods.implicit import ImplicitConfig
-from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["fit", "table"], "output": "table"}
 
@@ -48,7 +47,7 @@ class Size(NamedTuple):
     parameters: int
 
 
-def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
+def generator_sizes(shown: Sequence[Shown]) -> LatexTable:
     """Sizes of each entry's generator, and entropy and spread of what it makes, as a LaTeX table and a CSV.
 
     Runs of one entry that differ in splits, seeds or scores alone have one row, with means over them: of the entropy of
@@ -91,7 +90,7 @@ def generator_sizes(shown: Sequence[Shown], outputs: TableOutputs, provenance: P
         "of sigma squared; 1 means that the noise sigma is all that varies. Entropy, its error and variance are means "
         "over splits; a dash where they were not measured."
     ]
-    write_latex(header, [("Generators", cells)], notes, table, outputs, provenance, shown)
+    return LatexTable(header, [("Generators", cells)], notes, table)
 
 
 def _measured(one: Shown, sigma: float) -> list[float]:

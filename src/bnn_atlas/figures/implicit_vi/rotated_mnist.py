@@ -10,10 +10,9 @@ from bnn_atlas.config.data.shift import ROTATION
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.set_scores import averaged, check_same_sets, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
 
@@ -27,16 +26,15 @@ METRICS = {
 COLUMNS = ["label", "method", "angle", "metric", "value", "error", "over", "repetitions"]
 
 
-def rotated_mnist(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def rotated_mnist(shown: Sequence[Shown]) -> Drawing:
     """Accuracy, log-likelihood, ECE and mean confidence by the angle, a line per label.
 
     Angle 0 are the test rows as they are. Bars are one standard error, over rows or over seeds and splits where there
     are several. Numbers are those of `rotation_numbers`.
     """
     numbers = rotation_numbers(shown)
-    with style.context():
-        figure = _figure(numbers, method_looks(shown))
-        page.save(figure, numbers, outputs, provenance, shown)
+    figure = _figure(numbers, method_looks(shown))
+    return Drawing(figure, numbers)
 
 
 def rotation_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -24,11 +24,10 @@ from bnn_atlas.figures.functions import (
     read_functions,
     training_points,
 )
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.distances import mixture_quantile
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["table", "sets"], "generated": "sinusoids"}
 
@@ -41,7 +40,7 @@ OPACITY = {FUNCTION: 0.5, WITH_NOISE: 0.2}
 SHARE = "share of the first run"
 
 
-def toy_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def toy_bands(shown: Sequence[Shown]) -> Drawing:
     """Bands from the 5 to the 95 % quantile along the input: of the functions of all draws, and of new targets.
 
     The band of targets has the quantiles of the mixture over draws of N(f(x), sigma^2). A run of one point has only
@@ -51,9 +50,8 @@ def toy_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
     functions = read_functions(shown, fewest=1)
     parts = [band_table(one, run) for one, run in zip(functions, shown, strict=True)]
     data = pd.concat([*parts, spread_table(shown)], ignore_index=True)
-    with style.context():
-        figure = _page(functions, shown)
-        page.save(figure, data, outputs, provenance, shown, names=names(shown))
+    figure = _page(functions, shown)
+    return Drawing(figure, data, names=names(shown))
 
 
 def true_function(run: Shown, x: np.ndarray) -> np.ndarray:

@@ -8,10 +8,9 @@ from matplotlib.artist import Artist
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.figures.subsets import NamedDraws, read_named, remarks
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"], "files": ["table"]}
 
@@ -21,7 +20,7 @@ POINTS = 200
 """Places at which a density is drawn."""
 
 
-def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def weight_densities(shown: Sequence[Shown]) -> Drawing:
     """Gaussian kernel density (Scott's rule) of up to 16 parameters, evenly spread over the subset, a line per label.
 
     Draws of all chains of a label together, and of its runs that differ in seeds and splits alone; others are refused.
@@ -35,29 +34,28 @@ def weight_densities(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     pooled = _pooled(shown, draws)
     looks = dict(zip(pooled, _lines(shown, list(pooled)), strict=True))
     tables = []
-    with style.context():
-        figure, grid = page.panels(len(chosen), SIDE, 1.25, wide_from=1, more=0.35)
-        entries: dict[str, Artist] = {}
-        for ax, name in zip(grid.flat, chosen, strict=False):
-            for label, values in pooled.items():
-                look, own = looks[label], values[name]
-                if np.ptp(own) == 0:
-                    entries[label] = ax.axvline(own[0], color=look.colour, ls=look.dash, lw=1)
-                    tables.append(pd.DataFrame({"label": label, "parameter": name, "x": own[:1]}))
-                    continue
-                x, density = _density(own)
-                (entries[label],) = ax.plot(x, density, color=look.colour, ls=look.dash, lw=1)
-                tables.append(pd.DataFrame({"label": label, "parameter": name, "x": x, "density": density}))
-            ax.set_title(name, fontsize=7)
-            ax.set_yticks([])
-            ax.set_ylim(bottom=0)
-            ax.xaxis.set_major_locator(MaxNLocator(4))
-            ax.tick_params(labelsize=6)
-        for ax in grid[:, 0]:
-            ax.set_ylabel("density")
-            page.legend_below(figure, entries)
-        left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
-        page.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance, shown, notes=[left_out])
+    figure, grid = page.panels(len(chosen), SIDE, 1.25, wide_from=1, more=0.35)
+    entries: dict[str, Artist] = {}
+    for ax, name in zip(grid.flat, chosen, strict=False):
+        for label, values in pooled.items():
+            look, own = looks[label], values[name]
+            if np.ptp(own) == 0:
+                entries[label] = ax.axvline(own[0], color=look.colour, ls=look.dash, lw=1)
+                tables.append(pd.DataFrame({"label": label, "parameter": name, "x": own[:1]}))
+                continue
+            x, density = _density(own)
+            (entries[label],) = ax.plot(x, density, color=look.colour, ls=look.dash, lw=1)
+            tables.append(pd.DataFrame({"label": label, "parameter": name, "x": x, "density": density}))
+        ax.set_title(name, fontsize=7)
+        ax.set_yticks([])
+        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+        ax.tick_params(labelsize=6)
+    for ax in grid[:, 0]:
+        ax.set_ylabel("density")
+        page.legend_below(figure, entries)
+    left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
+    return Drawing(figure, pd.concat(tables, ignore_index=True), notes=[left_out])
 
 
 def _spread(draws: Sequence[NamedDraws], runs: Sequence[str]) -> list[str]:

@@ -12,12 +12,11 @@ from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import compress_beyond, fenced_limits, whole_numbers
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.scores import remark
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.scores import LOG_2PI, rmse
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "runs": "one"}
 
@@ -49,7 +48,7 @@ class Course(NamedTuple):
         return {"rmse": rmse(mean[None, :, 0], self.y), "lppd": lppd}
 
 
-def burn_in(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def burn_in(shown: Sequence[Shown]) -> Drawing:
     """Accuracy (or RMSE) and LPPD of a chain's single draws, of the average of all so far, and of the next ones.
 
     The run keeps its draws from the start on. x is the number of the draw; at x = b the average of the next draws is
@@ -57,8 +56,7 @@ def burn_in(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenan
     chains, the thick ones their mean (Izmailov et al. 2021, section 5.3). Numbers are those of `burn_in_table`.
     """
     table, remarks = burn_in_table(shown)
-    with style.context():
-        page.save(_figure(table, remarks), table, outputs, provenance, shown)
+    return Drawing(_figure(table, remarks), table)
 
 
 def burn_in_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:

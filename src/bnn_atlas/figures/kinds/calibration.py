@@ -11,10 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "predictive"]}
 
@@ -27,7 +26,7 @@ ROOM = 0.06
 """Of levels that are nearer to each other than this, only the lower one has its label."""
 
 
-def calibration(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def calibration(shown: Sequence[Shown]) -> Drawing:
     """Coverage of central predictive intervals against their level, and below it the histogram of PIT values.
 
     A column per label, with the mean over its seeds and splits as marks and bars, and single runs as dots and steps.
@@ -35,8 +34,7 @@ def calibration(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     `calibration_table`.
     """
     table = calibration_table(shown)
-    with style.context():
-        page.save(_figure(table), table, outputs, provenance, shown)
+    return Drawing(_figure(table), table)
 
 
 def calibration_table(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -11,10 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "files_if_any": ["sets"]}
 
@@ -23,7 +22,7 @@ SHIFTED = "shifted"
 TITLES = {TEST: "test rows", SHIFTED: "shifted rows"}
 
 
-def calibration_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def calibration_curves(shown: Sequence[Shown]) -> Drawing:
     """Accuracy less confidence against confidence, in bins of equally many rows, a line per label.
 
     Above zero a method is right more often than it says (not certain enough), below it less often (too certain). Bars
@@ -31,9 +30,8 @@ def calibration_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     common, averages these bin by bin. Numbers are those of `curve_numbers`.
     """
     numbers = curve_numbers(shown)
-    with style.context():
-        figure = _figure(numbers, method_looks(shown))
-        page.save(figure, numbers, outputs, provenance, shown)
+    figure = _figure(numbers, method_looks(shown))
+    return Drawing(figure, numbers)
 
 
 def curve_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -14,9 +14,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"runs": "none", "claims": True}
 
@@ -34,9 +33,7 @@ OTHER: dict[str, Any] = {"color": style.GREY, "mfc": "white", "marker": "^"}
 """A verdict of its own kind, such as one on draws that nobody should trust."""
 
 
-def claims_forest(
-    shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance, *, claims: str | Path
-) -> None:
+def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     """(measured - published) / limit of each numeric claim, a row each, grouped by where the paper states it.
 
     Claims that were not run are counted, and are in the CSV.
@@ -49,8 +46,7 @@ def claims_forest(
     table = forest_table(pd.read_parquet(claims))
     if table.empty:
         raise ValueError(f"{claims}: no claim has a published number and a limit; this figure needs some")
-    with style.context():
-        page.save(_forest(table), table, outputs, provenance, shown)
+    return Drawing(_forest(table), table)
 
 
 def forest_table(judged: pd.DataFrame) -> pd.DataFrame:

@@ -16,11 +16,10 @@ from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.method_looks import Look, method_looks
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.set_scores import averaged, check_same_sets, corruption_of, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
 
@@ -33,7 +32,7 @@ WIDTH = 0.8
 COLUMNS = ["label", "method", "corruption", "severity", "metric", "value", "error", "over", "repetitions"]
 
 
-def corruption_boxes(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def corruption_boxes(shown: Sequence[Shown]) -> Drawing:
     """Boxes over the kinds of corruption, by severity and label: a panel each for accuracy, log-likelihood and ECE.
 
     A box is from the first to the third quartile over the kinds, with the median as a line and whiskers to the smallest
@@ -41,9 +40,8 @@ def corruption_boxes(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     `corruption_numbers`.
     """
     numbers = corruption_numbers(shown)
-    with style.context():
-        figure = _figure(numbers, method_looks(shown))
-        page.save(figure, numbers, outputs, provenance, shown)
+    figure = _figure(numbers, method_looks(shown))
+    return Drawing(figure, numbers)
 
 
 def corruption_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

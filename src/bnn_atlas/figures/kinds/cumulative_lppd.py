@@ -14,12 +14,11 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import count_axis
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.published import LABEL, mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -39,7 +38,7 @@ AXES = {"chains": "number of chains", "draws": "draws per chain"}
 MAX_COLUMNS = 4
 
 
-def cumulative_lppd(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def cumulative_lppd(shown: Sequence[Shown]) -> Drawing:
     """LPPD of the model average against the number of chains (log scale), and below it against the draws per chain.
 
     One column of panels per data set, one line per label. Numbers, bands and errors are those of `lppd_curves`. An
@@ -51,12 +50,11 @@ def cumulative_lppd(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     curves = lppd_curves(frame, {run.run: run.label for run in shown}, ", ".join(map(str, tables)))
     titles = {run.dataset: run.dataset_title for run in shown}
     papers = _papers(shown)
-    with style.context():
-        classification = {run.dataset for run in shown if run.task == "classification"}
-        figure = _lppd_figure(curves, papers, classification, titles)
-        data = pd.concat([curves.assign(kind="run"), papers.assign(kind="published")], ignore_index=True)
-        data["repetitions"] = data["repetitions"].astype("Int64")
-        page.save(figure, data[["kind", *curves.columns]], outputs, provenance, shown)
+    classification = {run.dataset for run in shown if run.task == "classification"}
+    figure = _lppd_figure(curves, papers, classification, titles)
+    data = pd.concat([curves.assign(kind="run"), papers.assign(kind="published")], ignore_index=True)
+    data["repetitions"] = data["repetitions"].astype("Int64")
+    return Drawing(figure, data[["kind", *curves.columns]])
 
 
 def _papers(shown: Sequence[Shown]) -> pd.DataFrame:

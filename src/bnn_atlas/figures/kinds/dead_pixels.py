@@ -13,10 +13,9 @@ from bnn_atlas.config.data.shift import OF_SPLIT, SEVERITIES, parse_shift
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, draw_lines, line_entries, method_looks
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
 
@@ -25,7 +24,7 @@ NOISE = {"dead_pixels": "noise in pixels that\nnever vary", "live_pixels": "nois
 COLUMNS = ["label", "method", "prior_sd", "metric", "noise_in", "severity", "value", "error", "over", "repetitions"]
 
 
-def dead_pixels(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def dead_pixels(shown: Sequence[Shown]) -> Drawing:
     """Root mean square of the first layer's weights of dead and of live pixels, and the accuracy under noise in each.
 
     Left, a line per label: filled marks are weights of pixels that are the same in all training rows, white ones those
@@ -34,9 +33,8 @@ def dead_pixels(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     `dead_pixel_numbers`.
     """
     numbers = dead_pixel_numbers(shown)
-    with style.context():
-        figure = _figure(numbers, method_looks(shown))
-        page.save(figure, numbers, outputs, provenance, shown)
+    figure = _figure(numbers, method_looks(shown))
+    return Drawing(figure, numbers)
 
 
 def dead_pixel_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

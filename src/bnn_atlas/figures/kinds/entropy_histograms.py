@@ -12,10 +12,9 @@ from matplotlib.lines import Line2D
 from bnn_atlas.config.parts.evaluation import OUTSIDE, TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.method_looks import Look, method_looks
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "files_if_any": ["sets"]}
 
@@ -24,16 +23,15 @@ MOST = 4
 """Panels beside each other."""
 
 
-def entropy_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
     """Histogram of the predictive entropy, one panel for the test rows and one per other data set, a line per label.
 
     Entropy is in nats, up to log k for k classes; triangles at the foot of a panel are the mean of each label. Numbers
     are those of `entropy_numbers`.
     """
     numbers = entropy_numbers(shown)
-    with style.context():
-        figure = _figure(numbers, set_titles(shown), method_looks(shown))
-        page.save(figure, numbers, outputs, provenance, shown)
+    figure = _figure(numbers, set_titles(shown), method_looks(shown))
+    return Drawing(figure, numbers)
 
 
 def entropy_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -11,20 +11,19 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import page, style
+from bnn_atlas.figures import style
 from bnn_atlas.figures.density import Cells, cell_table, coarsen, count_ticks, draw_cells, resolution
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import parameter_label
 from bnn_atlas.metrics.formulas.distances import joint_prior_distance
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 
 KIND = {"sections": ["grid"], "runs": "one"}
 DISTANCE = "distance to the prior"
 
 
-def fireball(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def fireball(shown: Sequence[Shown]) -> Drawing:
     """Bivariate marginal densities of the draws, from counts accumulated while they stream.
 
     One pair gives a panel of column width with the counts on its colour bar. Several pairs that share their parameters
@@ -43,10 +42,9 @@ def fireball(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provena
     ]
     if not blocks:
         raise ValueError("there are no pairs to draw; give at least one grid with at least one pair")
-    with style.context():
-        single = len(blocks) == 1 and len(blocks[0].panels) == 1
-        figure, data = _one_fireball(blocks[0]) if single else _fireballs(blocks)
-        page.save(figure, data, outputs, provenance, shown)
+    single = len(blocks) == 1 and len(blocks[0].panels) == 1
+    figure, data = _one_fireball(blocks[0]) if single else _fireballs(blocks)
+    return Drawing(figure, data)
 
 
 class _Panel(NamedTuple):

@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import page, style
+from bnn_atlas.figures import style
 from bnn_atlas.figures.density import (
     Cells,
     cell_table,
@@ -23,10 +23,9 @@ from bnn_atlas.figures.density import (
     resolution,
     smooth_pair,
 )
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, parameter_label, read_subset
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.traces.grids import BivariateGrids
 
 KIND = {"sections": ["grid", "subset"], "runs": "one"}
@@ -38,7 +37,7 @@ ADJUST = 0.5
 PANEL_INCHES = 2.7
 
 
-def fireball_teaser(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def fireball_teaser(shown: Sequence[Shown]) -> Drawing:
     """The joint density of two parameters as a few chains show it, smoothed, and as all draws show it, counted.
 
     Left: kernel density estimate of the draws of the figure's subset, a colour per region with a given share of them.
@@ -61,31 +60,24 @@ def fireball_teaser(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     points = locate(subset, grid.pairs[pair], run.files["subset"]).reshape(-1, 2)
     cells = coarsen(Cells(grid.counts[pair], *grid.edges(pair)), resolution(grid.draws, PANEL_INCHES))
     window = min(cells.x_edges[0], cells.y_edges[0]), max(cells.x_edges[-1], cells.y_edges[-1])
-    with style.context():
-        figure = Figure(figsize=(style.TEXT_WIDTH, PANEL_INCHES + 1.15))
-        left, right = figure.subplots(1, 2)
-        smoothed = _smoothed(left, points, window)
-        _counted(right, cells)
-        left.set_title(_smoothed_title(subset, points, window))
-        right.set_title(_counted_title(grid, pair, run.chains))
-        for ax in (left, right):
-            ax.set_xlim(window)
-            ax.set_ylim(window)
-            ax.set_xlabel(parameter_label(grid.x[pair]))
-            ax.set_ylabel(parameter_label(grid.y[pair]))
-            for axis in (ax.xaxis, ax.yaxis):
-                axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], prune="both"))
-        names = {"x_name": parameter_label(grid.x[pair]), "y_name": parameter_label(grid.y[pair])}
-        counted = cell_table(cells).assign(panel="counted", **names)
-        columns = ["panel", "x_name", "y_name", "x", "y", "share", "line", "count", "level"]
-        data = pd.concat([smoothed.assign(panel="smoothed", **names), counted], ignore_index=True)
-        page.save(
-            figure,
-            data.reindex(columns=columns).astype({"line": "Int64", "count": "Int64"}),
-            outputs,
-            provenance,
-            shown,
-        )
+    figure = Figure(figsize=(style.TEXT_WIDTH, PANEL_INCHES + 1.15))
+    left, right = figure.subplots(1, 2)
+    smoothed = _smoothed(left, points, window)
+    _counted(right, cells)
+    left.set_title(_smoothed_title(subset, points, window))
+    right.set_title(_counted_title(grid, pair, run.chains))
+    for ax in (left, right):
+        ax.set_xlim(window)
+        ax.set_ylim(window)
+        ax.set_xlabel(parameter_label(grid.x[pair]))
+        ax.set_ylabel(parameter_label(grid.y[pair]))
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], prune="both"))
+    names = {"x_name": parameter_label(grid.x[pair]), "y_name": parameter_label(grid.y[pair])}
+    counted = cell_table(cells).assign(panel="counted", **names)
+    columns = ["panel", "x_name", "y_name", "x", "y", "share", "line", "count", "level"]
+    data = pd.concat([smoothed.assign(panel="smoothed", **names), counted], ignore_index=True)
+    return Drawing(figure, data.reindex(columns=columns).astype({"line": "Int64", "count": "Int64"}))
 
 
 def _smoothed(ax: Axes, points: np.ndarray, window: tuple[float, float]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import page, style
+from bnn_atlas.figures import style
 from bnn_atlas.figures.functions import (
     Functions,
     draw_points,
@@ -21,10 +21,9 @@ from bnn_atlas.figures.functions import (
     target_limits,
     training_points,
 )
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.distances import wasserstein_squared
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}
 
@@ -35,7 +34,7 @@ BINS = 40
 LEVELS = (0.05, 0.95)
 
 
-def functional_diversity(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def functional_diversity(shown: Sequence[Shown]) -> Drawing:
     """Upper panel: bands of 5 to 95 percent of the mean functions' values, one per network, with the training points.
 
     Below, a histogram per network of the Wasserstein distances (not squared) between all pairs of its draws, on common
@@ -59,9 +58,8 @@ def functional_diversity(shown: Sequence[Shown], outputs: FigureOutputs, provena
     counts = [np.histogram(part, edges)[0] for part in between]
     medians = [float(np.median(part)) for part in between]
     data = _table(functions, x, bands, edges, counts, medians)
-    with style.context():
-        figure = _page(functions, x, bands, edges, counts, medians)
-        page.save(figure, data, outputs, provenance, shown, names=names(shown))
+    figure = _page(functions, x, bands, edges, counts, medians)
+    return Drawing(figure, data, names=names(shown))
 
 
 def _page(

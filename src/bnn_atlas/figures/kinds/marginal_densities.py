@@ -5,24 +5,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.page import FigureOutputs, check_fits
-from bnn_atlas.figures.r_setup import r_files
+from bnn_atlas.figures.ggplot import RDrawing
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import NamedDraws, read_named, remarks
 from bnn_atlas.metrics.formulas.distances import prior_distance
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
 CHAINS_SHOWN = 50
 """Chains of a run that get a line, the first ones."""
 
 
-def marginal_densities(
-    shown: Sequence[Shown],
-    outputs: FigureOutputs,
-    provenance: Provenance,
-) -> None:
+def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
     """Densities of chosen parameters: one thin line per chain, the pooled density, the prior dashed; a row per layer.
 
     `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn beside each other
@@ -36,15 +30,10 @@ def marginal_densities(
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise ValueError(f"marginal_densities: two runs have the label '{twice[0]}'; show one run and split of each")
     draws = {one.label: read_named(one.files["subset"]) for one in shown}
-    ggplot.run(
+    return RDrawing(
         "marginal_densities",
-        r_files("marginal_densities"),
         _panels(draws, {one.label: one.prior_sd for one in shown}),
-        outputs,
-        provenance,
-        shown,
-        chains_shown=CHAINS_SHOWN,
-        remark=remarks({label: named.subset for label, named in draws.items()}),
+        {"chains_shown": CHAINS_SHOWN, "remark": remarks({label: named.subset for label, named in draws.items()})},
     )
 
 

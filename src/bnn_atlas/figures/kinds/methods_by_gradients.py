@@ -13,11 +13,10 @@ from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -45,7 +44,7 @@ class Counts(NamedTuple):
     """What each is a gradient of, in words."""
 
 
-def methods_by_gradients(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
     """LPPD of all chains with their first draws against the gradient evaluations that these draws have cost.
 
     Left those of the sampling phase, right those of all phases where they were counted; the deep ensemble and other
@@ -53,10 +52,9 @@ def methods_by_gradients(shown: Sequence[Shown], outputs: FigureOutputs, provena
     those of `gradient_curves`.
     """
     curves = gradient_curves(shown)
-    with style.context():
-        several = len({one.dataset for one in shown}) > 1
-        names = [f"{one.dataset_title}: {one.label}" if several else one.label for one in shown]
-        page.save(_figure(curves, several), curves, outputs, provenance, shown, names=names)
+    several = len({one.dataset for one in shown}) > 1
+    names = [f"{one.dataset_title}: {one.label}" if several else one.label for one in shown]
+    return Drawing(_figure(curves, several), curves, names=names)
 
 
 def gradient_curves(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -13,10 +13,9 @@ from matplotlib.ticker import MaxNLocator
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.method_looks import Look, method_looks
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "sets"]}
 
@@ -29,16 +28,15 @@ MARGIN = 0.03
 """Share of an axis on its right, so that marks at 1 are whole."""
 
 
-def ood_auroc(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def ood_auroc(shown: Sequence[Shown]) -> Drawing:
     """Area under the ROC curve for telling test rows from others, a column per other data set and a line per label.
 
     Filled marks score rows by their largest probability, white ones by predictive entropy; bars are one standard error
     (over rows, or over seeds and splits where there are several). 0.5 is chance. Numbers are those of `auroc_numbers`.
     """
     numbers = auroc_numbers(shown)
-    with style.context():
-        figure = _figure(numbers, set_titles(shown), method_looks(shown))
-        page.save(figure, numbers, outputs, provenance, shown)
+    figure = _figure(numbers, set_titles(shown), method_looks(shown))
+    return Drawing(figure, numbers)
 
 
 def auroc_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

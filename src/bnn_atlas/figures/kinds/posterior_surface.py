@@ -11,12 +11,11 @@ from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import page, style
+from bnn_atlas.figures import style
 from bnn_atlas.figures.functions import rounded
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import load_surfaces
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["surface"], "runs": "one"}
 
@@ -46,7 +45,7 @@ class _Plane(NamedTuple):
     """Column -> values [3]."""
 
 
-def posterior_surface(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def posterior_surface(shown: Sequence[Shown]) -> Drawing:
     """A row of three panels for each plane: its log posterior, log-likelihood and log-prior, divided by temperature.
 
     Colours are nats below the largest value of a panel and end at its floor (`floor_below`); lines are every second
@@ -56,8 +55,7 @@ def posterior_surface(shown: Sequence[Shown], outputs: FigureOutputs, provenance
     planes = [plane for one in shown for plane in _planes(one, several=len(shown) > 1)]
     check_fits(len(planes), MOST_PLANES, "planes", "show one split")
     data = pd.concat([_table(plane) for plane in planes], ignore_index=True)
-    with style.context():
-        page.save(_page(planes), data, outputs, provenance, shown)
+    return Drawing(_page(planes), data)
 
 
 def floor_below(values: np.ndarray, at_points: np.ndarray) -> float:

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from bnn_atlas.config.methods.registry import method as method_record
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import compress_beyond, fenced_limits
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.scores import (
     ENSEMBLE,
     LABELS,
@@ -25,7 +25,6 @@ from bnn_atlas.figures.scores import (
     remark,
 )
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -36,7 +35,7 @@ MARKERS = ("o", "s", "D", "P", "X", "h", "p")
 ENSEMBLE_DASH = (0, (3, 1.5))
 
 
-def prior_depth(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def prior_depth(shown: Sequence[Shown]) -> Drawing:
     """LPPD and RMSE (or accuracy) against the scale of the prior, a column per data set, a line per number of layers.
 
     Solid lines are the sampled posterior, dashed ones the deep ensemble where the figure has such runs; an ensemble
@@ -46,10 +45,9 @@ def prior_depth(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     are far from the others. Numbers are those of `prior_depth_table`.
     """
     table = prior_depth_table(shown)
-    with style.context():
-        titles = {run.dataset: run.dataset_title for run in shown}
-        figure = _prior_depth_figure(table, titles)
-        page.save(figure, table, outputs, provenance, shown, names=[_name(one) for one in shown])
+    titles = {run.dataset: run.dataset_title for run in shown}
+    figure = _prior_depth_figure(table, titles)
+    return Drawing(figure, table, names=[_name(one) for one in shown])
 
 
 def _name(one: Shown) -> str:

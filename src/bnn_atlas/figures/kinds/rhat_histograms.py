@@ -13,11 +13,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.gathering.convergence import PLAIN
 from bnn_atlas.metrics.judgement.checks import RHAT
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["parameters", "function_values"]}
 
@@ -37,15 +36,14 @@ MOST = 4
 """Rows of panels."""
 
 
-def rhat_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
     """Histograms of R-hat over weights (left) and function values (right), a row per label, and shares below the limit.
 
     Of the rank-normalised split R-hat of Vehtari et al. 2021, by which chains are judged, and of the plain one
     (`formulas.gelman_rubin`). The x axis is logarithmic in R-hat - 1. Numbers are those of `rhat_table`.
     """
     table = rhat_table(shown)
-    with style.context():
-        page.save(_figure(table), table, outputs, provenance, shown)
+    return Drawing(_figure(table), table)
 
 
 def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from bnn_atlas.config.methods.registry import method as method_record
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.published import LABEL, mark_published, published_handle
 from bnn_atlas.figures.scores import (
     ENSEMBLE,
@@ -27,7 +27,6 @@ from bnn_atlas.figures.scores import (
     score_text,
 )
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -41,7 +40,7 @@ ERROR_OF_MEAN: dict[str, Any] = {"lw": 0.6, "marker": "|", "ms": 4, "mew": 0.6}
 LIKELIHOODS = {"learned_noise": "one noise level", "heteroscedastic": "noise per row", "gaussian": "fixed noise"}
 
 
-def sampling_vs_ensemble(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def sampling_vs_ensemble(shown: Sequence[Shown]) -> Drawing:
     """LPPD and RMSE (classification: accuracy) of sampled posteriors and of deep ensembles, a row per data set.
 
     A row has its own axes, so that methods are compared within it. Small dots are the runs and splits, large marks
@@ -52,15 +51,14 @@ def sampling_vs_ensemble(shown: Sequence[Shown], outputs: FigureOutputs, provena
     runs, means = comparison_table(shown)
     rows = dict(zip(runs["run"], runs["row"], strict=True))
     names = [f"{rows[one.run]}, {method_record(one.method).title}" for one in shown]
-    with style.context():
-        figure = _comparison_figure(runs, means)
-        data = pd.concat([runs.assign(kind="run"), means.assign(kind="mean")], ignore_index=True)
-        columns = [
-            "kind", "row", "task", "metric", "method", "run", "split", "value", "sd", "standard_error", "repetitions",
-            "published", "published_sd",
-        ]  # fmt: skip
-        data = data.reindex(columns=columns).astype({"split": "Int64", "repetitions": "Int64"})
-        page.save(figure, data, outputs, provenance, shown, names=names)
+    figure = _comparison_figure(runs, means)
+    data = pd.concat([runs.assign(kind="run"), means.assign(kind="mean")], ignore_index=True)
+    columns = [
+        "kind", "row", "task", "metric", "method", "run", "split", "value", "sd", "standard_error", "repetitions",
+        "published", "published_sd",
+    ]  # fmt: skip
+    data = data.reindex(columns=columns).astype({"split": "Int64", "repetitions": "Int64"})
+    return Drawing(figure, data, names=names)
 
 
 def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame]:

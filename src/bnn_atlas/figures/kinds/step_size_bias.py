@@ -14,12 +14,11 @@ from matplotlib.lines import Line2D
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.judgement.referee import MIXED
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table", "referee", "referee_chains"]}
 
@@ -49,7 +48,7 @@ DEFAULTS = {"mclmc": ("energy_variance_end", ":"), "mclmc_blackjax": ("energy_va
 """Method -> its setting whose default is marked, and the style of the line."""
 
 
-def step_size_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     """Shift of the log-likelihood from runs to their referees, and the LPPD before and after, a column per data set.
 
     x is the desired energy variance per dimension of the run's tuning. Upper panels: mean log-likelihood of the referee
@@ -59,9 +58,8 @@ def step_size_bias(shown: Sequence[Shown], outputs: FigureOutputs, provenance: P
     `bias_table`.
     """
     table = bias_table(shown)
-    with style.context():
-        names = [f"{_column(one)} at {one.energy_variance:g}" for one in shown]
-        page.save(_bias_figure(table), table, outputs, provenance, shown, names=names)
+    names = [f"{_column(one)} at {one.energy_variance:g}" for one in shown]
+    return Drawing(_bias_figure(table), table, names=names)
 
 
 def bias_table(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -15,10 +15,9 @@ from matplotlib.lines import Line2D
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import compress_beyond, count_axis
 from bnn_atlas.figures.functions import names
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_e_values
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["e_values"]}
 
@@ -76,7 +75,7 @@ class Evidence(NamedTuple):
         return found
 
 
-def stopping_rule(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def stopping_rule(shown: Sequence[Shown]) -> Drawing:
     """Log10 E-value of each chain against its draws, the line at which it is enough, and below it where each one is.
 
     A column of panels per run and reference: the chain's own warm start, by which chains stop, and the ensemble of all
@@ -91,9 +90,8 @@ def stopping_rule(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Pr
     drawn = [{chain: _thinned(part, extra[one.name][chain]) for chain, part in one.chains.items()} for one in runs]
     tables = [_table(both[0], both[1], drawn[2 * i : 2 * i + 2]) for i, both in enumerate(read)]
     data = pd.concat(tables, ignore_index=True)
-    with style.context():
-        figure = _page(runs, drawn)
-        page.save(figure, data, outputs, provenance, shown, names=names(shown))
+    figure = _page(runs, drawn)
+    return Drawing(figure, data, names=names(shown))
 
 
 def _crossings(both: Sequence[Evidence]) -> dict[int, list[int]]:

@@ -21,9 +21,8 @@ from bnn_atlas.figures.functions import (
     target_limits,
     training_points,
 )
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["table"]}
 
@@ -33,7 +32,7 @@ ROOM = 0.6
 """How far beyond the targets the axis reaches, as a share of their range."""
 
 
-def synthetic_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
     """Mean of the functions of all draws along the only input, and bands that hold 50 and 95 % of them at each input.
 
     File: `functions` along a line of inputs. Noise of the observations is not in the bands; a method of one point per
@@ -42,9 +41,8 @@ def synthetic_bands(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     """
     functions = read_functions(shown, fewest=1)
     data = pd.concat([_table(one, run) for one, run in zip(functions, shown, strict=True)], ignore_index=True)
-    with style.context():
-        figure = _page(functions, shown)
-        page.save(figure, data, outputs, provenance, shown, names=names(shown))
+    figure = _page(functions, shown)
+    return Drawing(figure, data, names=names(shown))
 
 
 def band(functions: Functions, share: float) -> np.ndarray:

@@ -14,11 +14,10 @@ from matplotlib.ticker import MaxNLocator
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.method_looks import Look, method_looks
-from bnn_atlas.figures.page import FigureOutputs, check_fits, is_distrusted, trusted
+from bnn_atlas.figures.page import Drawing, check_fits, is_distrusted, trusted
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"]}
 
@@ -36,7 +35,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def uci_comparison(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def uci_comparison(shown: Sequence[Shown]) -> Drawing:
     """RMSE and log-likelihood per test row in original units, a column per data set and a line per method (a label).
 
     Large marks are means over splits and seeds, with their standard error: over splits it allows for the rows that
@@ -46,8 +45,7 @@ def uci_comparison(shown: Sequence[Shown], outputs: FigureOutputs, provenance: P
     """
     numbers = comparison_numbers(shown)
     titles = {one.dataset: one.dataset_title for one in shown}
-    with style.context():
-        page.save(_figure(numbers, titles, method_looks(shown)), numbers, outputs, provenance, shown)
+    return Drawing(_figure(numbers, titles, method_looks(shown)), numbers)
 
 
 def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

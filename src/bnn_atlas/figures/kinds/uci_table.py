@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.page import SIGN, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.judgement.trust import Trust
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["table"], "output": "table"}
 
@@ -41,7 +40,7 @@ NOISE = {
 """Kind of likelihood -> in words."""
 
 
-def uci_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
+def uci_table(shown: Sequence[Shown]) -> LatexTable:
     """LPPD and RMSE of each method (a label) on each data set as a LaTeX table (booktabs) and a CSV.
 
     Where the published code is wrong for one of the methods, its LPPD follows in a block of its own.
@@ -58,7 +57,7 @@ def uci_table(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provena
     ]
     titles = {one.dataset: one.dataset_title for one in shown}
     header = ["method", *(escape(titles[dataset]) for dataset in datasets), "mean rank"]
-    write_latex(header, blocks, _notes(numbers, shown), numbers, outputs, provenance)
+    return LatexTable(header, blocks, _notes(numbers, shown), numbers, is_signed=True)
 
 
 def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -21,10 +21,9 @@ from bnn_atlas.figures.functions import (
     target_limits,
     training_points,
 )
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.distances import mixture_quantile
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}
 
@@ -62,7 +61,7 @@ class Bands(NamedTuple):
         )  # fmt: skip
 
 
-def under_over(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def under_over(shown: Sequence[Shown]) -> Drawing:
     """A panel per network: predictive mean, 90 % bands of the function and with noise, some functions, training points.
 
     File: `functions` along a line of inputs (function draws). All panels have the same axes. Raises ValueError for
@@ -72,9 +71,8 @@ def under_over(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prove
     functions = read_functions(shown)
     bands = [Bands.of(one) for one in functions]
     data = pd.concat([_table(one, band) for one, band in zip(functions, bands, strict=True)], ignore_index=True)
-    with style.context():
-        figure = _page(functions, bands)
-        page.save(figure, data, outputs, provenance, shown, names=names(shown))
+    figure = _page(functions, bands)
+    return Drawing(figure, data, names=names(shown))
 
 
 def _page(functions: Sequence[Functions], bands: Sequence[Bands]) -> Figure:

@@ -18,10 +18,9 @@ from bnn_atlas.figures.functions import (
     pair_table,
     read_functions,
 )
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.distances import DISTINGUISHABLE, Pairs, pairs_alike, significance, wasserstein_squared
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"]}
 
@@ -30,7 +29,7 @@ MOST_DRAWS = 100
 """Largest number of draws in a map; if there are more, evenly spaced ones are taken."""
 
 
-def wasserstein(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def wasserstein(shown: Sequence[Shown]) -> Drawing:
     """A panel per run: squared Wasserstein distances between the draws of its first chain, outlines where |z| < 1.96.
 
     File: `functions` (function draws). Distances and z are those of `formulas.distances`; the title gives the share
@@ -42,9 +41,8 @@ def wasserstein(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Prov
     distances = [wasserstein_squared(one.mean, one.scale) for one in functions]
     z = [significance(one.mean, one.scale) for one in functions]
     tables = [pair_table(one, matrix, z=values) for one, matrix, values in zip(functions, distances, z, strict=True)]
-    with style.context():
-        figure = _page(functions, distances, z)
-        page.save(figure, pd.concat(tables, ignore_index=True), outputs, provenance, shown, names=names(shown))
+    figure = _page(functions, distances, z)
+    return Drawing(figure, pd.concat(tables, ignore_index=True), names=names(shown))
 
 
 def _first_chain(functions: Functions) -> Functions:

@@ -17,11 +17,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
-from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures import style
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import left_out_remark, parameter_label, states
-from bnn_atlas.provenance import Provenance
 
 LARGEST = 1500
 """Parameters at most: a matrix has their square."""
@@ -117,7 +116,7 @@ LEFT = 2.4
 """Inches of the block means."""
 
 
-def weight_covariance(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def weight_covariance(shown: Sequence[Shown]) -> Drawing:
     """Correlations of the parameters within chains: means of their sizes by layer, and the matrix, a row for each run.
 
     The matrix is that of the mean of the chains' own covariances, with one pixel or
@@ -126,16 +125,15 @@ def weight_covariance(shown: Sequence[Shown], outputs: FigureOutputs, provenance
     """
     check_fits(len(shown), MOST, "runs")
     matrices = [covariances(run.files["subset"]) for run in shown]
-    with style.context():
-        sides = [max(LEAST, len(each.names) / style.DPI) for each in matrices]
-        figure = Figure(figsize=(LEFT + max(sides) + 0.9, sum(sides) + 0.75 * len(sides)))
-        parts = figure.subfigures(len(shown), 1, squeeze=False, height_ratios=[side + 0.75 for side in sides])
-        tables = []
-        for run, covariance, side, part in zip(shown, matrices, sides, parts[:, 0], strict=True):
-            part.suptitle(_title(run, covariance), fontsize=7.5, x=0.03, ha="left")
-            tables.append(_run(part, covariance, side).assign(run=run.run, split=run.split))
-        data = pd.concat(tables, ignore_index=True)
-        page.save(figure, data[["run", "split", *data.columns[:-2]]], outputs, provenance, shown)
+    sides = [max(LEAST, len(each.names) / style.DPI) for each in matrices]
+    figure = Figure(figsize=(LEFT + max(sides) + 0.9, sum(sides) + 0.75 * len(sides)))
+    parts = figure.subfigures(len(shown), 1, squeeze=False, height_ratios=[side + 0.75 for side in sides])
+    tables = []
+    for run, covariance, side, part in zip(shown, matrices, sides, parts[:, 0], strict=True):
+        part.suptitle(_title(run, covariance), fontsize=7.5, x=0.03, ha="left")
+        tables.append(_run(part, covariance, side).assign(run=run.run, split=run.split))
+    data = pd.concat(tables, ignore_index=True)
+    return Drawing(figure, data[["run", "split", *data.columns[:-2]]])
 
 
 def _run(part: SubFigure, matrices: Covariances, side: float) -> pd.DataFrame:

@@ -10,10 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, Aligned, alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.traces.draws import evenly
 
@@ -27,14 +26,13 @@ TAIL = 0.002
 """Share of the draws beyond each end of a panel, over all variants."""
 
 
-def aligned_marginals(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def aligned_marginals(shown: Sequence[Shown]) -> Drawing:
     """Histograms of some weights, one per array where there are enough, a row per alignment and a line per variant.
 
     Numbers are those of `marginal_table`.
     """
     table = marginal_table(shown)
-    with style.context():
-        page.save(_figure(table), table, outputs, provenance, shown)
+    return Drawing(_figure(table), table)
 
 
 def marginal_table(shown: Sequence[Shown]) -> pd.DataFrame:

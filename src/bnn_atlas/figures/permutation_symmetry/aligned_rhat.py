@@ -10,10 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws, rhats
 
 KIND = {"files": ["aligned_draws"]}
@@ -25,14 +24,13 @@ LOWEST, HIGHEST = 1e-3, 30.0
 TICKS = (1.001, 1.01, 1.1, 2.0, 11.0)
 
 
-def aligned_rhat(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def aligned_rhat(shown: Sequence[Shown]) -> Drawing:
     """Shares of parameters up to an R-hat (left) and mean variances (right), a row per alignment, a line per variant.
 
     Numbers are those of `rhat_table`.
     """
     table = rhat_table(shown)
-    with style.context():
-        page.save(_figure(table), table, outputs, provenance, shown)
+    return Drawing(_figure(table), table)
 
 
 def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:

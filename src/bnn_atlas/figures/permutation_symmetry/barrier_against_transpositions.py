@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS, read_barriers
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["lines", "matches"]}
@@ -21,14 +20,13 @@ KIND = {"files": ["lines", "matches"]}
 PUBLISHED_UNITS = 512
 
 
-def barrier_against_transpositions(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     """Loss at the middle of the line less the mean of the ends, on training rows, by pair and state.
 
     The definition is that of the paper's code. Open black marks are the paper's, where the runs have its 512 units.
     """
     numbers = barriers_by_pair(shown)
-    with style.context():
-        page.save(_figure(numbers), numbers, outputs, provenance, shown)
+    return Drawing(_figure(numbers), numbers)
 
 
 def barriers_by_pair(shown: Sequence[Shown]) -> pd.DataFrame:

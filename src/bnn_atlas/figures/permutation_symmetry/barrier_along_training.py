@@ -9,10 +9,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS, band, over_pairs, read_barriers, read_pairs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["lines", "matches"]}
 
@@ -20,15 +19,14 @@ STATES = ("as_trained", "aligned")
 DASHES = {"train": "-", "test": (0, (4, 1.5))}
 
 
-def barrier_along_training(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def barrier_along_training(shown: Sequence[Shown]) -> Drawing:
     """The highest loss and error on the line between two networks less the mean of the ends, epoch by epoch.
 
     At the right the loss along the line after the last epoch. Lines are means over pairs, seeds and splits, bands one
     standard deviation.
     """
     numbers = along_training(shown)
-    with style.context():
-        page.save(_figure(numbers), numbers, outputs, provenance, shown)
+    return Drawing(_figure(numbers), numbers)
 
 
 def along_training(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.figures.latex import TableOutputs, escape, write_latex
+from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["table"], "files_if_any": ["against"], "output": "table"}
@@ -18,7 +17,7 @@ METRICS = {"accuracy": "accuracy", "agreement": "agreement", "total_variation": 
 DIGITS = 3
 
 
-def compact_agreement(shown: Sequence[Shown], outputs: TableOutputs, provenance: Provenance) -> None:
+def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
     """Accuracy, agreement and total variation by label, and what the paper prints for a label of that name.
 
     Cells are a value and its standard error, over test rows or, of several runs with one label, over these.
@@ -33,14 +32,8 @@ def compact_agreement(shown: Sequence[Shown], outputs: TableOutputs, provenance:
         theirs = [_cell(found[metric][2], np.nan) for metric in METRICS]
         rows.append([escape(str(label)), *ours, *theirs])
     notes = ["Value ± standard error over test rows or runs.", *texts]
-    write_latex(
-        header,
-        [("Draws, Gaussians with their moments, and networks at the means", rows)],
-        notes,
-        numbers,
-        outputs,
-        provenance,
-        shown,
+    return LatexTable(
+        header, [("Draws, Gaussians with their moments, and networks at the means", rows)], notes, numbers
     )
 
 

@@ -8,12 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS
 from bnn_atlas.figures.permutation_symmetry.transpositions_stability import STATES, planted_and_found
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["matches"]}
@@ -21,16 +20,15 @@ KIND = {"files": ["matches"]}
 PUBLISHED_UNITS = 512
 
 
-def distance_against_transpositions(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     """Squared distance of a pair before training, after it, and after it with the start's permutation undone.
 
     Open black marks are the paper's, where the runs have its 512 units.
     """
     numbers = planted_and_found(shown)
     numbers = numbers[numbers["state"].isin(STATES)].reset_index(drop=True)
-    with style.context():
-        widths = {sum(one.hidden) for one in shown}
-        page.save(_figure(numbers, widths == {PUBLISHED_UNITS}), numbers, outputs, provenance, shown)
+    widths = {sum(one.hidden) for one in shown}
+    return Drawing(_figure(numbers, widths == {PUBLISHED_UNITS}), numbers)
 
 
 def _figure(numbers: pd.DataFrame, as_published: bool) -> Figure:

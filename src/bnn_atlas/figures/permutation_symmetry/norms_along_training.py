@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.permutation_symmetry.pairs import band, over_pairs, read_pairs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["norms"]}
 
@@ -18,11 +17,10 @@ MOST = 8
 """Arrays that fit beside each other."""
 
 
-def norms_along_training(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def norms_along_training(shown: Sequence[Shown]) -> Drawing:
     """Euclidean norm of each array after each epoch, a panel per array and a line per label, mean over networks."""
     numbers = norms(shown)
-    with style.context():
-        page.save(_figure(numbers), numbers, outputs, provenance, shown)
+    return Drawing(_figure(numbers), numbers)
 
 
 def norms(shown: Sequence[Shown]) -> pd.DataFrame:

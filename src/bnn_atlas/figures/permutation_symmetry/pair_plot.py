@@ -10,11 +10,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures import style
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.frames import alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.frame import Frame, load_frame
 
 KIND = {"files": ["frames"]}
@@ -26,14 +25,13 @@ TAIL = 0.0005
 """Share of the weights beyond each end of an axis; they are counted in the outermost bins."""
 
 
-def pair_plot(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def pair_plot(shown: Sequence[Shown]) -> Drawing:
     """Counts of weights by their means (above the diagonal) and standard deviations (below), for each pair of methods.
 
     All alignments have to be in one frame: that of the first. Numbers are those of `pair_table`.
     """
     table = pair_table(shown)
-    with style.context():
-        page.save(_figure(table), table, outputs, provenance, shown)
+    return Drawing(_figure(table), table)
 
 
 def pair_table(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["pruning_curves"], "runs": "one"}
@@ -27,14 +26,13 @@ ORDERS = {"random": "in random order"}
 TITLES = {"kept": "all parameters", "removed": "weights of inputs that never vary are 0 from the start"}
 
 
-def pruning_curves(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def pruning_curves(shown: Sequence[Shown]) -> Drawing:
     """Accuracy against the share of parameters kept, a column per network and a row with and without dead inputs.
 
     Lines of repeated orders are means. Open black marks are the published curves, beside runs on MNIST.
     """
     numbers = curves(shown)
-    with style.context():
-        page.save(_figure(numbers), numbers, outputs, provenance, shown)
+    return Drawing(_figure(numbers), numbers)
 
 
 def curves(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -11,10 +11,9 @@ from matplotlib.lines import Line2D
 from scipy.stats import chi2
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.frames import LOOKS, Aligned, alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.frame import VARIANTS, load_frame
 
 KIND = {"files": ["frames"]}
@@ -29,7 +28,7 @@ FIT = ("fitted", {"color": style.PURPLE, "ls": "-", "lw": 1.2})
 PRIOR = ("draws from the prior, as many and independent", {"color": style.GREY, "ls": "--", "lw": 1.0})
 
 
-def sigma_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def sigma_histograms(shown: Sequence[Shown]) -> Drawing:
     """Share of all parameters in bins of their sd, a panel per alignment.
 
     As sampled (q_d of Xiao et al. 2023), aligned (q_r) and of the two controls; of an approximation its fitted sds; and
@@ -37,8 +36,7 @@ def sigma_histograms(shown: Sequence[Shown], outputs: FigureOutputs, provenance:
     `sigma_table`.
     """
     table = sigma_table(shown)
-    with style.context():
-        page.save(_figure(table), table, outputs, provenance, shown)
+    return Drawing(_figure(table), table)
 
 
 def sigma_table(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -7,10 +7,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.pairs import LOOKS, TEXTS, read_pairs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["matches"]}
 
@@ -19,14 +18,13 @@ NEAR = 2
 """Transpositions by which the published pairs change at most."""
 
 
-def transpositions_stability(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def transpositions_stability(shown: Sequence[Shown]) -> Drawing:
     """Transpositions found by matching against those that were planted, and by how much training changed them.
 
     The diagonal is no change. The dotted line is the mean of random permutations.
     """
     numbers = planted_and_found(shown)
-    with style.context():
-        page.save(_figure(numbers), numbers, outputs, provenance, shown)
+    return Drawing(_figure(numbers), numbers)
 
 
 def planted_and_found(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -7,22 +7,20 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures import style
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.pairs import TEXTS, over_pairs, read_pairs
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 
 KIND = {"files": ["matches"]}
 
 STATES = ("as_trained", "aligned")
 
 
-def transpositions_surface(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def transpositions_surface(shown: Sequence[Shown]) -> Drawing:
     """Transpositions between the first network of a pair and each point of the line to the second, over epochs."""
     numbers = surface(shown)
-    with style.context():
-        page.save(_figure(numbers), numbers, outputs, provenance, shown)
+    return Drawing(_figure(numbers), numbers)
 
 
 def surface(shown: Sequence[Shown]) -> pd.DataFrame:

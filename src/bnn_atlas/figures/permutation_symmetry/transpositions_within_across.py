@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures import style
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.permutation_symmetry.frames import alignments
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 from bnn_atlas.symmetry.permutation import ceiling
 
@@ -22,14 +21,13 @@ WHERE = {"within": ("within chains", style.BLUE, "o"), "across": ("across chains
 """Kind of a pair -> its text, colour and mark."""
 
 
-def transpositions_within_across(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def transpositions_within_across(shown: Sequence[Shown]) -> Drawing:
     """Transpositions between draws matched to each other directly, as a share of the mean of random permutations.
 
     Numbers are those of `pair_table`.
     """
     table = pair_table(shown)
-    with style.context():
-        page.save(_figure(table), table, outputs, provenance, shown)
+    return Drawing(_figure(table), table)
 
 
 def pair_table(shown: Sequence[Shown]) -> pd.DataFrame:

@@ -4,23 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.r_setup import r_files
+from bnn_atlas.figures.ggplot import RDrawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import NamedDraws, read_named, remarks
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
 RIDGES = {"bias": 16, "weight": 3}
 """Role -> ridges of a layer, at most."""
 
 
-def bias_ridges(
-    shown: Sequence[Shown],
-    outputs: FigureOutputs,
-    provenance: Provenance,
-) -> None:
+def bias_ridges(shown: Sequence[Shown]) -> RDrawing:
     """Marginal densities of biases, and of a few weights to compare, a ridge line each; two panels per layer.
 
     `shown` are two runs, such as one with the prior N(0, 1) on all parameters and one whose biases have a flat prior,
@@ -37,15 +30,13 @@ def bias_ridges(
         )
     draws = {one.label: read_named(one.files["subset"]) for one in shown}
     sds = {one.prior_sd for one in shown if one.prior_sd is not None}
-    ggplot.run(
+    return RDrawing(
         "bias_ridges",
-        r_files("bias_ridges"),
         _ridges(draws),
-        outputs,
-        provenance,
-        shown,
-        prior_sd=float(sds.pop()) if len(sds) == 1 else None,
-        remark=remarks({label: named.subset for label, named in draws.items()}),
+        {
+            "prior_sd": float(sds.pop()) if len(sds) == 1 else None,
+            "remark": remarks({label: named.subset for label, named in draws.items()}),
+        },
     )
 
 

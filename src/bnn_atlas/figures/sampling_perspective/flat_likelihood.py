@@ -7,12 +7,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.sparse.csgraph import connected_components
 
-from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures import style
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
 from bnn_atlas.metrics.tables.arrays import load_functions
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset", "functions"]}
 
@@ -26,7 +25,7 @@ FLOOR = 1e-8
 """Sensitivities below are drawn here: a change that the arithmetic of the run could not tell from none."""
 
 
-def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def flat_likelihood(shown: Sequence[Shown]) -> Drawing:
     """Sensitivity of a relu network with one hidden layer to mixing alike units, a column per run.
 
     Above, the groups of all draws of the first chain by their sensitivity, with their median; below, the median of each
@@ -36,34 +35,33 @@ def flat_likelihood(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     """
     check_fits(len(shown))
     tables = [_sensitivities(run) for run in shown]
-    with style.context():
-        figure = Figure(figsize=(style.TEXT_WIDTH if len(shown) > 1 else style.COLUMN_WIDTH, 3.2))
-        axes = figure.subplots(2, len(shown), squeeze=False, sharex="row", sharey="row")
-        largest = max((table["sensitivity"].max() for table in tables if len(table)), default=1.0)
-        bins = np.geomspace(FLOOR, max(largest, 10 * FLOOR), BINS + 1)
-        for (top, bottom), run, table in zip(axes.T, shown, tables, strict=True):
-            top.set_title(run.label)
-            top.set_xlabel("$S$")
-            bottom.set_xlabel("draw")
-            if table.empty:
-                top.text(0.5, 0.5, "no units are alike", transform=top.transAxes, ha="center", fontsize=7)
-                continue
-            drawn = table["sensitivity"].clip(lower=FLOOR)
-            share = np.full(len(drawn), 1 / len(drawn))
-            top.hist(drawn, bins, weights=share, histtype="stepfilled", color=style.BLUE, alpha=0.5)
-            top.axvline(drawn.median(), color=style.VERMILION, lw=1.2)
-            course = table.groupby("draw")["sensitivity"].median().clip(lower=FLOOR)
-            bottom.plot(course.index, course, color=style.BLUE, lw=0.4)
-            bottom.axhline(course.median(), color=style.VERMILION, lw=1.2)
-            if below := float((table["sensitivity"] < FLOOR).mean()):
-                note = f"{100 * below:.2g} % below $10^{{{np.log10(FLOOR):.0f}}}$"
-                top.text(0.5, 0.96, note, transform=top.transAxes, ha="center", va="top", fontsize=6, color=style.GREY)
-        axes[0, 0].set_xscale("log")
-        axes[1, 0].set_yscale("log")
-        axes[0, 0].set_ylabel("share of groups")
-        axes[1, 0].set_ylabel("median $S$ of a draw")
-        data = pd.concat([t.assign(run=r.run, label=r.label) for t, r in zip(tables, shown, strict=True)])
-        page.save(figure, data[["run", "label", "draw", "units", "sensitivity"]], outputs, provenance, shown)
+    figure = Figure(figsize=(style.TEXT_WIDTH if len(shown) > 1 else style.COLUMN_WIDTH, 3.2))
+    axes = figure.subplots(2, len(shown), squeeze=False, sharex="row", sharey="row")
+    largest = max((table["sensitivity"].max() for table in tables if len(table)), default=1.0)
+    bins = np.geomspace(FLOOR, max(largest, 10 * FLOOR), BINS + 1)
+    for (top, bottom), run, table in zip(axes.T, shown, tables, strict=True):
+        top.set_title(run.label)
+        top.set_xlabel("$S$")
+        bottom.set_xlabel("draw")
+        if table.empty:
+            top.text(0.5, 0.5, "no units are alike", transform=top.transAxes, ha="center", fontsize=7)
+            continue
+        drawn = table["sensitivity"].clip(lower=FLOOR)
+        share = np.full(len(drawn), 1 / len(drawn))
+        top.hist(drawn, bins, weights=share, histtype="stepfilled", color=style.BLUE, alpha=0.5)
+        top.axvline(drawn.median(), color=style.VERMILION, lw=1.2)
+        course = table.groupby("draw")["sensitivity"].median().clip(lower=FLOOR)
+        bottom.plot(course.index, course, color=style.BLUE, lw=0.4)
+        bottom.axhline(course.median(), color=style.VERMILION, lw=1.2)
+        if below := float((table["sensitivity"] < FLOOR).mean()):
+            note = f"{100 * below:.2g} % below $10^{{{np.log10(FLOOR):.0f}}}$"
+            top.text(0.5, 0.96, note, transform=top.transAxes, ha="center", va="top", fontsize=6, color=style.GREY)
+    axes[0, 0].set_xscale("log")
+    axes[1, 0].set_yscale("log")
+    axes[0, 0].set_ylabel("share of groups")
+    axes[1, 0].set_ylabel("median $S$ of a draw")
+    data = pd.concat([t.assign(run=r.run, label=r.label) for t, r in zip(tables, shown, strict=True)])
+    return Drawing(figure, data[["run", "label", "draw", "units", "sensitivity"]])
 
 
 def sensitivities(x: np.ndarray, weights: np.ndarray, biases: np.ndarray) -> list[tuple[int, float]]:

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures import style
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import locate, parameter_label, read_subset
 from bnn_atlas.metrics.tables.arrays import load_functions
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset", "functions"], "runs": "one"}
 
@@ -21,7 +20,7 @@ CHAIN = 1
 """The chain that is drawn, the second one as in the published figure; the first where there is one only."""
 
 
-def jacobian_kernel(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def jacobian_kernel(shown: Sequence[Shown]) -> Drawing:
     """Draws of a 1-m-1 relu network without biases, and their deviations from the mean in the image and the kernel.
 
     The Jacobian is that of the function on the training rows by the weights, at the mean of the chain's draws; its
@@ -50,19 +49,18 @@ def jacobian_kernel(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
         f"image (rank {rank})": (image[:, :2], first, second),
         f"kernel ({100 * share:.0f} % of the variance)": (kernel[:, :2], first, second),
     }
-    with style.context():
-        figure = Figure(figsize=(style.TEXT_WIDTH, 2.4))
-        parts = []
-        for ax, (title, (points, horizontal, vertical)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
-            ax.plot(*points.T, ls="none", marker=".", ms=2.5, mew=0, alpha=0.3, color=style.BLUE, rasterized=True)
-            ax.axhline(0, color=style.GREY, lw=0.6)
-            ax.axvline(0, color=style.GREY, lw=0.6)
-            ax.set_title(title)
-            ax.set_xlabel(horizontal)
-            ax.set_ylabel(vertical)
-            parts.append(pd.DataFrame(points, columns=["x", "y"]).assign(panel=title, draw=np.arange(len(points))))
-        data = pd.concat(parts, ignore_index=True)[["panel", "draw", "x", "y"]]
-        page.save(figure, data, outputs, provenance, shown)
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.4))
+    parts = []
+    for ax, (title, (points, horizontal, vertical)) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        ax.plot(*points.T, ls="none", marker=".", ms=2.5, mew=0, alpha=0.3, color=style.BLUE, rasterized=True)
+        ax.axhline(0, color=style.GREY, lw=0.6)
+        ax.axvline(0, color=style.GREY, lw=0.6)
+        ax.set_title(title)
+        ax.set_xlabel(horizontal)
+        ax.set_ylabel(vertical)
+        parts.append(pd.DataFrame(points, columns=["x", "y"]).assign(panel=title, draw=np.arange(len(points))))
+    data = pd.concat(parts, ignore_index=True)[["panel", "draw", "x", "y"]]
+    return Drawing(figure, data)
 
 
 def jacobian(theta: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -14,10 +14,9 @@ from matplotlib.ticker import MultipleLocator
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.density import Surface, contour_table, mass_levels, smooth_pair
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
 
@@ -34,7 +33,7 @@ SMALL = 0.6
 """Width of a mean-field region below which it is enlarged in a corner."""
 
 
-def nuts_vs_mean_field(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def nuts_vs_mean_field(shown: Sequence[Shown]) -> Drawing:
     """Joint density of the two weights of y = w2 w1 x: NUTS filled, mean field as contours, a panel per prior scale.
 
     The exact posterior follows both branches of w1 w2 = slope (dashed: slope 1); mean field has to choose one place on
@@ -42,18 +41,17 @@ def nuts_vs_mean_field(shown: Sequence[Shown], outputs: FigureOutputs, provenanc
     Raises ValueError where one is missing or doubled, or where a prior has no common standard deviation.
     """
     panels = _panels(shown)
-    with style.context():
-        width = style.TEXT_WIDTH if len(panels) > 1 else style.COLUMN_WIDTH
-        figure = Figure(figsize=(width, 1.0 + (width - 0.7) / max(len(panels), 1)))
-        axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-        parts = []
-        for ax, (sd, runs) in zip(axes, panels.items(), strict=True):
-            parts.append(_panel(ax, runs["nuts"], runs["mean_field"]).assign(prior_sd=sd))
-            ax.set_title(f"prior scale {sd:.3g}")
-        axes[0].set_ylabel("$w_2$")
-        page.legend_below(figure, _legend())
-        data = pd.concat(parts, ignore_index=True)[["prior_sd", "method", "share", "line", "x", "y"]]
-        page.save(figure, data, outputs, provenance, shown)
+    width = style.TEXT_WIDTH if len(panels) > 1 else style.COLUMN_WIDTH
+    figure = Figure(figsize=(width, 1.0 + (width - 0.7) / max(len(panels), 1)))
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    parts = []
+    for ax, (sd, runs) in zip(axes, panels.items(), strict=True):
+        parts.append(_panel(ax, runs["nuts"], runs["mean_field"]).assign(prior_sd=sd))
+        ax.set_title(f"prior scale {sd:.3g}")
+    axes[0].set_ylabel("$w_2$")
+    page.legend_below(figure, _legend())
+    data = pd.concat(parts, ignore_index=True)[["prior_sd", "method", "share", "line", "x", "y"]]
+    return Drawing(figure, data)
 
 
 def _panels(shown: Sequence[Shown]) -> dict[float, dict[str, Shown]]:

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.page import FigureOutputs, check_fits
-from bnn_atlas.figures.r_setup import r_files
+from bnn_atlas.figures.ggplot import RDrawing
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset, remarks
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"]}
 
@@ -18,7 +16,7 @@ WEIGHTS = ("layer0.weight[0,0]", "layer1.weight[0,0]")
 """The incoming and the outgoing weight of the first hidden unit."""
 
 
-def one_m_one(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def one_m_one(shown: Sequence[Shown]) -> RDrawing:
     """Joint density of (w1, w2) of the first hidden unit: a row of panels per width M, a column per prior sd.
 
     `shown` are runs of networks with one hidden layer of M units, one input and one output, each with its prior
@@ -40,15 +38,7 @@ def one_m_one(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Proven
             )
         subsets[f"M = {place[0]}, sd {place[1]:.3g}"] = subset = read_subset(one.files["subset"])
         panels.append(_weights(subset, one).assign(hidden=place[0], prior_sd=place[1]))
-    ggplot.run(
-        "one_m_one",
-        r_files("one_m_one"),
-        pd.concat(panels, ignore_index=True),
-        outputs,
-        provenance,
-        shown,
-        remark=remarks(subsets),
-    )
+    return RDrawing("one_m_one", pd.concat(panels, ignore_index=True), {"remark": remarks(subsets)})
 
 
 def _place(one: Shown) -> tuple[int, float]:

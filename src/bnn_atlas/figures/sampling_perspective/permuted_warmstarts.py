@@ -20,14 +20,13 @@ from bnn_atlas.figures.functions import (
     pair_table,
     read_functions,
 )
-from bnn_atlas.figures.page import FigureOutputs, check_fits
+from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.scores import score_text
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.distances import wasserstein_squared
 from bnn_atlas.metrics.formulas.published import wasserstein_squared_sommer
 from bnn_atlas.metrics.gathering.curves import RunningLppd, lppd_of_first_draws
 from bnn_atlas.metrics.gathering.summary import load
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["functions"], "files": ["predictive"]}
 
@@ -38,7 +37,7 @@ taken)."""
 CHAINS, ENSEMBLE = style.Line(style.SKY, "-"), style.Line(style.VERMILION, "-")
 
 
-def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def permuted_warmstarts(shown: Sequence[Shown]) -> Drawing:
     """A column per run: running LPPD of each chain and of the ensemble, below it distances between single functions.
 
     Files: `predictive` (predictions) and `functions` (function draws). The upper panels share their axes,
@@ -56,9 +55,8 @@ def permuted_warmstarts(shown: Sequence[Shown], outputs: FigureOutputs, provenan
     tables += [table.assign(panel="distances") for table in pairs]
     data = pd.concat(tables, ignore_index=True).astype({"chain": "Int64", "draws": "Int64"})
     data = data.astype(dict.fromkeys(("chain_a", "draw_a", "chain_b", "draw_b"), "Int64"))
-    with style.context():
-        figure = _page(titles, running, functions, distances)
-        page.save(figure, data, outputs, provenance, shown, names=titles)
+    figure = _page(titles, running, functions, distances)
+    return Drawing(figure, data, names=titles)
 
 
 def _few(functions: Functions) -> Functions:

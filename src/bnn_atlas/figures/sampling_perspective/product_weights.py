@@ -16,10 +16,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.density import contour_table, mass_levels, smooth, smooth_pair
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
-from bnn_atlas.provenance import Provenance
 
 KIND = {"sections": ["subset"], "runs": "one"}
 
@@ -39,7 +38,7 @@ COLOURS = [colour for colour in style.CYCLE if colour != style.BLACK]
 """Colours of few chains; black is for all chains."""
 
 
-def product_weights(shown: Sequence[Shown], outputs: FigureOutputs, provenance: Provenance) -> None:
+def product_weights(shown: Sequence[Shown]) -> Drawing:
     """Density of u_i = w2_i w1_i for the hidden units of a network with one input, one hidden layer and one output.
 
     On the diagonal the density of each product, a line per chain and all chains in black; below it, for each pair of
@@ -53,9 +52,8 @@ def product_weights(shown: Sequence[Shown], outputs: FigureOutputs, provenance: 
     subset = read_subset(run.files["subset"])
     units = _units(subset, run)
     products = _products(subset, units, run)
-    with style.context():
-        figure, data = _triangle(products, units, subset, run)
-        page.save(figure, data, outputs, provenance, shown)
+    figure, data = _triangle(products, units, subset, run)
+    return Drawing(figure, data)
 
 
 def _units(subset: Subset, run: Shown) -> list[int]:

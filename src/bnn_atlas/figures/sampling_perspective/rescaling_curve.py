@@ -7,11 +7,8 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from bnn_atlas.figures import ggplot
-from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.r_setup import r_files
+from bnn_atlas.figures.ggplot import RDrawing
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 
 KIND = {"runs": "none"}
@@ -21,14 +18,12 @@ POINTS = 451
 
 def rescaling_curve(
     shown: Sequence[Shown],
-    outputs: FigureOutputs,
-    provenance: Provenance,
     *,
     b: float = 0.9,
     w1: float = 0.5,
     w2: float = 0.8,
     limits: tuple[float, float] = (0.6, 1.05),
-) -> None:
+) -> RDrawing:
     """The curve h(c) of `prior_change` with its two zeros: c = 1, where nothing is rescaled, and that of `other_zero`.
 
     An open black mark is where the paper has the other zero. It shows no runs: `shown` is empty, ValueError
@@ -41,15 +36,10 @@ def rescaling_curve(
     zeros = pd.DataFrame({"kind": ["other zero", "trivial zero"], "c": [other_zero(b, w1, w2, limits), 1.0], "h": 0.0})
     (theirs,) = published_numbers("sampling_perspective", "rescaling")
     paper = pd.DataFrame({"kind": ["published zero"], "c": [float(theirs.value)], "h": 0.0})
-    ggplot.run(
+    return RDrawing(
         "rescaling_curve",
-        r_files("rescaling_curve"),
         pd.concat([curve, zeros, paper], ignore_index=True),
-        outputs,
-        provenance,
-        b=float(b),
-        w1=float(w1),
-        w2=float(w2),
+        {"b": float(b), "w1": float(w1), "w2": float(w2)},
     )
 
 

@@ -6,8 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bnn_atlas.config.methods.base import KindOfDraws
-from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import FigureOutputs
+from bnn_atlas.figures import page
+from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.sweeps.panels import (
     Panel,
@@ -20,7 +20,6 @@ from bnn_atlas.figures.sweeps.panels import (
     series_of,
 )
 from bnn_atlas.figures.sweeps.scores import Field, line_name, sweep_table
-from bnn_atlas.provenance import Provenance
 from bnn_atlas.published import published_numbers
 
 MOST_COLUMNS = 3
@@ -46,14 +45,12 @@ SCORES = {
 
 def draw_sweep(
     shown: Sequence[Shown],
-    outputs: FigureOutputs,
-    provenance: Provenance,
     field: Field,
     *,
     before: Sequence[Panel] = (),
     after: Sequence[Panel] = (),
     published: str = "",
-) -> None:
+) -> Drawing:
     """Draw the panels of a sweep, those of the scores between others, and write the files of the figure.
 
     Numbers are those of `scores.sweep_table`, with the published ones below (`kind` is `published`): those of
@@ -64,9 +61,8 @@ def draw_sweep(
     table = sweep_table(shown, field, metrics, levels=LEVELS)
     series = series_of(published_numbers("hmc_posteriors", published)) if published else ()
     theirs = published_rows(series, field.name, metrics)
-    with style.context():
-        figure = sweep_figure(table, field, panels, series, theirs)
-        page.save(figure, joined(table, theirs), outputs, provenance, shown, names=[line_name(one) for one in shown])
+    figure = sweep_figure(table, field, panels, series, theirs)
+    return Drawing(figure, joined(table, theirs), names=[line_name(one) for one in shown])
 
 
 def joined(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
