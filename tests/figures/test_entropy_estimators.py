@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures import style
 from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_frame
@@ -31,7 +32,8 @@ def test_errors_of_each_run(drawn: Drawn, tmp_path: Path) -> None:
     table = drawn(entropy_estimators, runs)
     assert len(table) == 8
     assert list(table.columns) == ["run", "split", *ENTROPY_SCHEMA.names]
-    first = entropy_estimators(runs).figure.axes[0]
+    with style.context():
+        first = entropy_estimators(runs).figure.axes[0]
     assert first.get_title(loc="left") == "a\nd = 400, D = 478,410"
     assert [text.get_text() for text in first.get_yticklabels()] == ["−100", "−10", "−1", "0", "1", "10"]
     drawn = {line.get_label(): line for line in first.get_lines() if not str(line.get_label()).startswith("_")}

@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from bnn_atlas.figures import style
+from bnn_atlas.metrics.judgement.checks import RHAT
 
 
 def fenced_limits(values: np.ndarray, deviations: np.ndarray | None = None, fence: float = 3.0) -> tuple[float, float]:
@@ -111,3 +112,16 @@ def log_ticks(ax: Axes, low: float, high: float) -> None:
     ax.yaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:g}" if value < 1000 else style.short_count(value))
     )
+
+
+RHATS = (1.001, 1.01, 1.1, 2.0, 11.0, 101.0)
+
+
+def rhat_axis(ax: Axes, low: float, high: float) -> None:
+    """An x axis of log10(R-hat - 1) between two values of R-hat - 1, with R-hats as ticks and a line at their limit."""
+    ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
+    ax.set_xlim(np.log10(low), np.log10(high))
+    ticks = [tick for tick in RHATS if low <= tick - 1 <= high]
+    ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in ticks]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticklabels([f"{tick:g}" for tick in ticks])

@@ -1,4 +1,4 @@
-"""Kinds of figures are found by the names of their files, and say what they need without being imported."""
+"""Kinds of figures are found in their files, and say what they need without being imported."""
 
 import subprocess
 import sys
@@ -31,10 +31,21 @@ def test_kinds_are_modules_with_the_literal(tmp_path: Path) -> None:
     assert kinds(folder)["rows"].endings == ("tex", "csv")
 
 
+def test_a_module_may_hold_several_kinds(tmp_path: Path) -> None:
+    text = 'KINDS = {"low": {"runs": "one"}, "high": {}}\nlow = high = drawn()'
+    found = kinds(written(tmp_path, kinds__both=text))
+    assert {name: (kind.runs, kind.module) for name, kind in found.items()} == {
+        "low": ("one", "bnn_atlas.figures.kinds.both"), "high": ("some", "bnn_atlas.figures.kinds.both"),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("modules", "message"),
     [
-        ({"kinds__cloud": "KIND = {}", "study__cloud": "KIND = {}"}, "figures.kinds.cloud is already a kind of figure"),
+        (
+            {"kinds__cloud": "KIND = {}", "study__cloud": "KIND = {}"},
+            "figures.kinds.cloud already has a kind of figure 'cloud'",
+        ),
         ({"kinds__cloud": "KIND = make()"}, "read without running the code; write a literal dictionary"),
         ({"kinds__cloud": 'KIND = {"section": ["grid"]}'}, r"unknown key 'section' \(did you mean 'sections'\?\)"),
         ({"kinds__cloud": 'KIND = {"files_if_any": ["table"]}'}, "every run has the file 'table'; name it in files"),

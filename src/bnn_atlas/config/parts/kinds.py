@@ -10,9 +10,10 @@ from pydantic import AfterValidator
 from bnn_atlas.config.language.base import ConfigError, Model, did_you_mean, near_or_all, validated
 
 FIGURES = Path(__file__).parents[2] / "figures"
-"""Its folders hold the kinds, each in a file of its name: `kinds` those of all studies, others those of one study."""
-LITERAL = "KIND"
-"""What a kind's module assigns at its top level: a literal with the fields of `Kind` that are not left out."""
+"""Its folders hold the kinds: `kinds` those of all studies, others those of one study."""
+ONE, SEVERAL = "KIND", "KINDS"
+"""What a module assigns at its top level: a literal with the fields of `Kind` that are not left out, for the kind of
+its name, or a dictionary with such a literal for each of several kinds."""
 
 FILES = {
     "table": "metrics/metrics.parquet",
@@ -71,7 +72,7 @@ class Kind(Model):
     """What a kind of figure needs."""
 
     name: str
-    """Name of the kind, of its file and of the function that draws it."""
+    """Name of the kind, and of the function of the module that draws it."""
     module: str
     sections: tuple[Section, ...] = ()
     """Sections that an entry must give; the figure gets a file for each."""
@@ -97,45 +98,44 @@ class Kind(Model):
 def kinds(folder: Path = FIGURES) -> dict[str, Kind]:
     """Every kind in the subfolders of `folder`, by name.
 
-    Raises ConfigError where two files have one name, and for a literal that is wrong or has no function beside it.
+    Raises ConfigError where two kinds have one name, and for a literal that is wrong or has no function beside it.
     """
     by_name: dict[str, Kind] = {}
     for file in sorted(folder.glob("*/*.py")):
-        needs = _needs(file)
-        if needs is None:
-            continue
-        if file.stem in by_name:
-            raise ConfigError(
-                f"{file}: {by_name[file.stem].module} is already a kind of figure with this name; rename one of them"
-            )
         module = f"bnn_atlas.figures.{file.parent.name}.{file.stem}"
-        by_name[file.stem] = validated(Kind, {**needs, "name": file.stem, "module": module}, f"{file}: {LITERAL}")
+        for name, needs in _needs(file).items():
+            if name in by_name:
+                raise ConfigError(
+                    f"{file}: {by_name[name].module} already has a kind of figure '{name}'; rename one of them"
+                )
+            by_name[name] = validated(Kind, {**needs, "name": name, "module": module}, f"{file}: kind '{name}'")
     return by_name
 
 
-def _needs(file: Path) -> dict[str, Any] | None:
-    """The literal of a kind's module; None for a module that is not a kind."""
+def _needs(file: Path) -> dict[str, dict[str, Any]]:
+    """Name of a kind of a module -> its literal; empty for a module without kinds."""
     source = file.read_text(encoding="utf-8")
-    if f"\n{LITERAL} = " not in source:
-        return None
+    if not any(f"\n{literal} = " in source for literal in (ONE, SEVERAL)):
+        return {}
     body = ast.parse(source).body
-    needs = next((node.value for node in body if isinstance(node, ast.Assign) and LITERAL in _names(node)), None)
-    if needs is None:
-        return None
+    assigned = {name: node.value for node in body if isinstance(node, ast.Assign) for name in _names(node)}
+    literal = next(name for name in (ONE, SEVERAL) if name in assigned)
     try:
-        literal = ast.literal_eval(needs)
+        value = ast.literal_eval(assigned[literal])
     except ValueError:
-        literal = None
-    if not isinstance(literal, dict):
-        raise ConfigError(f"{file}: {LITERAL} is read without running the code; write a literal dictionary")
+        value = None
+    needs = {file.stem: value} if literal == ONE else value
+    if not isinstance(needs, dict) or not all(isinstance(each, dict) for each in needs.values()):
+        raise ConfigError(f"{file}: {literal} is read without running the code; write a literal dictionary")
     defined = [name for node in body for name in _names(node)]
-    if file.stem not in defined:
-        public = [name for name in defined if not name.startswith("_")]
-        raise ConfigError(
-            f"{file}: no function '{file.stem}': a kind of figure is drawn by the function with the name of its "
-            f"file{did_you_mean(file.stem, public)}; rename one of them"
-        )
-    return literal
+    for name in needs:
+        if name not in defined:
+            public = [each for each in defined if not each.startswith("_")]
+            raise ConfigError(
+                f"{file}: no function '{name}': a kind of figure is drawn by the function of its name"
+                f"{did_you_mean(name, public)}; rename one of them"
+            )
+    return needs
 
 
 def _names(node: ast.stmt) -> list[str]:

@@ -7,14 +7,19 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.parts.evaluation import TEST
-from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED, column_of, printed
 from bnn_atlas.figures.page import is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.checks import Values, metric_rows
 from bnn_atlas.metrics.judgement.trust import FIT, reference_word
 from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.published import published_numbers
 
+SHIFTED = "shifted"
+"""Rows of CIFAR-10-C; `test` are those of CIFAR-10."""
+METRICS = ("accuracy", "agreement", "total_variation")
+CEILING, SGD, ENSEMBLE = "ceiling", "sgd", "deep_ensemble"
+"""Their columns `HMC (reference)`, whose agreement is that of one chain with the others, `SGD` and `Deep Ens`."""
 COMPARED = ("agreement", "total_variation")
 SAME, OTHER = "same posterior", "another posterior"
 """Groups of rows, and what the notes of a comparison begin a part with: runs on the posterior of the reference, and
@@ -228,3 +233,25 @@ def convergence_text(rows: pd.DataFrame) -> str:
 
 def _value(values: Values, metric: str) -> float:
     return values[metric].value if metric in values else float("nan")
+
+
+class Printed(NamedTuple):
+    """A number that Izmailov et al. 2021 print for CIFAR-10 (section 9.1), with its standard deviation."""
+
+    value: float
+    sd: float
+
+
+def printed(column: str, rows: str, metric: str) -> Printed | None:
+    """The number in a column of the table, of `test` or `shifted`; None for a method that it does not have."""
+    for one in published_numbers("hmc_posteriors", f"CIFAR-10, {rows}"):
+        if (one.label, one.metric) == (column, metric):
+            return Printed(float(one.value), float(one.error or 0))
+    return None
+
+
+def column_of(one: Shown) -> str:
+    """Name of the column that a run would stand in: its method, where an optimum is SGD and several are an ensemble."""
+    if one.method == "map":
+        return SGD if one.chains == 1 else ENSEMBLE
+    return one.method

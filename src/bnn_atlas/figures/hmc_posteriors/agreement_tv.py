@@ -15,8 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.hmc_posteriors.agreement import COMPARED, OTHER, SAME, TWO_VERSIONS, agreements
-from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, SHIFTED
+from bnn_atlas.figures.hmc_posteriors.agreement import CEILING, COMPARED, OTHER, SAME, SHIFTED, TWO_VERSIONS, agreements
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.scores import off_scale_remark, remark

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.config.parts.evaluation import TEST
-from bnn_atlas.figures.hmc_posteriors.agreement import OTHER, SAME, TWO_VERSIONS, agreements
-from bnn_atlas.figures.hmc_posteriors.cifar10_scores import CEILING, METRICS, SHIFTED
+from bnn_atlas.figures.hmc_posteriors.agreement import CEILING, METRICS, OTHER, SAME, SHIFTED, TWO_VERSIONS, agreements
 from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.page import SIGN, sign_text, trusted
 from bnn_atlas.figures.shown import Shown

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.axes import rhat_axis
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.gathering.convergence import PLAIN
@@ -26,7 +26,6 @@ FORMS = {"rhat": "rank-normalised, of half chains", PLAIN: "plain, of whole chai
 """Column of the files -> which R-hat it is."""
 EDGES = 1 + 10.0 ** np.linspace(-3.5, 2, 45)
 """R-hat below the first edge counts in the first bin, above the last in the last."""
-TICKS = (1.001, 1.01, 1.1, 2.0, 11.0, 101.0)
 LOOKS: dict[str, dict[str, Any]] = {
     "rhat": {"color": style.BLUE, "fill": True, "alpha": 0.45},
     PLAIN: {"color": style.BLACK, "lw": 1.0, "ls": (0, (3, 1.5))},
@@ -120,14 +119,10 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
         left_out = max(left_out, int(below["left_out"]))
     if left_out:
         texts.append(f"{left_out:,} without R-hat: constant draws")
-    ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
     ax.text(0.98, 0.97, "\n".join(texts), transform=ax.transAxes, ha="right", va="top", fontsize=6.5,
             bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
-    ax.set_xlim(place[0], place[-1])
+    rhat_axis(ax, EDGES[0] - 1, EDGES[-1] - 1)
     ax.set_ylim(0, 1.25 * height)
-    ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in TICKS]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticklabels([f"{tick:g}" for tick in TICKS])
 
 
 def _legend() -> dict[str, Artist]:

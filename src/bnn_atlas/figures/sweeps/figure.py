@@ -1,6 +1,6 @@
 """A figure of one sweep: its panels side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -43,26 +43,25 @@ SCORES = {
 """Task -> the panels of its scores."""
 
 
-def draw_sweep(
-    shown: Sequence[Shown],
-    field: Field,
-    *,
-    before: Sequence[Panel] = (),
-    after: Sequence[Panel] = (),
-    published: str = "",
-) -> Drawing:
-    """Draw the panels of a sweep, those of the scores between others, and write the files of the figure.
+def sweep(
+    field: Field, *, before: Sequence[Panel] = (), after: Sequence[Panel] = (), published: str = ""
+) -> Callable[[Sequence[Shown]], Drawing]:
+    """A kind of figure: the panels of a sweep over a field, those of the scores between others, a line per label.
 
-    Numbers are those of `scores.sweep_table`, with the published ones below (`kind` is `published`): those of
-    the group `published` of the study of HMC.
+    Optima are level lines. Numbers are those of `scores.sweep_table`, with the published ones below (`kind` is
+    `published`): those of the group `published` of the study of HMC.
     """
-    panels = [*before, *(SCORES[shown[0].task] if shown else ()), *after]
-    metrics = [metric for panel in panels for metric in panel.metrics]
-    table = sweep_table(shown, field, metrics, levels=LEVELS)
-    series = series_of(published_numbers("hmc_posteriors", published)) if published else ()
-    theirs = published_rows(series, field.name, metrics)
-    figure = sweep_figure(table, field, panels, series, theirs)
-    return Drawing(figure, joined(table, theirs), names=[line_name(one) for one in shown])
+
+    def draw(shown: Sequence[Shown]) -> Drawing:
+        panels = [*before, *(SCORES[shown[0].task] if shown else ()), *after]
+        metrics = [metric for panel in panels for metric in panel.metrics]
+        table = sweep_table(shown, field, metrics, levels=LEVELS)
+        series = series_of(published_numbers("hmc_posteriors", published)) if published else ()
+        theirs = published_rows(series, field.name, metrics)
+        figure = sweep_figure(table, field, panels, series, theirs)
+        return Drawing(figure, joined(table, theirs), names=[line_name(one) for one in shown])
+
+    return draw
 
 
 def joined(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:

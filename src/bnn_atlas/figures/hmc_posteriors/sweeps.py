@@ -1,0 +1,52 @@
+"""Scores of HMC and its posterior against one setting; the experiments of Izmailov et al. 2021."""
+
+from bnn_atlas.figures.sweeps.figure import sweep
+from bnn_atlas.figures.sweeps.panels import Panel
+from bnn_atlas.figures.sweeps.scores import PERIODS, VARIANCE, Field
+from bnn_atlas.metrics.judgement.checks import RHAT
+
+KINDS = {
+    "cold_posterior": {"files": ["table"]},
+    "prior_family": {"files": ["table"]},
+    "prior_scale": {"files": ["table"]},
+    "step_size_acceptance": {"files": ["table"]},
+    "trajectory_length": {"files": ["table"]},
+}
+
+FAMILIES = {
+    "normal": "Gaussian",
+    "mixture": "mixture",
+    "logistic": "logistic",
+    "laplace": "Laplace",
+    "student_t": "Student's t",
+}
+
+cold_posterior = sweep(Field("temperature", "temperature", marks=(1.0,)), published="cold_posterior")
+"""Scores against the temperature T of (likelihood x prior)^(1 / T), section 7: a cold posterior effect is a score that
+is best below T = 1."""
+
+prior_family = sweep(Field("prior.kind", "prior", categories=FAMILIES), published="prior_family")
+"""Scores under priors of different families and equal variance, section 8.2."""
+
+prior_scale = sweep(Field(VARIANCE, "prior variance"), published="prior_scale")
+"""Scores against the variance of the prior that all parameters share, section 8.1."""
+
+step_size_acceptance = sweep(
+    Field("method.step_size", "step size"),
+    before=(Panel("acceptance_mean", "acceptance probability", second="acceptance_chain_min"),),
+    published="step_size_acceptance",
+)
+"""Acceptance probability (mean over chains, and the chain with the lowest) and scores against the step size, section
+4.2."""
+
+trajectory_length = sweep(
+    Field(PERIODS, "trajectory length,\nquarter periods of the prior", is_log=False),
+    after=(
+        Panel("rhat_function_median", "R-hat of function values", second="rhat_function_max", limit=RHAT.look),
+        Panel("ess_bulk_function_median", "bulk ESS of function values", second="ess_bulk_function_min", is_log=True),
+        Panel("ess_bulk_function_median_per_gradient", "bulk ESS per gradient"),
+    ),
+    published="trajectory_length",
+)
+"""Scores and mixing against the length of trajectories in quarter periods, section 4.1: a quarter period
+pi / 2 sd sqrt(T) is the time in which a trajectory under the prior alone turns position into momentum."""
