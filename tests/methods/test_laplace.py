@@ -265,15 +265,15 @@ def test_flat_biases_have_the_precision_of_the_data_alone(kind):
 def test_flat_biases_that_the_data_leave_free_are_refused():
     """Hidden biases of an identity network, which the output's bias makes up for; a relu unit that is off."""
     identity = flat_line(hidden=(2,), activation="identity")
-    with pytest.raises(ValueError, match="no covariance: the data leave a combination of parameters undetermined"):
+    with pytest.raises(ValueError, match="no covariance"):
         fit_at(identity, np.asarray(some_theta(identity)))
     relu = flat_line(hidden=(2,))
     off = np.array(some_theta(relu))
     off[relu.posterior.layout.offset("layer0.bias")] = -100.0
     for kind in ("full", "diagonal"):
-        with pytest.raises(ValueError, match="the prior is flat along it; give the biases a proper prior"):
+        with pytest.raises(ValueError, match=r"no covariance.*give the biases a proper prior"):
             fit_at(relu, off, structure=kind)
-    with pytest.raises(ValueError, match="structure kronecker needs a proper prior, and this one is flat for the bias"):
+    with pytest.raises(ValueError, match="structure kronecker needs a proper prior"):
         build_laplace(LaplaceConfig(structure="kronecker"), *relu)
     bare = flat_line(hidden=(2,), bias=False)
     build_laplace(LaplaceConfig(structure="kronecker"), *bare)
@@ -336,7 +336,7 @@ def test_what_a_structure_cannot_do_is_refused(monkeypatch):
         case = tanh_network(GaussianLikelihood(), prior, hidden=hidden)
         build_laplace(LaplaceConfig(structure=structure), case.posterior, case.data)
 
-    with pytest.raises(ValueError, match="kronecker needs a Gaussian prior, not one of the family logistic"):
+    with pytest.raises(ValueError, match=r"structure kronecker .*logistic"):
         build(LogisticPrior(scale=1.0), "kronecker")
     with pytest.raises(ValueError, match="a product of one number per row and one per column"):
         build(EpsStandardNormalPrior(), "kronecker")

@@ -153,8 +153,8 @@ def test_what_does_not_fit_the_posterior_is_refused():
         build_low_rank(LowRankConfig(rank=5, batch_size=None), *regression.case)
     settings = (LowRankConfig(rank=2, noise="point"), MeanFieldConfig(noise="point"))
     for build_it, config in zip((build_low_rank, build_mean_field), settings, strict=True):
-        with pytest.raises(ValueError, match=r"'point' is for likelihood\.kind 'learned_noise', not 'gaussian'"):
+        with pytest.raises(ValueError, match=r"'point' .*likelihood\.kind 'learned_noise', not 'gaussian'"):
             build_it(config.model_copy(update={"batch_size": None}), *regression.case)
     posterior = noisy.posterior._replace(family=noisy.posterior.family._replace(name="laplace"))
-    with pytest.raises(ValueError, match="of the family 'laplace'"):
+    with pytest.raises(ValueError, match=r"'point' .*'laplace'"):
         build_low_rank(LowRankConfig(rank=2, noise="point", batch_size=None), posterior, noisy.data)

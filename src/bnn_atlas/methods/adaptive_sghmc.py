@@ -40,8 +40,8 @@ def adaptive_mass() -> Preconditioner:
 
         tau <- 1 + tau (1 - mean^2 / V),    mean <- mean + r (g - mean),    V <- V + r (g^2 - V)
 
-    The window shrinks to a step where the gradient is all signal and grows where it is all noise. Of the momentum's
-    noise, of variance 2 alpha M, the part h M^2 is left out, which the gradient brings along if V is its variance.
+    The window shrinks to one step where the gradient is all signal, and grows where it is all noise. The momentum's
+    noise has the variance 2 alpha M - h M^2, since the gradient adds h M^2 if V is its variance.
     """
 
     def init(position: Array) -> Averages:
@@ -66,7 +66,7 @@ def adaptive_mass() -> Preconditioner:
 
 
 def build_adaptive_sghmc(config: AdaptiveSGHMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Adaptive SGHMC of the settings; the mass stays as it is at the end of burn-in."""
+    """Adaptive SGHMC with the given settings; the mass is fixed at the end of burn-in."""
     method = build_stochastic(
         Lengths(config.burn_in, config.steps, config.thinning),
         config.batch_size,
@@ -85,10 +85,10 @@ def build_adaptive_sghmc(config: AdaptiveSGHMCConfig, posterior: Posterior, data
 
 
 def zeroing(step: Step, probability: float) -> Step:
-    """`step`, before which the whole momentum is set to 0 with this probability p.
+    """`step`, before which the whole momentum is set to 0 with probability p.
 
-    The noise stays that of the friction alpha alone, so the chain is colder than its target: it has about the share
-    alpha / (alpha + p / 2) of the temperature.
+    The noise only makes up for the friction alpha, so the chain is colder than its target: its temperature is lower by
+    a factor of about alpha / (alpha + p / 2).
     """
 
     def zeroed(
@@ -103,6 +103,5 @@ def zeroing(step: Step, probability: float) -> Step:
 
 
 def _at_rest(state: SGMCMCState) -> SGMCMCState:
-    """The same state with momentum 0."""
     momentum = jax.tree.map(np.zeros_like, state.dynamics.momentum)
     return state._replace(dynamics=state.dynamics._replace(momentum=momentum))

@@ -40,7 +40,7 @@ class AdjustedMCLMCInfo(NamedTuple):
     divergent: Array
     """The energy error was above `DIVERGENCE` or not finite."""
     cut_short: Array
-    """The trajectory was drawn shorter than its mean length asks for, since `max_steps` bounds it."""
+    """The mean length asks for longer trajectories than `max_steps` allows."""
     gradients: Array
 
 
@@ -57,9 +57,9 @@ def step(
 ) -> tuple[ChainState, AdjustedMCLMCInfo]:
     """One transition.
 
-    u uniform on the unit sphere; n isokinetic McLachlan steps, two gradients each, with n uniform on 1, 2, ... and its
-    mean `mean_steps`; accepted with probability min(1, exp(-dE)), where dE is the change of kinetic energy less the
-    gain of the tempered log density. The densities travel with the states as in `nuts`.
+    u uniform on the unit sphere; n isokinetic McLachlan steps, two gradients each, with n uniform on 1, 2, ... with
+    mean `mean_steps`; accepted with probability min(1, exp(-dE)), where dE is the change of kinetic energy minus the
+    gain of the tempered log density. As in `nuts`, BlackJAX's states carry our densities.
 
     Args:
         key: random key of this transition.
@@ -107,14 +107,14 @@ def step(
 
 
 def build_adjusted_mclmc(config: AdjustedMCLMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Adjusted MCLMC of the settings.
+    """Adjusted MCLMC with the given settings.
 
     The mean trajectory length is L = `length_factor` sqrt(sum of the posterior variances) as in BlackJAX's tuning, or,
     where the variances serve as preconditioner, `length_factor` sqrt(d), its value in the scaled coordinates. BlackJAX
-    1.7 then sets L to a fixed number of steps; here the number follows from L and the tuned step size, which is what
-    the paper has. Until the variances are first estimated, a trajectory has `first_steps` steps on average.
+    1.7 then sets L to a fixed number of steps; here, as in the paper, the number follows from L and the tuned step
+    size. Until the variances are first estimated, a trajectory has `first_steps` steps on average.
 
-    Raises ValueError for one parameter.
+    Raises ValueError for a model with one parameter.
     """
     refuse_one_parameter(posterior.layout.size)
     diagonal = config.mass == "diagonal"

@@ -30,7 +30,7 @@ class Statistic(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A stretch of steps that are all alike."""
+    """Steps that all do the same."""
 
     name: str
     steps: int
@@ -40,22 +40,22 @@ class Phase(NamedTuple):
     keep: bool = False
     """Keep draws, for `finish` or, in the last phase, as the trace."""
     thinning: int = 1
-    """Every how many steps a state is kept."""
+    """Every `thinning`-th state is kept."""
     select: np.ndarray | None = None
     """Indices of the scalars to keep; None keeps all."""
     settle: Settle | None = None
-    """What happens after every `thinning` steps, before a draw is kept."""
+    """Applied after every `thinning` steps, before a draw is kept."""
     finish: Callable[[State, np.ndarray | None], State] | None = None
     """On the host, for one chain after the phase: (state, kept draws [draw, scalar] or None) -> state."""
 
     @property
     def draws(self) -> int:
-        """States at multiples of the thinning; a unit of the phase is `thinning` steps."""
+        """States that can be kept, one per unit of `thinning` steps."""
         return self.steps // self.thinning
 
 
 def nothing_learned(state: State) -> dict[str, Array]:
-    """What a fit has learned, for methods that learn nothing but their draws."""
+    """The fit of a method that learns nothing apart from its draws."""
     return {}
 
 
@@ -70,9 +70,9 @@ class Method(NamedTuple):
     position: Callable[[State], Array]
     density: Callable[[State], LogDensity]
     gradients_per_step: float | None
-    """Gradient evaluations per step (on average), for rates; None where only the trace will tell."""
+    """Gradient evaluations per step (on average), for rates; None where only the trace can tell."""
     fit: Callable[[State], dict[str, Array]] = nothing_learned
-    """What one chain has learned besides its draws, by name, from its state after the last phase; on the host."""
+    """What one chain has learned apart from its draws, by name, from its state after the last phase; on the host."""
 
 
 def with_steps(*phases: Phase) -> tuple[Phase, ...]:
@@ -81,7 +81,7 @@ def with_steps(*phases: Phase) -> tuple[Phase, ...]:
 
 
 def build_method(settings: MethodSettings, posterior: Posterior, data: PosteriorData) -> Method:
-    """Method of the settings for a posterior; only its own module is imported, which saves start-up time.
+    """Build a method from its settings; only its own module is imported, which saves start-up time.
 
     Raises:
         ValueError: the method does not suit the posterior or its data.

@@ -1,7 +1,7 @@
 """Hamiltonian Monte Carlo with leapfrog steps, jittered trajectory length and a Metropolis test.
 
 Neal 2011 (MCMC using Hamiltonian dynamics); for Bayesian neural networks as in Izmailov et al. 2021, sections 3 and 4,
-with the trajectory jittered and rejected proposals counted again.
+with jittered trajectory lengths, and with the current state repeated where a proposal is rejected.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class HMCInfo(NamedTuple):
     accepted: Array
     divergent: Array
     cut_short: Array
-    """The trajectory had the largest number of steps, and was to have more."""
+    """The trajectory had the largest number of steps, and needed more for its length."""
     gradients: Array
 
 
@@ -92,7 +92,7 @@ def step(
 
 
 def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """HMC of the settings, or the same dynamics without the Metropolis test.
+    """HMC with the given settings, or the same dynamics without the Metropolis test.
 
     With a diagonal mass the inverse mass is the posterior variances over their mean, so that step size and trajectory
     length keep their meaning: the root mean square velocity is 1 with and without it.

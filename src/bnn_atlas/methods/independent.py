@@ -1,4 +1,4 @@
-"""Draws that do not come from a chain, each with its densities under the posterior: from a fit, or made beforehand."""
+"""Draws that no chain makes, each with its densities under the posterior: from a fit, or made beforehand."""
 
 from typing import Any, NamedTuple
 
@@ -33,9 +33,9 @@ def next_draw(position: Array, target: Target, before: Draw) -> tuple[Draw, Arra
 
 
 def build_compact(config: CompactConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Draws from a Gaussian that were made beforehand; it has the moments of another run's draws (`symmetry.gaussian`).
+    """One draw per chain: its start, drawn beforehand from a Gaussian (`symmetry.gaussian`).
 
-    One draw per chain, the position that it is given; `divergent` is 1 if its log-likelihood is not finite.
+    `divergent` is 1 if the draw's log-likelihood is not finite.
     """
 
     def init(key: Array, position: Array, target: Target) -> Draw:
@@ -57,8 +57,8 @@ def build_compact(config: CompactConfig, posterior: Posterior, data: PosteriorDa
 def build_deep_ensemble(config: DeepEnsembleConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Deep ensembles (Lakshminarayanan et al. 2017): the warm starts as a trace of one draw per chain.
 
-    A learned noise, which no warm start touches, gets its maximum-likelihood estimate: sigma^2 is the mean square of a
-    member's residuals at the rows that the posterior conditions on.
+    Warm starts do not train a learned noise, so it gets its maximum-likelihood estimate: sigma^2 is the mean squared
+    residual of a member at the rows that the posterior conditions on.
     """
     learns_noise = isinstance(posterior.likelihood, LearnedNoiseLikelihood)
     rows = len(data.y) if data.weights is None else int(data.weights.sum())

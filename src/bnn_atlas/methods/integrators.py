@@ -29,8 +29,8 @@ def compose(
     Args:
         kicks: coefficients of the kicks.
         position: [P].
-        momentum: momentum, and whatever goes along with it.
-        evaluation: at the position.
+        momentum: the momentum, and what is updated together with it.
+        evaluation: densities and gradient at the position.
         evaluate: densities and tempered gradient at a position.
         kick: (momentum, gradient [P], coefficient) -> momentum.
         drift: (position, momentum) -> position.
@@ -70,7 +70,7 @@ def leapfrog(
 def isokinetic(
     position: Array, momentum: Array, evaluation: Evaluation, evaluate: Evaluate, step_size: Array, scale: Array
 ) -> tuple[Array, Array, Evaluation, Array]:
-    """One McLachlan step of the dynamics of a unit momentum u, two gradients; last, the change of kinetic energy.
+    """One McLachlan step with a unit momentum u, two gradients; the last result is the change of kinetic energy.
 
     With g the gradient of the log density, s = `scale` [P] and d the dimension:
 

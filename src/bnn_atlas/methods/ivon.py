@@ -2,7 +2,7 @@
 
 Shen et al. 2024 (Variational Learning is Effective for Large Deep Networks), Algorithm 1. With the mean loss
 l = -log p(data | theta) / N, the weight decay delta = 1 / (N s^2) of a prior N(loc, s^2) and the effective sample size
-lambda = N / T, q = N(m, diag(sigma^2)) with sigma = (lambda (h + delta))^-1/2, and a step takes, by draws theta of q,
+lambda = N / T, q = N(m, diag(sigma^2)) with sigma = (lambda (h + delta))^-1/2. With draws theta from q, a step takes
 
     g^ = mean of the gradients of l at theta,   h^ = mean of g^ (theta - m) / sigma^2,
     g <- b1 g + (1 - b1) g^,
@@ -46,7 +46,7 @@ class Normal(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a step keeps besides q: the averages g and h [P] of the gradient and of the Hessian of l, and t."""
+    """What a step keeps in addition to q: the averages g and h [P] of the gradient and the Hessian of l, and t."""
 
     gradient: Array
     hessian: Array
@@ -54,16 +54,16 @@ class Memory(NamedTuple):
 
 
 def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Fit q, then draw from it; statistics as `variational.build_variational` has them.
+    """Fit q, then draw from it, with the statistics of `variational.build_variational`.
 
     The fit is `mean` and `sd`, both [P].
 
     Raises:
-        ValueError: the prior is not normal, or the mini-batches do not fit the rows.
+        ValueError: the prior is not normal, or a mini-batch is larger than the data.
     """
     if posterior.family.name != "normal":
         raise ValueError(
-            f"method.kind 'ivon' takes its weight decay from a normal prior, and this one is of the family "
+            f"method.kind 'ivon' takes its weight decay from a normal prior, and this prior belongs to the family "
             f"'{posterior.family.name}': choose prior.kind 'normal', or method.kind 'mean_field'"
         )
     rows, temperature = len(data.y), posterior.temperature
@@ -124,7 +124,7 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
 
 
 class _Estimate(NamedTuple):
-    """Mean log-likelihood under q, and gradient and diagonal of the Hessian [P] of the tempered one."""
+    """Mean log-likelihood under q; mean gradient and Hessian diagonal [P] of the tempered log-likelihood."""
 
     log_likelihood: Array
     slope: Array

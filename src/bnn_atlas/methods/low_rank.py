@@ -1,8 +1,8 @@
-"""Variational inference with normals whose covariance is a diagonal and a matrix of low rank.
+"""Variational inference with normals whose covariance is the sum of a diagonal and a low-rank matrix.
 
 Ong, Nott and Smith 2018 (Gaussian Variational Approximation With a Factor Covariance Structure). With A = F / s (row by
-row) and C = I + A'A [r, r], the determinant lemma gives log det(diag(s^2) + F F') = 2 sum log s + log det C, so that
-nothing of size P x P is held.
+row) and C = I + A'A [r, r], the determinant lemma gives log det(diag(s^2) + F F') = 2 sum log s + log det C, so no
+P x P matrix is held.
 """
 
 import math
@@ -41,7 +41,7 @@ class LowRank(NamedTuple):
 
     @property
     def diagonal(self) -> Array:
-        """S [P]."""
+        """The standard deviations s of the diagonal part [P]."""
         return jax.nn.softplus(self.rho)
 
     @property
@@ -50,31 +50,31 @@ class LowRank(NamedTuple):
         return jnp.sqrt(self.diagonal**2 + jnp.sum(self.factor**2, axis=1))
 
     def at(self, noise: "Noise") -> Array:
-        """Mean + s xi + F zeta [P]."""
+        """The draw mean + s xi + F zeta [P]."""
         return self.mean + self.diagonal * noise.xi + self.factor @ noise.zeta
 
 
 class Noise(NamedTuple):
-    """Standard normal numbers of a draw: xi [..., P] and zeta [..., r]."""
+    """Standard normal numbers that a draw is made from: xi [..., P] and zeta [..., r]."""
 
     xi: Array
     zeta: Array
 
 
 class Counted(NamedTuple):
-    """Which parameters q is a density of."""
+    """The parameters that q is a density over."""
 
     weights: Array
-    """[P], 1 for those and 0 for a noise that is a number."""
+    """[P]: 1 for these parameters, 0 for a noise level that is fitted as a number."""
     size: int
-    """How many they are."""
+    """Their number."""
 
     def whitened_factor(self, q: LowRank) -> Array:
-        """A = F / s [P, r], with rows of 0 for what is not counted."""
+        """A = F / s [P, r], with rows of 0 for parameters that q does not cover."""
         return (self.weights / q.diagonal)[:, None] * q.factor
 
     def log_density(self, q: LowRank, noise: Noise) -> Array:
-        """Log q at `q.at(noise)`, by the lemmas of Woodbury and of the determinant."""
+        """Log q at `q.at(noise)`, by the Woodbury identity and the determinant lemma."""
         a = self.whitened_factor(q)
         root = jnp.linalg.cholesky(jnp.eye(a.shape[1], dtype=a.dtype) + a.T @ a)
         u = self.weights * noise.xi + a @ noise.zeta
@@ -93,16 +93,15 @@ class Counted(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """Estimates of the evidence lower bound, of its part from prior and entropy, and of the descent direction."""
+    """Estimates of the evidence lower bound, of its part from prior and entropy, and of the gradient of -elbo."""
 
     elbo: Array
     kl: Array
     gradient: LowRank
-    """Of -elbo."""
 
 
 def draw_noise(key: Array, shape: tuple[int, ...], q: LowRank, counted: Counted) -> Noise:
-    """Numbers of `shape` draws; those of a noise that is a number are 0."""
+    """Noise of `shape` draws; 0 for a noise level that is fitted as a number."""
     of_xi, of_zeta = jax.random.split(key)
     xi = counted.weights * jax.random.normal(of_xi, (*shape, *q.mean.shape), q.mean.dtype)
     return Noise(xi, jax.random.normal(of_zeta, (*shape, q.factor.shape[1]), q.mean.dtype))
@@ -111,19 +110,19 @@ def draw_noise(key: Array, shape: tuple[int, ...], q: LowRank, counted: Counted)
 def objective(
     key: Array, q: LowRank, evaluate: Evaluate, target: Target, samples: int, counted: Counted, values: PriorValues
 ) -> Objective:
-    """Estimate -KL(q || p_T) but for the evidence, as `mean_field.objective` does, from `samples` draws of q.
+    """Estimate the objective of `mean_field.objective` from `samples` draws of q.
 
-    Gradients of the likelihood go to the parameters of q through theta = mean + s xi + F zeta; expected prior (if it is
-    normal) and entropy are exact.
+    Gradients of the likelihood reach the parameters of q through theta = mean + s xi + F zeta; the expected prior (if
+    it is normal) and the entropy are exact.
 
     Args:
         key: for the draws.
-        q: where to estimate.
+        q: the current approximation.
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
-        counted: what q is a density of.
-        values: of the prior of that.
+        counted: the parameters that q is a density over.
+        values: the prior of these parameters.
     """
     posterior, temperature = target.posterior, target.posterior.temperature
     exact_prior = posterior.family.name == "normal"
@@ -150,17 +149,17 @@ def objective(
 
 
 def build_low_rank(config: LowRankConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Fit q, then draw from it; statistics as `variational.build_variational` has them.
+    """Fit q, then draw from it, with the statistics of `variational.build_variational`.
 
-    The fit is `mean` [P], `diagonal` [P] (s), `factor` [P, r], and `sd` [P], the standard deviations of both together.
+    The fit is `mean` [P], `diagonal` [P] (s), `factor` [P, r], and `sd` [P], the parameters' standard deviations.
 
     Raises:
-        ValueError: the rank is above the number of parameters, the mini-batches do not fit the rows, or the noise
-            cannot be a number.
+        ValueError: the rank exceeds the number of parameters, a mini-batch is larger than the data, or the noise level
+            cannot be fitted as a number.
     """
     size = posterior.layout.size
     if config.rank > size:
-        raise ValueError(f"method.rank = {config.rank}: the posterior has {size} parameters; at most {size} is allowed")
+        raise ValueError(f"method.rank = {config.rank}: the posterior has {size} parameters; choose at most {size}")
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, steps)
     point = noise_index(posterior) if config.noise == "point" else None

@@ -2,20 +2,20 @@
 
 Robnik et al. 2023 (Microcanonical Hamiltonian Monte Carlo); used with warm starts by Sommer et al. 2025.
 
-There is no Metropolis test, so draws are biased by the step size. The bias is read off the energy error variance per
-dimension, v = E[dE^2] / d over all steps: the mean of the statistic `energy_change_squared`, over d. For a Gaussian
-target with covariance C and leapfrog steps, the covariance S of the draws satisfies
+There is no Metropolis test, so draws are biased by the step size. The bias follows from the energy error variance per
+dimension, v = E[dE^2] / d over all steps: the mean of the statistic `energy_change_squared`, divided by d. For a
+Gaussian target with covariance C and leapfrog steps, the covariance S of the draws satisfies
 
     4 b^3 / (1 + b)^2 <= v,    b^2 = |C^-1 S - I|_F^2 / d
 
-whatever C and d are while every direction's own b is below 0.6, with equality for equal variances (Robnik, Cohn-Gordon
-and Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations right
-to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and stay within the bound up to v = 0.033 (b =
-0.23) if all variances are equal. With unequal ones they can leave it above v = 0.002: with standard deviations in the
-ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. And a network's posterior is not Gaussian. MILE's
-tuning aims at v = 0.1 with an average that counts large errors for little, so that chains end above it, close to the
-limit of stability, where no bound is known: such draws need another check, for example a referee, the same chains
-continued with a Metropolis test (`RunConfig.referee`).
+for any C and d as long as b is below 0.6 in every direction, with equality for equal variances (Robnik, Cohn-Gordon
+and Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations are
+right to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and stay within the bound up to v = 0.033
+(b = 0.23) if all variances are equal. With unequal variances they can leave it above v = 0.002: with standard
+deviations in the ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. And a network's posterior is not
+Gaussian. MILE's tuning aims at v = 0.1 with an average that gives large errors little weight, so chains end above 0.1,
+close to the limit of stability, where no bound is known: such draws need another check, for example a referee, the
+same chains continued with a Metropolis test (`RunConfig.referee`).
 """
 
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class MCLMCState(NamedTuple):
 class MCLMCInfo(NamedTuple):
     """Energy error of a step and why it was undone, if it was.
 
-    The error is infinite where something was not finite, and the limit of the guard where it was beyond that.
+    The error is infinite where something was not finite, and is clipped to the guard's limit.
     """
 
     energy_change: Array
@@ -50,7 +50,7 @@ class MCLMCInfo(NamedTuple):
 
 
 def refuse_one_parameter(parameters: int) -> None:
-    """Raise ValueError where the momentum has no direction to turn to: its update divides by d - 1."""
+    """Raise ValueError for one parameter, where the momentum cannot turn: its update divides by d - 1."""
     if parameters < 2:
         raise ValueError(
             "microcanonical dynamics need at least two parameters, and this model has one: give the network a bias or "
@@ -81,10 +81,10 @@ def step(
         refresh(h):  u <- normalise(u + nu z),  nu = sqrt((exp(2 h / L) - 1) / d),  z ~ N(0, I)
 
     and the step between them as in `integrators.isokinetic`. The stationary density is exp(l) up to a bias that grows
-    with the variance of dE = dK - dl (the module says how). A step whose position, density, gradient or energy is not
-    finite is undone, its momentum turned round, and counted as divergent. With `energy_limit` so is a step with |dE|
-    beyond it, counted as guarded: it and the step that would lead back have the same |dE|, so the map stays one-to-one
-    and volume-preserving, with or without the limit.
+    with the variance of dE = dK - dl (see the module). A step whose position, density, gradient or energy is not
+    finite is undone, its momentum reversed, and counted as divergent. With `energy_limit` the same happens to a step
+    with a larger |dE|, which counts as guarded: the step that leads back has the same |dE|, so the map stays
+    one-to-one and volume-preserving.
 
     Args:
         key: random key of this step.
@@ -94,7 +94,7 @@ def step(
         length: momentum decoherence length L.
         scale: square root of a diagonal preconditioner [P]; ones for none.
         temperature: divides the log density, as in `evaluate`'s gradient.
-        energy_limit: largest |dE| of a step that is kept; None for any.
+        energy_limit: largest |dE| of a step that is kept; None for no limit.
     """
     before, after = jax.random.split(key)
     momentum = _refresh(before, state.momentum, step_size / 2, length)

@@ -1,8 +1,7 @@
 """Tuning of unadjusted MCLMC in phases: step size, variances, and the momentum decoherence length.
 
-The phases and rules are those of BlackJAX's `mclmc_find_L_and_step_size` (Robnik et al. 2023, Microcanonical
-Hamiltonian Monte Carlo, section on tuning), out of which MILE grew; `build_mile` and `build_mclmc_blackjax` say what
-differs.
+The phases and rules come from BlackJAX's `mclmc_find_L_and_step_size` (Robnik et al. 2023, Microcanonical Hamiltonian
+Monte Carlo, section on tuning), which MILE is based on; `build_mile` and `build_mclmc_blackjax` say what differs.
 """
 
 import logging
@@ -26,7 +25,7 @@ log = logging.getLogger(__name__)
 MAX_ESS_DRAWS = 10_000
 MAX_ESS_SCALARS = 2_000
 CACHED_SCALARS = 32
-"""Scalars whose autocorrelations are computed together; their draws should fit the processor's cache."""
+"""Scalars with autocorrelations computed together; their draws should fit the processor's cache."""
 SHRINK = 0.8
 """Factor on the step size after a step that was not finite."""
 SMALLEST = 1e-5
@@ -34,7 +33,7 @@ SMALLEST = 1e-5
 
 
 class Tuning(NamedTuple):
-    """What is tuned, and the running averages it is tuned from.
+    """The tuned numbers, and the running averages that they follow from.
 
     `numerator` and `denominator` average weight * xi / (eps / eps_0)^6 and weight; `mean`, `spread` and `weight` are
     the eps-weighted moments of the positions.
@@ -49,7 +48,7 @@ class Tuning(NamedTuple):
     spread: Array
     weight: Array
     largest: Array | None = None
-    """Bound on the step size, for rules that have one."""
+    """Upper bound on the step size, for rules with one."""
 
 
 class TunedState(NamedTuple):
@@ -78,7 +77,7 @@ def first_tuning(position: Array, step_size: float, length: float) -> Tuning:
 
 
 class StepSizeRule(NamedTuple):
-    """Numbers of `tune_step_size` that stay the same for all steps."""
+    """Constants of `tune_step_size`."""
 
     first: float
     """First step size."""
@@ -97,7 +96,7 @@ def tune_step_size(rule: StepSizeRule, tuning: Tuning, info: mclmc.MCLMCInfo, va
 
         A <- gamma A + w xi / eps^6,   B <- gamma B + w,   eps = (A / B)^(-1/6)
 
-    eps is taken relative to the first one, which keeps its sixth power within float32. After a failed step
+    eps is taken relative to the first step size, which keeps its sixth power within float32. After a failed step
 
     - `shrink` sets eps <- 0.8 eps and A to match, which later steps forget at the same pace as everything else; failed
       is a step whose xi is not finite (an undone step, or an energy error beyond float32);
@@ -136,9 +135,9 @@ def build_tuned(
     begin: Callable[[Array], Tuning],
     tune: TuneStepSize,
 ) -> Method:
-    """MCLMC whose phases tune the step size by `tune`, and the preconditioner and L; `begin` is the first tuning.
+    """MCLMC with phases that tune the step size by `tune`, the preconditioner and L; `begin` gives the first tuning.
 
-    Raises ValueError for one parameter.
+    Raises ValueError for a model with one parameter.
     """
     mclmc.refuse_one_parameter(dimension)
     energy_limit = None if config.energy_guard is None else config.energy_guard * math.sqrt(dimension)
@@ -188,7 +187,6 @@ def build_tuned(
 
 
 def _values(info: mclmc.MCLMCInfo, tuning: Tuning) -> dict[str, Array]:
-    """Statistics of a step that was taken with a tuning."""
     return {
         "energy_change": info.energy_change,
         "energy_change_squared": info.energy_change**2,
@@ -200,7 +198,6 @@ def _values(info: mclmc.MCLMCInfo, tuning: Tuning) -> dict[str, Array]:
 
 
 def _phases(config: TunedMCLMCConfig, dimension: int, step: Step) -> tuple[Phase, ...]:
-    """The tuning phases, and sampling."""
     first, second, third = config.phase_steps
     again = second // 3 if config.diagonal_preconditioning else 0
     thinning = -(-third // MAX_ESS_DRAWS)
@@ -236,7 +233,7 @@ def accumulate_moments(tuning: Tuning, position: Array, weight: Array) -> Tuning
 def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
     """Turn the moments into L = sqrt(sum of variances), or into a preconditioner: scale = sqrt(variances), L = sqrt(d).
 
-    With a preconditioner the averages of the step size begin anew, since energy errors in the old coordinates say
+    With a preconditioner the averages of the step size start again, since energy errors in the old coordinates say
     nothing about the new ones.
     """
     variances = np.asarray(tuning.spread) / np.asarray(tuning.weight)
@@ -253,7 +250,7 @@ def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
 
 
 def set_length(tuning: Tuning, draws: np.ndarray, thinning: int) -> Tuning:
-    """L = 0.4 eps (mean autocorrelation time in steps), from every `thinning`-th position [draw, scalar]."""
+    """Set L = 0.4 eps (mean autocorrelation time in steps), from every `thinning`-th position [draw, scalar]."""
     time = thinning * mean_autocorrelation_time(draws)
     if math.isnan(time):
         return tuning
@@ -276,10 +273,10 @@ def mean_autocorrelation_time(draws: np.ndarray) -> float:
 def build_mile(config: MCLMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Microcanonical Langevin ensembles: MCLMC with the three tuning phases of MILE.
 
-    Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR), section on tuning; the constants are those of its
-    published configurations. The chain starts from L = sqrt(d), or 15 where that is larger. Corrected against the
-    published code: the diagonal preconditioner that was tuned is the one used for sampling; a step that is not finite
-    shrinks the step size without a lasting cap; no key is used twice.
+    Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR), section on tuning, with the constants of its
+    published configurations. The chain starts from L = max(sqrt(d), 15). Corrected against the published code: the
+    tuned diagonal preconditioner is used for sampling, too; a step that is not finite shrinks the step size without a
+    lasting cap; no key is used twice.
     """
     first, second, _ = config.phase_steps
     dimension = posterior.layout.size
@@ -295,7 +292,7 @@ def build_mile(config: MCLMCConfig, posterior: Posterior, data: PosteriorData) -
 
 
 def mile_rule(config: MCLMCConfig, dimension: int) -> StepSizeRule:
-    """How the step size is tuned."""
+    """The rule by which MILE tunes the step size."""
     return StepSizeRule(
         config.step_size_init, dimension, config.trust_in_estimate, config.num_effective_samples, "shrink"
     )
@@ -304,8 +301,8 @@ def mile_rule(config: MCLMCConfig, dimension: int) -> StepSizeRule:
 def desired_variance(config: MCLMCConfig, step: Array, steps: int) -> Array:
     """Desired energy variance per dimension at a step of phases one and two.
 
-    Falls linearly from `energy_variance_start` to `energy_variance_end`; exponentially with time constant steps / 4
-    when the start is above 2.
+    It falls linearly from `energy_variance_start` to `energy_variance_end`, or exponentially with time constant
+    steps / 4 if the start is above 2.
     """
     start, end = config.energy_variance_start, config.energy_variance_end
     progress = jnp.minimum(step / steps, 1.0)
@@ -317,12 +314,12 @@ def desired_variance(config: MCLMCConfig, step: Array, steps: int) -> Array:
 def build_mclmc_blackjax(config: BlackJAXMCLMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """MCLMC with the tuning of BlackJAX: `mclmc_find_L_and_step_size` of version 1.7, step by step.
 
-    BlackJAX runs its three stages in one call each and does not return the step of their scan, so they could be neither
-    interrupted nor traced with bounded memory; here the stages are phases of the runner, and a test compares what they
-    tune with the original on the same steps. What differs from MILE: the desired energy variance is constant; a step
-    that is not finite counts as one without energy error and bounds the step size for good at 0.8 of the size at which
-    it failed; the chain starts from L = sqrt(d) and, unless a first step size is given, sqrt(d) / 4. As in MILE, a step
-    that was undone repeats its position in the variances, where the original leaves it out.
+    BlackJAX runs each of its three stages in one call, which can be neither interrupted nor traced with bounded memory;
+    here the stages are phases of the runner, and a test compares what they tune with the original on the same steps.
+    The differences from MILE: the desired energy variance is constant; a step that is not finite counts as one without
+    energy error and bounds the step size for good at 0.8 of the size at which it failed; the chain starts from
+    L = sqrt(d) and, unless a first step size is given, the step size sqrt(d) / 4. As in MILE, a step that was undone
+    repeats its position in the variances; the original leaves it out.
     """
     dimension = posterior.layout.size
     rule = blackjax_rule(config, dimension)
@@ -338,6 +335,6 @@ def build_mclmc_blackjax(config: BlackJAXMCLMCConfig, posterior: Posterior, data
 
 
 def blackjax_rule(config: BlackJAXMCLMCConfig, dimension: int) -> StepSizeRule:
-    """How the step size is tuned."""
+    """The rule by which BlackJAX tunes the step size."""
     first = math.sqrt(dimension) / 4 if config.step_size_init is None else config.step_size_init
     return StepSizeRule(first, dimension, config.trust_in_estimate, config.num_effective_samples, "bound")

@@ -43,23 +43,22 @@ class MeanField(NamedTuple):
         return jax.nn.softplus(self.rho)
 
     def log_density(self, noise: Array, counted: Array | None = None) -> Array:
-        """Log density of q at mean + sigma noise, of the parameters where `counted` [P] is 1; None counts all."""
+        """Log q at mean + sigma noise, over the parameters where `counted` [P] is 1; None takes all."""
         terms = 0.5 * noise**2 + jnp.log(self.sigma) + _HALF_LOG_2PI
         return -jnp.sum(terms if counted is None else counted * terms)
 
     def entropy(self, counted: Array | None = None) -> Array:
-        """-E_q[log q] of the same."""
+        """-E_q[log q] over these parameters."""
         terms = jnp.log(self.sigma) + (_HALF_LOG_2PI + 0.5)
         return jnp.sum(terms if counted is None else counted * terms)
 
 
 class Objective(NamedTuple):
-    """Estimates of the evidence lower bound, of its part from prior and entropy, and of the descent direction."""
+    """Estimates of the evidence lower bound, of its part from prior and entropy, and of the gradient of -elbo."""
 
     elbo: Array
     kl: Array
     gradient: MeanField
-    """Of -elbo."""
 
 
 class Moments(Protocol):
@@ -77,7 +76,7 @@ class Moments(Protocol):
 def expected_log_prior(values: PriorValues, q: Moments) -> Array:
     """E_q[log p(theta)] for a prior of independent normals, sum_m log N(mean_m | loc_m, s_m^2) - sigma_m^2 / (2 s_m^2).
 
-    The normals' constant is in `values.log_normaliser`; a flat scalar, whose scale is infinite, adds nothing.
+    The normal constant is in `values.log_normaliser`; a flat scalar, with infinite scale, adds nothing.
     """
     scaled = ((q.mean - values.loc) ** 2 + q.sigma**2) / values.scale**2
     return -0.5 * jnp.sum(scaled) - values.log_normaliser
@@ -88,21 +87,21 @@ def objective(
 ) -> Objective:
     """Estimate the objective from `samples` draws theta = mean + sigma xi, xi ~ N(0, I).
 
-    Minimised is KL(q || p_T) with p_T proportional to (likelihood x prior)^(1 / T), that is -elbo with
+    A fit minimises KL(q || p_T) with p_T proportional to (likelihood x prior)^(1 / T), that is -elbo with
 
         elbo = E_q[log p(data | theta)] / T - kl,    kl = -E_q[log p(theta)] / T - H(q);
 
-    at T = 1, kl is KL(q || prior). Expected prior and entropy H are exact for normal priors; for others the prior is
-    averaged over the same draws. With g the gradient of what is averaged, d elbo / d mean = E[g] and
+    at T = 1, kl is KL(q || prior). The expected prior is exact if it is normal, and otherwise averaged over the same
+    draws; the entropy H is exact. With g the gradient of what is averaged, d elbo / d mean = E[g] and
     d elbo / d sigma = E[g xi], to which the exact parts are added.
 
     Args:
         key: for the draws.
-        q: where to estimate.
+        q: the current approximation.
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
-        point: index of log sigma where it is a number (`variational.noise_index`): it has no spread, prior or entropy.
+        point: index of a log sigma fitted as a number (`variational.noise_index`): no spread, prior or entropy.
     """
     posterior, values = target.posterior, target.data.prior
     temperature, sigma = posterior.temperature, q.sigma
@@ -134,15 +133,15 @@ def objective(
 
 
 def rho_of(sigma: float) -> float:
-    """The number whose softplus is sigma."""
+    """The inverse of softplus at sigma."""
     return math.log(math.expm1(sigma)) if sigma < 20 else sigma
 
 
 def build_mean_field(config: MeanFieldConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Fit q, then draw from it; statistics as `variational.build_variational` has them, the fit is `mean` and `sd` [P].
+    """Fit q, then draw from it, with the statistics of `variational.build_variational`; the fit is `mean` and `sd` [P].
 
     Raises:
-        ValueError: the mini-batches do not fit the rows, or the noise cannot be a number.
+        ValueError: a mini-batch is larger than the data, or the noise level cannot be fitted as a number.
     """
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, steps)
@@ -197,7 +196,7 @@ def build_mean_field(config: MeanFieldConfig, posterior: Posterior, data: Poster
 
 
 def _weighted(evaluate: Evaluate, target: Target, weight: float) -> Evaluate:
-    """`evaluate` with the log-likelihood taken this many times, and the prior once."""
+    """`evaluate` with the log-likelihood multiplied by a weight, and the prior as it is."""
 
     def weighted(theta: Array) -> Evaluation:
         (likelihood, prior), gradient = evaluate(theta)

@@ -1,7 +1,7 @@
 """Mini-batches without replacement: every epoch goes through the rows once, in a fresh random order.
 
-The order of the running epoch is part of a chain's state, so a run goes on after an interruption with the batches that
-it would have had. Usage, in a step of a method:
+The order of the current epoch is part of a chain's state, so an interrupted run continues with the same batches. Usage,
+in a step of a method:
 
     shuffle, evaluate = minibatch.next_evaluate(key, index, shuffle, target, batch_size)
     evaluation = evaluate(position)
@@ -18,14 +18,14 @@ from bnn_atlas.placement import DATA_AXIS
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
 
 AUGMENTATION = 1 << 20
-"""Number of the key of a step's random changes, beyond those of the devices' orders."""
+"""Number of the key for a step's augmentation, above the numbers that the devices' orders use."""
 
 
 class Shuffle(NamedTuple):
-    """Order of the rows in the running epoch."""
+    """Order of the rows in the current epoch."""
 
     order: Array
-    """int32 [shards, rows]: for each device that shares the rows of a chain, its own rows; all devices hold them all,
+    """int32 [shards, rows]: the order for each device that shares the rows of a chain; every device holds all orders,
     so that a chain's state is the same on each."""
 
 
@@ -33,11 +33,11 @@ def batches_per_epoch(rows: int, batch: int, shards: int = 1) -> int:
     """Whole mini-batches of `batch` rows in `rows`, the rows of all `shards` devices together.
 
     Raises:
-        ValueError: a batch does not fit in the rows, or cannot be shared out evenly among the devices.
+        ValueError: a batch is larger than the data, or cannot be divided evenly among the devices.
     """
     if batch % shards:
         raise ValueError(
-            f"batch_size ({batch}) cannot be shared out evenly among the {shards} devices that share the rows: "
+            f"batch_size ({batch}) cannot be divided evenly among the {shards} devices that share the rows: "
             f"use a multiple of {shards}"
         )
     if not 0 < batch <= rows:
@@ -46,7 +46,7 @@ def batches_per_epoch(rows: int, batch: int, shards: int = 1) -> int:
 
 
 def start(rows: int, shards: int = 1) -> Shuffle:
-    """State before the first epoch, whose order is drawn by the first `next_rows`.
+    """State before the first epoch; the first `next_rows` draws its order.
 
     Args:
         rows: rows on one device, `target.rows`.
@@ -76,7 +76,7 @@ def next_evaluate(
         shuffle: order of the rows so far.
         target: the posterior.
         batch_size: rows of a mini-batch.
-        augmentation: how the images of a mini-batch are changed; None leaves them as they are.
+        augmentation: of the images of a mini-batch; None leaves them as they are.
     """
     if batch_size is None or shuffle is None:
         return shuffle, target.evaluate
@@ -91,16 +91,16 @@ def next_evaluate(
 
 
 def steps_in(epochs: int, batch_size: int | None, posterior: Posterior, data: PosteriorData) -> int:
-    """Steps in this many epochs; an epoch of the full data is one step. Raises ValueError as `batches_per_epoch`."""
+    """Steps in `epochs` epochs; an epoch of the full data is one step. Raises ValueError as `batches_per_epoch`."""
     return epochs * (batches_per_epoch(len(data.y), batch_size, posterior.shards) if batch_size else 1)
 
 
 def next_rows(key: Array, index: Array, shuffle: Shuffle, batch: int) -> tuple[Shuffle, Array]:
     """Rows of the mini-batch of a step, and the order they are taken from.
 
-    Step `index` takes batch number index mod B of its epoch, B = rows // batch; batch number 0 draws a new order. The
-    rows after the last whole batch are left out of an epoch, different ones in each, so over epochs every row is as
-    likely as any other and a batch is a simple random sample: estimates from it are unbiased.
+    Step `index` takes batch number index mod B of its epoch, B = rows // batch; batch number 0 draws a new order. An
+    epoch leaves out the rows after its last whole batch, different ones each time, so every row is equally likely and a
+    batch is a simple random sample: estimates from it are unbiased.
 
     Args:
         key: a key for this step alone; used only where an epoch begins.
@@ -109,7 +109,7 @@ def next_rows(key: Array, index: Array, shuffle: Shuffle, batch: int) -> tuple[S
         batch: rows of a mini-batch, over all devices that share the rows of a chain.
 
     Returns:
-        the state, and row indices int32 [batch / shards] of this device.
+        the new state, and row indices int32 [batch / shards] of this device.
 
     Raises:
         ValueError: as `batches_per_epoch`.
@@ -129,9 +129,9 @@ def next_rows(key: Array, index: Array, shuffle: Shuffle, batch: int) -> tuple[S
 def permutation(key: Array, rows: int) -> Array:
     """Random order of the rows, int32 [rows], several times as fast as `jax.random.permutation` on a CPU.
 
-    A radix sort by random digits: every round sorts words of a random digit (high) and the position so far (low). The
-    digits of all rounds together have at least 3 log2(rows) bits, so that ties between whole keys, which keep the order
-    of the rows, are as rare as in `jax.random.permutation`.
+    A radix sort by random digits: every round sorts words made of a random digit (high bits) and the current position
+    (low bits). The digits of all rounds have at least 3 log2(rows) bits, so ties between whole keys, which would keep
+    the order of the rows, are as rare as in `jax.random.permutation`.
     """
     width = (rows - 1).bit_length()
     rounds = max(1, -(-3 * width // (32 - width)))
@@ -143,10 +143,10 @@ def permutation(key: Array, rows: int) -> Array:
 
 
 def augmented(key: Array, images: Array, config: AugmentationConfig) -> Array:
-    """Images [b, height, width, channels], each flipped and moved by random numbers of its own.
+    """Images [b, height, width, channels], each flipped and shifted at random.
 
     Pixel (i, j) of the result is pixel (i + u, j + v) of the image, or (i + u, width - 1 - j - v) if it is flipped,
-    with u and v uniform on -crop, ..., crop; places beyond the edge take the outermost pixel.
+    with u and v uniform on -crop, ..., crop; positions beyond the edge take the outermost pixel.
     """
     count, height, width = images.shape[:3]
     flip_key, crop_key = jax.random.split(key)

@@ -20,10 +20,10 @@ _ONE, _ROOT_HALF = (int(np.float32(number).view(np.int32)) for number in (1.0, m
 
 
 def standard_normal(key: Array, like: Array) -> Array:
-    """Independent N(0, 1), as many and of the same type as `like` [n].
+    """Independent N(0, 1) numbers with the shape [n] and type of `like`.
 
-    Float32 by Box and Muller (1958) from 64 random bits each, so that they reach to 6.6: with U uniform on (0, 1) and V
-    on [-1/2, 1/2),
+    Float32 by Box and Muller (1958) from 64 random bits each, so the largest is 6.6: with U uniform on (0, 1) and V on
+    [-1/2, 1/2),
 
         z = sqrt(-2 log U) sin(pi V).
 
@@ -59,7 +59,6 @@ def _log(x: Array) -> Array:
 
 
 def _sine(x: Array) -> Array:
-    """The sine of pi x for x in [-1/2, 1/2]."""
     return x * _polynomial(x * x, _SIN)
 
 

@@ -22,7 +22,7 @@ from bnn_atlas.posterior.density import Evaluate, Gain, Place, Posterior, Poster
 
 
 class NUTSInfo(NamedTuple):
-    """Energy of the drawn state over that of the first one, and what the trajectory was like."""
+    """Energy of the drawn state relative to the first one, and facts about the trajectory."""
 
     energy_change: Array
     acceptance: Array
@@ -33,7 +33,7 @@ class NUTSInfo(NamedTuple):
     tree_depth: Array
     """Doublings of the trajectory."""
     cut_short: Array
-    """It had the largest number of doublings, and had neither turned nor diverged."""
+    """The trajectory had the largest number of doublings without a turn or a divergence."""
 
 
 def step(
@@ -48,11 +48,11 @@ def step(
 ) -> tuple[ChainState, NUTSInfo]:
     """One transition with diagonal mass.
 
-    BlackJAX takes a log density and differentiates it. Its states hold the gradient only for the integrator, so ours
-    puts the whole evaluation in its place: every leapfrog step costs one evaluation and both densities of the drawn
-    state come at no cost. The log density that BlackJAX sees is the gain over the first state, and its kinetic energy
-    the one over that of the first momentum, which keeps float32 accurate. Where the gain is not finite it is minus
-    infinity, so that such a state is never drawn.
+    BlackJAX takes a log density and differentiates it. Its states hold the gradient only for the integrator, so our
+    integrator puts the whole evaluation there: every leapfrog step costs one evaluation, and both densities of the
+    drawn state are known. The log density that BlackJAX sees is relative to the first state, and its kinetic energy
+    relative to the first momentum, which keeps float32 accurate. A gain that is not finite becomes minus infinity, so
+    that such a state is never drawn.
 
     Args:
         key: random key of this transition.
@@ -92,7 +92,7 @@ def step(
 
 
 def _relative_to(start: Array, metric: Metric, inverse_mass: Array) -> Metric:
-    """The metric of trajectories from momentum `start` [P], its kinetic energies K(p) - K(start) in one sum."""
+    """The metric for trajectories from momentum `start` [P], with kinetic energies K(p) - K(start) in one sum."""
 
     def kinetic_energy(momentum: Array, position: Array | None = None) -> Array:
         return 0.5 * jnp.dot(momentum - start, inverse_mass * (momentum + start))
@@ -101,7 +101,7 @@ def _relative_to(start: Array, metric: Metric, inverse_mass: Array) -> Metric:
 
 
 def build_nuts(config: NUTSConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """NUTS of the settings; with a diagonal mass its inverse is the posterior variances."""
+    """NUTS with the given settings; the inverse of a diagonal mass is the posterior variances."""
     diagonal = config.mass == "diagonal"
     warm_up = WarmUp(config.warmup, config.target_acceptance, variances=diagonal)
 

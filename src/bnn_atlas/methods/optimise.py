@@ -1,7 +1,4 @@
-"""Optimisers, and the methods that only optimise: a point estimate, and networks along their training.
-
-An update of an optimiser is skipped where the gradient is not finite.
-"""
+"""Optimisers, and the methods that only optimise: a point estimate, and networks along their training."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +17,7 @@ from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Ta
 
 
 def build_optimiser(config: OptimiserConfig, steps: int) -> optax.GradientTransformation:
-    """Optimiser of the settings, for a minimisation in this many steps."""
+    """Build an optimiser from its settings, for a minimisation in this many steps."""
     rate: float | Callable[[Any], Any] = config.learning_rate
     if config.schedule == "cosine":
         rate = optax.cosine_decay_schedule(config.learning_rate, steps)
@@ -32,7 +29,7 @@ def build_optimiser(config: OptimiserConfig, steps: int) -> optax.GradientTransf
 
 
 class AdamState(NamedTuple):
-    """Steps so far, and running averages of the gradient and of its square, trees like the parameters."""
+    """Steps so far, and running averages of the gradient and its square, trees like the parameters."""
 
     steps: Array
     mean: Any
@@ -47,8 +44,8 @@ def scale_by_adam(
         m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   c = sqrt(1 - b2^t)
         change = c / (1 - b1^t) m / (sqrt(v) + c epsilon)
 
-    Equal to optax.scale_by_adam up to rounding. That one divides arrays by a scalar, which the compiler rounds
-    differently on one device than on several: a chain's bits would depend on their number.
+    Equal to optax.scale_by_adam up to rounding. Optax divides arrays by a scalar, which the compiler rounds differently
+    on one device and on several: a chain's bits would depend on the number of devices.
     """
 
     def init(values: Any) -> AdamState:
@@ -72,9 +69,9 @@ def scale_by_adam(
 def update(
     optimiser: optax.GradientTransformation, gradient: Any, state: optax.OptState, values: Any
 ) -> tuple[Any, optax.OptState, Array]:
-    """One step down `gradient` (a tree like `values`): new values, new state of the optimiser, whether it was skipped.
+    """One step down `gradient` (a tree like `values`): new values, new state, and whether the step was skipped.
 
-    A step is skipped, and nothing changes, where the gradient or a new value is not finite.
+    A step is skipped, so that nothing changes, if the gradient or a new value is not finite.
     """
     changes, new_state = optimiser.update(gradient, state, values)
     new_values = optax.apply_updates(values, changes)
@@ -84,7 +81,7 @@ def update(
 
 
 class OptimiserRun(NamedTuple):
-    """Position [P], the densities where they were last evaluated, and what the optimiser remembers."""
+    """Position [P], the last densities that were evaluated, and the optimiser's state."""
 
     position: Array
     density: LogDensity
@@ -107,17 +104,17 @@ def _begin(
 
 
 def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Maximise log p(data | theta) + log p(theta); the one draw of a chain is where it ends.
+    """Maximise log p(data | theta) + log p(theta); a chain's only draw is the point where it ends.
 
-    As "SGD" in Izmailov et al. 2021 (What Are Bayesian Neural Network Posteriors Really Like?). The log posterior is
-    that of the full data, so that a learning rate multiplies a sum over all rows and is about 1e-7 where one for a mean
-    over rows would be 1e-2. On any number of devices the gradient is that of the one posterior.
+    As "SGD" in Izmailov et al. 2021 (What Are Bayesian Neural Network Posteriors Really Like?). The learning rate
+    multiplies a gradient summed over all rows, so it is about 1e-7 where a mean over rows would need 1e-2. The number
+    of devices does not change the gradient.
 
     Statistics of the draw: `gradient_norm`, the length of the full-data gradient of the untempered log posterior there;
     `skipped_updates`; `divergent`, 1 if its density is not finite.
 
     Raises:
-        ValueError: the mini-batches do not fit the rows.
+        ValueError: a mini-batch is larger than the data.
     """
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, steps)
@@ -164,12 +161,12 @@ def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> M
 def build_path(config: PathConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Minimise -(1 / n) sum_i log p(y_i | x_i, theta) by mini-batches; draw 0 is the start, draw e follows epoch e.
 
-    As in Xiao et al. 2023 (A Compact Representation for BNNs By Removing Permutation Symmetry, section 4). The
-    densities of a draw are those of the posterior, on all rows. Statistics: `skipped_updates` so far; `divergent`,
-    1 if the log-likelihood of a draw is not finite.
+    As in Xiao et al. 2023 (A Compact Representation for BNNs By Removing Permutation Symmetry, section 4). Each draw
+    has the posterior's densities on all rows. Statistics: `skipped_updates` so far; `divergent`, 1 if the
+    log-likelihood of a draw is not finite.
 
     Raises:
-        ValueError: the mini-batches do not fit the rows.
+        ValueError: a mini-batch is larger than the data.
     """
     per_epoch = minibatch.steps_in(1, config.batch_size, posterior, data)
     optimiser = build_optimiser(config.optimiser, config.epochs * per_epoch)

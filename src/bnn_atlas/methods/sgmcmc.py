@@ -2,7 +2,7 @@
 
 SGLD (Welling and Teh 2011), SGHMC (Chen et al. 2014) in the form and with the schedules of Izmailov et al. 2021, and
 preconditioned SGLD (Li et al. 2016). There is no Metropolis test: draws are biased by the step size and by the noise of
-the mini-batches. The momentum goes on from mini-batch to mini-batch and through the phases; it is never drawn anew.
+the mini-batches. The momentum carries over from mini-batch to mini-batch and from phase to phase; it is never redrawn.
 
 The temperature enters through the tempered gradient alone. At step size h and temperature T this is the same chain as
 one with untempered gradients, step size h / T and noise of T times the variance.
@@ -36,11 +36,11 @@ from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.posterior.density import Evaluation, LogDensity, Posterior, PosteriorData, Target
 
 Averages = Any
-"""What a preconditioner makes its mass from; arrays, or NamedTuples of them."""
+"""What a preconditioner computes its mass from; arrays, or NamedTuples of arrays."""
 
 
 class Dynamics(NamedTuple):
-    """Position [P]; momentum [P], None where a step keeps none of it; and what the mass is made from, None for one."""
+    """Position [P]; momentum [P], None where steps keep none; and the averages behind the mass, None for mass 1."""
 
     position: Array
     momentum: Array | None
@@ -48,7 +48,7 @@ class Dynamics(NamedTuple):
 
 
 class SGMCMCInfo(NamedTuple):
-    """What a step saw: the norm of its gradient, infinite where the step was undone, and its log-likelihood."""
+    """Norm of a step's gradient, infinite where the step was undone, and its estimate of the log-likelihood."""
 
     gradient_norm: Array
     log_likelihood_estimate: Array
@@ -56,7 +56,7 @@ class SGMCMCInfo(NamedTuple):
 
 
 class Preconditioner(NamedTuple):
-    """A diagonal mass made from the gradients that the chain has seen."""
+    """A diagonal mass computed from the gradients so far."""
 
     init: Callable[[Array], Averages]
     """Position [P] -> averages at the start."""
@@ -89,11 +89,11 @@ def step(
     Args:
         key: random key of this step.
         state: current state.
-        evaluation: log density and tempered gradient g at the position, of a mini-batch or of all rows.
+        evaluation: log density and tempered gradient g at the position, from a mini-batch or all rows.
         step_size: h.
         momentum_decay: beta.
-        preconditioner: makes M; None for the identity.
-        adapt: 1 where this step's gradient enters M (before M is used), 0 where M stays.
+        preconditioner: gives M; None for the identity.
+        adapt: 1 if this step's gradient enters M (before M is used), 0 if M stays as it is.
     """
     gradient = evaluation.gradient
     norm = jnp.sqrt(jnp.dot(gradient, gradient))
@@ -118,9 +118,9 @@ def step(
 def rmsprop(config: RMSpropConfig, rows: int) -> Preconditioner:
     """M = epsilon + sqrt(e) with e <- d e + (1 - d) g^2, e = 0 at the start.
 
-    g is the gradient of the log posterior as in Izmailov et al. 2021, or with `per_row` that divided by `rows` as in Li
-    et al. 2016, Preconditioned Stochastic Gradient Langevin Dynamics, algorithm 1, whose step size is 2 rows h. The
-    term for the divergence of 1 / M is left out, as in both papers' experiments.
+    g is the gradient of the log posterior as in Izmailov et al. 2021. With `per_row` it is divided by `rows` as in Li
+    et al. 2016, Preconditioned Stochastic Gradient Langevin Dynamics, algorithm 1, with the step size 2 rows h. The
+    correction term for the derivative of 1 / M is left out, as in both papers' experiments.
     """
     scale = 1 / rows if config.per_row else 1.0
     return Preconditioner(
@@ -136,7 +136,7 @@ Schedule = Callable[[Array], Array]
 
 
 def build_schedule(config: ScheduleConfig, step_size: float, burn_in: int, epoch: int) -> Schedule:
-    """Schedule of the settings, for `burn_in` steps of burn-in and `epoch` steps per epoch."""
+    """Build a schedule from its settings, for `burn_in` steps of burn-in and `epoch` steps per epoch."""
     match config:
         case ConstantSchedule(final_step_size=final):
             if final is None or burn_in == 0:
@@ -149,7 +149,7 @@ def build_schedule(config: ScheduleConfig, step_size: float, burn_in: int, epoch
 
 
 def cyclical(step_size: float, burn_in: int, cycle: int) -> Schedule:
-    """`step_size` for `burn_in` steps, then step_size / 2 (1 + cos(pi t)) at the share t in [0, 1) of a cycle.
+    """`step_size` for `burn_in` steps, then step_size / 2 (1 + cos(pi t)) at the fraction t in [0, 1) of a cycle.
 
     Zhang et al. 2020, Cyclical Stochastic Gradient MCMC, equation 1; the noise is on at all times, as in Izmailov et
     al. 2021.
@@ -163,7 +163,7 @@ def cyclical(step_size: float, burn_in: int, cycle: int) -> Schedule:
 
 
 def polynomial_decay(step_size: float, offset: float, power: float) -> Schedule:
-    """Step size a (b + t)^-gamma at step t with b = `offset`, gamma = `power`, and a so that it starts at `step_size`.
+    """Step size a (b + t)^-gamma at step t with b = `offset`, gamma = `power`, and a chosen to start at `step_size`.
 
     Welling and Teh 2011, Bayesian Learning via Stochastic Gradient Langevin Dynamics, section 5.
     """
@@ -174,7 +174,7 @@ AnySGMCMCConfig = SGLDConfig | PSGLDConfig | SGHMCConfig | SGHMCCLRConfig | SGHM
 
 
 class SGMCMCState(NamedTuple):
-    """A chain, the order of its rows, and the last point that it can go back to."""
+    """A chain, the order of its rows, and the point to which it returns after a divergence."""
 
     dynamics: Dynamics
     shuffle: minibatch.Shuffle | None
@@ -201,10 +201,10 @@ class Lengths(NamedTuple):
 
 
 def build_sgmcmc(config: AnySGMCMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """SGLD, pSGLD or SGHMC, with cyclical step sizes or the mass of RMSprop, of the settings.
+    """SGLD, pSGLD or SGHMC with the given settings, which may have cyclical step sizes or RMSprop's mass.
 
     Raises:
-        ValueError: the rows do not fill a mini-batch.
+        ValueError: a mini-batch is larger than the data.
     """
     rows = len(data.y)
     epoch = minibatch.batches_per_epoch(rows, config.batch_size) if config.batch_size else 1
@@ -232,12 +232,12 @@ def build_stochastic(
     adapt_after_burn_in: bool,
     augmentation: AugmentationConfig | None = None,
 ) -> Method:
-    """Method from its parts.
+    """A method from its parts.
 
-    A step whose gradient is not finite is undone, with momentum 0. Before every draw, and as often in burn-in, the
-    log density on all rows is evaluated at the position, for the trace, which costs a third of a pass over the
-    data. A chain whose density is not finite there goes back to where it was when that was last done, with momentum 0;
-    so no such position becomes a draw. Both are counted as divergent.
+    A step with a gradient that is not finite is undone, with momentum 0. Before every draw, and as often in burn-in,
+    the log density on all rows is evaluated for the trace, which costs a third of a pass over the data. If it is not
+    finite, the chain returns to the position of the previous such evaluation, with momentum 0, so that no such position
+    becomes a draw. Both events count as divergent.
     """
 
     def init(key: Array, position: Array, target: Target) -> SGMCMCState:
@@ -289,7 +289,7 @@ def build_stochastic(
 
 
 def _phases(lengths: Lengths, transition: Step, adapt_after_burn_in: bool) -> tuple[Phase, ...]:
-    """Burn-in, in two parts where its length is no multiple of the thinning, and sampling."""
+    """Burn-in, in two parts if its length is not a multiple of the thinning, and sampling."""
     rest = lengths.burn_in % lengths.thinning
     whole, adapt = lengths.burn_in - rest, int(adapt_after_burn_in)
 
@@ -304,7 +304,7 @@ def _phases(lengths: Lengths, transition: Step, adapt_after_burn_in: bool) -> tu
 
 
 def _settle(state: SGMCMCState, target: Target) -> tuple[SGMCMCState, dict[str, Array]]:
-    """Evaluate the log density at the position, or go back to the last one where it was finite."""
+    """Evaluate the log density at the position, or return to the last position where it was finite."""
     density = target.log_density(state.dynamics.position)
     finite = jnp.isfinite(density.log_likelihood + density.log_prior)
     here = (state.dynamics, state.dynamics.position, density)
@@ -314,5 +314,4 @@ def _settle(state: SGMCMCState, target: Target) -> tuple[SGMCMCState, dict[str, 
 
 
 def _at_rest(dynamics: Dynamics, position: Array) -> Dynamics:
-    """The same with another position and momentum 0."""
     return dynamics._replace(position=position, momentum=jax.tree.map(jnp.zeros_like, dynamics.momentum))

@@ -1,4 +1,4 @@
-"""A fit of a density q to the posterior, then independent draws from it: what variational methods share."""
+"""What variational methods share: a fit of a density q to the posterior, then independent draws from it."""
 
 import logging
 import math
@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 
 
 class Lengths(Protocol):
-    """Settings of a variational method that say how long its phases are."""
+    """Settings of a variational method that determine the length of its phases."""
 
     @property
     def epochs(self) -> int:
-        """Of the fit."""
+        """Epochs of the fit."""
 
     @property
     def batch_size(self) -> int | None:
@@ -41,11 +41,11 @@ class Lengths(Protocol):
 
     @property
     def thinning(self) -> int:
-        """Every how many of them are kept."""
+        """Every `thinning`-th draw is kept."""
 
 
 class Improved(NamedTuple):
-    """What one step of a fit gives."""
+    """Result of one step of a fit."""
 
     q: Any
     optimiser: Any
@@ -55,7 +55,7 @@ class Improved(NamedTuple):
     """Its part from prior and entropy."""
     gradient_norm: Array
     skipped: Array
-    """Whether something was not finite, so that nothing changed."""
+    """Whether the update was not finite and left out."""
 
 
 class DrawFrom(NamedTuple):
@@ -76,7 +76,7 @@ class Family(NamedTuple):
     draw: Callable[[Array, Any], DrawFrom]
     """(key, q)."""
     log_prior: Callable[[Array, Array, Target], Array]
-    """(position, its log-prior, target) -> the log-prior of what q is a density of."""
+    """(position, its log-prior, target) -> the log-prior of the parameters that q is a density over."""
     exact_kl: Callable[[Any, Target], Array] | None
     """-E_q[log prior] / T - entropy in closed form; None where it is estimated from the draws."""
     fit: Callable[[Any], dict[str, Array]]
@@ -85,14 +85,14 @@ class Family(NamedTuple):
 
 
 class VariationalState(NamedTuple):
-    """A fit, its optimiser, and the last draw from it."""
+    """A fit, its optimiser's state, and the last draw from it."""
 
     q: Any
     optimiser: Any
     shuffle: minibatch.Shuffle | None
     draw: Draw
     gradient_norm: Array
-    """Length of the last estimate of the gradient by the parameters of q."""
+    """Length of the last estimate of the gradient in the parameters of q."""
     skipped: Array
     """Updates that were skipped because something was not finite."""
 
@@ -113,13 +113,13 @@ def build_variational(
 
     Args:
         config: lengths, mini-batches and draws of the fit.
-        family: of densities.
-        posterior: what q is to be near.
+        family: the family of densities.
+        posterior: the posterior that q approximates.
         data: its data.
         weighting: changes the densities of a mini-batch.
 
     Raises:
-        ValueError: the mini-batches do not fit the rows.
+        ValueError: a mini-batch is larger than the data.
     """
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
 
@@ -202,35 +202,35 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def noise_index(posterior: Posterior) -> int:
-    """Index of log sigma, a learned noise that is one number, fitted with the density of the weights.
+    """Index of log sigma where the noise level is a number that is fitted together with the density of the weights.
 
     It is the last parameter of a posterior with the likelihood `learned_noise`, and has no prior and no spread (type-II
-    maximum likelihood): what is maximised is the evidence lower bound of the weights at this noise. Uppal et al. 2023
-    learn the noise of their regressions so.
+    maximum likelihood): the fit maximises the evidence lower bound of the weights at this noise level, as Uppal et al.
+    2023 do in their regressions.
 
     Raises:
         ValueError: the likelihood has no learned noise, or the prior is not normal.
     """
     if not isinstance(posterior.likelihood, LearnedNoiseLikelihood):
         raise ValueError(
-            f"method.noise 'point' is for likelihood.kind 'learned_noise', not '{posterior.likelihood.kind}': leave "
+            f"method.noise 'point' needs likelihood.kind 'learned_noise', not '{posterior.likelihood.kind}': leave "
             "noise out, or choose that likelihood"
         )
     if posterior.family.name != "normal":
         raise ValueError(
-            f"method.noise 'point' takes the noise out of a normal prior, and this one is of the family "
+            f"method.noise 'point' takes the noise out of a normal prior, and this prior belongs to the family "
             f"'{posterior.family.name}': choose prior.kind 'normal', or leave noise out"
         )
     return posterior.layout.size - 1
 
 
 def without_noise(values: PriorValues, index: int) -> PriorValues:
-    """The prior of all parameters but log sigma, whose density is flat."""
+    """The prior with a flat density for log sigma."""
     scale = values.scale[index]
     own = jnp.where(jnp.isinf(scale), 0, jnp.log(scale) + _HALF_LOG_2PI)
     return values._replace(scale=values.scale.at[index].set(jnp.inf), log_normaliser=values.log_normaliser - own)
 
 
 def weights_only(size: int, index: int) -> Array:
-    """1 for each of the parameters [size] that q is a density of, 0 for log sigma."""
+    """[size]: 1 for the parameters that q is a density over, 0 for log sigma."""
     return jnp.asarray(np.arange(size) != index, jnp.float32)

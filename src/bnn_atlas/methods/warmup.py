@@ -1,8 +1,8 @@
 """Warm-up of the methods with a Metropolis test: their step size and the posterior variances of the parameters.
 
-Rules and constants are those of Stan (Stan Reference Manual, "HMC algorithm parameters"), in BlackJAX's building blocks
-and taken transition by transition, so that a run can be interrupted between any two: dual averaging of the step size
-throughout; variances in windows that double, each beginning both estimates anew; a last stretch for the step size.
+Stan's rules and constants (Stan Reference Manual, "HMC algorithm parameters") in BlackJAX's building blocks, applied
+transition by transition, so that a run can be interrupted between any two: dual averaging of the step size throughout;
+variances in windows of doubling length, each of which restarts both estimates; a last stretch for the step size.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ class ChainState(NamedTuple):
 
 
 class Adaptation(NamedTuple):
-    """What the next transition takes, and the averages it comes from."""
+    """Step size of the next transition, and the averages behind step size and variances."""
 
     step_size: Array
     averaging: DualAveragingAdaptationState
@@ -44,13 +44,13 @@ class Adaptation(NamedTuple):
 
     @property
     def variances(self) -> Array:
-        """Posterior variances [P] of the last window, drawn to 1e-3 by the weight of 5 draws; ones before."""
+        """Posterior variances [P] from the last window, shrunk towards 1e-3 with the weight of 5 draws; ones before."""
         assert self.mass is not None
         return self.mass.inverse_mass_matrix
 
 
 class WarmUp:
-    """The rules of a warm-up of given length."""
+    """The rules of a warm-up with a given number of transitions."""
 
     def __init__(
         self, steps: int, target_acceptance: float = 0.8, *, step_size: bool = True, variances: bool = False
@@ -60,7 +60,7 @@ class WarmUp:
         Args:
             steps: transitions of the warm-up.
             target_acceptance: mean acceptance probability at the tuned step size.
-            step_size: whether to tune the step size, or to keep the first one.
+            step_size: whether to tune the step size or keep its first value.
             variances: whether to estimate variances.
         """
         self.steps, self._step_size, self._variances = steps, step_size, variances
@@ -108,7 +108,7 @@ STATISTICS = {
     "length": Statistic("last"),
     "step_size": Statistic("last"),
 }
-"""How what the transitions report becomes one number per draw."""
+"""How the transitions' reports become one number per draw."""
 
 
 class AdaptedState(NamedTuple):
@@ -139,9 +139,9 @@ def adapted_method(
     gradients_per_step: float | None = None,
     fit: Callable[[Adaptation], dict[str, Array]] = nothing_learned,
 ) -> Method:
-    """Method whose warm-up tunes what its transitions take.
+    """A method with a warm-up that tunes the adaptation which its transitions take.
 
-    Kept of what a transition reports are `statistics`, names of `STATISTICS`, and the step size. `fit` names what the
+    Of a transition's reports, `statistics` (names in `STATISTICS`) and the step size are kept. `fit` names what the
     adaptation has learned.
     """
 
@@ -181,5 +181,5 @@ def _choose(condition: Array, new: Tree, old: Tree) -> Tree:
 
 
 def _in_dtype(dtype: Any, tree: Tree) -> Tree:
-    """Every number in the precision of the run (counts too), so that a loop can carry them."""
+    """All numbers, counts too, in the precision of the run, so that a loop can carry them."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)

@@ -127,10 +127,10 @@ def test_the_output_left_out_is_nearly_square():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(8, 10)), "80 outputs .* enlarge generator.output"),
+        (MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(8, 10)), "80 outputs .* raise generator.output"),
         (MLPGenerator(noise=84, hidden=(3,)), "84 noise numbers for 83 weights.*lower generator.noise"),
         (CorrelatedGenerator(architecture="cifar100_gen_arch5"), "4,225 noise .*choose a smaller architecture"),
-        (MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(9, 10), bias_rank=10), "bias_rank 10 .*above 9"),
+        (MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(9, 10), bias_rank=10), "bias_rank 10 .*at most 9"),
         (FactorisedGenerator(parts=(MLPGenerator(noise=2, hidden=(3,)),) * 3), "3 parts, but 2 layers are generated"),
         (FactorisedGenerator(parts=(MLPGenerator(noise=41, hidden=(3,)),)), "layer 0: .*41 noise numbers"),
     ],
@@ -141,5 +141,5 @@ def test_generators_that_do_not_fit_are_refused(config, message):
 
 
 def test_a_published_architecture_that_is_too_small_for_a_network():
-    with pytest.raises(ValueError, match="36,520,000 outputs cannot make 36,600,000 weights: enlarge the outputs"):
+    with pytest.raises(ValueError, match="36,520,000 outputs cannot make 36,600,000 weights"):
         made(CorrelatedGenerator(architecture="cifar100_gen_arch"), layout(36_600_000))

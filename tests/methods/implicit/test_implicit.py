@@ -397,13 +397,13 @@ def test_large_noise_on_the_weights_is_warned_of(caplog):
 @pytest.mark.parametrize(
     ("changes", "likelihood", "message"),
     [
-        ({"noise": "point"}, "gaussian", "'point' is for likelihood.kind 'learned_noise', not 'gaussian'"),
+        ({"noise": "point"}, "gaussian", "method.noise 'point' .*likelihood.kind 'learned_noise', not 'gaussian'"),
         ({"generated": GeneratedConfig(layers=(3,))}, "gaussian", "generated.layers has 3.*there are 0, 1, 2"),
         ({"generated": GeneratedConfig(roles=("wieght",))}, "gaussian", r"has 'wieght'.*did you mean 'weight'"),
-        ({"generated": GeneratedConfig(names=("log_sigma",)), "noise": "point"}, "learned_noise", "is the noise of"),
-        ({"batch_size": 14}, "gaussian", r"batch_size \(14\) must be between 1 and the number of rows \(13\)"),
+        ({"generated": GeneratedConfig(names=("log_sigma",)), "noise": "point"}, "learned_noise", "noise: point"),
+        ({"batch_size": 14}, "gaussian", r"batch_size \(14\)"),
         ({"generator": MatrixGenerator(noise=(2, 2), hidden=((3, 3),), output=(2, 2))}, "gaussian", "4 outputs cannot"),
-        ({"entropy": LanczosEntropy(steps=6)}, "gaussian", "6 Lanczos steps for 5 noise numbers"),
+        ({"entropy": LanczosEntropy(steps=6)}, "gaussian", "entropy.steps = 6, .* 5 noise numbers"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_suit_the_posterior_are_refused(changes, likelihood, message):
@@ -426,7 +426,7 @@ def test_settings_that_mean_nothing_are_refused(changes, message):
 
 def test_a_noise_with_a_prior_that_cannot_be_taken_out_is_refused():
     case = tanh_network(LIKELIHOODS["learned_noise"], LaplacePrior(scale=0.5), dtype=jnp.float32)
-    with pytest.raises(ValueError, match="this one is of the family 'laplace'"):
+    with pytest.raises(ValueError, match=r"method\.noise 'point' .*'laplace'"):
         build_implicit(settings(noise="point"), case.posterior, case.data)
 
 

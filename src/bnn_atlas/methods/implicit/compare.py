@@ -1,4 +1,4 @@
-"""The forms of the entropy beside the exact value, at a fit that is kept."""
+"""The forms of the entropy compared with the exact value, at a fit that was kept."""
 
 from collections.abc import Callable
 from math import prod
@@ -24,29 +24,29 @@ MEMORY_MB = 4000
 
 
 class Compared(NamedTuple):
-    """A form with one setting: what it gives over all places and random starts."""
+    """A form with one setting, over all places and random starts."""
 
     form: str
     setting: int
     """Steps or iterations."""
     products: int
-    """Products with J and with J' that a value takes."""
+    """Products with J and with J' that one value takes."""
     exact: float
     """1/2 log det(J'J + sigma^2 I), mean over places."""
     error: float
-    """Mean of value less exact value."""
+    """Mean of the value minus the exact value."""
     sd: float
     """Standard deviation of that difference over random starts, root of the mean variance at a place."""
     stated_sd: float
-    """Standard deviation over probes that the form states of itself, root mean square; NaN where it states none."""
+    """Standard deviation over probes as stated by the form, root mean square; NaN where it states none."""
     bracket: float
-    """How far the form says that it may be too large for lack of steps, mean; NaN for the published one."""
+    """Mean of how far the value may be too large for lack of steps, as stated by the form; NaN for `published`."""
 
 
 def compared(fit: Fitted, seed: int) -> list[Compared]:
     """Rows for the published form, the smallest singular value and Lanczos, each from few to many products.
 
-    Forms that do not suit the generator (`entropy.build.build_form`) have none.
+    A form that does not suit the generator (`forms.build_form`) has no rows.
 
     Raises:
         ValueError: the exact value would take too much memory.
@@ -55,9 +55,9 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     dtype = np.dtype(fit.q.dtype)
     if (needed := memory_of(generator, dtype)) > MEMORY_MB:
         raise ValueError(
-            f"the exact entropy of a generator with {fit.family.noise:,} noise numbers, with which the others are "
-            f"compared, needs about {needed:,.0f} MB, and a comparison takes at most {MEMORY_MB:,}: compare the "
-            "entropies of a run with a smaller generator"
+            f"the comparison needs the exact entropy, which takes about {needed:,.0f} MB for a generator with "
+            f"{fit.family.noise:,} noise numbers, and at most {MEMORY_MB:,} are allowed: compare the entropies of a "
+            "run with a smaller generator"
         )
     places_key, starts_key = jax.random.split(jax.random.key(seed))
     place = jax.jit(lambda key: fit.family.draw_noise(key, fit.q).z)
@@ -96,18 +96,17 @@ Values = tuple[Array, Array, Array]
 
 
 class _Form(NamedTuple):
-    """A form with several settings, whose values one program has."""
+    """A form with several settings, computed by one program."""
 
     name: str
     settings: tuple[int, ...]
     values: Callable[[Array, Generator, Tree, Array, float], Values]
     """(key, generator, its parameters, z, sigma)."""
     products: Callable[[int], int]
-    """Products with J and with J' that a setting takes."""
+    """Setting -> products with J and with J' that one value takes."""
 
 
 def _forms(generator: Generator, dtype: np.dtype) -> list[_Form]:
-    """The forms that suit a generator."""
     noise = prod(generator.shape)
     steps = tuple(s for s in STEPS if s <= noise) or (noise,)
 

@@ -1,4 +1,4 @@
-"""The distribution that is fitted: generated weights with a little noise, and points."""
+"""The distribution that is fitted: a generator's weights plus a little noise, and point estimates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,30 +22,30 @@ from bnn_atlas.posterior.density import Posterior
 
 
 class Noise(NamedTuple):
-    """Standard normal numbers of a draw."""
+    """Standard normal numbers that a draw is made from."""
 
     z: Array
-    """[d], of which the generator makes weights."""
+    """[d], input of the generator."""
     e: Array
-    """[D], of which sigma times is added to them."""
+    """[D]; sigma e is added to the generated weights."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """theta [P] from a generator's weights [D] and points [r].
+    """theta [P] from a generator's weights [D] and points [r], the values of the scalars that are not generated.
 
-    What is learned is one vector q: the generator's parameters one after the other, then the points, the values of the
-    scalars that are not generated. An optimiser's step then is one loop, quick to compile.
+    One vector q is learned: the generator's parameters one after the other, then the points. A step of the optimiser is
+    then one loop, quick to compile.
     """
 
     generator: Generator
     generated: np.ndarray
     """Indices [D] of the generated scalars."""
     points: np.ndarray
-    """Indices [r] of the others."""
+    """Indices [r] of the other scalars."""
     sigma: float
     noise_at: int | None
-    """Index of the noise of the targets where it is one number."""
+    """Index of log sigma of the targets where it is fitted as a number."""
 
     @property
     def noise(self) -> int:
@@ -53,7 +53,7 @@ class Family:
         return prod(self.generator.shape)
 
     def start(self, key: Array, position: Array) -> Array:
-        """Where a fit from a position [P] starts."""
+        """The first q of a fit that starts from a position [P]."""
         leaves = jax.tree.leaves(self.generator.start(key, position[self.generated]))
         return jnp.concatenate([*(leaf.ravel() for leaf in leaves), position[self.points]])
 
@@ -68,7 +68,7 @@ class Family:
         return self.parts(q)[0]
 
     def named(self, q: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """The generator's parameters by name, and the points, on the host, where nothing is compiled for it."""
+        """The generator's parameters by name, and the points; on the host, without compiling anything."""
         *pieces, point = np.split(q, self._ends)
         named = zip(self.names, pieces, self.shapes, strict=True)
         return {name: piece.reshape(shape) for name, piece, shape in named}, point
@@ -80,12 +80,12 @@ class Family:
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Their shapes."""
+        """Shapes of these parameters."""
         return [leaf.shape for _, leaf in self._started[0]]
 
     @property
     def _ends(self) -> list[int]:
-        """Where each of them ends in q."""
+        """Where each parameter ends in q."""
         return np.cumsum([prod(shape) for shape in self.shapes]).tolist()
 
     @cached_property
@@ -96,17 +96,17 @@ class Family:
         return jax.tree.flatten_with_path(started)
 
     def draw_noise(self, key: Array, like: Array) -> Noise:
-        """Noise of one draw, of the type of `like`."""
+        """Noise of one draw, with the number type of `like`."""
         numbers = standard_normal(key, jnp.zeros(self.noise + len(self.generated), like.dtype))
         return Noise(numbers[: self.noise], numbers[self.noise :])
 
     def __call__(self, q: Array, noise: Noise) -> Array:
-        """Theta = g(z) + sigma e at the generated scalars, and the points at the others."""
+        """The draw theta: g(z) + sigma e at the generated scalars, and the points at the others."""
         values, point = self.parts(q)
         return self.assembled(self.generator(values, noise.z), point, noise)
 
     def assembled(self, outputs: Array, point: Array, noise: Noise) -> Array:
-        """The same from g(z)."""
+        """The same draw, given g(z)."""
         weights = outputs + self.sigma * noise.e
         if not len(self.points):
             return weights
@@ -116,11 +116,11 @@ class Family:
 
 
 def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
-    """The family of the settings.
+    """Build the family from its settings.
 
     Raises:
-        ValueError: nothing is generated, a layer, role or parameter does not exist, or the generator does not fit; for
-            a noise that is a number as `variational.noise_index`.
+        ValueError: nothing is generated; a layer, role or parameter does not exist; the generator does not suit the
+            network; or as `variational.noise_index`.
     """
     layout = posterior.layout
     generated = _selected(config.generated, layout)
@@ -130,12 +130,12 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
     if not len(generated):
         if noise_at is not None and len(_selected(config.generated, layout)):
             raise ValueError(
-                "generated is the noise of the targets alone, which noise: point makes one number: add other "
+                "generated has only the noise of the targets, which noise: point fits as a number: add other "
                 "parameters to generated, or leave noise out"
             )
         raise ValueError(
-            "no parameter meets all conditions of generated, so there is nothing for the generator to make: "
-            "loosen them, or leave generated out"
+            "no parameter meets all conditions of generated, so the generator has nothing to make: loosen them, or "
+            "leave generated out"
         )
     generator = build_generator(config.generator, layout, generated)
     points = np.setdiff1d(np.arange(layout.size), generated)
@@ -157,7 +157,7 @@ def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:
 
 
 class FitError(ValueError):
-    """Arrays that are not the fit of the settings."""
+    """Arrays that are not a fit of the settings."""
 
 
 class Fitted(NamedTuple):
@@ -175,7 +175,7 @@ class Fitted(NamedTuple):
         return jax.lax.map(draw, jax.random.split(key, count))
 
     def squared_singular_values(self, key: Array) -> Array:
-        """Eigenvalues [d] of J'J at a random z, from the smallest on."""
+        """Eigenvalues [d] of J'J at a random z, in ascending order."""
         return self.spectrum_at(self.family.draw_noise(key, self.q).z)
 
     def spectrum_at(self, z: Array) -> Array:
@@ -185,10 +185,10 @@ class Fitted(NamedTuple):
 
 
 def fitted(config: ImplicitConfig, posterior: Posterior, arrays: Mapping[str, np.ndarray], chain: int = 0) -> Fitted:
-    """What chain number `chain` of a file `fit.npz` has fitted, from its arrays [chain, ...].
+    """The distribution that chain `chain` has fitted, from the arrays [chain, ...] of a file `fit.npz`.
 
     Raises:
-        FitError: the arrays are not those of the settings.
+        FitError: the arrays are not a fit of these settings.
         ValueError: as `build_family`.
     """
     family = build_family(config, posterior)

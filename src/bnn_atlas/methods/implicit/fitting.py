@@ -1,7 +1,7 @@
 """Implicit variational inference as a method of the runner.
 
 Uppal et al. 2023 (Implicit Variational Inference for High-Dimensional Posteriors), with the evidence lower bound as the
-objective unless the settings say otherwise; docs/implicit.md has the objectives and the forms of the entropy.
+objective unless the settings say otherwise; docs/implicit.md describes the objectives and the forms of the entropy.
 """
 
 import logging
@@ -28,25 +28,25 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 log = logging.getLogger(__name__)
 
 LARGE_SIGMA = 0.1
-"""Noise on the weights above which most of their spread may be that noise."""
+"""Noise on the weights above which it may make up most of their spread."""
 
 
 class Entropies(NamedTuple):
     """Entropies at the z of one draw."""
 
     entropy: Array
-    """As draws are scored."""
+    """By the form that scores draws."""
     entropy_error: Array
     entropy_bracket: Array
-    """How far the first may be too large for lack of steps."""
+    """How far `entropy` may be too large for lack of steps."""
     entropy_as_trained: Array
 
 
 class ImplicitState(NamedTuple):
-    """A fit, its optimiser, where the searches of the entropy go on, and the last draw."""
+    """A fit, its optimiser's state, the entropy's searches so far, and the last draw."""
 
     q: Array
-    """What is learned (`family.Family`)."""
+    """The learned vector (`family.Family`)."""
     optimiser: optax.OptState
     shuffle: minibatch.Shuffle | None
     search: Array | None
@@ -65,18 +65,21 @@ class ImplicitState(NamedTuple):
 def build_implicit(config: ImplicitConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Fit the generator in the phase "optimising", then draw theta = g(z) + sigma e.
 
-    Statistics of a draw, with H the entropy at its z (`entropy.base`): `entropy` = H as `scored_by` computes it, with
-    `entropy_error`, its standard deviation over probes, and `entropy_bracket`, how far it may be too large for lack of
-    steps; `entropy_as_trained` = H by the form of the fit; `elbo` = (log-likelihood + log-prior) / T + H on all rows
-    with the lower end of the bracket, whose mean over draws is the evidence lower bound of the density that is linear
-    at z, or less; `objective`, the same with the weights and the entropy of the fit; `gradient_norm` of the last
-    update; `skipped_updates`; `singular`, samples at which J'J was singular to rounding, where a form looks for it;
-    `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it and its entropies; where
-    the fit follows the smallest singular value, `entropy_is_bound`, 1 where its search has converged.
+    Statistics of a draw, with H the entropy at its z (`implicit.entropy`):
+
+    - `entropy` = H as `scored_by` computes it, `entropy_error`, its standard deviation over probes, and
+      `entropy_bracket`, how far it may be too large for lack of steps;
+    - `entropy_as_trained` = H by the form of the fit;
+    - `elbo` = (log-likelihood + log-prior) / T + H on all rows with the lower end of the bracket: its mean over draws
+      is at most the evidence lower bound of the density linearised at z;
+    - `objective`, the same with the weights and the entropy of the fit;
+    - `gradient_norm` of the last update; `skipped_updates`; `singular`, samples at which J'J was singular to rounding,
+      for forms that check it; `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it
+      and its entropies; for a fit by the smallest singular value, `entropy_is_bound`, 1 if its search has converged.
 
     The fit has the generator's parameters by name, `noise`, the number d of its noise entries, `generated` [D] and
-    `points` [r], the indices of what is generated and of what is not, and `point` [r], the values of the latter;
-    `family.fitted` makes further draws of it.
+    `points` [r], the indices of generated and of other scalars, and `point` [r], the values of the others;
+    `family.fitted` makes further draws from it.
 
     Raises:
         ValueError: the generator, the entropy, the noise or the mini-batches do not suit the posterior.
@@ -224,7 +227,6 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
 
 
 def _where(chosen: Array, new: Any, old: Any) -> Any:
-    """A tree of arrays, one or the other."""
     return jax.tree.map(lambda a, b: jnp.where(chosen, a, b), new, old)
 
 
@@ -234,7 +236,7 @@ def _finite_or(new: Array, old: Array) -> Array:
 
 
 class AMSGradState(NamedTuple):
-    """Steps so far; running averages of gradient and square, and the largest of these squares so far."""
+    """Steps so far, running averages of the gradient and its square, and the largest average square so far."""
 
     steps: Array
     mean: Any
@@ -245,12 +247,12 @@ class AMSGradState(NamedTuple):
 def scale_by_amsgrad(
     decay: float = 0.9, square_decay: float = 0.999, epsilon: float = 1e-8
 ) -> optax.GradientTransformation:
-    """Adam with amsgrad (Reddi, Kale and Kumar 2018) as PyTorch has it: the largest square is corrected for its bias.
+    """Adam with amsgrad (Reddi, Kale and Kumar 2018) as in PyTorch, where the largest square is corrected for its bias.
 
         m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   u <- max(u, v),   c = sqrt(1 - b2^t)
         change = c / (1 - b1^t) m / (sqrt(u) + c epsilon)
 
-    The bias is corrected by scalar factors alone, as in `methods.optimise.scale_by_adam` and for its reason.
+    The bias is corrected by scalar factors alone, for the reason given in `methods.optimise.scale_by_adam`.
     """
 
     def init(values: Any) -> AMSGradState:
@@ -274,9 +276,9 @@ def scale_by_amsgrad(
 
 
 def optimiser_of(config: ImplicitConfig, steps: int, numbers: int) -> optax.GradientTransformation:
-    """Optimiser of a q (`family.Family`) for a minimisation in this many steps.
+    """Optimiser of a vector q (`family.Family`) for a minimisation in this many steps.
 
-    What comes after the `numbers` of the generator, the points, may have a learning rate of its own.
+    The points, which come after the generator's `numbers` parameters, may have their own learning rate.
     """
     chosen = config.optimiser
     if isinstance(chosen, AMSGradConfig):

@@ -1,6 +1,6 @@
-"""The forms of the entropy: the determinant itself, its smallest part, and the one of the published code.
+"""The forms of the entropy: the exact determinant, a bound by the smallest singular value, and the published code's.
 
-That from products with random probes is in `lanczos`.
+The stochastic estimate from random probes is in `lanczos`.
 """
 
 from math import prod
@@ -33,22 +33,22 @@ from bnn_atlas.methods.implicit.lanczos import Lanczos
 from bnn_atlas.methods.noise import standard_normal
 
 COPIES = 4
-"""Arrays of the size of all tangents, and of J'J, that exist at once."""
+"""Arrays of the size of all tangents plus J'J that exist at the same time."""
 
 
 class Exact(NamedTuple):
     """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
 
-    Where a pivot is below what rounding leaves of zero, eigenvalues take the place of the factor, with negative ones at
-    zero, so that the value is finite and at least d log sigma. J'J is called singular where its smallest eigenvalue is
-    zero to rounding, or less than a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
+    Where a pivot is zero to rounding, eigenvalues replace the factor, with negative ones set to zero, so that the value
+    is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero to rounding, or below
+    a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
     def start(self, key: Array, like: Array) -> None:
         """No search."""
 
     def shared(self, generator: Generator, values: Tree) -> Tree:
-        """Squares of the last layers."""
+        """Products of the last layers with themselves."""
         return generator.squares(values)
 
     def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
@@ -84,12 +84,12 @@ def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
 
 
 def _factor(matrix: Array) -> Array:
-    """Cholesky factor, all NaN where there is none; transposed, a symmetric matrix is in LAPACK's order already."""
+    """Cholesky factor, all NaN where there is none; a transposed symmetric matrix is already in LAPACK's order."""
     return jax.lax.linalg.cholesky(matrix.T, symmetrize_input=False)
 
 
 def memory_of(generator: Generator, dtype: np.dtype) -> float:
-    """MB that the tangents and J'J take."""
+    """Megabytes that the tangents and J'J take."""
     noise = prod(generator.shape)
     return COPIES * dtype.itemsize * noise * (generator.hidden + noise) / 1e6
 
@@ -98,9 +98,9 @@ class Smallest(NamedTuple):
     """d/2 log(theta + sigma^2) for the smallest eigenvalue theta of J'J, at most 1/2 log det(J'J + sigma^2 I).
 
     LOBPCG (Knyazev 2001) with one vector v: theta = |J v|^2, residual r = J'J v - theta v, and the next v is the best
-    one in the span of v, r and the direction p of the step before; v and p go on from step to step of the fit. An
-    eigenvalue lies within |r| of theta, which approaches the smallest from above. The bracket is what the value falls
-    by where theta - |r| takes the place of theta; converged is |r| <= tolerance (theta + sigma^2). The value less the
+    one in the span of v, r and the previous direction p; v and p carry over from step to step of the fit. An
+    eigenvalue lies within |r| of theta, which approaches the smallest from above. The bracket is the drop of the value
+    when theta - |r| replaces theta; the search has converged if |r| <= tolerance (theta + sigma^2). The value minus the
     bracket is a lower bound if the eigenvalue that was found is the smallest, which the residual cannot tell.
     """
 
@@ -108,7 +108,7 @@ class Smallest(NamedTuple):
     tolerance: float
 
     def start(self, key: Array, like: Array) -> Array:
-        """A random direction, and no direction of an earlier step [2, d]."""
+        """A random direction v, and p = 0 [2, d]."""
         return jnp.stack([standard_normal(key, like), jnp.zeros_like(like)])
 
     def shared(self, generator: Generator, values: Tree) -> tuple[()]:
@@ -135,7 +135,7 @@ class Smallest(NamedTuple):
 
 
 def improved(search: Array, products: Products) -> Array:
-    """An iteration of LOBPCG from v and p [2, d] to the next."""
+    """One iteration of LOBPCG: v and p [2, d] to the next v and p."""
     v, p = search
     v = v / jnp.linalg.norm(v)
     image = products.square(v)
@@ -154,7 +154,7 @@ def improved(search: Array, products: Products) -> Array:
 
 
 def _orthogonal(vector: Array, basis: list[Array]) -> Array:
-    """A unit vector orthogonal to a basis in the span of both, or zeros where rounding leaves nothing of it."""
+    """The part of a vector orthogonal to a basis, normalised; zeros if nothing but rounding is left of it."""
     length = jnp.linalg.norm(vector)
     unit = vector / jnp.where(length > 0, length, 1)
     for _ in range(2):
@@ -172,16 +172,16 @@ def _orthogonal(vector: Array, basis: list[Array]) -> Array:
 class Published(NamedTuple):
     """d log(mu + sigma^2) with mu = |J v| after iterations from a random v (Uppal et al. 2023, as coded).
 
-    Beside an iteration of LOBPCG: the residual is divided by the mean of its entries; the basis of (v, r, p) is that of
-    a singular value decomposition, so that its second and third vector are not r and p; mu + sigma^2 stands for
-    sqrt(mu^2 + sigma^2). For a noise of m > 1 rows the decomposition is by row, |v| = sqrt(m), and mu is too large by
-    that factor: the value by d/2 log(m). The error of the value is not known to the form itself.
+    The differences from LOBPCG: the residual is divided by the mean of its entries; the basis of (v, r, p) comes from a
+    singular value decomposition, so its second and third vectors are not r and p; mu + sigma^2 stands for
+    sqrt(mu^2 + sigma^2). For noise with m > 1 rows the decomposition is done row by row and |v| = sqrt(m), so mu is too
+    large by that factor and the value by d/2 log(m). The form cannot tell the error of its value.
     """
 
     iterations: int
 
     def start(self, key: Array, like: Array) -> None:
-        """No search: every step begins at random."""
+        """No search: every step starts at random."""
 
     def shared(self, generator: Generator, values: Tree) -> tuple[()]:
         """Nothing."""
@@ -203,7 +203,7 @@ class Published(NamedTuple):
 
 
 def found_direction(key: Array, like: Array, products: Products, rows: int, iterations: int) -> Array:
-    """The vector [d] in which the published search ends."""
+    """The vector [d] that the published search ends with."""
     v, p = standard_normal(key, jnp.concatenate([like, like])).reshape(2, -1)
     mu = jnp.linalg.norm(products.forward(v)) / jnp.linalg.norm(v)
 
@@ -225,10 +225,10 @@ DIRECTIONS = 3
 
 
 def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key: str = "entropy") -> Form:
-    """Form of the settings under `key` for a generator.
+    """Build the form of the settings under `key` for a generator.
 
     Raises:
-        ValueError: it needs more memory than it may take, or more directions than the noise has.
+        ValueError: it needs more memory than is allowed, or more directions than the noise has.
     """
     match config:
         case ExactEntropy():
@@ -237,8 +237,8 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
         case LanczosEntropy():
             if config.steps > prod(generator.shape):
                 raise ValueError(
-                    f"{config.steps} Lanczos steps for {prod(generator.shape)} noise numbers: there are no more "
-                    f"directions than these; lower {key}.steps"
+                    f"{key}.steps = {config.steps}, but the generator has only {prod(generator.shape)} noise numbers "
+                    f"and Lanczos can take no more steps than that; lower {key}.steps"
                 )
             return Lanczos(config.steps, config.probes)
         case SmallestEntropy():
@@ -246,21 +246,21 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
         case PublishedEntropy():
             if generator.shape[-1] < DIRECTIONS:
                 raise ValueError(
-                    f"the published entropy for noise of {generator.shape[-1]} columns: its search has {DIRECTIONS} "
-                    "directions in each row; use more columns, or another entropy"
+                    f"the published entropy needs noise with at least {DIRECTIONS} columns, and this generator's has "
+                    f"{generator.shape[-1]}: use more columns, or another entropy"
                 )
             return Published(config.iterations)
 
 
 def scoring_form(config: ImplicitConfig, form: Form, generator: Generator, dtype: np.dtype) -> Form:
-    """Form with which draws are scored, `form` itself where both are exact. Raises ValueError as `build_form`."""
+    """Form that scores draws, `form` itself where both are exact. Raises ValueError as `build_form`."""
     key = "entropy" if config.scored_by is None else "scored_by"
     found = build_form(config.scoring(prod(generator.shape)), generator, dtype, key)
     return form if isinstance(form, Exact) and isinstance(found, Exact) else found
 
 
 def _check_memory(generator: Generator, dtype: np.dtype, memory_mb: int, key: str) -> None:
-    """Refuse an exact form whose tangents and J'J take more memory than is allowed."""
+    """Refuse an exact form if its tangents and J'J need too much memory."""
     needed = memory_of(generator, dtype)
     if needed > memory_mb:
         raise ValueError(

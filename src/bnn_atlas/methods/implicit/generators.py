@@ -1,4 +1,4 @@
-"""What a generator is: a trunk that turns noise into hidden arrays, and a last layer for each, or several of these."""
+"""Generators: a trunk that turns noise into hidden arrays with a last layer for each, or several such networks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,49 +31,40 @@ class Generator(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the noise, of which z has the entries row by row."""
-        ...
+        """Shape of the noise; z has its entries row by row."""
 
     @property
     def size(self) -> int:
-        """Weights that it generates."""
-        ...
+        """Number of weights that it generates."""
 
     @property
     def capacity(self) -> int:
-        """Outputs of its last layers, those beyond `size` included."""
-        ...
+        """Outputs of the last layers, including outputs beyond `size`."""
 
     @property
     def parameters(self) -> int:
-        """Numbers that are learned, those of outputs beyond `size` included."""
-        ...
+        """Numbers that are learned, including parameters of outputs beyond `size`."""
 
     @property
     def hidden(self) -> int:
-        """Entries of the arrays that the last layers take: numbers of one tangent."""
-        ...
+        """Entries of the arrays that the last layers take: numbers in one tangent."""
 
     def start(self, key: Array, centre: Array) -> Tree:
-        """Parameters at their start; `centre` [size] are weights about which a last bias may lie."""
-        ...
+        """Parameters at their start; a last bias may start at the weights `centre` [size]."""
 
     def __call__(self, values: Tree, z: Array) -> Array:
         """Weights [size] for noise z [d]."""
-        ...
 
     def squares(self, values: Tree) -> Tree:
-        """Products of last layers with themselves: what `gram` takes of the parameters alone, the same for every z."""
-        ...
+        """Products of the last layers with themselves, which `gram` needs and which are the same for every z."""
 
     def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
-        """J'J [d, d] with J = dg/dz [size, d], which is not formed, given `squares`."""
-        ...
+        """J'J [d, d] with J = dg/dz [size, d], without forming J, given `squares`."""
 
 
 @dataclass(frozen=True)
 class Branches:
-    """Shared layers, whose last array is cut into the inputs of branches; the branches' outputs are the weights.
+    """Shared layers, and branches that each take a part of their output; the branches' outputs are the weights.
 
     Without shared layers there is one branch, which takes the noise itself.
     """
@@ -106,7 +97,7 @@ class Branches:
         return sum(prod(branch[-1].input) for branch in self.branches)
 
     def start(self, key: Array, centre: Array) -> Tree:
-        """Uniform starts; last biases at `centre` and last weights times `spread` where the settings say so."""
+        """Uniform starts; last weights are multiplied by `spread`, and last biases with `at_start` are `centre`."""
         groups = (self.shared, *self.branches)
         numbers = jax.random.uniform(key, (self.parameters,), centre.dtype, -1, 1)
         ends = np.cumsum([sum(map(parameters, group)) for group in groups])
@@ -128,7 +119,7 @@ class Branches:
         return (jnp.concatenate(outputs) if len(outputs) > 1 else outputs[0])[: self.size]
 
     def before_last(self, values: Tree, z: Array) -> list[Array]:
-        """What the last layer of each branch takes."""
+        """Input of the last layer of each branch."""
         x = through(self.shared, values["shared"], z.reshape(self.shape)).ravel()
         arrays, first = [], 0
         for layers, own in zip(self.branches, values["branches"], strict=True):
@@ -139,12 +130,12 @@ class Branches:
         return arrays
 
     def squares(self, values: Tree) -> Tree:
-        """Those of each branch."""
+        """Products of each branch's last layer with itself."""
         ends = zip(self.branches, values["branches"], self._used(), strict=True)
         return tuple(layers[-1].squares(own[-1], used) if used else () for layers, own, used in ends)
 
     def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
-        """Sum over branches of what their last layers make of the tangents before them."""
+        """J'J as a sum over branches, each from the tangents before its last layer."""
         tangents = tangents_of(lambda z: self.before_last(values, z), z)
         gram = jnp.zeros((len(z), len(z)), z.dtype)
         ends = zip(self.branches, values["branches"], squares, tangents, self._used(), strict=True)
@@ -154,7 +145,7 @@ class Branches:
         return gram
 
     def _used(self) -> list[int]:
-        """Outputs of each branch that are weights."""
+        """Number of outputs of each branch that are used as weights."""
         ends = np.cumsum([prod(layers[-1].output) for layers in self.branches])
         return np.diff(np.minimum(ends, self.size), prepend=0).tolist()
 
@@ -167,7 +158,7 @@ def tangents_of(function: Callable[[Array], list[Array]], z: Array) -> list[Arra
 
 @dataclass(frozen=True)
 class Factorised:
-    """Generators of consecutive weights, each with noise of its own: J is block diagonal."""
+    """Generators of consecutive weights, each with its own noise, so that J is block diagonal."""
 
     parts: tuple[Branches, ...]
 
@@ -193,11 +184,11 @@ class Factorised:
 
     @property
     def hidden(self) -> int:
-        """Numbers of one tangent of the part with the most."""
+        """Numbers in one tangent of the largest part."""
         return max(part.hidden for part in self.parts)
 
     def start(self, key: Array, centre: Array) -> Tree:
-        """Each part with a key and its own weights."""
+        """Each part with its own key and its own weights of `centre`."""
         keys = jax.random.split(key, len(self.parts))
         starts, first = [], 0
         for own, part in zip(keys, self.parts, strict=True):
@@ -211,7 +202,7 @@ class Factorised:
         return jnp.concatenate([part(own, noise) for part, own, noise in noises])
 
     def squares(self, values: Tree) -> Tree:
-        """Those of each part."""
+        """The squares of each part."""
         return tuple(part.squares(own) for part, own in zip(self.parts, values, strict=True))
 
     def gram(self, values: Tree, squares: Tree, z: Array) -> Array:
@@ -228,11 +219,11 @@ class Factorised:
 
 
 def build_generator(config: GeneratorConfig, layout: Layout, generated: np.ndarray) -> Generator:
-    """Generator of the scalars with the indices `generated` [D] of a network.
+    """Build a generator for the scalars of a network with the indices `generated` [D].
 
     Raises:
-        ValueError: it has fewer outputs than there are weights, more noise, or another number of parts than the network
-            has layers.
+        ValueError: it has fewer outputs than there are weights, more noise than weights, or a number of parts that
+            differs from the number of layers.
     """
     if isinstance(config, FactorisedGenerator):
         return _factorised(config, layout, generated)
@@ -259,32 +250,32 @@ def _one(config: MLPGenerator | MatrixGenerator | CorrelatedGenerator, size: int
     generator = Branches(size, shared, branches, config.last_bias == "warm_start", config.spread)
     if generator.capacity < size:
         raise ValueError(
-            f"{where}a generator with {generator.capacity:,} outputs cannot make {size:,} weights: enlarge "
+            f"{where}a generator with {generator.capacity:,} outputs cannot make {size:,} weights: raise "
             f"{'the outputs of its parts' if shared else 'generator.output, or leave it out'}"
         )
     if (noise := prod(generator.shape)) > size:
         published = isinstance(config, CorrelatedGenerator) and config.architecture
         raise ValueError(
-            f"{where}a generator with {noise:,} noise numbers for {size:,} weights: its entropy needs at most as many "
-            f"as there are weights; {'choose a smaller architecture' if published else 'lower generator.noise'}"
+            f"{where}a generator with {noise:,} noise numbers for {size:,} weights: its entropy allows no more noise "
+            f"numbers than weights; {'choose a smaller architecture' if published else 'lower generator.noise'}"
         )
     return generator
 
 
 def _matrices(shapes: Sequence[tuple[int, int]], rank: int | None) -> tuple[Layer, ...]:
-    """Matrix layers from shape to shape, the last one with a bias of the given rank; ValueError if that is too high."""
+    """Matrix layers between consecutive shapes; the last has a bias of this rank. ValueError if it is too high."""
     pairs = list(pairwise(shapes))
     if rank is not None and rank > min(shapes[-1]):
         rows, columns = shapes[-1]
         raise ValueError(
-            f"bias_rank {rank} for a last matrix of {rows} x {columns}: no rank is above {min(rows, columns)}; lower "
-            "it, or leave it out for a full bias"
+            f"bias_rank {rank} is too high for a last matrix of {rows} x {columns}: choose at most "
+            f"{min(rows, columns)}, or leave it out for a full bias"
         )
     return (*(Matrix(a, b) for a, b in pairs[:-1]), Matrix(*pairs[-1], rank))
 
 
 def _factorised(config: FactorisedGenerator, layout: Layout, generated: np.ndarray) -> Factorised:
-    """A part for each layer that has generated weights; those of no layer (a noise level) join the last part."""
+    """A part for each layer with generated weights; parameters outside layers (a noise level) join the last part."""
     names = [p.layer for p in layout.parameters]
     owner = np.repeat([-1 if layer is None else layer for layer in names], [p.size for p in layout.parameters])
     owner = owner[generated]
@@ -293,15 +284,15 @@ def _factorised(config: FactorisedGenerator, layout: Layout, generated: np.ndarr
         raise ValueError("a factorised generator needs generated parameters of layers: add layers to generated")
     if np.any(np.diff(owner[owner >= 0]) < 0) or np.any(owner[: counts.sum()] < 0):
         raise ValueError(
-            "a factorised generator needs a network whose layers follow one another in the flat vector, and this one's "
-            "do not: choose another generator"
+            "a factorised generator needs layers that follow one another in the flat vector, and this network's do "
+            "not: choose another generator"
         )
     counts[-1] += len(owner) - counts.sum()
     parts = config.parts if len(config.parts) > 1 else config.parts * len(layers)
     if len(parts) != len(layers):
         raise ValueError(
             f"a factorised generator with {len(parts)} parts, but {len(layers)} layers are generated "
-            f"({', '.join(map(str, layers))}): give one part for each, or one for all"
+            f"({', '.join(map(str, layers))}): give one part for each layer, or one for all"
         )
     sized = zip(parts, counts, layers, strict=True)
     return Factorised(tuple(_one(part, int(count), f"layer {layer}: ") for part, count, layer in sized))

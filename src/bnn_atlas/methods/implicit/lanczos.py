@@ -13,12 +13,12 @@ from bnn_atlas.methods.noise import standard_normal
 
 
 class _Quadrature(NamedTuple):
-    """What one probe gives."""
+    """Result of one probe."""
 
     value: Array
     """Estimate of 1/2 log det M."""
     variance: Array
-    """Of that estimate over probes."""
+    """Variance of this estimate over probes."""
     bracket: Array
     """How far the value may lie above v' log(M) v / 2."""
     probe: Array
@@ -30,13 +30,12 @@ class _Quadrature(NamedTuple):
 class Lanczos(NamedTuple):
     """1/2 log det M = 1/2 tr log M for M = J'J + sigma^2 I, from products with J'J.
 
-    For a probe v, uniform on the sphere of radius sqrt(d), E[v' log(M) v] = tr log M. Steps of Lanczos give
+    For a probe v, uniform on the sphere of radius sqrt(d), E[v' log(M) v] = tr log M. Lanczos steps give
     T = V diag(theta) V' and the Gauss quadrature v' log(M) v = d sum_k V_1k^2 log(theta_k), which is never too small;
     its variance over probes is estimated by 2 d times the variance of log(theta) under the weights V_1k^2. With one
-    more node, fixed at sigma^2, which no eigenvalue of M is below, the Gauss-Radau quadrature is never too large
-    (Golub and Meurant 2010, Matrices, Moments and Quadrature, section 6.2); the two bracket the value of the probe. The
-    gradient tr(M^-1 dM) / 2 is estimated by <J M^-1 v, J v>' / 2, with M^-1 v from the same space (conjugate
-    gradients).
+    more node, fixed at the lower bound sigma^2 of M's eigenvalues, the Gauss-Radau quadrature is never too large (Golub
+    and Meurant 2010, Matrices, Moments and Quadrature, section 6.2); the two bracket the value of the probe. The
+    gradient tr(M^-1 dM) / 2 is estimated by <J M^-1 v, J v>' / 2, with M^-1 v from the same space.
     """
 
     steps: int
@@ -83,20 +82,20 @@ class Projected(NamedTuple):
     diagonal: Array
     """[steps]."""
     beside: Array
-    """Of each place and the next [steps]; 0 from where the space is exhausted on."""
+    """Off-diagonal entries [steps]; 0 once the space is exhausted."""
     left: Array
-    """The same before what is zero to rounding was set to zero [steps]."""
+    """Off-diagonal entries before rounding errors were set to 0 [steps]."""
 
 
 class Quadratures(NamedTuple):
-    """What one probe gives after several numbers of steps."""
+    """Results of one probe after several numbers of steps."""
 
     value: Array
     """Estimates of 1/2 log det M [count], by Gauss quadrature."""
     variance: Array
     """[count], as `_Quadrature.variance`."""
     bracket: Array
-    """Gauss less Gauss-Radau quadrature [count]."""
+    """Gauss minus Gauss-Radau quadrature [count]."""
     solution: Array
     """M^-1 times the first vector of the basis, in the basis [count, step]."""
 
@@ -116,10 +115,10 @@ def quadratures(projected: Projected, counts: tuple[int, ...], d: int, sigma: fl
 
 
 def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, sigma: float) -> Array:
-    """Means of log(theta + sigma^2) / 2 by the quadrature with a further node at theta = 0 [count].
+    """Means of log(theta + sigma^2) / 2 by the quadrature with one more node at theta = 0 [count].
 
-    T of k steps gets one more row, beta_k beside the last place and beta_k^2 (T^-1)_kk on the diagonal, so that 0 is an
-    eigenvalue. Where the space is exhausted before, what was set to zero there is beta_k.
+    T after k steps gets one more row, beta_k off the diagonal and beta_k^2 (T^-1)_kk on it, so that 0 is an eigenvalue.
+    Where the space was exhausted earlier, beta_k is the entry that was set to 0 there.
     """
     places = np.arange(len(projected.diagonal) + 1)
     padded = jnp.append(projected.beside, 0)
@@ -138,21 +137,21 @@ def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, 
 
 
 def _eigen(diagonal: Array, beside: Array) -> tuple[Array, Array]:
-    """Vectors and values of tridiagonal matrices with one diagonal, or several, and what is beside it [count, n]."""
+    """Vectors and values of tridiagonal matrices with one diagonal or several, and off-diagonals [count, n]."""
     n = beside.shape[-1]
     lower = jnp.eye(n, k=-1) * beside[:, None]
     return jax.lax.linalg.eigh(jnp.eye(n) * diagonal + lower, symmetrize_input=False)
 
 
 def values_after(counts: tuple[int, ...], key: Array, like: Array, products: Products, sigma: float) -> Quadratures:
-    """Estimates from the first steps of one probe, random by its key, for noise `like` [d]."""
+    """Estimates after each of `counts` steps with one random probe, for noise `like` [d]."""
     noise = standard_normal(key, like)
     _, projected = krylov(noise / jnp.linalg.norm(noise), products, max(counts))
     return quadratures(projected, counts, len(like), sigma)
 
 
 def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Projected]:
-    """Steps of Lanczos with J'J from a unit vector [d], with full orthogonalisation.
+    """Lanczos steps with J'J from a unit vector [d], with full orthogonalisation.
 
     Returns:
         an orthonormal basis [steps, d] (zeros once the space is exhausted), and J'J in it.

@@ -1,6 +1,6 @@
-"""Layers of generators: dense ones of vectors, and those that multiply matrices from both sides.
+"""Layers of generators: dense layers for vectors, and layers that multiply matrices from both sides.
 
-Each starts as in the published code (PyTorch's uniform starts, whose bound for a matrix is 1 / sqrt(columns)).
+Each starts as in the published code, by PyTorch's uniform starts with the bound 1 / sqrt(columns) for a matrix.
 """
 
 from collections.abc import Mapping
@@ -21,38 +21,30 @@ class Layer(Protocol):
 
     @property
     def input(self) -> tuple[int, ...]:
-        """Shape of what it takes."""
-        ...
+        """Shape of the input."""
 
     @property
     def output(self) -> tuple[int, ...]:
-        """Shape of what it gives."""
-        ...
+        """Shape of the output."""
 
     @property
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         """Name of a parameter -> its shape and the bound of its uniform start."""
-        ...
 
     def apply(self, values: Values, x: Array) -> Array:
         """Output for x."""
-        ...
 
     def squares(self, values: Values, used: int) -> tuple[Array, ...]:
-        """What `gram` takes of the parameters alone."""
-        ...
+        """Products of parameters alone that `gram` needs."""
 
     def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
-        """Products [d, d] of the first `used` outputs' changes for changes [d, ...] of x: J'J without J."""
-        ...
+        """Inner products [d, d] of the first `used` outputs' changes for changes [d, ...] of x: J'J without J."""
 
     def centred(self, values: Values, centre: Array) -> Values:
-        """The same with the bias at `centre` [used] for the first outputs."""
-        ...
+        """The parameters with the bias of the first outputs at `centre` [used]."""
 
     def narrowed(self, values: Values, spread: float) -> Values:
-        """The same with the weights times `spread`."""
-        ...
+        """The parameters with the weights multiplied by `spread`."""
 
 
 class Dense(NamedTuple):
@@ -82,12 +74,12 @@ class Dense(NamedTuple):
         return values["weight"] @ x + values["bias"]
 
     def squares(self, values: Values, used: int) -> tuple[Array, ...]:
-        """W'W, where there are more outputs than inputs."""
+        """W'W if there are more outputs than inputs."""
         weight = values["weight"][:used]
         return (weight.T @ weight,) if used > self.fan_in else ()
 
     def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
-        """T (W'W) T' with T [d, fan_in], or (T W')(T W')' where there are no more outputs than inputs."""
+        """T (W'W) T' with T [d, fan_in], or (T W')(T W')' if there are no more outputs than inputs."""
         if squares:
             return tangents @ squares[0] @ tangents.T
         changes = tangents @ values["weight"][:used].T
@@ -105,8 +97,7 @@ class Dense(NamedTuple):
 class Matrix(NamedTuple):
     """X -> (A X + C) W + B, with A [rows out, rows in], W [columns in, columns out], C [rows out, columns in].
 
-    B [rows out, columns out] is as large as the output; with a rank r it is left @ right, [rows out, r] [r, columns
-    out].
+    B [rows out, columns out] has the output's shape; with a rank r it is left [rows out, r] @ right [r, columns out].
     """
 
     input: tuple[int, int]
@@ -121,7 +112,7 @@ class Matrix(NamedTuple):
         if self.rank is None:
             bias = {"bias": ((rows_out, columns_out), by_columns)}
         else:
-            # Entries of the product then have the variance that those of a full matrix have.
+            # Entries of the product then have the same variance as entries of a full matrix.
             bound = (3 * by_columns**2 / self.rank) ** 0.25
             bias = {"left": ((rows_out, self.rank), bound), "right": ((self.rank, columns_out), bound)}
         return {
@@ -137,14 +128,14 @@ class Matrix(NamedTuple):
         return (values["rows"] @ x + values["inner"]) @ values["columns"] + bias
 
     def squares(self, values: Values, used: int) -> tuple[Array, ...]:
-        """A'A of the rows that are used, and WW'."""
+        """A'A with the rows that are used, and WW'."""
         rows, columns = values["rows"][: self._rows_of(used)], values["columns"]
         return rows.T @ rows, columns @ columns.T
 
     def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
-        """M'(WW' (x) A'A) M with M the tangents [d, rows in, columns in], less what entries beyond `used` add.
+        """M'(WW' (x) A'A) M with M the tangents [d, rows in, columns in], minus the part of entries beyond `used`.
 
-        <A S W, A T W> = <S, A'A T WW'> for every two tangents S and T, so no change of an output is formed.
+        <A S W, A T W> = <S, A'A T WW'> for any two tangents S and T, so no change of an output is formed.
         """
         of_rows, of_columns = squares
         products = jnp.einsum("ab,dbc,ce->dae", of_rows, tangents, of_columns)
@@ -168,14 +159,14 @@ class Matrix(NamedTuple):
         return {**values, "bias": bias.ravel().at[: len(centre)].set(centre).reshape(bias.shape)}
 
     def narrowed(self, values: Values, spread: float) -> Values:
-        """W times `spread`, and so all that varies."""
+        """W times `spread`, which scales everything that varies with x."""
         return {**values, "columns": values["columns"] * spread}
 
 
 def started(layers: tuple[Layer, ...], numbers: Array) -> tuple[Values, ...]:
-    """Parameters of layers at their uniform starts, from as many independent numbers, uniform on (-1, 1).
+    """Parameters of layers at their uniform starts, cut from one long draw of numbers uniform on (-1, 1).
 
-    One long draw is cut into all of them, since every draw of its own takes the compiler time.
+    A draw for each parameter would take longer to compile.
     """
     found, first = [], 0
     for layer in layers:
@@ -194,7 +185,7 @@ def parameters(layer: Layer) -> int:
 
 @jax.custom_jvp
 def elu(x: Array) -> Array:
-    """X above 0 and exp(x) - 1 below, to rounding near 1; its slope, exp(min(x, 0)), is all that a tangent takes."""
+    """The activation x for x > 0 and exp(x) - 1 below, accurate to rounding near 1; its slope is exp(min(x, 0))."""
     return jnp.maximum(x, 0) + (jnp.exp(jnp.minimum(x, 0)) - 1)
 
 
@@ -206,13 +197,13 @@ def _elu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Arra
 
 
 def through(layers: tuple[Layer, ...], values: tuple[Values, ...], x: Array) -> Array:
-    """X through layers with elu after each."""
+    """Apply layers to x, with elu after each."""
     for layer, own in zip(layers, values, strict=True):
         x = elu(layer.apply(own, x))
     return x
 
 
 def nearly_square(entries: int) -> tuple[int, int]:
-    """Rows and columns of the matrix nearest to a square with at least this many entries and no empty row."""
+    """Rows and columns of the matrix closest to a square with at least this many entries and no empty row."""
     columns = int(np.ceil(np.sqrt(entries)))
     return -(-entries // columns), columns

@@ -1,8 +1,8 @@
-"""The objective of a fit, its gradient estimated from samples of weights, and in words.
+"""The objective of a fit, estimates of its gradient from samples of weights, and its description in words.
 
-Maximised is (log-likelihood + w_p log-prior) / T + w_H H. Divided by w_H, which moves no maximum, it is the evidence
-lower bound of a posterior with the likelihood to the power 1 / w_H and the prior to the power w_p / w_H; a normal prior
-of standard deviation s has the standard deviation s sqrt(w_H / w_p) there.
+A fit maximises (log-likelihood + w_p log-prior) / T + w_H H. Divided by w_H, which moves no maximum, this is the
+evidence lower bound of a posterior with the likelihood to the power 1 / w_H and the prior to the power w_p / w_H; a
+normal prior of standard deviation s then has the standard deviation s sqrt(w_H / w_p).
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from bnn_atlas.posterior.density import Evaluate, LogDensity, Posterior, Target
 from bnn_atlas.posterior.priors import PriorValues
 
 PRIOR_OF_CLASSES, PRIOR_OF_REGRESSION = 8.5e-4, 0.1
-"""Weights of the log prior in the published losses, for classes times the rows of a batch."""
+"""Weights of the log prior in the published losses; the one for classes is still divided by the rows of a batch."""
 
 
 class TermWeights(NamedTuple):
@@ -34,7 +34,7 @@ class TermWeights(NamedTuple):
 
     @property
     def likelihood_power(self) -> float:
-        """Power of the likelihood in the posterior whose evidence lower bound this is."""
+        """Power of the likelihood in the posterior that the evidence lower bound belongs to."""
         return 1 / self.entropy if self.entropy else float("inf")
 
     @property
@@ -43,9 +43,9 @@ class TermWeights(NamedTuple):
         return (self.entropy / self.prior) ** 0.5 if self.prior else float("inf")
 
     def words(self, rows: int, temperature: float = 1.0) -> str:
-        """The evidence lower bound that the objective equals, for a posterior of this many rows and a temperature.
+        """The evidence lower bound that the objective equals, for a posterior with this many rows and a temperature.
 
-        A temperature T divides likelihood and prior, which is what T times the weight of the entropy does.
+        A temperature T divides likelihood and prior, which has the effect of T times the weight of the entropy.
         """
         if temperature != 1:
             return TermWeights(self.prior, temperature * self.entropy).words(rows)
@@ -64,11 +64,11 @@ ELBO = TermWeights(1.0, 1.0)
 
 
 def weights_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> TermWeights:
-    """Weights of the objective of the settings, for a posterior of N = `rows` rows and mini-batches of m.
+    """Weights of the objective in the settings, for a posterior of N = `rows` rows and mini-batches of m.
 
     The published loss for classes is the mean cross-entropy of m rows - w_H H - 8.5e-4 / m log p(theta), with w_H =
-    1 / m^2 in October 2023 and 1 / m in December; times N these are N / m^2, N / m and 8.5e-4 N / m. The one for
-    regressions is the sum over all rows, with the weights 1 and 0.1 at both dates.
+    1 / m^2 in October 2023 and 1 / m in December; times N these are N / m^2, N / m and 8.5e-4 N / m. The loss for
+    regressions is a sum over all rows, with the weights 1 and 0.1 at both dates.
     """
     if config.objective == "elbo":
         return TermWeights(config.prior_weight, config.entropy_weight)
@@ -80,26 +80,26 @@ def weights_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> TermW
 
 
 class Estimate(NamedTuple):
-    """Of one step."""
+    """Estimates in one step."""
 
     objective: Array
     gradient: Array
-    """Of -objective, by q."""
+    """Gradient of -objective in q."""
     search: Array | None
-    """[samples, ...] where the searches of the entropy go on, if it has any."""
+    """[samples, ...]: the entropy's searches so far, if it has any."""
     singular: Array
-    """Samples at which J'J was singular."""
+    """Number of samples at which J'J was singular."""
 
 
 _Sums = tuple[Array, tuple[Array, Tree], Array]
-"""Of the objective, its slopes and the samples at which J'J was singular."""
+"""Sums of the objective, its slopes, and the number of samples at which J'J was singular."""
 
 
 @dataclass(frozen=True)
 class Objective:
     """(E log p(data | theta) + w_p E log p(theta)) / T + w_H E H, over theta = g(z) + sigma e.
 
-    A noise that is one number has no prior.
+    A noise level that is fitted as a number has no prior.
     """
 
     family: Family
@@ -108,15 +108,15 @@ class Objective:
 
     @cached_property
     def rest(self) -> float:
-        """What the entropy has beside 1/2 log det, the same for all generators."""
+        """The entropy minus 1/2 log det, the same for all generators."""
         return constant(len(self.family.generated), self.family.noise, self.family.sigma)
 
     def entropy(self, half_log_det: Array) -> Array:
-        """H."""
+        """H from 1/2 log det."""
         return half_log_det + self.rest
 
     def prior(self, target: Target) -> PriorValues:
-        """Prior of what has one."""
+        """The prior, flat for a noise level that is fitted as a number."""
         values = target.data.prior
         return values if self.family.noise_at is None else without_noise(values, self.family.noise_at)
 
@@ -129,14 +129,14 @@ class Objective:
         return (density.log_likelihood + prior) / target.posterior.temperature + weights.entropy * entropy
 
     def estimate(self, keys: Array, q: Array, evaluate: Evaluate, target: Target, search: Array | None) -> Estimate:
-        """Estimate from one draw for each key, in turn, so that memory does not grow with their number.
+        """Estimate from one draw per key, in turn, so that memory does not grow with their number.
 
         Args:
             keys: [samples].
-            q: where to estimate.
+            q: the current fit.
             evaluate: densities and tempered gradient of the full data or of a mini-batch.
             target: the posterior.
-            search: [samples, ...] of the entropy.
+            search: the entropy's searches so far [samples, ...].
         """
 
         def shared_of(q: Array) -> Tree:
@@ -156,7 +156,7 @@ class Objective:
     def _one(
         self, key: Array, q: Array, shared: Tree, evaluate: Evaluate, target: Target, search: Array | None
     ) -> tuple[Array, tuple[Array, Tree], Report]:
-        """Objective, and its slopes by q and by what all samples share."""
+        """The objective, and its slopes in q and in what all samples share."""
         noise_key, form_key = jax.random.split(key)
         noise = self.family.draw_noise(noise_key, q)
 
@@ -175,7 +175,7 @@ class Objective:
         return value, slopes, report
 
     def _prior_correction(self, theta: Array, target: Target) -> Array | float:
-        """What the weight of the prior, and what has none, change in the tempered gradient."""
+        """Change of the tempered gradient due to the prior's weight and to parameters without a prior."""
         if self.weights.prior == 1 and self.family.noise_at is None:
             return 0.0
 
@@ -189,7 +189,7 @@ class Objective:
 
 
 def notes_of(config: ImplicitConfig, posterior: Posterior, rows: int) -> dict[str, str]:
-    """Name of a statistic -> form of its entropy, and the bound that the objective equals, for a number of rows.
+    """Notes by the name of a statistic: the form of its entropy, and the bound that the objective equals.
 
     Raises ValueError as `build_family`.
     """

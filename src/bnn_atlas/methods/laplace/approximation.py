@@ -1,8 +1,8 @@
 """The Laplace approximation with the generalised Gauss-Newton curvature, as a method of the runner.
 
 MacKay 1992 (A Practical Bayesian Framework for Backpropagation Networks); structures as in Daxberger et al. 2021
-(Laplace Redux). The parameters of the noise are those of the likelihood: `sigma` is a standard deviation everywhere, a
-learned log sigma is one more parameter with Fisher information 2 per row, and the noise is never added a second time.
+(Laplace Redux). The noise comes from the likelihood: `sigma` is a standard deviation everywhere, a learned log sigma is
+one more parameter with Fisher information 2 per row, and predictions never add the noise a second time.
 """
 
 import logging
@@ -32,7 +32,7 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 log = logging.getLogger(__name__)
 
 FLAT = 1e-3
-"""Curvature of a prior, in units of 1 / scale^2, below which 1 / scale^2 stands in for it."""
+"""Curvature of a prior, in units of 1 / scale^2, below which 1 / scale^2 replaces it."""
 
 
 class LaplaceState(NamedTuple):
@@ -43,33 +43,33 @@ class LaplaceState(NamedTuple):
     draw: Draw
     prior_sd: Array
     """Inverse root [P] of the prior's precision at the maximum: -d^2 log p / d theta^2, or 1 / scale^2 where that is
-    flat or negative; infinite for flat biases, whose scale is."""
+    flat or negative; infinite for flat biases."""
     form: Form
-    """Curvature until the phase "curvature" ends, then a root of the inverse precision."""
+    """The curvature until the phase "curvature" ends, then a root of the inverse precision."""
     log_evidence: Array
     newton_decrement: Array
 
 
 def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Go to a maximum of the log posterior, take the curvature there, then draw.
+    """Search a maximum of the log posterior, take the curvature there, then draw.
 
         theta ~ N(theta_MAP, T H^-1),    H = sum_i J_i^T Lambda_i J_i + diag(-d^2 log p(theta) / d theta^2)
 
     The temperature T moves no maximum and multiplies the covariance. `last_layer` draws only the last layer's scalars
     (and a learned log sigma), from the conditional of the full approximation with all others at the maximum.
 
-    Statistics, all of the fit: `gradient_norm`, the length of the gradient g of the untempered log posterior at the
+    Statistics, all about the fit: `gradient_norm`, the length of the gradient g of the untempered log posterior at the
     maximum (on the kinks of relu it need not vanish); `newton_decrement` = sqrt(g^T H^-1 g), about how many posterior
-    standard deviations (at T = 1) away it would vanish; `log_evidence`, Laplace's estimate of log of the integral of
-    (likelihood x prior)^(1 / T) over the scalars that are drawn (flat biases have density 1, so that it compares
+    standard deviations (at T = 1) away it would vanish; `log_evidence`, Laplace's estimate of the log of the integral
+    of (likelihood x prior)^(1 / T) over the scalars that are drawn (flat biases have density 1, so it only compares
     models with equally many); `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it.
 
     The fit is `location` [P], `indices` [p] of the scalars that are drawn, and the arrays of the root S with
-    S S^T = H^-1, as `structure.named_arrays` has them; a draw is location + sqrt(T) S z with z ~ N(0, I).
+    S S^T = H^-1 (`structure.named_arrays`); a draw is location + sqrt(T) S z with z ~ N(0, I).
 
     Raises:
         ValueError: a matrix is too large, or the structure does not suit the network or the prior; at the end of the
-            phase "curvature", that flat biases are undetermined.
+            phase "curvature", if flat biases are undetermined.
     """
     layout, temperature = posterior.layout, posterior.temperature
     select = chosen(posterior, config.structure)
@@ -152,7 +152,6 @@ def _statistics(state: LaplaceState, divergent: Array) -> dict[str, Array]:
 
 
 def _prior_sd(centre: Array, target: Target) -> Array:
-    """Inverse root [P] of the prior's precision at the maximum."""
     values = target.data.prior
     gradient = jax.grad(lambda theta: target.posterior.log_prior(theta, values))
     curvature = -jax.jvp(gradient, (centre,), (jnp.ones_like(centre),))[1]
@@ -161,7 +160,7 @@ def _prior_sd(centre: Array, target: Target) -> Array:
 
 
 def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> LaplaceState:
-    """On the host: the curvature becomes a root of the inverse precision, which gives evidence and decrement."""
+    """Turn the curvature into a root of the inverse precision, with evidence and decrement; on the host."""
     layout, temperature = posterior.layout, posterior.temperature
     dtype = state.prior_sd.dtype
     root, log_determinant = factorise(state.form, np.asarray(state.prior_sd)[select], layout)
@@ -172,8 +171,8 @@ def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> La
     decrement = float(jnp.linalg.norm(transposed(jnp.asarray(state.search.gradient[select]))[0]))
     if not decrement <= 1:
         log.warning(
-            "a Laplace approximation is %.3g posterior standard deviations away from where the gradient vanishes "
-            "(its norm is %.3g): %s",
+            "a Laplace approximation is %.3g posterior standard deviations away from the point where the gradient "
+            "vanishes (its norm is %.3g): %s",
             decrement,
             np.linalg.norm(state.search.gradient),
             "the search found nothing higher, as on a kink of relu; a smooth activation or float64: true may help"
@@ -188,26 +187,26 @@ def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> La
 
 
 def _check_prior(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> None:
-    """Refuse priors that the approximation has no precision for."""
+    """Refuse priors whose precision the approximation cannot represent."""
     if posterior.family.name == "empirical_covariance":
         raise ValueError(
-            "a Laplace approximation takes a prior of independent parameters, and one of kind empirical_covariance "
-            "correlates them: choose another method, or a prior of kind normal"
+            "a Laplace approximation needs a prior of independent parameters, and prior.kind empirical_covariance "
+            "correlates them: choose another method, or prior.kind normal"
         )
     if config.structure != "kronecker":
         return
     if posterior.family.name != "normal":
         raise ValueError(
-            f"structure kronecker needs a Gaussian prior, not one of the family {posterior.family.name}: choose full, "
-            "last_layer or diagonal"
+            f"structure kronecker needs a normal prior, and this prior belongs to the family {posterior.family.name}: "
+            "choose full, last_layer or diagonal"
         )
     if np.isinf(data.prior.scale).any():
         raise ValueError(
-            "structure kronecker needs a proper prior, and this one is flat for the biases: choose full, last_layer or "
-            "diagonal"
+            "structure kronecker needs a proper prior, and this prior is flat for the biases: choose full, last_layer "
+            "or diagonal"
         )
     if not separable(posterior.layout, np.asarray(data.prior.scale)):
         raise ValueError(
-            "structure kronecker needs prior standard deviations that are a product of one number per row and one per "
-            "column of each layer, which this prior does not have: choose full, last_layer or diagonal"
+            "structure kronecker needs prior standard deviations that are, in each layer, a product of one number per "
+            "row and one per column, and this prior's are not: choose full, last_layer or diagonal"
         )

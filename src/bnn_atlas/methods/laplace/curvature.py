@@ -24,7 +24,7 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData
 from bnn_atlas.posterior.likelihoods import noise
 
 PIECE_BYTES = 32 * 2**20
-"""Memory for the Jacobians of the rows that are taken together."""
+"""Memory for the Jacobians of the rows that are computed together."""
 
 
 class WeightedRows(NamedTuple):
@@ -38,8 +38,8 @@ def fisher_root(config: LikelihoodConfig, outputs: Array, extra: Array) -> Array
     """L [outputs, column, rows] with L L^T the Fisher information of every row's target in outputs [outputs, rows].
 
     The likelihood's own parameters count as outputs after the network's. Gaussian: diag(1 / sigma, sqrt(2) d log
-    sigma), where the second column is that of a learned log sigma or of a second output; mean and noise do not mix, and
-    the noise's entry is the expectation of its Hessian, which for one row may be negative. Categorical: diag(sqrt p) -
+    sigma), where the second column belongs to a learned log sigma or to a second output; mean and noise do not mix, and
+    the noise's entry is the expectation of its Hessian, which can be negative for one row. Categorical: diag(sqrt p) -
     p sqrt(p)^T, which gives diag(p) - p p^T.
     """
     if isinstance(config, CategoricalLikelihood):
@@ -57,14 +57,14 @@ def fisher_root(config: LikelihoodConfig, outputs: Array, extra: Array) -> Array
 def gauss_newton(
     posterior: Posterior, data: PosteriorData, theta: Array, select: np.ndarray, piece: int | None = None
 ) -> Array:
-    """Curvature [p, p] in the chosen scalars, all others fixed.
+    """Curvature [p, p] in the chosen scalars, with all others fixed.
 
     Args:
         posterior: likelihood and network.
         data: the rows (of this device).
         theta: position [P].
         select: indices [p] of the scalars.
-        piece: rows at a time; None takes as many as fit `PIECE_BYTES`.
+        piece: rows at a time; None for as many as fit `PIECE_BYTES`.
     """
 
     def add(rows: WeightedRows) -> Array:
@@ -86,9 +86,9 @@ def gauss_newton_diagonal(posterior: Posterior, data: PosteriorData, theta: Arra
 
 
 class Factors(NamedTuple):
-    """Kronecker factors of one dense layer, whose curvature is about kron(outputs, inputs).
+    """Kronecker factors of one dense layer: its curvature is about kron(outputs, inputs).
 
-    For scalars in the order W[o, i]; the bias comes after the inputs' columns, as the weight of an input 1.
+    Scalars are in the order W[o, i]; the bias comes after the inputs' columns, as the weight of an input 1.
     """
 
     inputs: Array
@@ -105,7 +105,7 @@ class KroneckerCurvature(NamedTuple):
 
 
 def dense_layers(layout: Layout) -> tuple[int, ...]:
-    """Numbers of the dense layers that hold all parameters of a network.
+    """Numbers of the layers of a network in which all layers are dense.
 
     Raises:
         ValueError: there are parameters outside of dense layers.
@@ -114,7 +114,7 @@ def dense_layers(layout: Layout) -> tuple[int, ...]:
     others = [p.name for p in layout.parameters if p.layer is None or (p.role, len(p.shape)) not in dense]
     if others:
         raise ValueError(
-            f"structure kronecker is for networks of dense layers, and this one has {', '.join(others)}: "
+            f"structure kronecker needs a network of dense layers, and this network has {', '.join(others)}: "
             "choose full, last_layer or diagonal"
         )
     return tuple(dict.fromkeys(p.layer for p in layout.parameters if p.layer is not None))
@@ -123,8 +123,8 @@ def dense_layers(layout: Layout) -> tuple[int, ...]:
 def kronecker(posterior: Posterior, data: PosteriorData, theta: Array, piece: int | None = None) -> KroneckerCurvature:
     """Kronecker-factored curvature (Martens and Grosse 2015; exact over the outputs as in Botev et al. 2017).
 
-    It is the block-diagonal of the full one if a layer's inputs and output gradients are independent over rows, and
-    exactly so for a single layer whose Lambda_i are all alike. Arguments as `gauss_newton`.
+    It equals the diagonal blocks of the full curvature if a layer's inputs and output gradients are independent over
+    rows, and always for a single layer with equal Lambda_i. Arguments as `gauss_newton`.
     """
     layout = posterior.network.layout
     numbers = dense_layers(layout)
@@ -169,7 +169,7 @@ def _gram(columns: Array) -> Array:
 def _with_inputs(
     posterior: Posterior, theta: Array, x: Array, shifts: dict[str, Array]
 ) -> tuple[Array, dict[str, Array], dict[str, Array]]:
-    """The network's outputs with `shifts` added to those of its dense layers, and the layers' inputs and outputs."""
+    """The network's outputs with `shifts` added to its dense layers' outputs, and the layers' inputs and outputs."""
     inputs: dict[str, Array] = {}
     results: dict[str, Array] = {}
 
@@ -206,7 +206,7 @@ def _scaled_jacobian(posterior: Posterior, theta: Array, select: np.ndarray, row
 
 
 def _piece(posterior: Posterior, theta: Array, numbers: int) -> int:
-    """Rows at a time whose Jacobians fit `PIECE_BYTES`, each row with this many numbers per output."""
+    """Number of rows whose Jacobians, with this many numbers per output, fit `PIECE_BYTES`."""
     outputs = posterior.network.layout.parameters[-1].fan_out + len(theta) - posterior.network.layout.size
     return max(1, PIECE_BYTES // (numbers * outputs * theta.dtype.itemsize))
 

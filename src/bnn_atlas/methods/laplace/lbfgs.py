@@ -15,20 +15,20 @@ MEMORY = 10
 ROUNDING = 8
 """Values that differ by fewer units in the last place count as equal."""
 LAST_STALL = 2
-"""Steps in a row that lead no higher, after which the search is over; after one the memory is emptied."""
+"""Consecutive steps that lead no higher after which the search ends; after the first one the memory is emptied."""
 
 _optimiser = optax.lbfgs(memory_size=MEMORY)
 
 
 class LBFGSState(NamedTuple):
-    """Position [P], the untempered log posterior and its gradient [P] there, and the search's memory."""
+    """Position [P], the untempered log posterior and its gradient [P], and the search's memory."""
 
     position: Array
     value: Array
     gradient: Array
     memory: optax.OptState
     stalls: Array
-    """Steps in a row that led no higher."""
+    """Consecutive steps that led no higher."""
 
 
 def start(position: Array, target: Target) -> LBFGSState:
@@ -38,10 +38,10 @@ def start(position: Array, target: Target) -> LBFGSState:
 
 
 def step(state: LBFGSState, target: Target, tolerance: float) -> LBFGSState:
-    """One step uphill, or none where the gradient is no longer than `tolerance` or the search is over.
+    """One step uphill, or none if the gradient is no longer than `tolerance` or the search is over.
 
-    A step to where the log posterior is lower or not finite is taken back, and so is one to where it is equal within
-    rounding but steeper; the next one starts anew along the gradient.
+    A step is undone if the log posterior is then lower, not finite, or equal within rounding with a longer gradient;
+    the next step starts again along the gradient.
     """
     active = (jnp.linalg.norm(state.gradient) > tolerance) & (state.stalls < LAST_STALL)
     return jax.lax.cond(active, lambda state: _ascend(state, target), lambda state: state, state)
@@ -54,7 +54,7 @@ def _ascend(state: LBFGSState, target: Target) -> LBFGSState:
     )
     position = optax.apply_updates(state.position, changes)
     value, gradient = memory[-1].value, memory[-1].grad  # as the line search has left them, at the new position
-    # Near the maximum values differ by less than their rounding, and only the gradient still tells better from worse.
+    # Near the maximum, values differ by less than their rounding, and only the gradient tells better from worse.
     level = -value >= state.value - ROUNDING * jnp.finfo(value.dtype).eps * jnp.abs(state.value)
     flatter = level & (jnp.linalg.norm(gradient) < jnp.linalg.norm(state.gradient))
     higher = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient)) & ((-value > state.value) | flatter)
@@ -73,7 +73,7 @@ def _fresh(position: Array) -> optax.OptState:
 
 
 def _negative_log_posterior(target: Target) -> Callable[[Array], Array]:
-    """-(log-likelihood + log-prior), whose gradient is the one that `evaluate` has computed on all devices."""
+    """-(log-likelihood + log-prior), with the gradient that `evaluate` computes on all devices."""
 
     @jax.custom_vjp
     def value(theta: Array) -> Array:

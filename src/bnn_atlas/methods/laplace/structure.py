@@ -1,10 +1,10 @@
 """A normal approximation's precision in one of four structures, and a root of its covariance to draw with.
 
-On the devices the curvature is computed (`compute_curvature`); on the host, in double precision, it becomes a root
-(`factorise`): S with S S^T = H^-1, H = curvature + diag(prior precision); on the devices again the root is applied
-(`apply_root`). With the prior's standard deviations s on both sides, H becomes diag(s) curvature diag(s) + I, whose
-eigenvalues are at least 1 whatever the rounding of the curvature. Where the prior is flat, s is infinite, 1 is used for
-it and the entry of I is 0: there the curvature must suffice.
+The devices compute the curvature (`compute_curvature`); the host turns it, in double precision, into a root
+(`factorise`): S with S S^T = H^-1, H = curvature + diag(prior precision); the devices apply the root (`apply_root`).
+Multiplied by the prior's standard deviations s from both sides, H becomes diag(s) curvature diag(s) + I, with
+eigenvalues of at least 1 whatever the rounding of the curvature. Where the prior is flat, s is infinite: 1 replaces it
+and the entry of I is 0, so the curvature must suffice.
 """
 
 import logging
@@ -33,30 +33,30 @@ Structure = Literal["full", "last_layer", "diagonal", "kronecker"]
 _factorising = threading.Lock()
 
 LARGEST = 20_000
-"""Scalars of the largest matrix that is factorised."""
+"""Rows of the largest matrix that is factorised."""
 UNDETERMINED = (
-    "a Laplace approximation has no covariance: the data leave a combination of parameters undetermined at the maximum "
-    "(as far as rounding lets see; float64: true goes further), and the prior is flat along it; give the biases a "
-    "proper prior, or use a method that samples"
+    "a Laplace approximation has no covariance: the data do not determine a combination of parameters at the maximum "
+    "(to rounding; float64: true is more accurate), and the prior is flat along it; give the biases a proper prior, or "
+    "use a method that samples"
 )
 
 
 class Dense(NamedTuple):
-    """[p, p] over chosen scalars: curvature, then root."""
+    """[p, p] over the chosen scalars: the curvature, then the root."""
 
     matrix: Any
 
 
 class Diagonal(NamedTuple):
-    """[P]: curvature, then root."""
+    """[P]: the curvature, then the root."""
 
     values: Any
 
 
 class LayerFactors(NamedTuple):
-    """One dense layer, in the notation of `curvature.Factors`.
+    """One dense layer, in the notation of `curvature.Factors`: the factors, then a root.
 
-    First the factors; as a root, W = outputs ((noise [fan_out, columns]) * spread) inputs^T.
+    The root gives W = outputs (noise [fan_out, columns] * spread) inputs^T.
     """
 
     inputs: Any
@@ -65,7 +65,7 @@ class LayerFactors(NamedTuple):
 
 
 class Kronecker(NamedTuple):
-    """By layer, and [e] for the likelihood's own parameters, None where there are none."""
+    """Factors by layer, and [e] for the likelihood's own parameters, None if it has none."""
 
     layers: tuple[LayerFactors, ...]
     extra: Any
@@ -82,7 +82,7 @@ class Root(NamedTuple):
 
 
 def chosen(posterior: Posterior, structure: Structure) -> np.ndarray:
-    """Indices [p] of the scalars that the approximation covers; ValueError for a matrix too large to factorise."""
+    """Indices [p] of the scalars that the approximation covers; ValueError if the matrix is too large to factorise."""
     layout = posterior.layout
     select = np.arange(layout.size)
     if structure == "last_layer":
@@ -101,7 +101,7 @@ def chosen(posterior: Posterior, structure: Structure) -> np.ndarray:
 def compute_curvature(
     posterior: Posterior, data: PosteriorData, theta: Array, structure: Structure, piece: int | None = None
 ) -> Form:
-    """Curvature of the log-likelihood at theta [P] in a structure, `piece` rows at a time (as many as fit if None)."""
+    """Curvature of the log-likelihood at theta [P] in a structure, `piece` rows at a time (None: as many as fit)."""
     match structure:
         case "full" | "last_layer":
             return Dense(gauss_newton(posterior, data, theta, chosen(posterior, structure), piece))
@@ -120,13 +120,13 @@ def factorise(form: Form, prior_sd: np.ndarray, layout: Layout) -> Root:
     """Root of (curvature + diag(prior_sd^-2))^-1 in double precision.
 
     Args:
-        form: curvature.
-        prior_sd: inverse root of the prior's precision [p], for the scalars that the form covers; for a Kronecker form,
-            of every layer a product of one number per row and one per column (`separable`) and finite.
-        layout: of the network with the likelihood's parameters.
+        form: the curvature.
+        prior_sd: inverse root of the prior's precision [p], for the scalars that the form covers; for a Kronecker form
+            it is finite and, in every layer, a product of one number per row and one per column (`separable`).
+        layout: layout of the network with the likelihood's parameters.
 
     Raises:
-        ValueError: the curvature leaves a scalar undetermined whose prior is flat.
+        ValueError: a scalar with a flat prior is not determined by the curvature.
     """
     # With several threads the last bits of LAPACK's results depend on their number, which is set for a whole process.
     with _factorising, threadpool_limits(1):
@@ -209,7 +209,7 @@ def separable(layout: Layout, prior_sd: np.ndarray) -> bool:
 
 
 def _dense_root(whitened: np.ndarray, proper: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
-    """Root of (A + D)^-1 and log det(A + D) for a positive semi-definite A up to rounding; D = diag(proper)."""
+    """Root of (A + D)^-1 and log det(A + D), for A positive semi-definite up to rounding and D = diag(proper)."""
     identity = np.eye(len(whitened))
     precision = whitened + np.diag(proper.astype(np.float64))
     try:
@@ -228,7 +228,7 @@ def _dense_root(whitened: np.ndarray, proper: np.ndarray, rounding: float) -> tu
 
 
 def _eigen(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvectors and eigenvalues of a positive semi-definite matrix, none of them below 0."""
+    """Eigenvectors and eigenvalues of a positive semi-definite matrix, with negative rounding errors set to 0."""
     values, vectors = linalg.eigh(matrix)
     return vectors, np.maximum(values, 0)
 
@@ -239,7 +239,7 @@ def _network(layout: Layout) -> Layout:
 
 
 def _matrix(layout: Layout, number: int, vector: np.ndarray) -> np.ndarray:
-    """A layer's part of a vector [P] as [fan_out, fan_in (+ 1)], the bias as the last column."""
+    """A layer's part of a vector [P] as [fan_out, fan_in (+ 1)], with the bias as the last column."""
     by_name = {p.name: p for p in layout.parameters}
 
     def part(name: str) -> np.ndarray:
