@@ -24,7 +24,6 @@ include: "workflow/rules/settings.smk"
 
 
 hooks.keep_records(Path(RESULTS) / "records")
-hooks.announce_changes(lambda changed: changes_text(ATLAS, Path(workflow.basedir) / "config" / "studies", changed))
 
 
 include: "workflow/rules/data.smk"
@@ -58,9 +57,12 @@ rule all:
 
 
 TARGETS = Targets(ATLAS, PATHS, FIGURES, INPUTS.run_targets)
-hooks.check_targets(workflow, TARGETS.refusal)
 for name, text in TARGETS.sentences.items():
     workflow.get_rule(name).docstring = text
+for handler in workflow.logger_manager.get_log_handlers():
+    if type(handler).__module__ == "snakemake_logger_plugin_bnn_atlas":
+        handler.describe = lambda changed: changes_text(ATLAS, Path(workflow.basedir) / "config" / "studies", changed)
+        handler.refusal = lambda: TARGETS.refusals(hooks.requested_targets(workflow), {r.name for r in workflow.rules})
 
 
 onstart:

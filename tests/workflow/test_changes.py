@@ -1,36 +1,18 @@
 """A plan says which runs are made again because their settings changed, and through which anchor."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from bnn_atlas.config.settings import load_atlas
-from bnn_atlas.workflow.changes import SHARED, changes_text
+from bnn_atlas.workflow.changes import SHARED, changed_names, changes_text, shortened
 from tests.config.folders import REGISTRY
 from tests.config.language.test_anchors import STUDY
 
-SNAKEFILE = """
-from bnn_atlas.workflow.hooks import announce_changes
-announce_changes(lambda changed: "".join(f"{run} {sorted(names)};" for run, names in sorted(changed.items())))
-rule all:
-    input: expand("small/{run}/split0/draws", run=["one", "two", "three"])
-rule sample:
-    input: lambda w: f"warmstarts/data-{config.get('start', 1)}.npz"
-    output: "{study}/{run}/split0/draws"
-    params:
-        {"src/code.py": config.get("code", "1")},
-        lambda w: {"posterior.prior": {"scale": config.get("scale", 1) if w.run != "three" else 1, "loc": 0}},
-        lambda w: {"seed": 0},
-    shell: "touch {output}"
-rule warmstart:
-    output: "warmstarts/data-{key}.npz"
-    params:
-        lambda w: {"warmstart": {"kind": "adam", "learning_rate": int(w.key) / 10}},
-    shell: "touch {output}"
-"""
+BEFORE = (
+    "Params have changed since last execution: Union of exclusive params before and now across all output: before: "
+)
 
 
 def atlas_in(folder: Path) -> tuple[object, Path]:
@@ -83,24 +65,27 @@ def test_runs_and_anchors_are_named(tmp_path: Path, changed: dict[str, set[str]]
     assert text.splitlines() == said
 
 
-def test_a_plan_begins_with_them(tmp_path: Path) -> None:
-    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("{'method': {'steps': 1, 'a': 2}}", "{'method': {'steps': 3, 'a': 2}}", "method.steps from 1 to 3"),
+        ("{'prior': {'kind': 'a', 'b': 2}}", "{'prior': {'kind': 'c'}}", "prior.kind from a to c"),
+        ("<nothing exclusive>", "{'seed': 2},{'code': 'x'}", "seed from nothing to 2; code"),
+        ("{'src/one.py': 'a'}", "{'src/one.py': 'b'}", "src/one.py"),
+    ],
+)
+@pytest.mark.parametrize("after", ["", "; Software environment definition has changed since last execution"])
+def test_a_reason_names_single_settings(old: str, new: str, said: str, after: str) -> None:
+    assert shortened(f"{BEFORE}{old} now: {new} {after}") == f"Params have changed since last execution: {said}{after}"
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
-        shown = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
-        assert shown.returncode == 0, shown.stderr
-        return shown.stdout + shown.stderr
 
-    run("--quiet", "all")
-    assert "Job stats" not in run("--dry-run")
-    planned = run("--dry-run", "--config", "scale=2", "code=2")
-    before, _, after = planned.partition("Job stats:")
-    assert "('small', 'one') ['posterior.prior.scale'];('small', 'two') ['posterior.prior.scale'];" in before
-    assert "'three'" not in before
-    assert "sample" in after
-    assert "posterior.prior.scale from 1 to 2" in planned, planned
-    assert "'loc'" not in planned
-    assert "('small', 'three') ['warmstart.learning_rate'];" in run("--dry-run", "--config", "start=2")
-    run("--cleanup-metadata", "warmstarts/data-1.npz")
-    assert f"('small', 'three') ['{SHARED}'];" in run("--dry-run", "--config", "start=2")
+def test_a_reason_that_cannot_be_read_stays() -> None:
+    reason = f"{BEFORE}<function one> now: <function two> "
+    assert shortened(reason) == reason
+    assert changed_names("sample", reason) == set()
+
+
+def test_names_without_code_and_with_what_runs_share() -> None:
+    reason = f"{BEFORE}{{'a.b': 1}},{{'code': 'x'}} now: {{'a.b': 2}},{{'code': 'y'}} "
+    assert changed_names("predict", reason) == {"a.b"}
+    assert changed_names("sample", f"Set of input files has changed since last execution; {reason}") == {"a.b", SHARED}

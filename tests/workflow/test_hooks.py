@@ -17,8 +17,7 @@ from packaging.version import Version
 from snakemake.benchmark import benchmarked
 from snakemake.cli import get_argument_parser
 from snakemake.dag import DAG
-from snakemake.executors.dryrun import Executor as DryRun
-from snakemake.jobs import Job, Reason
+from snakemake.jobs import Job
 from snakemake.persistence import MetadataRecord, PersistenceBase
 from snakemake.persistence.file import FilePersistence
 from snakemake.scheduling.job_scheduler import JobRateLimiter, JobScheduler
@@ -76,16 +75,8 @@ def test_limiter_that_is_taken_off_the_scheduler() -> None:
         assert hasattr(JobRateLimiter, name), look_again("rate_limit", f"has no JobRateLimiter.{name}")
 
 
-def test_summary_and_reasons_of_a_plan() -> None:
-    assert list(inspect.signature(DAG.stats).parameters) == ["self"], look_again("changes", "has another DAG.stats")
-    reason = Reason()
-    for name in ("params_changed", "input_changed"):
-        assert not getattr(reason, name), look_again("changes", f"has no Reason.{name}")
-    assert not (reason.params_changed.only_old | reason.params_changed.only_new)
-
-
 def test_settings_that_hold_the_targets() -> None:
-    message = look_again("targets", "has no workflow.dag_settings.targets")
+    message = look_again("request", "has no workflow.dag_settings.targets")
     assert "dag_settings" in {field.name for field in dataclasses.fields(Workflow)}, message
     assert "targets" in {field.name for field in dataclasses.fields(DAGSettings)}, message
 
@@ -116,84 +107,6 @@ def test_functions_that_plan() -> None:
         assert callable(module.get_function_params), look_again("planning", "has no get_function_params")
     assert callable(snakemake.sourcecache.parse_uri), look_again("planning", "has no sourcecache.parse_uri")
     assert "parse_uri(" in inspect.getsource(snakemake.sourcecache.SourceFile.get_cache_path)
-    assert "printjob" in vars(DryRun), look_again("planning", "has no printjob in its dry run")
-    assert callable(DAG.needrun_jobs), look_again("planning", "has no DAG.needrun_jobs")
-
-
-@pytest.mark.parametrize(("jobs", "listed"), [(50, True), (51, False)])
-def test_long_plans_are_summaries(tmp_path: Path, jobs: int, listed: bool) -> None:
-    (tmp_path / "Snakefile").write_text(
-        "from bnn_atlas.workflow.hooks import remember_paths, remember_signatures, shorten_plans\n\n"
-        "remember_signatures()\nremember_paths()\nshorten_plans()\n\n"
-        f"rule many:\n    input: expand('{{n}}.txt', n=range({jobs} - 1))\n\n"
-        "rule one:\n    output: touch('{n}.txt')\n    params: n=lambda w: w.n\n"
-    )
-    command = [sys.executable, "-m", "snakemake", "--dry-run"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    text = done.stdout + done.stderr
-    assert ("output: 0.txt" in text) == listed
-    assert re.search(rf"total +{jobs}\b", text)
-    verbose = subprocess.run([*command, "--verbose"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "output: 0.txt" in verbose.stdout + verbose.stderr
-
-
-def test_method_that_is_replaced_for_targets() -> None:
-    source = inspect.getsource(Workflow)
-    assert callable(Workflow._prepare_dag), look_again("targets", "has no Workflow._prepare_dag")
-    assert "self._prepare_dag(" in source, look_again("targets", "plans without Workflow._prepare_dag")
-
-
-def test_targets_are_checked_before_planning(tmp_path: Path) -> None:
-    (tmp_path / "Snakefile").write_text(
-        "from bnn_atlas.workflow.hooks import check_targets\n\n"
-        "rule first:\n    output: touch('first.txt')\n\n"
-        "check_targets(workflow, lambda target, rules: None if target in rules else f'{target}? {sorted(rules)}')\n"
-    )
-    snakemake = [sys.executable, "-m", "snakemake"]
-    wrong = subprocess.run([*snakemake, "-n", "--", "fist"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert wrong.returncode != 0
-    assert wrong.stderr.splitlines()[-1] == "fist? ['first']"
-    assert "Traceback" not in wrong.stderr
-    right = subprocess.run([*snakemake, "-n", "--", "first"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert right.returncode == 0, right.stderr
-
-
-FAILING = """
-from bnn_atlas.workflow.hooks import fork_scripts, shorten_errors
-import sys
-if config.get("forks"):
-    fork_scripts(workflow, sys.argv)
-shorten_errors()
-
-rule all:
-    input: expand("{n}.txt", n=range(8))
-
-rule one:
-    output: "{n}.txt"
-    log: "{n}.log"
-    retries: 1
-    script: "one.py"
-"""
-FAILS = """
-from bnn_atlas.logs import logged
-with logged(snakemake.log[0]):
-    raise ValueError("the mean of no rows")
-"""
-
-
-@pytest.mark.parametrize("forks", ["forks=0", "forks=1"])
-def test_each_attempt_of_a_failed_job_prints_its_error_once(tmp_path: Path, forks: str) -> None:
-    (tmp_path / "Snakefile").write_text(FAILING)
-    (tmp_path / "one.py").write_text(FAILS)
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--show-failed-logs", "--config", forks]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    text = done.stdout + done.stderr
-    assert done.returncode != 0
-    assert text.count("ValueError: the mean of no rows") == 2, text
-    assert text.count("Traceback") == 2
-    assert "message: None" not in text
-    (log,) = tmp_path.glob("*.log")
-    assert log.read_text().count("ValueError") == 2
 
 
 def test_locks_that_name_their_holder() -> None:

@@ -62,6 +62,8 @@ rule so_far:
 
 rule keep:
     """Put what has been run so far into docs/results, where the next sitting finds it; runs nothing."""
+    input:
+        lambda w: TARGETS.at_its_scale("keep"),
     log:
         PATHS.log("keep"),
     conda:
@@ -85,6 +87,7 @@ for name, of_studies in STEPS.items():
         name:
             name
         input:
+            lambda w, name=name: TARGETS.at_its_scale(name),
             step_inputs(ATLAS, INPUTS, FIGURES, name),
         log:
             PATHS.log(name),

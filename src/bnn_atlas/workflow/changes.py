@@ -1,15 +1,27 @@
 """What a plan says of runs whose settings are no longer those that their results were made with."""
 
-from collections.abc import Collection, Mapping
+import ast
+import re
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from bnn_atlas.config.language.reading import Anchor, shared_anchors
+from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.settings import Atlas
 
 LONGEST_LISTED = 6
 """Names that are listed; of more, the rest is counted."""
 SHARED = "split or warm start"
 """Stands for settings that the files shared by runs depend on, where it is not known which of them changed."""
+ABSENT = "nothing"
+"""Stands for a setting that was, or is, not there."""
+PARAMS = re.compile(
+    r"Union of exclusive params before and now across all output: before: (.*?) now: (.*?) (?=; Software env|$)",
+    re.DOTALL,
+)
+"""What Snakemake says in the reason of a job of params that have changed: all values that were, and are, there."""
+INPUTS = "Set of input files has changed"
 SECTIONS = {"posterior.": "", "training.": "warmstart."}
 """What the names of settings begin with in params -> in a study's file."""
 
@@ -73,3 +85,50 @@ def _has(anchor: Anchor, name: str) -> bool:
 def _listed(names: list[str]) -> str:
     more = len(names) - LONGEST_LISTED
     return ", ".join(names[:LONGEST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def shortened(reason: str) -> str:
+    """The reason of a job, with the settings that changed in place of all params that have one of them."""
+    return PARAMS.sub(lambda found: _in_words(_differences(*map(_params, found.groups()))) or found[0], reason)
+
+
+def changed_names(rule: str, reason: str) -> set[str]:
+    """Settings of a run that a reason of a job of a rule names; code, identities and files are left out.
+
+    The files that runs share have a hash of their settings in their path, so that a change shows as other input.
+    """
+    found = PARAMS.search(reason)
+    settings = _differences(*map(_params, found.groups())) if found else {}
+    names = {name for name in settings if "/" not in name and name.split(".")[0] not in ("identity", "code")}
+    return names | ({SHARED} if rule == "sample" and INPUTS in reason else set())
+
+
+def _params(text: str) -> list[Any]:
+    """Params as Snakemake lists them, where all are plain values."""
+    try:
+        return list(ast.literal_eval(f"[{text}]"))
+    except (ValueError, SyntaxError):
+        return []
+
+
+def _differences(old: Iterable[Any], new: Iterable[Any]) -> dict[str, tuple[Any, Any]]:
+    """Setting -> value before and after; of a section of another kind, the kind alone.
+
+    A param is a dictionary with the setting's name (`bnn_atlas.workflow.params`) or with a code file's.
+    """
+    before, after = (dict(leaves(_sections(params))) for params in (old, new))
+    names = [name for name in {**before, **after} if before.get(name, ABSENT) != after.get(name, ABSENT)]
+    kinds = {name.removesuffix("kind") for name in names if name.endswith(".kind")}
+    kept = (n for n in names if n.endswith(".kind") or not any(n.startswith(kind) for kind in kinds))
+    return {name: (before.get(name, ABSENT), after.get(name, ABSENT)) for name in kept}
+
+
+def _sections(params: Iterable[Any]) -> dict[str, Any]:
+    named = (param for param in params if isinstance(param, dict) and all(isinstance(key, str) for key in param))
+    return {key: value for param in named for key, value in param.items()}
+
+
+def _in_words(settings: Mapping[str, tuple[Any, Any]]) -> str:
+    """What became of settings; of code only that it changed."""
+    code = {name for name in settings if name == "code" or "/" in name}
+    return "; ".join(n if n in code else f"{n} from {old} to {new}" for n, (old, new) in settings.items())

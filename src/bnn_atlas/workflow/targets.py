@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from bnn_atlas.config.claims.load import claims_of
-from bnn_atlas.config.language.base import did_you_mean
+from bnn_atlas.config.language.base import ConfigError, did_you_mean
 from bnn_atlas.config.runs.studies import Run, Scale
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.workflow.figures import REPOSITORY, Figure, Figures
@@ -42,6 +42,16 @@ class Targets:
         said |= {figure.target: f"{figure.study}. {about(figure)}" for figure in self._figures.all}
         said |= {name: f"{figure.study}. {about(figure)}" for name, figure in self._figures.targets.items()}
         return said | {name: self._about_step(name) for name in steps(self._atlas.claims)}
+
+    def refusals(self, targets: Collection[str], rules: Collection[str]) -> str:
+        """What is wrong with each of these targets, a line each."""
+        return "\n".join(text for target in sorted(targets) if (text := self.refusal(target, rules)))
+
+    def at_its_scale(self, name: str) -> list[str]:
+        """No files, as the input of a rule that is for some scales only; ConfigError at the others."""
+        if wrong := self._of_step(name):
+            raise ConfigError(wrong)
+        return []
 
     def refusal(self, target: str, rules: Collection[str]) -> str | None:
         """What is wrong with a target, and what it may have been meant to be; None where nothing is."""

@@ -11,12 +11,7 @@
 | `fork_scripts(workflow, argv)` | each script imports its packages anew | `PythonScript.execute_script` |
 | `remember_paths()` | the path of a script is taken apart again for every job | `sourcecache.parse_uri` |
 | `remember_signatures()` | the functions of a rule are inspected again for every job | `rules.get_function_params` |
-| `announce_changes(describe)` | a plan has no overview of changed settings | `DAG.stats`, `DAG.reason`, records |
-| the same | a reason prints whole sections of settings | `ParamsChange` |
-| `shorten_plans()` | a dry run of thousands of jobs prints ten lines for each | `executors.dryrun.Executor.printjob` |
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
-| `shorten_errors()` | a failed job's log is printed with all earlier attempts, and `message: None` | `logging` |
-| `check_targets(workflow, ...)` | of a mistyped target it says only that no rule makes it | `workflow._prepare_dag` |
 | `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
 
@@ -27,26 +22,21 @@ whether what it uses is still there. `tests/workflow/test_hooks.py` fails with t
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from bnn_atlas.workflow.hooks.changes import announce_changes
-from bnn_atlas.workflow.hooks.errors import shorten_errors
 from bnn_atlas.workflow.hooks.forks import fork_scripts
 from bnn_atlas.workflow.hooks.keeping import keep_outputs
 from bnn_atlas.workflow.hooks.locks import release_stale_locks
-from bnn_atlas.workflow.hooks.planning import remember_paths, remember_signatures, shorten_plans
+from bnn_atlas.workflow.hooks.planning import remember_paths, remember_signatures
 from bnn_atlas.workflow.hooks.rate_limit import without_default_limit
 from bnn_atlas.workflow.hooks.records import keep_records
-from bnn_atlas.workflow.hooks.scale import set_config
+from bnn_atlas.workflow.hooks.request import requested_targets, set_config
 from bnn_atlas.workflow.hooks.sigterm import relay_sigterm
 from bnn_atlas.workflow.hooks.slurm import require_slurm
-from bnn_atlas.workflow.hooks.targets import check_targets, requested_targets
 
 LOOK_AGAIN = "10.0"
 """First version of Snakemake with which nobody has checked the hooks."""
 
 __all__ = [
     "LOOK_AGAIN",
-    "announce_changes",
-    "check_targets",
     "fork_scripts",
     "install",
     "keep_outputs",
@@ -58,8 +48,6 @@ __all__ = [
     "requested_targets",
     "require_slurm",
     "set_config",
-    "shorten_errors",
-    "shorten_plans",
     "without_default_limit",
 ]
 
@@ -79,5 +67,3 @@ def install(workflow: Any, argv: Sequence[str], kept: Collection[str]) -> None:
     fork_scripts(workflow, argv)
     remember_signatures()
     remember_paths()
-    shorten_plans()
-    shorten_errors()

@@ -1,4 +1,4 @@
-"""A scale that a target asks for, in place of the one in the configuration file."""
+"""What the command line asks for: its targets, and a scale in place of the one in the configuration file."""
 
 from typing import Any
 
@@ -18,3 +18,11 @@ def set_config(workflow: Any, config: dict[str, Any], **values: str) -> None:
     settings = workflow.config_settings
     settings.overwrite_config.update(values)
     settings.config_args = [*(settings.config_args or ()), *(f"{key}={value}" for key, value in values.items())]
+
+
+def requested_targets(workflow: Any) -> frozenset[str]:
+    """Targets given on the command line, as they were typed; empty where the default target is made.
+
+    Snakemake passes no targets to `onsuccess`; they are in `workflow.dag_settings`, which is not documented.
+    """
+    return frozenset(workflow.dag_settings.targets)

@@ -1,0 +1,108 @@
+"""What Snakemake prints of this workflow: short plans, changed settings, each error once, and the time that is left.
+
+A logger plugin of Snakemake, chosen in profiles/default. Every Snakemake of this environment imports it before it reads
+a Snakefile, so that nothing of `bnn_atlas` is imported here before it is used.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from logging import LogRecord
+from pathlib import Path
+from typing import Any
+
+from snakemake.logging import ColorizingTextHandler, DefaultFormatter, show_logs
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
+LONGEST_LISTED = 50
+"""Jobs up to which a dry run lists them one by one."""
+
+
+class LogHandler(LogHandlerBase):
+    """Writes where Snakemake's own handler would, with its colours and its filter."""
+
+    describe: Callable[[Mapping[tuple[str, str], set[str]]], str] = staticmethod(lambda changed: "")
+    """A text from (study, run) -> names of changed settings; set by the Snakefile."""
+    refusal: Callable[[], str] = staticmethod(lambda: "")
+    """What is wrong with the targets of this run; set by the Snakefile."""
+    writes_to_stream, writes_to_file = True, False
+    has_filter, has_formatter = False, True
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        settings = self.common_settings
+        stream = sys.stdout if settings.stdout else sys.stderr
+        self.formatter = Formatter(settings.quiet, settings.show_failed_logs)
+        self._console = ColorizingTextHandler(settings.nocolor, stream, self.formatter)
+        self._jobs = 0
+        self._changed: dict[tuple[str, str], set[str]] = {}
+
+    def emit(self, record: LogRecord) -> None:
+        """Write a record, unless it is about one of very many jobs of a dry run."""
+        event, settings = getattr(record, "event", None), self.common_settings
+        match event:
+            case LogEvent.RUN_INFO:
+                self._jobs = record.stats["total"]  # type: ignore[attr-defined]
+                if text := self.describe(self._changed):
+                    record.msg = f"{text}\n\n{record.msg}"
+            case LogEvent.ERROR:
+                record.msg = self.refusal() or record.msg
+            case LogEvent.JOB_INFO if settings.dryrun:
+                self._remember(record)
+                if self._jobs > LONGEST_LISTED and not settings.verbose:
+                    return
+        self._console.emit(record)
+
+    def _remember(self, record: Any) -> None:
+        from bnn_atlas.workflow.changes import changed_names
+
+        place = tuple(record.wildcards.get(name) for name in ("study", "run"))
+        if all(place) and (names := changed_names(record.rule_name, record.reason)):
+            self._changed.setdefault(place, set()).update(names)
+
+
+class Formatter(DefaultFormatter):
+    """Snakemake's, with single settings in reasons, and of a log the last attempt alone."""
+
+    def __init__(self, quiet: Any, show_failed_logs: bool) -> None:
+        super().__init__(quiet, show_failed_logs=False)
+        self._show_logs = show_failed_logs
+        self._begun: float | None = None
+
+    def format_job_info(self, msg: dict[str, Any]) -> str:
+        """A reason with the settings that changed, instead of the sections that they are in."""
+        from bnn_atlas.workflow.changes import shortened
+
+        return str(super().format_job_info({**msg, "reason": shortened(msg["reason"])}))
+
+    def format_progress(self, msg: dict[str, Any]) -> str:
+        """The steps that are done, and the time that the others take if they take as long on average."""
+        done, total, text = msg["done"], msg["total"], str(super().format_progress(msg))
+        now = time.monotonic()
+        self._begun, first = (now, True) if self._begun is None else (self._begun, False)
+        left = (now - self._begun) / max(done - 1, 1) * (total - done)
+        return text if first or done == total else f"{text}, {_duration(left)} left at this pace"
+
+    def _format_job_error(self, msg: dict[str, Any]) -> list[str]:
+        """Without a message where there is none, and without the errors of earlier attempts, which were printed."""
+        lines = [line for line in super()._format_job_error(msg) if line != "    message: None"]
+        return [*lines, *(last_attempts(msg["log"]) if self._show_logs else ())]
+
+
+def last_attempts(logs: list[str]) -> Iterator[str]:
+    """Lines of the logs of a job, from where its last attempt began."""
+    from bnn_atlas.logs import STARTED
+
+    for log in logs:
+        lines = list(show_logs([log]))
+        starts = [i for i, line in enumerate(lines) if line.endswith(STARTED)]
+        yield from (lines[:2] + lines[starts[-1] :] if Path(log).is_file() and starts else lines)
+
+
+def _duration(seconds: float) -> str:
+    """Seconds, minutes or hours and minutes."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,0 +1,97 @@
+"""What the logger plugin prints, in small workflows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHORT = """
+for handler in workflow.logger_manager.get_log_handlers():
+    handler.describe = lambda changed: "".join(f"{run} {sorted(names)};" for run, names in sorted(changed.items()))
+    handler.refusal = lambda: "no such target" if "fist" in workflow.dag_settings.targets else ""
+
+rule all:
+    input: expand("small/{run}/draws", run=["one", "two", "three"])
+
+rule sample:
+    output: touch("{study}/{run}/draws")
+    params:
+        {"src/code.py": config.get("code", "1")},
+        lambda w: {"posterior.prior": {"scale": config.get("scale", 1) if w.run != "three" else 1, "loc": 0}},
+"""
+LONG = """
+rule many:
+    input: expand("{n}.txt", n=range(config["jobs"] - 1))
+
+rule one:
+    output: touch("{n}.txt")
+"""
+FAILING = """
+from bnn_atlas.workflow.hooks import fork_scripts
+import sys
+if config["forks"]:
+    fork_scripts(workflow, sys.argv)
+
+rule all:
+    input: expand("{n}.txt", n=range(8))
+
+rule one:
+    output: "{n}.txt"
+    log: "{n}.log"
+    retries: 1
+    script: "one.py"
+"""
+FAILS = """
+from bnn_atlas.logs import logged
+with logged(snakemake.log[0]):
+    raise ValueError("the mean of no rows")
+"""
+
+
+def said(folder: Path, *arguments: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "bnn-atlas", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_a_plan_names_the_settings_that_changed(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(SHORT)
+    made = said(tmp_path)
+    assert re.findall(r"^(\d of 4) steps", made, re.MULTILINE) == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
+    assert re.search(r"^2 of 4 steps \(50%\) done, \d+ s left at this pace$", made, re.MULTILINE)
+    assert "Job stats" not in said(tmp_path, "--dry-run")
+    planned = said(tmp_path, "--dry-run", "--config", "scale=2", "code=2")
+    expected = "('small', 'one') ['posterior.prior.scale'];('small', 'two') ['posterior.prior.scale'];\n\nJob stats:"
+    assert expected in planned
+    assert "posterior.prior.scale from 1 to 2" in planned
+    assert "'loc'" not in planned
+
+
+def test_a_target_that_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(SHORT)
+    assert said(tmp_path, "--dry-run", "--", "fist", code=1).splitlines()[-1] == "no such target"
+    assert "No rule to produce first" in said(tmp_path, "--dry-run", "--", "first", code=1)
+
+
+@pytest.mark.parametrize(("jobs", "listed"), [(50, True), (51, False)])
+def test_long_plans_are_summaries(tmp_path: Path, jobs: int, listed: bool) -> None:
+    (tmp_path / "Snakefile").write_text(LONG)
+    text = said(tmp_path, "--dry-run", "--config", f"jobs={jobs}")
+    assert ("output: 0.txt" in text) == listed
+    assert re.search(rf"total +{jobs}\b", text)
+    assert "output: 0.txt" in said(tmp_path, "--dry-run", "--verbose", "--config", f"jobs={jobs}")
+
+
+@pytest.mark.parametrize("forks", ["forks=0", "forks=1"])
+def test_each_attempt_of_a_failed_job_prints_its_error_once(tmp_path: Path, forks: str) -> None:
+    (tmp_path / "Snakefile").write_text(FAILING)
+    (tmp_path / "one.py").write_text(FAILS)
+    text = said(tmp_path, "--show-failed-logs", "--config", forks, code=1)
+    assert text.count("ValueError: the mean of no rows") == 2, text
+    assert text.count("Traceback") == 2
+    assert "message: None" not in text
+    (log,) = tmp_path.glob("*.log")
+    assert log.read_text().count("ValueError") == 2
