@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -17,7 +17,7 @@ from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import ConfigError, Model, near_or_all, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.runs.expansion import alignment_at, expand, figure_at, takes_part
-from bnn_atlas.config.runs.studies import Run, Scale, Study, StudyConfig, by_name
+from bnn_atlas.config.runs.studies import SCALES, Run, Scale, Study, StudyConfig, by_name
 
 
 def _folder(path: str) -> str:
@@ -120,13 +120,11 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
     config = validated(StudyConfig, data, source, lines)
     runs_at: dict[Scale, dict[str, Run]] = {}
     studies: dict[Scale, Study] = {}
-    for each in sorted(get_args(Scale), key=lambda name: name != "paper"):
+    for each in sorted(SCALES, key=lambda name: name != "paper"):
         where = _where(path, each)
         runs = runs_at[each] = {}
         folded: dict[str, str] = {}
-        for entry in config.runs:
-            if not takes_part(data["runs"][entry], each):
-                continue
+        for entry in _at(config.runs, each, config):
             for run in expand(path.stem, entry, data["runs"][entry], each, where, lines):
                 check_data(run, datasets, f"{where}: runs.{entry}")
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
@@ -141,11 +139,11 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
                         "some file systems take them for one file; rename one entry"
                     )
                 runs[run.name] = run
-        figures = {name: figure_at(name, data["figures"][name], each, where) for name in config.figures}
-        made = {name: figure for name, figure in figures.items() if figure}
-        aligned = {name: alignment_at(name, data["alignments"][name], each, where) for name in config.alignments}
-        frames = {name: alignment for name, alignment in aligned.items() if alignment}
-        studies[each] = Study(path.stem, config, runs, made, runs_at, frames)
+        shown = _at(config.figures, each, config)
+        figures = {name: figure_at(name, data["figures"][name], each, where) for name in shown}
+        frames = _at(config.alignments, each, config)
+        aligned = {name: alignment_at(name, data["alignments"][name], each, where) for name in frames}
+        studies[each] = Study(path.stem, config, runs, figures, runs_at, aligned)
         check_references(studies[each], datasets, where)
         check_alignments(studies[each], where, config.alignments)
     known = {name for runs in runs_at.values() for name in by_name(runs)}
@@ -153,6 +151,11 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         if name not in known:
             raise ConfigError(f"{source}: export: no run '{name}'{near_or_all(name, 'there are', config.runs, known)}")
     return studies
+
+
+def _at(entries: Mapping[str, Any], scale: Scale, study: StudyConfig) -> list[str]:
+    """Names of the entries that take part at a scale."""
+    return [name for name, entry in entries.items() if takes_part(entry.scales, scale, study.scales)]
 
 
 def _where(path: Path, scale: Scale) -> str:

@@ -197,6 +197,24 @@ def test_a_figure_may_be_left_out_of_a_scale(tmp_path: Path) -> None:
     assert load_study(path, "demo", DATASETS).figures == {}
 
 
+def test_a_study_says_at_which_scales_its_entries_take_part_unless_they_say_so(tmp_path: Path) -> None:
+    def edit(study: dict[str, Any]) -> None:
+        study["scales"] = ["laptop", "paper"]
+        study["runs"] |= {"small": RUN | {"scales": {"demo": {}}}, "large": RUN | {"scales": {"laptop": None}}}
+        study["figures"]["small"] = {"draw": "curve", "runs": ["small"], "scales": {"demo": {}}}
+
+    path = study_file(tmp_path, edit)
+    names = {scale: list(load_study(path, scale, DATASETS).runs) for scale in ("demo", "laptop", "paper")}
+    assert names == {"demo": ["small"], "laptop": ["one", "small"], "paper": ["one", "small", "large"]}
+    assert list(load_study(path, "demo", DATASETS).figures) == ["small"]
+
+
+def test_a_study_takes_part_at_scale_paper(tmp_path: Path) -> None:
+    path = study_file(tmp_path, lambda study: study.update(scales=["demo"]))
+    with pytest.raises(ConfigError, match=r"scales = \['demo'\]: add paper: .* all are demo, laptop, paper \(line"):
+        load_study(path, "demo", DATASETS)
+
+
 def test_a_figure_cannot_show_a_run_that_a_scale_leaves_out(tmp_path: Path) -> None:
     path = two_runs(tmp_path, {"runs": ["large"]})
     with pytest.raises(

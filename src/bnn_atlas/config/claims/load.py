@@ -334,7 +334,7 @@ def _with_included(steps: Mapping[str, Step], name: str) -> list[str]:
 
 
 def _drawn(figure: str, study: Study, scale: Scale) -> bool:
-    return takes_part({"scales": study.config.figures[figure].scales}, scale)
+    return takes_part(study.config.figures[figure].scales, scale, study.config.scales)
 
 
 def _unanswered(claim: Claim, study: Study, scale: Scale) -> str:

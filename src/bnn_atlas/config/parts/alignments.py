@@ -76,7 +76,8 @@ class AlignmentEntry(AlignmentConfig):
     """An alignment as written in a study's file, with what the smaller scales change."""
 
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Fields that a scale replaces; null: not made there."""
+    """Scale -> fields that it replaces, each as a whole. Empty braces: made unchanged; null: not made; left out: as the
+    study's `scales` say."""
 
 
 def unsuited(config: AlignmentConfig, model: ModelConfig, chains: int, draws: int) -> tuple[str, str] | None:

@@ -163,4 +163,5 @@ class FigureEntry(FigureConfig):
     """A figure as written in a study's file, with what the smaller scales change."""
 
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Fields that a scale replaces, each as a whole; null: not made there."""
+    """Scale -> fields that it replaces, each as a whole. Empty braces: made unchanged; null: not made; left out: as the
+    study's `scales` say."""

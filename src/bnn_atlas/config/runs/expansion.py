@@ -54,26 +54,24 @@ JOB_KEYS = ("chains_per_block", "method.checkpoint_every", "referee.checkpoint_e
 """Fields that only decide how the work is divided into jobs."""
 
 
-def takes_part(data: Any, scale: Scale) -> bool:
-    """Whether an entry takes part at a scale."""
-    scales = data.get("scales") or {}
-    return scale not in scales or scales[scale] is not None
+def takes_part(scales: Mapping[Any, Any] | None, scale: Scale, usual: Sequence[Scale]) -> bool:
+    """Whether an entry with these `scales` takes part at a scale, in a study whose entries usually do at `usual`."""
+    return scales[scale] is not None if scales and scale in scales else scale in usual
 
 
-def figure_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> FigureConfig | None:
-    """A figure at one scale; None where it is not made."""
-    if not takes_part(data, scale):
-        return None
-    paper = {"draw": name} | {key: value for key, value in data.items() if key != "scales"}
-    return validated(FigureConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: figures.{name}")
+def figure_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> FigureConfig:
+    """A figure at one scale."""
+    return validated(FigureConfig, {"draw": name} | _whole_fields_at(data, scale), f"{source}: figures.{name}")
 
 
-def alignment_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> AlignmentConfig | None:
-    """An alignment at one scale; None where it is not made."""
-    if not takes_part(data, scale):
-        return None
-    paper = {key: value for key, value in data.items() if key != "scales"}
-    return validated(AlignmentConfig, paper | data.get("scales", {}).get(scale, {}), f"{source}: alignments.{name}")
+def alignment_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> AlignmentConfig:
+    """An alignment at one scale."""
+    return validated(AlignmentConfig, _whole_fields_at(data, scale), f"{source}: alignments.{name}")
+
+
+def _whole_fields_at(data: dict[str, Any], scale: Scale) -> dict[str, Any]:
+    """An entry with the fields that a scale replaces, each as a whole."""
+    return {key: value for key, value in data.items() if key != "scales"} | data.get("scales", {}).get(scale, {})
 
 
 def expand(

@@ -1,9 +1,9 @@
 """Settings of a study: its runs and figures, as in its file and at one scale."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from bnn_atlas.config.data.splits import SplitConfig
 from bnn_atlas.config.language.base import Model
@@ -21,6 +21,7 @@ from bnn_atlas.config.parts.starts import InitialConfig, StartConfig, StoppingCo
 from bnn_atlas.provenance import fingerprint
 
 Scale = Literal["demo", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
 REPETITION = ("seed", "split.seed")
 """Fields in which repetitions of one setting differ; the splits of a run are repetitions too."""
 
@@ -266,8 +267,15 @@ class RunEntry(RunConfig):
     """Dotted field -> values that vary together: the lists are of one length, and a run has the values at one place of
     all of them. The first list names the runs; beside a `grid` every place is combined with every point of that."""
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Fields that a scale replaces, nested as in the run (a scale may also shorten `grid` and `zipped`); null: not run
-    there."""
+    """Scale -> fields that it replaces, nested as in the run (it may also shorten `grid` and `zipped`). Empty braces:
+    the run takes part unchanged; null: it does not; left out: as the study's `scales` say."""
+
+
+def _with_paper(scales: tuple[Scale, ...]) -> tuple[Scale, ...]:
+    """Refuse a study without its own settings, which are those of the scale paper."""
+    if "paper" not in scales:
+        raise ValueError(f"add paper: what is written outside `scales` is its setting; all are {', '.join(SCALES)}")
+    return scales
 
 
 class StudyConfig(Model):
@@ -281,6 +289,8 @@ class StudyConfig(Model):
     """What is done differently from the paper at every scale, a sentence each, for readers of results."""
     published: tuple[PublishedBy, ...] = ()
     """First authors of the papers whose published variants of metrics are measured too, for all runs of the study."""
+    scales: Annotated[tuple[Scale, ...], AfterValidator(_with_paper)] = SCALES
+    """Scales at which runs, alignments and figures take part unless they say otherwise under their own `scales`."""
     export: tuple[str, ...] = ()
     """Runs, or grids (all their runs), of which the target `export` makes archives for others to use."""
     runs: dict[str, RunEntry]
