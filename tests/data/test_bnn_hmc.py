@@ -191,7 +191,7 @@ def test_features_of_images_and_targets_of_classes_are_refused_by_the_writer(tmp
     x = np.zeros((6, 4, 4, 1), np.uint8)
     images = Dataset(x, np.arange(6) % 2, (), "label", "classification", ("a", "b"), kind="image")
     split = make_split(6, SplitConfig(validation=0), 0)
-    with pytest.raises(DataError, match=r"split\.features = 'squares': not for data of the kind 'image'"):
+    with pytest.raises(DataError, match=r"split\.features = 'squares': not for data of kind 'image'"):
         save_split(tmp_path / "s.npz", images, split, features="squares")
     with pytest.raises(DataError, match=r"split\.targets = 'as_given': not for classification"):
         save_split(tmp_path / "s.npz", images, split, targets="as_given")

@@ -100,7 +100,7 @@ def test_an_interval_is_an_even_grid_in_units_of_the_data() -> None:
     x, y = interval_rows(split, (-1.0, 3.0))
     np.testing.assert_allclose(x[:, 0], (np.linspace(-1, 3, 50) - 1) / 4)
     assert y is None
-    with pytest.raises(DataError, match=r"intervals are of one input; a row of this data set has the shape \[3\]"):
+    with pytest.raises(DataError, match=r"one input; .* has shape \[3\]"):
         interval_rows(SplitData(table(), parts, True, np.zeros(3), np.ones(3), 0.0, 1.0), (0.0, 1.0))
 
 
@@ -140,7 +140,7 @@ def test_outside_tokens_of_another_vocabulary_are_refused(tmp_path: Path, vocabu
     save(tmp_path / "other.npz", dataset)
     assert outside_rows(split, tmp_path / "other.npz").x.shape == (5, 3)
     save(tmp_path / "other.npz", dataset._replace(vocabulary=vocabulary))
-    with pytest.raises(DataError, match=rf"other\.npz: tokens of a vocabulary of {vocabulary} ids .* which has 20"):
+    with pytest.raises(DataError, match=rf"other\.npz: tokens .* vocabulary of {vocabulary} ids .* of 20"):
         outside_rows(split, tmp_path / "other.npz")
 
 
@@ -164,12 +164,12 @@ def test_labels_that_are_not_those_of_the_test_rows_are_refused(tmp_path: Path, 
     wrong = images.y[TRAIN:].copy()
     wrong[PLACES[-1]] = (wrong[PLACES[-1]] + 1) % 3
     cifar10c_tar(tmp_path / "c.tar", wrong)
-    with pytest.raises(DataError, match=r"c\.tar: its labels are not those of the test rows; .* CIFAR-10's own order"):
+    with pytest.raises(DataError, match=r"c\.tar: its labels .* CIFAR-10's own order"):
         corrupted_rows(make_split(images), "cifar10c_fog1", tmp_path / "c.tar")
 
 
 def test_a_computed_shift_is_not_looked_for_in_cifar10c(tmp_path: Path, images: Dataset) -> None:
-    with pytest.raises(DataError, match="shift 'rotated30': CIFAR-10-C has no such images of this data set"):
+    with pytest.raises(DataError, match="shift 'rotated30': CIFAR-10-C has no such images"):
         corrupted_rows(make_split(images), "rotated30", tmp_path / "c.tar")
     with pytest.raises(DataError, match="shift 'cifar10c_fog1': CIFAR-10-C has no such images"):
         corrupted_rows(make_split(make_images(0, published_train=None)), "cifar10c_fog1", tmp_path / "c.tar")

@@ -81,18 +81,18 @@ def test_images_sorted_by_class_take_the_order_of_the_labels(tmp_path: Path) -> 
     assert dataset.y.tolist() == [*train.tolist(), *test.tolist()]
     contents[2] = raw_files.npy(np.array([2, 2, 1, 0, 0]))
     entry = raw_files.entry(files, contents, inputs=[8, 8, 3], rows=10, published_train=5)
-    with pytest.raises(DataError, match=r"small: the test labels have \[2, 1, 2\] rows of each class, the images"):
+    with pytest.raises(DataError, match=r"small: the test labels have \[2, 1, 2\] rows per class, the images"):
         prepare("small", entry, _written(tmp_path, contents))
 
 
 @pytest.mark.parametrize(
     ("entry", "contents", "message"),
     [
-        (_grey(inputs=[5, 4, 1]), CONTENTS, r"small: .*file0: a row has the shape 4 x 4 x 1; 5 x 4 x 1 is registered"),
+        (_grey(inputs=[5, 4, 1]), CONTENTS, r"small: .*file0: a row has shape 4 x 4 x 1, but 5 x 4 x 1"),
         (_grey(inputs=[4, 4, 3]), CONTENTS, r"small: .*file0: .*4 x 4 x 3 is registered .* Delete the raw file"),
         (_grey(classes=["a", "b"]), CONTENTS, r"small: .*file1: row 1: label 2; 2 classes .* \(0 to 1\)"),
-        (_grey(rows=8), CONTENTS, r"small: the files give 2 test rows and 2 labels of them; 3 are registered"),
-        (_grey(published_train=4), CONTENTS, r"small: the files give 5 train rows .* 4 are registered"),
+        (_grey(rows=8), CONTENTS, r"small: 2 test rows and 2 labels, but 3 are"),
+        (_grey(published_train=4), CONTENTS, r"small: 5 train rows .* 4 are registered"),
         (_grey(), CONTENTS[:3], r"small: needs 4 raw files \(file0, file1, file2, file3\), got 3"),
     ],
 )
@@ -107,7 +107,7 @@ def test_images_that_are_not_as_registered(
 
 def test_labels_of_other_rows_are_refused(tmp_path: Path) -> None:
     contents = [CONTENTS[0], raw_files.idx(Y[:4]), *CONTENTS[2:]]
-    with pytest.raises(DataError, match="5 train rows and 4 labels of them; 5 are registered"):
+    with pytest.raises(DataError, match="5 train rows and 4 labels, but 5 are"):
         prepare("small", _grey(contents), _written(tmp_path, contents))
 
 
@@ -173,15 +173,15 @@ def test_save_and_load(tmp_path: Path, make: Callable[..., Dataset]) -> None:
     [
         (_tokens(vocabulary=5), r"row 0, position 2: token 5 is not in the vocabulary of 5 ids \(0 to 4\)"),
         (_tokens()._replace(x=np.array([[1, 2, 3], [3, 2, -1]], np.int32)), r"row 1, position 2: token -1"),
-        (_tokens()._replace(x=np.zeros((2, 3))), r"'tokens' are int32 with 2 axes .* found float64 \(2, 3\)"),
+        (_tokens()._replace(x=np.zeros((2, 3))), r"'tokens' must be int32 with 2 axes .* found float64 \(2, 3\)"),
         (_image(kind="picture"), r"no such kind of data 'picture'"),
-        (_image()._replace(x=np.zeros((4, 2, 2), np.uint8)), r"'image' are uint8 with 4 axes .* \(4, 2, 2\)"),
+        (_image()._replace(x=np.zeros((4, 2, 2), np.uint8)), r"'image' must be uint8 with 4 axes .* \(4, 2, 2\)"),
         (_image()._replace(x=np.zeros((4, 2, 2, 2), np.uint8)), r"images have 1 or 3 channels, these have 2"),
         (_image()._replace(y=np.array([0, 1])), r"targets \(2,\)"),
         (_image()._replace(y=np.array([0, 1, 2, 0])), r"row 2: label 2; 2 classes are registered \(0 to 1\)"),
         (_image()._replace(y=np.array([0, 1, -1, 0])), r"row 2: label -1"),
-        (_image()._replace(y=np.array([0, 1, 0.5, 0])), r"labels are whole numbers; these are float64"),
-        (_image(published_train=5), r"5 published training rows of 4 rows"),
+        (_image()._replace(y=np.array([0, 1, 0.5, 0])), r"whole numbers; these are float64"),
+        (_image(published_train=5), r"5 published training rows, but only 4 rows"),
     ],
 )
 def test_what_is_not_a_data_set_is_not_written(tmp_path: Path, dataset: Dataset, message: str) -> None:
@@ -248,7 +248,7 @@ def test_what_is_no_distribution_is_refused(tmp_path: Path, content: bytes, mess
 
 
 def test_number_of_predictions_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="reference: 4 rows of probabilities; 5 are registered"):
+    with pytest.raises(DataError, match="reference: 4 rows of probabilities, but 5"):
         prepare_predictions("reference", _predictions("file", rows=5), _written(tmp_path, [PROBABILITIES]))
     with pytest.raises(DataError, match="not as predictions"):
         prepare_predictions("small", _grey(), [])

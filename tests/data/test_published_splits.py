@@ -125,9 +125,9 @@ def test_settings_that_do_not_fit_together(fields: dict[str, Any], message: str)
         ("mnist", {"kind": "published", "first_test": 10001}, r"there are 10000 published test rows"),
         ("notmnist", {"kind": "published"}, r"'notmnist': .* no published training rows"),
         ("cifar10_first4000", {"kind": "published"}, r"'cifar10_first4000': .* no published test rows"),
-        ("mnist", {"scaling": "columns"}, r"split\.scaling = 'columns': .*'mnist' \(image\), allowed are channels"),
-        ("fashion_mnist", {"scaling": "published"}, r"'fashion_mnist' \(image\), allowed are channels, unit, none"),
-        ("imdb", {"scaling": "unit"}, r"'imdb' \(tokens\), allowed are none"),
+        ("mnist", {"scaling": "columns"}, r"split\.scaling = 'columns': .*'mnist' \(image\), use one of channels"),
+        ("fashion_mnist", {"scaling": "published"}, r"'fashion_mnist' \(image\), use one of channels, unit, none"),
+        ("imdb", {"scaling": "unit"}, r"'imdb' \(tokens\), use one of none"),
         ("digits", {"scaling": "channels"}, r"'digits' \(table\), allowed are columns, all_rows, none"),
         ("hmc_imdb", {}, r"dataset = 'hmc_imdb': these are published predictions for 'imdb', not a data set"),
     ],
@@ -221,9 +221,9 @@ def test_table_without_scaling(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dataset", "scaling", "message"),
     [
-        (_tokens(), "unit", "'unit': not for data of the kind 'tokens'; allowed are none"),
-        (_images(), "columns", "'columns': not for data of the kind 'image'; allowed are channels"),
-        (_images(published_scaling=None), "published", "no constants are registered"),
+        (_tokens(), "unit", "'unit': not for data of kind 'tokens'; use one of none"),
+        (_images(), "columns", "'columns': not for data of kind 'image'; use one of channels"),
+        (_images(published_scaling=None), "published", "no published_scaling"),
     ],
     ids=["tokens", "image", "constants"],
 )
@@ -265,7 +265,7 @@ def test_other_tables_are_scaled_like_the_splits_own(tmp_path: Path) -> None:
 
 def test_rows_of_another_shape_cannot_be_compared(tmp_path: Path) -> None:
     data = _load(tmp_path, _images())
-    with pytest.raises(DataError, match=r"rows of the shape \[4, 5, 1\] .* have the shape \[4, 5, 3\]"):
+    with pytest.raises(DataError, match=r"rows of shape \[4, 5, 1\] .* of shape \[4, 5, 3\]"):
         data.scaled(_images(1).x)
 
 

@@ -165,14 +165,14 @@ def test_rows_follow_keras(tmp_path: Path) -> None:
     [
         (_keras()[:-30], "keras_npz", r"not an intact \.npz of reviews"),
         (_keras()[:200], "keras_npz", r"not an intact \.npz of reviews"),
-        (_damaged(10, 1), "keras_npz", r"the member 'x_train\.npy' is packed in an unknown way"),
+        (_damaged(10, 1), "keras_npz", r"compression"),
         (_keras(), "tokens_npz", r"no item named 'train_tokens.npy'"),
         (_keras(y_test=raw_files.npy(np.array([0]))), "keras_npz", r"imdb\.npz: test: 1 labels, 2 sequences"),
         (_keras(y_test=raw_files.npy(np.array([0.0, 1.0]))), "keras_npz", r"y_test\.npy is float64"),
         (_keras(y_test=raw_files.object_npy([0, 1])), "keras_npz", r"y_test\.npy: Object arrays"),
         (_flat(train_tokens=np.full(19, -4)), "tokens_npz", r"imdb\.npz: train: row 0: word number -4 is negative"),
         (_flat(test_offsets=np.array([0, 9, 7])), "tokens_npz", r"imdb\.npz: test: 2 labels, 2 sequences and 7"),
-        (_flat(test_offsets=np.array([0, 2, 8])), "tokens_npz", r"do not fit together"),
+        (_flat(test_offsets=np.array([0, 2, 8])), "tokens_npz", r"do not match"),
     ],
     ids=raw_files.brief,
 )

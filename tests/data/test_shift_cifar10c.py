@@ -77,7 +77,7 @@ def test_there_are_nineteen_corruptions() -> None:
 
 @pytest.mark.parametrize(("corruption", "severity"), [("blur", 1), ("labels", 1), ("fog", 0), ("fog", 6)])
 def test_unknown_corruptions_and_severities_list_what_there_is(tmp_path: Path, corruption: str, severity: int) -> None:
-    with pytest.raises(DataError, match=rf"no '{corruption}' of severity {severity}; there are brightness.* 1 to 5"):
+    with pytest.raises(DataError, match=rf"no '{corruption}' of severity {severity}; it has brightness.* 1 to 5"):
         _read(tmp_path / "c.tar", corruption, severity)
 
 
@@ -99,7 +99,7 @@ OTHER[-1] = (OTHER[-1] + 1) % 10
     [
         (_without("fog"), r"no member CIFAR-10-C/fog\.npy; the tar holds labels, zoom_blur"),
         (_without("labels"), r"no member CIFAR-10-C/labels\.npy"),
-        (_with("fog", LOST), r"fog\.npy has 1439 bytes after its header for uint8 of shape \[30, .*truncated"),
+        (_with("fog", LOST), r"fog\.npy has 1439 bytes for uint8 of shape \[30, .*truncated"),
         (_with("fog", b"not an array"), r"fog\.npy is not an \.npy array"),
         (_with("fog", b""), r"fog\.npy is not an \.npy array"),
         (_with("fog", _npy(IMAGES["fog"][:-ROWS])), r"uint8 of shape \[24, 4, 4, 3\]; expected uint8 of \[30"),
@@ -113,7 +113,7 @@ OTHER[-1] = (OTHER[-1] + 1) % 10
         (_with("../escape.npy", b"x"), r"member '\.\./escape\.npy' is a path outside the archive"),
         (_with("CIFAR-10-C/../../escape.npy", b"x"), "is a path outside the archive"),
         (_with("/etc/escape.npy", b"x"), "is a path outside the archive"),
-        (_with("CIFAR-100-C/fog.npy", b"x"), "lies outside the folder"),
+        (_with("CIFAR-100-C/fog.npy", b"x"), "is outside the folder"),
     ],
 )  # fmt: skip
 def test_damage_is_named(tmp_path: Path, damage: Callable[[Members], None], message: str) -> None:
@@ -148,17 +148,17 @@ def test_a_truncated_tar_is_said_to_be_truncated(tmp_path: Path) -> None:
     starts = [whole.index(name) for name in (b"CIFAR-10-C/fog", b"CIFAR-10-C/labels", b"CIFAR-10-C/zoom")]
     for end in (0, 100, starts[0] + 300, starts[0] + 900, starts[1] + 600, starts[1] + 20, starts[2] + 900):
         path.write_bytes(whole[:end])
-        with pytest.raises(DataError, match=r"part\.tar: (not a whole tar .*truncated|there is no member)"):
+        with pytest.raises(DataError, match=r"part\.tar: (not an intact tar .*truncated|no member)"):
             _read(path)
 
 
 def test_what_is_no_tar_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.tar"
-    with pytest.raises(DataError, match="no such file; take it from the data set cifar10c"):
+    with pytest.raises(DataError, match="no such file"):
         _read(path)
     path.write_bytes(b"<html>not found</html>" * 100)
-    with pytest.raises(DataError, match="not a whole tar"):
+    with pytest.raises(DataError, match="not an intact tar"):
         _read(path)
     _write(path, _members(), "w:gz")
-    with pytest.raises(DataError, match="not a whole tar"):
+    with pytest.raises(DataError, match="not an intact tar"):
         _read(path)

@@ -1,1 +1,1 @@
-"""Data sets: registered files, verified downloads, prepared tables, splits."""
+"""Data sets: registered files, verified downloads, prepared arrays, splits."""

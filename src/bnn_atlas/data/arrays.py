@@ -1,4 +1,4 @@
-"""From raw files of images or sequences to one array."""
+"""From raw files of images or sequences to one data set."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from bnn_atlas.data.readers.images import Rows, read_images
 
 
 class _Part(NamedTuple):
-    """What the files of one part gave so far."""
+    """The arrays read so far for one part."""
 
     x: list[np.ndarray]
     y: list[np.ndarray]
@@ -23,12 +23,12 @@ class _Part(NamedTuple):
 
 
 def join_rows(name: str, entry: DatasetEntry, paths: Sequence[str | Path]) -> Dataset:
-    """The data set of the kind `image` or `tokens`: training rows, then test rows, each in order of the files.
+    """The data set of kind `image` or `tokens`: training rows, then test rows, each in the order of the files.
 
-    Images that a file has sorted by class are put into the order of the labels' file: the j-th label of class c
+    Images that are sorted by class in their file are put into the order of the label file: the j-th label of class c
     gets the j-th image of class c.
-    Raises DataError, with the file's name, for another shape of row or a label without a class, and for parts of
-    other sizes than registered.
+    Raises DataError, with the file's name, for rows of another shape, labels without a class, and parts that differ in
+    size from the registered ones.
     """
     parts = {"train": _Part([], [], []), "test": _Part([], [], [])}
     for path, file in zip(map(Path, paths), entry.files, strict=True):
@@ -38,7 +38,7 @@ def join_rows(name: str, entry: DatasetEntry, paths: Sequence[str | Path]) -> Da
             if rows.x is not None:
                 if rows.x.shape[1:] != entry.shape:
                     raise DataError(
-                        f"{place}: a row has the shape {_sizes(rows.x.shape[1:])}; {_sizes(entry.shape)} is registered "
+                        f"{place}: a row has shape {_sizes(rows.x.shape[1:])}, but {_sizes(entry.shape)} is registered "
                         "in config/datasets.yaml. Delete the raw file and download it again, or correct the entry"
                     )
                 into.x.append(rows.x)
@@ -73,22 +73,22 @@ def _read(path: Path, reader: Reader, entry: DatasetEntry) -> dict[str, Rows]:
 
 
 def _joined(name: str, part: str, rows: _Part, expected: int, entry: DatasetEntry) -> tuple[np.ndarray, np.ndarray]:
-    """Images or tokens and labels of a part."""
+    """Images or tokens, and labels, of a part."""
     dtype = np.int32 if entry.kind == "tokens" else np.uint8
     x = np.concatenate(rows.x) if rows.x else np.empty((0, *entry.shape), dtype)
     y = np.concatenate(rows.y) if rows.y else np.empty(0, np.int64)
     if len(x) != expected or len(y) != expected:
         raise DataError(
-            f"{name}: the files give {len(x)} {part} rows and {len(y)} labels of them; {expected} are registered in "
-            "config/datasets.yaml. Delete the raw files and download again, or correct the entry"
+            f"{name}: the files have {len(x)} {part} rows and {len(y)} labels, but {expected} are registered in "
+            "config/datasets.yaml. Delete the raw files and download them again, or correct the entry"
         )
     if not rows.counts:
         return x, y
     counts = np.bincount(y, minlength=len(entry.classes))
     if (counts != np.sum(rows.counts, axis=0)).any():
         raise DataError(
-            f"{name}: the {part} labels have {counts.tolist()} rows of each class, the images "
-            f"{np.sum(rows.counts, axis=0).tolist()}; labels and images are of different sets"
+            f"{name}: the {part} labels have {counts.tolist()} rows per class, the images "
+            f"{np.sum(rows.counts, axis=0).tolist()}; labels and images do not belong together, correct the entry"
         )
     ordered = np.empty_like(x)
     ordered[np.argsort(y, kind="stable")] = x

@@ -1,4 +1,4 @@
-"""Telling whether a file is the registered one."""
+"""Verifying that a file is the registered one."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from bnn_atlas.data.tables import read_table, table_hash
 
 
 def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy:
-    """The registered copy that a local file is, told by its bytes or else by its content.
+    """The registered copy that matches a local file, by its bytes or else by its content.
 
-    `origin` is where the file came from, for the message. Raises ChecksumError that names the file, the origin,
-    what was expected and what was found, and what to do.
+    `origin` is where the file came from, for the message. Raises ChecksumError that names the file, its origin, the
+    expected and the found hashes, and what to do.
     """
     found = f"sha256 {pooch.file_hash(str(path), alg='sha256')}"
     for copy in file.copies:
@@ -44,7 +44,7 @@ def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy
 
 
 def _content(path: Path, copy: Copy) -> str:
-    """Hash of the numbers or of the packed items of a file."""
+    """Hash of the numbers or packed items in a file."""
     if isinstance(copy.read, TableReader):
         return table_hash(read_table(path, copy.read))
     match copy.read:

@@ -1,7 +1,7 @@
 """Corruptions of images at five severities, with the same bytes on every machine.
 
-Operations and severities are those of CIFAR-10-C (Hendrycks and Dietterich 2019, Benchmarking Neural Network
-Robustness to Common Corruptions and Perturbations, section 3; constants of their script for 32 x 32 images):
+Operations and severities follow CIFAR-10-C (Hendrycks and Dietterich 2019, Benchmarking Neural Network Robustness to
+Common Corruptions and Perturbations, section 3; constants of their script for 32 x 32 images):
 
 | corruption       | constant                                           | severity 1 to 5                     |
 |------------------|----------------------------------------------------|-------------------------------------|
@@ -14,25 +14,25 @@ Robustness to Common Corruptions and Perturbations, section 3; constants of thei
 |                  | sd of the Gaussian that smooths it                 | 0.4, 0.5, 0.6, 0.2, 0.1             |
 | zoom_blur        | largest enlargement                                | 1.06, 1.11, 1.15, 1.20, 1.25        |
 | fog              | thickness in units of the full range               | 0.2, 0.5, 0.75, 1, 1.5              |
-|                  | fall of its waves from scale to scale              | 3, 3, 2.5, 2, 1.75                  |
+|                  | decay of its waves from scale to scale             | 3, 3, 2.5, 2, 1.75                  |
 | brightness       | added to the value V of HSV, in units of the range | 0.05, 0.10, 0.15, 0.20, 0.30        |
 | contrast         | factor of the distance to the image's mean         | 0.75, 0.5, 0.4, 0.3, 0.15           |
-| saturate         | factor of the saturation S of HSV, and what is     | 0.3, 0.1, 1.5, 2, 2.5               |
-|                  | added to it                                        | 0, 0, 0, 0.1, 0.2                   |
+| saturate         | factor of the saturation S of HSV                  | 0.3, 0.1, 1.5, 2, 2.5               |
+|                  | added to S after that                              | 0, 0, 0, 0.1, 0.2                   |
 | jpeg_compression | quality                                            | 80, 65, 58, 50, 40                  |
 | pixelate         | side of the coarse image as a share of the side    | 0.95, 0.9, 0.85, 0.75, 0.65         |
 
-The other six of CIFAR-10-C need photographs, OpenCV or ImageMagick and are not computed here: motion_blur, glass_blur,
-snow, frost, spatter, elastic_transform (`bnn_atlas.data.readers.cifar10c` reads all nineteen).
+The other six corruptions of CIFAR-10-C need photographs, OpenCV or ImageMagick and are not computed here: motion_blur,
+glass_blur, snow, frost, spatter, elastic_transform (`bnn_atlas.data.readers.cifar10c` reads all nineteen).
 
-Other sizes: intensities stay as they are. A blur grows with the shorter side above 32 pixels; below, its sd starts at
-0.4 pixels all the same, since a narrower blur changes nothing, and the steps from there shrink with the side, to half
-at most. Defocus has the same disk at every size, and a zoom moves the outermost pixels at least as far as at 32 pixels.
-Pixelation is relative to each side, rounded down; on sides below 20 pixels some severities are the same (8 pixels
-become 7, 7, 6, 6, 5) and their order is a matter of alignment.
+For other image sizes, intensities do not change. A blur grows with the shorter side above 32 pixels. Below, its sd
+still starts at 0.4 pixels, since a narrower blur changes nothing, and grows in steps that shrink with the side, at most
+to half. Defocus has the same disk at every size, and a zoom moves the outermost pixels at least as far as at 32 pixels.
+Pixelation is relative to each side, rounded down; on sides below 20 pixels some severities coincide (8 pixels become 7,
+7, 6, 6, 5) and their order depends on alignment.
 
-Results are rounded to the nearest grey value (CIFAR-10-C cuts off), in integers where a real number would let the
-last bit of a machine's arithmetic decide. Bytes of jpeg_compression are those of the JPEG library within Pillow.
+Results are rounded to the nearest grey value (CIFAR-10-C truncates), with integers wherever floating-point arithmetic
+would let the machine decide the last bit. The bytes of jpeg_compression depend on the JPEG library in Pillow.
 """
 
 import math
@@ -60,8 +60,8 @@ PIXELATE_PERCENT = (95, 90, 85, 75, 65)
 def gaussian_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
     """Pixel x becomes x + 255 sd z with z ~ N(0, 1) for each pixel and channel, cut to [0, 255].
 
-    Image i of the set has its own Philox stream, key `seed` and counter i 2^128, where images[0] is image
-    `first`: its noise depends on nothing but seed and i, and is the same z at every severity.
+    Image i of the set has its own Philox stream with key `seed` and counter i 2^128; images[0] is image `first`. So its
+    z depends only on the seed and i, and is the same at every severity.
     """
     noise = np.empty(images.shape)
     for row in range(len(images)):
@@ -70,7 +70,7 @@ def gaussian_noise(images: np.ndarray, severity: int, seed: int, first: int) -> 
 
 
 def blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Convolution with a Gaussian cut at 4 sd; the outermost pixels are continued beyond the edge."""
+    """Convolution with a Gaussian truncated at 4 sd; the outermost pixels are repeated beyond the edge."""
     weights = _gaussian_weights(blur_sd(min(images.shape[1:3]), severity))
     once = correlate1d(images, weights, axis=1, output=np.float64, mode="nearest")
     twice = correlate1d(once, weights, axis=2, output=np.float64, mode="nearest")
@@ -78,9 +78,9 @@ def blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray
 
 
 def brightness(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """The value V = max over channels raised by a share of the range, at most to white; hue and saturation stay.
+    """The value V = max over channels is raised by c, at most to white; hue and saturation do not change.
 
-    x (V + c) / V in each channel; black becomes grey c.
+    Pixel x becomes x (V + c) / V in each channel; black becomes grey c.
     """
     value = images.max(axis=3, keepdims=True).astype(np.int32)
     added = 255 * BRIGHTNESS_PERCENT[severity - 1]
@@ -90,16 +90,16 @@ def brightness(images: np.ndarray, severity: int, seed: int, first: int) -> np.n
 
 
 def contrast(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Pixel x becomes m + c (x - m) with m the mean of the image's channel; a constant image stays as it is."""
+    """Pixel x becomes m + c (x - m), with m the mean of the image's channel; a constant image does not change."""
     percent, pixels = CONTRAST_PERCENT[severity - 1], images.shape[1] * images.shape[2]
     total = images.sum(axis=(1, 2), keepdims=True, dtype=np.int64)
     return divided(percent * pixels * images.astype(np.int64) + (100 - percent) * total, np.array(100 * pixels))
 
 
 def saturate(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """The saturation S = (V - least channel) / V becomes a S + b, at most 1; hue and value V stay.
+    """The saturation S = (V - smallest channel) / V becomes S' = a S + b, at most 1; hue and value V do not change.
 
-    V - (V - x) S' / S in each channel; grey, which has no hue, turns red where b > 0. For images with three channels.
+    x becomes V - (V - x) S' / S in each channel; grey, which has no hue, turns red if b > 0. Needs three channels.
     """
     factor, added = SATURATE_TENTHS[severity - 1]
     pixels = images.astype(np.int64)
@@ -112,7 +112,7 @@ def saturate(images: np.ndarray, severity: int, seed: int, first: int) -> np.nda
 
 
 def jpeg_compression(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Written as JPEG by Pillow and read again; images of one channel as grey ones."""
+    """Written as JPEG by Pillow and read back; images with one channel as grey."""
     result = np.empty_like(images)
     for row, image in enumerate(images):
         written = BytesIO()
@@ -122,7 +122,7 @@ def jpeg_compression(images: np.ndarray, severity: int, seed: int, first: int) -
 
 
 def pixelate(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Reduced with Pillow's box filter and enlarged to the old size with the same."""
+    """Reduced with Pillow's box filter and enlarged to the original size with the same filter."""
     height, width = images.shape[1:3]
     coarse = (coarse_side(width, severity), coarse_side(height, severity))
     result = np.empty_like(images)
@@ -133,12 +133,12 @@ def pixelate(images: np.ndarray, severity: int, seed: int, first: int) -> np.nda
 
 
 def coarse_side(side: int, severity: int) -> int:
-    """Pixels of a side of the coarse image, at least one."""
+    """Number of pixels on a side of the coarse image, at least one."""
     return max(1, side * PIXELATE_PERCENT[severity - 1] // 100)
 
 
 def blur_sd(side: int, severity: int) -> float:
-    """Standard deviation of a blur in pixels, for an image whose shorter side has `side` pixels."""
+    """Standard deviation of a blur in pixels, for an image with a shorter side of `side` pixels."""
     least, sd, share = BLUR_SD[0], BLUR_SD[severity - 1], side / SIDE
     return sd * share if share >= 1 else least + (sd - least) * max(0.5, share)
 
@@ -149,7 +149,7 @@ def _picture(image: np.ndarray) -> Image.Image:
 
 
 def _gaussian_weights(sd: float) -> np.ndarray:
-    """Weights [2 r + 1] of a Gaussian with r = 4 sd, whole numbers that add up to KERNEL."""
+    """`whole_weights` [2 r + 1] of a Gaussian, r = 4 sd."""
     radius = int(4 * sd + 0.5)
     return whole_weights(np.exp(-0.5 * (np.arange(-radius, radius + 1) / sd) ** 2))
 
@@ -158,7 +158,7 @@ SHOT_RATE = (500, 250, 100, 75, 50)
 IMPULSE_SHARE = (0.01, 0.02, 0.03, 0.05, 0.07)
 SPECKLE_SD = (0.06, 0.1, 0.12, 0.16, 0.2)
 SHOT, IMPULSE, SPECKLE = 1, 2, 3
-"""Numbers of the kinds' streams."""
+"""Numbers of the streams of each kind."""
 
 
 def shot_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
@@ -168,14 +168,14 @@ def shot_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.n
     result = np.empty_like(images)
     for row, image in enumerate(images):
         uniform = stream(seed, first + row, SHOT).random(image.shape)
-        # Row x of the table holds x + P(count <= k): the place of x + u in it is the count, behind x whole rows.
+        # Row x of the table is x + P(count <= k), so the position of x + u in it is x whole rows plus the count.
         count = np.searchsorted(below, image + uniform, side="right") - image.astype(np.int64) * most
         result[row] = divided(255 * np.minimum(count, rate), np.array(rate))
     return result
 
 
 def impulse_noise(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """A share of all pixels, each channel by itself, becomes white or black with equal probability."""
+    """A share of all pixels, in each channel independently, becomes white or black with equal probability."""
     half = IMPULSE_SHARE[severity - 1] / 2
     result = images.copy()
     for row in range(len(images)):
@@ -196,18 +196,18 @@ def speckle_noise(images: np.ndarray, severity: int, seed: int, first: int) -> n
 
 @cache
 def _poisson(rate: int) -> tuple[np.ndarray, int]:
-    """Table x + P(count <= k), count ~ Poisson(rate x / 255), of x in 0..255 and all likely k, flat; number of k."""
+    """Flat table of x + P(count <= k), count ~ Poisson(rate x / 255), for x in 0..255 and all likely k; number of k."""
     most = rate + 12 * int(rate**0.5) + 20
     levels = np.arange(256.0)[:, None]
     return (levels + pdtr(np.arange(most), rate * levels / 255)).ravel(), most
 
 
 DEFOCUS = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))
-"""Radius of a disk, and sd of the Gaussian over three pixels that smooths its edge, in pixels."""
+"""Radius of the disk, and sd of the Gaussian over three pixels that smooths its edge, in pixels."""
 ZOOM_END = (1.06, 1.11, 1.16, 1.21, 1.26)
 ZOOM_STEP = 0.01
 REACH = 2
-"""Pixels from the middle of the largest disk, smoothed, to its edge."""
+"""Pixels from the centre to the edge of the largest smoothed disk."""
 
 
 def defocus_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
@@ -217,7 +217,7 @@ def defocus_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np
 
 
 def zoom_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Mean of the image and of its enlargements by `zoom_factors` about its middle, cut to its size."""
+    """Mean of the image and its enlargements by `zoom_factors` about its centre, cropped to its size."""
     factors = zoom_factors(min(images.shape[1:3]), severity)
     total = images.astype(np.float64)
     for factor in factors:
@@ -226,16 +226,16 @@ def zoom_blur(images: np.ndarray, severity: int, seed: int, first: int) -> np.nd
 
 
 def zoom_factors(side: int, severity: int) -> np.ndarray:
-    """Factors 1, 1.01, ... as the published script has them, with a last one at the end where rounding lets it in.
+    """Factors 1, 1.01, ... as in the published script, including the end of the range if rounding admits it.
 
-    Of images whose shorter side has fewer than SIDE pixels they grow so that the outermost pixel moves as far.
+    For a shorter side below SIDE pixels they are larger, so that the outermost pixel moves as far as at SIDE pixels.
     """
     factors = np.arange(1, ZOOM_END[severity - 1], ZOOM_STEP)
     return factors if side >= SIDE else 1 + (factors - 1) * SIDE / side
 
 
 def _disk(radius: float, sd: float) -> np.ndarray:
-    """Weights [5, 5]: equal ones within the radius, smoothed by a Gaussian over three pixels along each axis."""
+    """Weights [5, 5]: equal within the radius, smoothed by a Gaussian over three pixels along each axis."""
     square = np.arange(-REACH, REACH + 1) ** 2
     disk = (square[:, None] + square[None] <= radius**2).astype(np.float64)
     line = np.exp(-0.5 * (np.arange(-1, 2) / sd) ** 2)
@@ -245,7 +245,7 @@ def _disk(radius: float, sd: float) -> np.ndarray:
 
 
 class _Places(NamedTuple):
-    """Where the pixels of a line lie between those of the image: `part` / `whole` of the way from `low` to `high`."""
+    """Positions of a line's pixels between image pixels: `part` / `whole` of the way from `low` to `high`."""
 
     low: np.ndarray
     high: np.ndarray
@@ -254,7 +254,7 @@ class _Places(NamedTuple):
 
 
 def _places(side: int, factor: float) -> _Places:
-    """A line of `side` pixels enlarged: its middle part stretched to a whole number of pixels, their ends kept."""
+    """A line of `side` pixels enlarged: its middle part stretched to a whole number of pixels, with its ends kept."""
     kept = math.ceil(side / factor)
     enlarged = max(round(kept * factor), 2)
     number = np.arange(side) + (enlarged - side) // 2
@@ -264,7 +264,7 @@ def _places(side: int, factor: float) -> _Places:
 
 
 def _zoomed(images: np.ndarray, factor: float) -> np.ndarray:
-    """Bilinear enlargement [n, H, W, C] float64: a quotient of whole numbers."""
+    """Bilinear enlargement [n, H, W, C] float64, as a quotient of whole numbers."""
     rows, columns = (_places(side, factor) for side in images.shape[1:3])
     values, part = images.astype(np.int64), rows.part[:, None, None]
     down = (rows.whole - part) * values[:, rows.low] + part * values[:, rows.high]
@@ -274,17 +274,16 @@ def _zoomed(images: np.ndarray, factor: float) -> np.ndarray:
 
 
 FOG = ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75))
-"""Thickness in units of the full range, and by how much the fog's waves fall from one scale to the next."""
+"""Thickness in units of the full range, and the factor by which the fog's waves decay from scale to scale."""
 FIRST_WAVE = 100.0
 FOG_STREAM = 4
-"""Number of its streams."""
 
 
 def fog(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
-    """Pixel x becomes (x + 255 c f) m / (m + 255 c), with the fog f in [0, 1] and the image's largest value m.
+    """Pixel x becomes (x + 255 c f) m / (m + 255 c), with the fog f in [0, 1] and m the image's largest value.
 
-    f is the same in all channels, and every image has its own: a map with a side of the smallest power of two that
-    covers the image, cut to its size.
+    Every image has its own f, the same in all channels: a map whose side is the smallest power of two that covers the
+    image, cropped to its size.
     """
     thickness, decay = FOG[severity - 1]
     height, width = images.shape[1:3]
@@ -298,10 +297,10 @@ def fog(images: np.ndarray, severity: int, seed: int, first: int) -> np.ndarray:
 def plasma(uniform: np.ndarray, side: int, decay: float) -> np.ndarray:
     """Height maps [n, side, side] from 0 to 1 by the diamond-square algorithm on a torus.
 
-    From the coarsest grid to the finest, the middle of every square is the mean of its corners, and the middle of every
-    edge that of its ends and of the two middles beside it, each plus w times a uniform number in [-w, w]; w is
-    FIRST_WAVE and falls by the factor `decay` with every grid. `uniform` has the random numbers [n, side^2 - 1] in
-    [0, 1). Fournier, Fussell and Carpenter 1982, as in the published script.
+    From the coarsest grid to the finest, the centre of a square is the mean of its four corners, and the middle of an
+    edge the mean of its two ends and the two adjacent centres, each plus w times a uniform number in [-w, w]. w starts
+    at FIRST_WAVE and is divided by `decay` with each grid. `uniform` holds random numbers [n, side^2 - 1] in [0, 1).
+    Fournier, Fussell and Carpenter 1982, as in the published script.
     """
     heights = np.zeros((len(uniform), side, side))
     wave, used, step = FIRST_WAVE, 0, side
@@ -322,7 +321,7 @@ def plasma(uniform: np.ndarray, side: int, decay: float) -> np.ndarray:
 
 
 def _displaced(total: np.ndarray, wave: float, uniform: np.ndarray) -> np.ndarray:
-    """The mean of four heights plus w times a number in [-w, w]."""
+    """The mean of four heights, plus w times a number in [-w, w]."""
     return total / 4 + wave * (wave * (2 * uniform.reshape(total.shape) - 1))
 
 

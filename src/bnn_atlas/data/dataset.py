@@ -1,4 +1,4 @@
-"""A prepared data set: one array of rows with names."""
+"""A prepared data set: one array of rows, with names."""
 
 import hashlib
 from pathlib import Path
@@ -10,7 +10,7 @@ from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import load_arrays, save_arrays
 
 ROWS = {"table": ("<f8", 1), "image": ("|u1", 3), "tokens": ("<i4", 1)}
-"""Kind -> type of `x` and number of axes of a row."""
+"""Kind -> type of `x`, and number of axes of a row."""
 
 
 class Dataset(NamedTuple):
@@ -31,18 +31,18 @@ class Dataset(NamedTuple):
     kind: str = "table"
     """`table`, `image` or `tokens`."""
     published_train: int | None = None
-    """Rows [0, published_train) are the publisher's training rows, the others the publisher's test rows, each in the
-    publisher's order; None where there is no published split."""
+    """Rows [0, published_train) are the publisher's training rows and the others its test rows, each in the publisher's
+    order; None if there is no published split."""
     vocabulary: int = 0
     """Sequences: number of token ids, 0 to vocabulary - 1."""
     published_scaling: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     """Images: mean and scale per channel that a paper used on pixels / 255."""
     pixel_divisor: float = 1.0
-    """Images: what pixels are divided by before they are scaled."""
+    """Images: divisor of the pixels before scaling."""
 
 
 def fingerprint(dataset: Dataset) -> str:
-    """SHA-256 of the numbers and their shape; equal for equal data sets on any machine."""
+    """SHA-256 of the numbers and their shape, the same on every machine."""
     digest = hashlib.sha256(repr(dataset.x.shape).encode())
     target = "<i8" if dataset.task == "classification" else "<f8"
     for values, kind in ((dataset.x, ROWS[dataset.kind][0]), (dataset.y, target)):
@@ -51,17 +51,17 @@ def fingerprint(dataset: Dataset) -> str:
 
 
 def check(dataset: Dataset, place: str) -> None:
-    """Refuse rows that are not of their kind, labels without a class, and tokens beyond the vocabulary.
+    """Raise DataError for rows that do not match their kind, labels without a class, and tokens beyond the vocabulary.
 
-    Raises DataError that starts with `place` and names the first wrong row.
+    The message starts with `place` and names the first wrong row.
     """
     if dataset.kind not in ROWS:
-        raise DataError(f"{place}: no such kind of data '{dataset.kind}'; there are {', '.join(ROWS)}")
+        raise DataError(f"{place}: no such kind of data '{dataset.kind}'; use one of {', '.join(ROWS)}")
     dtype, axes = ROWS[dataset.kind]
     x, y = dataset.x, dataset.y
     if x.ndim != axes + 1 or x.dtype != np.dtype(dtype) or y.shape != x.shape[:1]:
         raise DataError(
-            f"{place}: data of the kind '{dataset.kind}' are {np.dtype(dtype)} with {axes + 1} axes and one target per "
+            f"{place}: data of kind '{dataset.kind}' must be {np.dtype(dtype)} with {axes + 1} axes and one target per "
             f"row; found {x.dtype} {x.shape} and targets {y.shape}"
         )
     if dataset.task == "classification":
@@ -75,13 +75,13 @@ def check(dataset: Dataset, place: str) -> None:
             f"{dataset.vocabulary} ids (0 to {dataset.vocabulary - 1}); correct `vocabulary` or the tokens"
         )
     if dataset.published_train is not None and not 0 <= dataset.published_train <= len(x):
-        raise DataError(f"{place}: {dataset.published_train} published training rows of {len(x)} rows")
+        raise DataError(f"{place}: {dataset.published_train} published training rows, but only {len(x)} rows")
 
 
 def check_labels(labels: np.ndarray, classes: int, place: str) -> None:
-    """Refuse a class number outside 0 .. classes - 1, or one that is not whole."""
+    """Raise DataError for class numbers that are not whole or not in 0 .. classes - 1."""
     if labels.dtype.kind not in "iu":
-        raise DataError(f"{place}: labels are whole numbers; these are {labels.dtype}")
+        raise DataError(f"{place}: labels must be whole numbers; these are {labels.dtype}")
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(wrong):
         raise DataError(
@@ -92,7 +92,7 @@ def check_labels(labels: np.ndarray, classes: int, place: str) -> None:
 def save(path: str | Path, dataset: Dataset) -> None:
     """Write a data set as .npz; equal data sets give equal bytes.
 
-    Raises DataError, and writes nothing, if the rows, labels or tokens do not match what the data set says about them.
+    Raises DataError, and writes nothing, if rows, labels or tokens contradict the data set's own description.
     """
     check(dataset, str(path))
     arrays: dict[str, Any] = {
@@ -115,7 +115,7 @@ def save(path: str | Path, dataset: Dataset) -> None:
 
 
 def load(path: str | Path) -> Dataset:
-    """The inverse of `save`; DataError names a file that is not a prepared data set."""
+    """The inverse of `save`; DataError for a file that is not a prepared data set."""
     required = ("x", "y", "feature_names", "target_name", "task", "classes", "kind", "vocabulary")
     optional = ("published_train", "published_scaling", "pixel_divisor")
     arrays = load_arrays(path, required, DataError, "a prepared data set", optional)

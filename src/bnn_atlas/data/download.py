@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import NoReturn
 
 import pooch
 import requests
@@ -20,7 +20,7 @@ from tqdm import tqdm
 from bnn_atlas.config.data.datasets import DatasetEntry, FileEntry
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import ChecksumError, DownloadError
-from bnn_atlas.data.readers.archives import refuse_odd
+from bnn_atlas.data.readers.archives import LARGEST
 from bnn_atlas.files import atomic
 from bnn_atlas.runtime import cache_folder
 
@@ -32,7 +32,7 @@ TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class _Unavailable(Exception):
-    """One place does not give the file; the next one may."""
+    """One place does not have the file; the next one may."""
 
 
 def fetch(
@@ -59,20 +59,20 @@ def download(
 ) -> Path:
     """Put a verified copy of `file` at `destination` and return that path.
 
-    Tried in this order: `destination` itself, the cache, the mirrors, the registered URLs. Whatever is used is
-    verified first and then renamed into place, so that no reader and no second download sees half a file.
+    Tried in this order: `destination` itself, the cache, the mirrors, the registered URLs. Every copy is verified
+    first and then renamed into place, so no reader and no second download ever sees half a file.
 
-    A file of this machine (`path`) is copied from there, and not kept in the cache.
+    A local file (`path`) is copied and not kept in the cache.
 
     mirror: folders or base URLs that hold files under their registered mirror paths, separated by `os.pathsep` (a
         colon) and tried in this order; default: BNN_ATLAS_MIRROR.
-    cache: folder shared between clones; default: BNN_ATLAS_CACHE, else the user's cache folder.
-    attempts, wait: a transient failure (lost connection, time-out, cut transfer, HTTP 408, 425, 429, 500, 502, 503,
-        504) is tried again up to `attempts` times in all, after wait, 2 wait, 4 wait, ... seconds.
+    cache: folder shared between clones; default: BNN_ATLAS_CACHE, or else the user's cache folder.
+    attempts, wait: after a transient failure (lost connection, time-out, cut transfer, HTTP 408, 425, 429, 500, 502,
+        503, 504) there are up to `attempts` tries in all, after wait, 2 wait, 4 wait, ... seconds.
     timeout: seconds without a byte after which a connection counts as lost.
 
-    Raises ChecksumError for an altered file, at once, and DownloadError if no place has the file; it names each
-    place, what happened there, and what to do.
+    Raises ChecksumError at once for an altered file, and DownloadError if no place has the file; it says for each place
+    what happened, and what to do.
     """
     target = Path(destination)
     if _is_verified(target, file):
@@ -110,13 +110,13 @@ def download(
 
 
 def cache_path(file: FileEntry, cache: str | Path | None = None) -> Path:
-    """Where the cache keeps a file; the name holds the checksum, so that versions live side by side."""
+    """Where the cache keeps a file; the name contains the checksum, so versions do not collide."""
     folder = cache or cache_folder()
     return Path(folder).expanduser() / f"{file.checksum[:16]}-{file.name}"
 
 
 def _copied(file: FileEntry, source: Path, target: Path) -> Path:
-    """Put a file of this machine at `target`, if it still is what the checksum says."""
+    """Copy a local file to `target`; ChecksumError if it has changed since the plan."""
     if not source.is_file():
         raise DownloadError(f"{source}: no such file; put it there, or correct `path` in config/datasets.yaml")
     with atomic(target) as temporary:
@@ -140,7 +140,7 @@ def _is_verified(path: Path, file: FileEntry) -> bool:
 
 
 def _keep(source: Path, cached: Path) -> None:
-    """Copy into the cache; a cache that cannot be written costs the next download, nothing else."""
+    """Copy into the cache; if the cache cannot be written, the file will just be downloaded again."""
     try:
         with atomic(cached) as temporary:
             shutil.copyfile(source, temporary)
@@ -151,12 +151,12 @@ def _keep(source: Path, cached: Path) -> None:
 
 
 def mirrors(text: str) -> list[str]:
-    """Folders and base URLs in a list separated by `os.pathsep`; the colons of a URL belong to it."""
+    """Folders and base URLs in a list separated by `os.pathsep`, except for the colons inside a URL."""
     return re.findall(rf"https?://[^/:]*(?::\d+)?[^{os.pathsep}]*|[^{os.pathsep}]+", text)
 
 
 def _places(file: FileEntry, mirror: str | None) -> Iterator[tuple[str, str | None]]:
-    """Every place in order: path or URL, and the member if it is a zip."""
+    """Every place to try, in order: path or URL, and the member if it is a zip."""
     for base in mirrors(mirror or os.environ.get(MIRROR) or ""):
         remote = base.startswith(("http://", "https://"))
         folder = Path(base).expanduser()
@@ -188,7 +188,7 @@ def _obtain(place: str, member: str | None, out: Path, name: str, attempts: int,
 
 
 def _transfer(url: str, out: Path, name: str, attempts: int, wait: float, timeout: float) -> None:
-    """HTTP download with retries; pooch moves the bytes, requests notices a cut transfer by its length."""
+    """HTTP download with retries; requests detects a cut transfer by its length."""
     for attempt in range(1, attempts + 1):
         progress = progress_display(name)
         try:
@@ -214,8 +214,8 @@ def _transfer(url: str, out: Path, name: str, attempts: int, wait: float, timeou
 def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
     """Write one member of a zip to `out`; no name inside the zip ever becomes a path on disk.
 
-    A member that has moved to another folder of the zip is found by its own name if that is unique. Raises DataError
-    for one that is encrypted, packed in an unknown way, or a zip bomb.
+    A member that has moved to another folder of the zip is found by its own name if that is unique. Raises
+    DownloadError for a member that is missing or above LARGEST bytes, and ChecksumError for a damaged zip.
     """
     wanted = PurePosixPath(member)
     try:
@@ -229,33 +229,20 @@ def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
                     f"{name}: the zip at {url} has {len(found)} members that match '{member}'; it holds "
                     f"{names}. Correct `member` in config/datasets.yaml or use a mirror ({MIRROR})"
                 )
-            refuse_odd(found[0], f"{name}: the zip at {url}")
+            if found[0].file_size > LARGEST:
+                size = found[0].file_size
+                raise DownloadError(f"{name}: '{member}' in {url} has {size:,} bytes; use a mirror ({MIRROR})")
             with zipped.open(found[0]) as source, out.open("wb") as handle:
                 shutil.copyfileobj(source, handle)
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
         raise ChecksumError(
             f"{name}: what {url} sent is not an intact zip ({archive.stat().st_size} bytes, {error}): it is truncated, "
             f"altered, or an error page. Open the URL in a browser, try again later, or use a mirror ({MIRROR})"
         ) from error
 
 
-class Progress(Protocol):
-    """What pooch's downloader expects of a progress display."""
-
-    total: float | None
-
-    def update(self, n: int) -> object:
-        """Count `n` more bytes."""
-
-    def reset(self) -> None:
-        """Start counting again."""
-
-    def close(self) -> None:
-        """End the display."""
-
-
 class LogProgress:
-    """Log how far a transfer is, at most once in `interval` seconds."""
+    """Log how far a transfer is, at most once per `interval` seconds; a progress display for pooch."""
 
     def __init__(self, name: str, interval: float = 5.0) -> None:
         self.total: float | None = None
@@ -280,9 +267,9 @@ class LogProgress:
         """Nothing to take down."""
 
 
-def progress_display(name: str) -> Progress:
-    """A bar if standard error is a terminal, log lines otherwise."""
+def progress_display(name: str) -> "LogProgress | tqdm[NoReturn]":
+    """A progress bar if standard error is a terminal, otherwise log lines."""
     if sys.stderr.isatty():
-        # pooch asks for the display's truth value, which tqdm has only with a total; pooch then sets the real one.
+        # pooch uses the display's truth value, which tqdm has only with a total; pooch then sets the real one.
         return tqdm(desc=name, unit="B", unit_scale=True, leave=False, total=1)
     return LogProgress(name)

@@ -1,8 +1,8 @@
-"""What can be wrong with data."""
+"""Errors of data."""
 
 
 class DataError(ValueError):
-    """Data are not what they should be; the message says what, where, and what to do."""
+    """Data are not as they should be; the message says what, where, and what to do."""
 
 
 class ChecksumError(DataError):

@@ -1,4 +1,4 @@
-"""Rows of the sets for which a run predicts."""
+"""Rows of the sets on which a run is evaluated."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -12,24 +12,24 @@ from bnn_atlas.data.pixels import dead_inputs, noise_in
 from bnn_atlas.data.split_data import SplitData
 
 SEED = 0
-"""Seed of random corruptions; runs with the same test rows in the same order see the same images."""
+"""Seed of random corruptions: runs with the same test rows in the same order see the same images."""
 
 
 class Rows(NamedTuple):
-    """Scaled inputs [n, ...] and their targets [n], None where the model has no right answer."""
+    """Scaled inputs [n, ...] and their targets [n]; None if there is no right answer."""
 
     x: np.ndarray
     y: np.ndarray | None
 
 
 POINTS = 50
-"""Inputs on an interval."""
+"""Number of inputs on an interval."""
 
 
 def interval_rows(split: SplitData, interval: tuple[float, float]) -> Rows:
-    """An even grid of inputs on an interval, scaled as the split is; DataError for rows that are not one number."""
+    """An even grid of inputs on an interval, scaled like the split; DataError for rows that are not one number."""
     if split.raw_shape != (1,):
-        raise DataError(f"intervals are of one input; a row of this data set has the shape {list(split.raw_shape)}")
+        raise DataError(f"an interval needs one input; a row of this data set has shape {list(split.raw_shape)}")
     return Rows(split.scaled(np.linspace(*interval, POINTS)[:, None]), None)
 
 
@@ -47,23 +47,23 @@ def shifted_rows(split: SplitData, shift: str) -> Rows:
 
 
 def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
-    """The test rows of CIFAR-10 in the published CIFAR-10-C, scaled as the split is.
+    """The test rows of CIFAR-10 as corrupted in the published CIFAR-10-C, scaled like the split.
 
-    Raises DataError for another tar, and for labels that are not those of the test rows.
+    Raises DataError for another tar, and for labels that differ from the test rows' labels.
     """
     from bnn_atlas.data.readers.cifar10c import read_cifar10c  # the readers take long to import
 
     parsed, first = parse_shift(shift), split.dataset.published_train
     if parsed.published is None or first is None:
-        raise DataError(f"shift '{shift}': CIFAR-10-C has no such images of this data set")
+        raise DataError(f"shift '{shift}': CIFAR-10-C has no such images for this data set")
     published, places = read_cifar10c(tar, parsed.published, parsed.level), split.split.test - first
     if not np.array_equal(published.labels[places], split.y_test):
-        raise DataError(f"{tar}: its labels are not those of the test rows; both must be in CIFAR-10's own order")
+        raise DataError(f"{tar}: its labels differ from those of the test rows; both must be in CIFAR-10's own order")
     return Rows(split.scaled(published.images[places]), split.y_test)
 
 
 def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:
-    """Test rows of another prepared data set (all its rows where it has none), scaled as the split is.
+    """Test rows of another prepared data set (or all its rows if it has no test rows), scaled like the split.
 
     At most the first `limit`. Raises DataError for rows of another kind or shape, or tokens of another vocabulary.
     """
@@ -75,8 +75,8 @@ def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None
         )
     if other.vocabulary != split.vocabulary:
         raise DataError(
-            f"{dataset}: tokens of a vocabulary of {other.vocabulary} ids cannot be compared with this run's, which "
-            f"has {split.vocabulary}"
+            f"{dataset}: tokens of a vocabulary of {other.vocabulary} ids cannot be compared with this run's "
+            f"vocabulary of {split.vocabulary}"
         )
     trained = other.published_train or 0
     x = other.x[trained if trained < len(other.x) else 0 :][:limit]

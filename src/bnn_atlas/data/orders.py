@@ -1,7 +1,7 @@
-"""Known orders in which others number the rows of a published data set, and the random numbers that they follow from.
+"""Orders in which published codes number the rows of a data set, and the random numbers behind them.
 
-The random numbers are those of JAX as the published codes had them, computed in NumPy: Threefry with
-`jax_threefry_partitionable` off, the default of JAX 0.4 and before (BNN Atlas itself has it on).
+The random numbers are those of JAX as the published codes used it, computed in NumPy: Threefry with
+`jax_threefry_partitionable` off, the default up to JAX 0.4 (BNN Atlas itself has it on).
 """
 
 import hashlib
@@ -13,23 +13,23 @@ from scipy.special import erfinv
 
 
 def tfds_order(part: Literal["train", "test"], n: int) -> np.ndarray:
-    """[n] int64: position k of TensorFlow Datasets holds row `order[k]` of the publisher's file.
+    """[n] int64: position k in TensorFlow Datasets holds row `order[k]` of the publisher's file.
 
-    TensorFlow Datasets writes examples sorted by the MD5 hash of their key with the part's name as salt; keys are row
-    numbers: order = argsort_i md5(part + str(i)). Known to hold for `config.splits.TFDS_ORDERED`: for MNIST and
-    CIFAR-10 by their labels; CIFAR-100 is written by the generator of CIFAR-10 (image_classification/cifar.py of
-    tensorflow_datasets, class Cifar100), with the row number as key, from one file for each part and into one shard.
+    TensorFlow Datasets writes examples sorted by the MD5 hash of their key, with the part's name as salt and the row
+    number as key: order = argsort_i md5(part + str(i)). It is known to hold for `config.splits.TFDS_ORDERED`: for MNIST
+    and CIFAR-10 from their labels; CIFAR-100 has the same generator as CIFAR-10 (image_classification/cifar.py of
+    tensorflow_datasets, class Cifar100), from one file per part into one shard.
     """
     hashes = [hashlib.md5(f"{part}{i}".encode(), usedforsecurity=False).digest() for i in range(n)]
     return np.array(sorted(range(n), key=hashes.__getitem__), dtype=np.int64)
 
 
 def mile_order(n: int, rng: int, loader: Literal["trainer", "script"] = "trainer") -> np.ndarray:
-    """[n] int64: order in which the code of MILE (Sommer et al. 2025) puts n rows before it cuts them.
+    """[n] int64: order into which the code of MILE (Sommer et al. 2025) puts n rows before it cuts them.
 
-    A chain of keys k, s <- split(k) starts at the seed `rng`. Its third s is the loader's own key in the trainer, while
-    the scripts of the Laplace and mean-field baselines give key(rng) to their loader. In the loader the second s of the
-    same chain permutes the rows.
+    A sequence of keys k, s <- split(k) starts at key(rng). In the trainer its third s is the key of the loader; the
+    scripts of the Laplace and mean-field baselines pass key(rng) to their loader. The loader starts the same kind of
+    sequence at its key and permutes the rows with the second s.
 
     Raises ValueError for a seed that does not fit into 32 bits.
     """
@@ -40,15 +40,15 @@ def mile_order(n: int, rng: int, loader: Literal["trainer", "script"] = "trainer
 
 
 def bnn_hmc_order(n: int, seed: int) -> np.ndarray:
-    """[n] int64: order in which the loader of Izmailov et al. 2021 puts the rows of a UCI table before it cuts them.
+    """[n] int64: order into which the loader of Izmailov et al. 2021 puts the rows of a UCI table before it cuts them.
 
-    jax.random.permutation(PRNGKey(seed), n). Raises ValueError as `mile_order`.
+    jax.random.permutation(PRNGKey(seed), n). Raises ValueError like `mile_order`.
     """
     return permutation(key_of(seed), n)
 
 
 def _nth_key(key: np.ndarray, n: int) -> np.ndarray:
-    """Key s number n, from 1, of the chain k, s <- split(k)."""
+    """The n-th s, from 1, of the sequence k, s <- split(k)."""
     for _ in range(n):
         key, taken = split(key)
     return taken
@@ -60,19 +60,19 @@ _MOST = 2**32 - 1
 
 
 def key_of(seed: int) -> np.ndarray:
-    """Key [2] uint32 of a seed; ValueError for one that does not fit into 32 bits."""
+    """Key [2] uint32 of a seed; ValueError for a seed that does not fit into 32 bits."""
     if not 0 <= seed <= _MOST:
-        raise ValueError(f"seed {seed}: the seed of a published order is between 0 and 2^32 - 1")
+        raise ValueError(f"seed {seed}: the seed of a published order must be between 0 and 2^32 - 1")
     return np.array([0, seed], np.uint32)
 
 
 def split(key: np.ndarray, n: int = 2) -> np.ndarray:
-    """Keys [n, 2] made of a key."""
+    """Keys [n, 2] split from a key."""
     return words(key, 2 * n).reshape(n, 2)
 
 
 def permutation(key: np.ndarray, n: int) -> np.ndarray:
-    """Random order [n] int64 of n rows: as many sorts by random words as leave hardly any ties."""
+    """Random order [n] int64 of n rows: sorted by random words, as often as needed to make ties unlikely."""
     order = np.arange(n, dtype=np.int64)
     for _ in range(math.ceil(3 * math.log(max(n, 1)) / math.log(_MOST))):
         key, sub = split(key)
@@ -83,7 +83,7 @@ def permutation(key: np.ndarray, n: int) -> np.ndarray:
 def normal(key: np.ndarray, n: int) -> np.ndarray:
     """Draws [n] of N(0, 1) in float32, sqrt(2) erfinv(u) of uniform u in (-1, 1).
 
-    JAX approximates erfinv, so that its own differ by up to 1e-5 of their size beyond 3.5.
+    JAX approximates erfinv, so its own draws beyond 3.5 differ by up to 1e-5 of their size.
     """
     low = np.nextafter(np.float32(-1), np.float32(0))
     unit = ((words(key, n) >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1)
@@ -92,7 +92,7 @@ def normal(key: np.ndarray, n: int) -> np.ndarray:
 
 
 def words(key: np.ndarray, n: int) -> np.ndarray:
-    """Encrypted counters 0..n-1 as uint32 [n]: their first half together with the second, and with 0 after an odd n."""
+    """Encrypted counters 0..n-1 as uint32 [n], in pairs from the first and second half, padded with 0 if n is odd."""
     counters = np.zeros(n + n % 2, np.uint32)
     counters[:n] = np.arange(n)
     schedule = (key[:1], key[1:], key[:1] ^ key[1:] ^ np.uint32(_PARITY))

@@ -1,8 +1,8 @@
-"""Grey values in whole numbers, random numbers of images, and pixels that never vary in the rows of a posterior.
+"""Whole-number arithmetic of grey values, random numbers of images, and pixels that never vary in the fitted rows.
 
-The likelihood says nothing about the weights of such inputs, so that their posterior is their prior, and whatever
-lights them in a test image goes through weights that are noise. A maximum of the posterior has them at the prior's
-mode, 0 for a normal prior. Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift.
+The likelihood says nothing about the weights of such dead inputs, so their posterior is their prior, and a test image
+that lights them up goes through random weights. A maximum of the posterior has these weights at the mode of the prior,
+0 for a normal prior. Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from bnn_atlas.data.split_data import SplitData, as_features
 KERNEL = 1 << 16
 """The weights of a blur are integers that sum to this."""
 SIDE = 32
-"""Pixels of the images that the severities were chosen for."""
+"""Side in pixels of the images for which the severities were chosen."""
 
 
 def divided(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
@@ -22,28 +22,27 @@ def divided(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 
 
 def whole_weights(weights: np.ndarray) -> np.ndarray:
-    """Weights of a symmetric blur as whole numbers that add up to KERNEL; the middle one takes what is left over."""
+    """Weights of a symmetric blur as whole numbers that add up to KERNEL; the middle one takes the remainder."""
     found = np.rint(weights / weights.sum() * KERNEL)
     found[tuple(size // 2 for size in weights.shape)] += KERNEL - found.sum()
     return found
 
 
 def stream(seed: int, image: int, kind: int = 0) -> np.random.Generator:
-    """Random numbers of image number `image` of a set: of a Philox stream with key seed + 2^64 kind.
+    """Random numbers for image number `image` of a set, from a Philox stream with key seed + 2^64 kind.
 
-    They depend on nothing else, and kinds of corruption have streams of their own.
+    They depend on nothing else; each kind of corruption has its own streams.
     """
     return np.random.Generator(np.random.Philox(key=seed + (kind << 64), counter=image << 128))
 
 
 NOISE_SD = (0.1, 0.2, 0.4, 0.7, 1.0)
-"""In units of the full range, at the severities 1 to 5. These are ours; their paper scales noise in all pixels."""
+"""In units of the full range, at severities 1 to 5. These are our choice; the paper scales noise in all pixels."""
 STREAM = 5
-"""Number of the noise's streams."""
 
 
 def dead_inputs(data: SplitData) -> np.ndarray:
-    """Which inputs (of a row's shape, with a table's features) are the same in all rows that the likelihood sees."""
+    """Which inputs (with the shape of a row's features) are the same in all rows of the likelihood."""
     rows = np.concatenate(data.split[:2]) if data.validation_in_likelihood else data.split.train
     x = as_features(data.dataset.x[rows], data.features)
     return np.asarray((x == x[:1]).all(axis=0))
@@ -52,17 +51,17 @@ def dead_inputs(data: SplitData) -> np.ndarray:
 def noise_in(kind: str, severity: int, images: np.ndarray, dead: np.ndarray, seed: int) -> np.ndarray:
     """Images [n, H, W, C] uint8 with noise in some pixels: x becomes x + 255 sd z with z ~ N(0, 1), cut to [0, 255].
 
-    `dead_pixels` has noise in the pixels `dead` [H, W, C] alone, `live_pixels` in all others. z is the same in both, at
-    every severity, and depends on the seed and the number of the image alone.
+    `dead_pixels` has noise only in the pixels `dead` [H, W, C], `live_pixels` in all others. z is the same for both and
+    at every severity, and depends only on the seed and the number of the image.
 
-    Raises DataError where no pixel is of the kind.
+    Raises DataError if no pixel is of that kind.
     """
     chosen = dead if kind == "dead_pixels" else ~dead
     if not chosen.any():
         which = "no" if kind == "dead_pixels" else "every"
         raise DataError(
-            f"shift '{kind}{severity}': {which} pixel is the same in all rows that the likelihood sees, so that there "
-            "is nothing to put noise in; leave the shift out"
+            f"shift '{kind}{severity}': {which} pixel is the same in all rows that the likelihood sees, so there is "
+            "no pixel to add noise to; leave the shift out"
         )
     result, sd = images.copy(), 255 * NOISE_SD[severity - 1]
     for row, image in enumerate(images):

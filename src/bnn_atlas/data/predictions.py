@@ -12,14 +12,14 @@ from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.files import load_arrays, save_arrays
 
 TOLERANCE = 1e-4
-"""By how much a row's sum may differ from 1."""
+"""Largest difference between a row's sum and 1."""
 
 
 class Predictions(NamedTuple):
-    """Probabilities of the classes for each published test row."""
+    """Class probabilities of each published test row."""
 
     probabilities: np.ndarray
-    """[n, k] float32; row i is for the i-th published test row, in the order of the data set's own file."""
+    """[n, k] float32; row i belongs to the i-th published test row in the data set's own file."""
     of: str
     """Name of the data set."""
     classes: tuple[str, ...]
@@ -28,13 +28,13 @@ class Predictions(NamedTuple):
 def prepare_predictions(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]) -> Predictions:
     """Read published predictions and put them into the order of the data set's file.
 
-    Raises DataError that names the file and line of a row that is not a distribution over the classes, and for another
-    number of rows than registered.
+    Raises DataError for a row that is not a distribution over the classes, with its file and line, and if the number of
+    rows differs from the registered one.
     """
     from bnn_atlas.data.checksum import verify  # takes long to import
 
     if entry.kind != "predictions" or entry.of is None:
-        raise DataError(f"{name}: registered as data of the kind '{entry.kind}', not as predictions")
+        raise DataError(f"{name}: registered as data of kind '{entry.kind}', not as predictions")
     if len(raw_paths) != len(entry.files):
         raise DataError(f"{name}: needs {len(entry.files)} raw files, got {len(raw_paths)}")
     tables = []
@@ -43,14 +43,14 @@ def prepare_predictions(name: str, entry: DatasetEntry, raw_paths: Sequence[str 
         tables.append(read_probabilities(path, len(entry.classes)))
     values = np.concatenate(tables)
     if len(values) != entry.rows:
-        raise DataError(f"{name}: {len(values)} rows of probabilities; {entry.rows} are registered")
+        raise DataError(f"{name}: {len(values)} rows of probabilities, but {entry.rows} are registered")
     if entry.order == "tfds":
         values[tfds_order("test", len(values))] = values.copy()
     return Predictions(values, entry.of, entry.classes)
 
 
 def read_probabilities(path: str | Path, classes: int) -> np.ndarray:
-    """[n, classes] float32, one row per line, separated by blanks; DataError names a line that is none."""
+    """[n, classes] float32, one row per line, separated by blanks; DataError names the first wrong line."""
     rows = []
     for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
         try:
@@ -62,20 +62,20 @@ def read_probabilities(path: str | Path, classes: int) -> np.ndarray:
         # A NaN fails both comparisons.
         if not (abs(sum(row) - 1) <= TOLERANCE and min(row) >= 0):
             raise DataError(
-                f"{path}: line {number}: probabilities are at least 0 and sum to 1; these sum to {sum(row):.6g}, the "
-                f"smallest is {min(row):.6g}. Download the file again, or turn logits into probabilities"
+                f"{path}: line {number}: probabilities must be at least 0 and sum to 1; these sum to {sum(row):.6g}, "
+                f"the smallest is {min(row):.6g}. Download the file again, or turn logits into probabilities"
             )
         rows.append(row)
     return np.array(rows, dtype=np.float32).reshape(-1, classes)
 
 
 def save_predictions(path: str | Path, predictions: Predictions) -> None:
-    """Write predictions as .npz; equal ones give equal bytes."""
+    """Write predictions as .npz; equal predictions give equal bytes."""
     classes = np.array(predictions.classes, dtype=np.str_)
     save_arrays(path, {"probabilities": predictions.probabilities, "of": predictions.of, "classes": classes})
 
 
 def load_predictions(path: str | Path) -> Predictions:
-    """The inverse of `save_predictions`; DataError names a file that holds none."""
+    """The inverse of `save_predictions`; DataError for any other file."""
     arrays = load_arrays(path, Predictions._fields, DataError, "prepared predictions")
     return Predictions(arrays["probabilities"], str(arrays["of"]), tuple(map(str, arrays["classes"])))

@@ -1,4 +1,4 @@
-"""From raw files to one array of rows."""
+"""From raw files to a prepared data set."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,13 +26,13 @@ def prepare_file(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]
 def prepare(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path] = ()) -> Dataset:
     """The data set `name` in original units.
 
-    `raw_paths` are the downloaded files in the order of `entry.files`; their rows are joined in that order, for
-    images and sequences (`bnn_atlas.data.arrays`) those of the training part before those of the test part.
-    Tables: columns keep the file's order; a text column becomes one column of 0 and 1 per word, `column=word`, in its
-    place, words sorted. Class labels become their place in `entry.classes`.
+    `raw_paths` are the downloaded files in the order of `entry.files`. Their rows are joined in that order; for images
+    and sequences (`bnn_atlas.data.arrays`) training rows come before test rows.
+    The columns of tables keep the file's order. A text column is replaced by one column of 0 and 1 per word, named
+    `column=word`, with words sorted. Class labels become their index in `entry.classes`.
 
-    Raises DataError for a file that is not the registered one, cannot be read, or gives another shape than the
-    registered `rows` x `inputs`, and for labels or tokens that are not registered.
+    Raises DataError for a file that is not the registered one or cannot be read, for a shape other than the registered
+    `rows` x `inputs`, and for labels or tokens that are not registered.
     """
     if entry.of is not None:
         raise DataError(f"{name}: published {entry.kind} for '{entry.of}', not a data set")
@@ -53,8 +53,8 @@ def prepare(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path] = ()
         found = " x ".join(map(str, dataset.x.shape))
         registered = " x ".join(map(str, entry.shape))
         raise DataError(
-            f"{name}: {files} gives {found} rows x inputs; {entry.rows} x {registered} are registered in "
-            "config/datasets.yaml. Delete the raw files and download again, or correct the entry"
+            f"{name}: {files} gives {found} rows x inputs, but {entry.rows} x {registered} are registered in "
+            "config/datasets.yaml. Delete the raw files and download them again, or correct the entry"
         )
     check(dataset, f"{name}: {files}")
     return dataset
@@ -97,22 +97,21 @@ def _dataset(name: str, entry: DatasetEntry, table: Table) -> Dataset:
 
 
 def _target(name: str, entry: DatasetEntry, table: Table) -> np.ndarray:
-    """Target values, or class numbers."""
     if entry.task == "regression":
         return table.numbers[entry.target]
     labels = table.words[entry.target]
     unknown = sorted(set(labels.tolist()) - set(entry.classes))
     if unknown:
         raise DataError(
-            f"{name}: column '{entry.target}' holds {', '.join(map(repr, unknown))}; "
-            f"the registered classes are {', '.join(map(repr, entry.classes))}"
+            f"{name}: column '{entry.target}' holds {', '.join(map(repr, unknown))}, but "
+            f"the registered classes are {', '.join(map(repr, entry.classes))}; correct `classes`"
         )
     numbers = {label: i for i, label in enumerate(entry.classes)}
     return np.array([numbers[label] for label in labels.tolist()], dtype=np.int64)
 
 
 def _bundled(entry: DatasetEntry) -> Dataset:
-    """A data set that is part of scikit-learn's installation."""
+    """A data set that comes with scikit-learn."""
     from sklearn.datasets import load_diabetes, load_digits
 
     data = load_diabetes(scaled=False) if entry.bundled == "diabetes" else load_digits()
@@ -128,14 +127,13 @@ def _bundled(entry: DatasetEntry) -> Dataset:
     )
     if entry.kind == "table":
         return dataset
-    # Pixels are 0 to 16 in the file; the full range of uint8 makes `pixel / 255` and corruptions mean what they do
-    # for other images. No two levels fall together.
+    # Pixels are 0 to 16 in the file. In the full range of uint8, `pixel / 255` and corruptions mean the same as for
+    # other images, and all levels stay distinct.
     pixels = np.rint(data.images * (255 / 16)).astype(np.uint8)[..., None]
     return dataset._replace(x=pixels, feature_names=(), kind="image")
 
 
 def _generated(entry: DatasetEntry) -> Dataset:
-    """A synthetic table of one input, `x`."""
     assert entry.generate is not None
     x, y = generate(entry.generate, entry.rows, entry.published_train)
     return Dataset(x, y, ("x",), entry.target, entry.task, (), published_train=entry.published_train)

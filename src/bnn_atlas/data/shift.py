@@ -1,4 +1,4 @@
-"""Applying a shift to a set of images."""
+"""Apply a shift to a set of images."""
 
 import numpy as np
 from scipy.special import cosdg, sindg
@@ -14,17 +14,17 @@ BATCH_BYTES = 2**24
 def apply_shift(shift: Shift, images: np.ndarray, seed: int, first: int = 0) -> np.ndarray:
     """The images [n, H, W, C] uint8 (C = 1 or 3) rotated or corrupted, in the same shape and type.
 
-    Image i of the result depends on the shift, the seed, image i and the number i alone, not on the other images:
-    a part of a set that starts at image `first` gives the same bytes as the whole set. The same bytes on every
-    machine. Raises ConfigError for an unknown shift and DataError for arrays that are not images.
+    Image i of the result depends only on the shift, the seed, image i and the number i, not on the other images: a part
+    of a set that starts at image `first` gives the same bytes as the whole set. Bytes are the same on every machine.
+    Raises ConfigError for an unknown shift and DataError for arrays that are not images.
     """
     shift = parse_shift(shift.name)
     if shift.kind in OF_SPLIT:
-        raise DataError(f"shift '{shift.name}' depends on the rows of a split; take `dead_pixels.noise_in`")
+        raise DataError(f"shift '{shift.name}' depends on the rows of a split; use `data.pixels.noise_in`")
     _check(images, seed, first)
     if shift.kind in OF_COLOURS and images.shape[3] != 3:
         raise DataError(
-            f"shift '{shift.name}': grey images have no saturation to change; leave it out, or take images with three "
+            f"shift '{shift.name}': grey images have no saturation to change; leave it out, or use images with three "
             "channels"
         )
     result = np.empty_like(images)
@@ -41,7 +41,7 @@ def apply_shift(shift: Shift, images: np.ndarray, seed: int, first: int = 0) -> 
 def _check(images: np.ndarray, seed: int, first: int) -> None:
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] not in (1, 3) or 0 in images.shape[1:3]:
         raise DataError(
-            f"a shift is for images of shape [n, H, W, 1 or 3] and type uint8, not for {images.dtype} of shape "
+            f"a shift needs images of shape [n, H, W, 1 or 3] and type uint8, not {images.dtype} of shape "
             f"{list(images.shape)}; apply it to the prepared images before they are scaled"
         )
     if seed < 0 or first < 0:
@@ -49,7 +49,7 @@ def _check(images: np.ndarray, seed: int, first: int) -> None:
 
 
 BITS = 11
-"""Positions are rounded to 2^-11 pixels, so that weights and sums of a bilinear interpolation are exact integers."""
+"""Positions are rounded to 2^-11 pixels, which makes weights and sums of a bilinear interpolation exact integers."""
 ONE = 1 << BITS
 
 
@@ -77,6 +77,6 @@ def rotate(images: np.ndarray, degrees: int) -> np.ndarray:
 
 
 def _cut(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whole pixels and the rest in units of 2^-BITS."""
+    """Whole pixels, and the fraction in units of 2^-BITS."""
     fixed = np.rint(position * ONE).astype(np.int32)
     return fixed >> BITS, fixed & (ONE - 1)

@@ -21,13 +21,13 @@ class Split(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SplitData:
-    """One split of a data set, scaled with statistics of rows that are not test rows, unless it has `all_rows`.
+    """One split of a data set, scaled with statistics that exclude test rows, except with the scaling `all_rows`.
 
-    Inputs are (x - x_mean) / x_scale, of a table's features where it has any: tables [rows, d] float64, images
-    [rows, height, width, channels] float32, sequences [rows, length] int32 as they are. Regression targets are [rows]
-    float64, (y - y_mean) / y_scale; class numbers are [rows] int64 and stay as they are.
-    Arrays are made when they are first asked for. Training, validation and fit rows share one array, the test rows
-    have their own, so that no row is held twice.
+    Inputs are (x - x_mean) / x_scale after `as_features`: tables [rows, d] float64, images
+    [rows, height, width, channels] float32; sequences are unscaled [rows, length] int32. Regression targets are [rows]
+    float64, (y - y_mean) / y_scale; class numbers are unscaled [rows] int64.
+    Arrays are made on first use. Training, validation and fit rows share one array and the test rows have another, so
+    no row is in memory twice.
     """
 
     dataset: Dataset
@@ -42,7 +42,7 @@ class SplitData:
     y_scale: float
     """1 for classification."""
     features: Features = "inputs"
-    """What the network takes of a table's rows (`scaling.as_features`)."""
+    """Which features of a table's rows the network takes (`as_features`)."""
 
     @property
     def x_train(self) -> np.ndarray:
@@ -115,20 +115,20 @@ class SplitData:
         return self.dataset.x.shape[1:]
 
     def scaled(self, x: np.ndarray) -> np.ndarray:
-        """Other raw rows [m, *shape] of the same kind, scaled exactly as the split's own rows are.
+        """Other raw rows [m, *shape] of the same kind, scaled exactly like the split's own rows.
 
-        Everything that is compared with a run (shifted and out-of-distribution sets) goes through this, so that no set
-        is told apart by its scaling. Raises DataError for rows of another shape.
+        Every set that is compared with a run (shifted and out-of-distribution sets) goes through this, so that no set
+        can be recognised by its scaling. Raises DataError for rows of another shape.
         """
         if x.shape[1:] != self.raw_shape:
             raise DataError(
-                f"rows of the shape {list(x.shape[1:])} cannot be compared with this split's rows, which have the "
-                f"shape {list(self.raw_shape)}"
+                f"rows of shape {list(x.shape[1:])} cannot be compared with this split's rows of shape "
+                f"{list(self.raw_shape)}"
             )
         return scaled(as_features(x, self.features), self.kind, self.x_mean, self.x_scale)
 
     def taken(self, x: np.ndarray) -> np.ndarray:
-        """What the network takes at the inputs x [m, *raw_shape] in standardised units, (raw - mean) / scale."""
+        """The network's inputs at x [m, *raw_shape] in standardised units, (raw - mean) / scale."""
         if self.features == "inputs":
             return x
         columns = self.raw_shape[0]
@@ -149,27 +149,26 @@ class SplitData:
 
 
 BLOCK = 2**22
-"""Pixels that are counted at once."""
+"""Number of pixels that are counted at once."""
 
 
 def as_features(x: np.ndarray, features: Features) -> np.ndarray:
-    """What the network takes of raw rows, before it is scaled: of tables [n, d] the inputs, or [x, x^2] [n, 2 d]."""
+    """The features of raw rows, before scaling: the inputs x, or [x, x^2] [n, 2 d] for tables [n, d]."""
     return x if features == "inputs" else np.concatenate([x, x**2], axis=1)
 
 
 def input_statistics(dataset: Dataset, rows: np.ndarray, scaling: Scaling | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and scale, in raw units, that broadcast over the trailing axes: (x - mean) / scale.
+    """Mean and scale in raw units, for (x - mean) / scale along the last axis.
 
     `columns` and `all_rows`: mean and population standard deviation of each column of `rows` [d]; `channels`: of all
     pixels of each channel [C]; `published`: the registered constants, 255 mean and 255 scale [C]; `unit`: 0 and 255;
-    `none`: 0 and 1.
-    What is constant gets scale 1, so that it becomes 0.
+    `none`: 0 and 1. Constant columns and channels get scale 1, so that they become 0.
     """
     allowed = SCALINGS[dataset.kind]
     chosen = scaling or allowed[0]
     if chosen not in allowed:
         raise DataError(
-            f"split.scaling = '{chosen}': not for data of the kind '{dataset.kind}'; allowed are {', '.join(allowed)}"
+            f"split.scaling = '{chosen}': not for data of kind '{dataset.kind}'; use one of {', '.join(allowed)}"
         )
     if chosen in ("columns", "all_rows"):
         return _moments(dataset.x[rows])
@@ -177,7 +176,10 @@ def input_statistics(dataset: Dataset, rows: np.ndarray, scaling: Scaling | None
         return _channel_moments(dataset.x, rows)
     if chosen == "published":
         if dataset.published_scaling is None:
-            raise DataError("split.scaling = 'published': no constants are registered for this data set")
+            raise DataError(
+                "split.scaling = 'published': this data set has no published_scaling in config/datasets.yaml; add it, "
+                "or use another scaling"
+            )
         mean, scale = np.array(dataset.published_scaling)
         return 255 * mean, 255 * scale
     size = 1 if dataset.kind == "tokens" else dataset.x.shape[-1]
@@ -193,7 +195,7 @@ def target_statistics(dataset: Dataset, rows: np.ndarray) -> tuple[float, float]
 
 
 def scaled(x: np.ndarray, kind: str, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """(x - mean) / scale: tables in float64, images in float32; sequences are returned as they are."""
+    """(x - mean) / scale: tables in float64, images in float32; sequences are returned unscaled."""
     if kind == "tokens":
         return x
     if kind == "table":
@@ -204,9 +206,9 @@ def scaled(x: np.ndarray, kind: str, mean: np.ndarray, scale: np.ndarray) -> np.
 
 
 def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and population standard deviation along the rows; exactly the value and 1 where all rows are equal.
+    """Mean and population standard deviation over rows; exactly the value and 1 if all rows are equal.
 
-    Equality is tested on the values: the standard deviation of a constant such as 0.998 comes out as 1e-13, not 0.
+    Equality is tested on the values: the computed standard deviation of a constant such as 0.998 is 1e-13, not 0.
     """
     constant = values.max(axis=0) == values.min(axis=0)
     mean = np.where(constant, values[0], values.mean(axis=0))
@@ -216,7 +218,7 @@ def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _channel_moments(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and population standard deviation of each channel, from counts of the 256 pixel values.
 
-    Counts are whole numbers, so that neither the order of the rows nor their number costs accuracy or memory.
+    Counts are whole numbers, so the result does not depend on the order of the rows, and many rows cost no accuracy.
     """
     channels, values = x.shape[-1], np.arange(256)
     counts = np.zeros((channels, 256), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Splits of a data set, made, written and read."""
+"""Make, write and read splits of a data set."""
 
 from pathlib import Path
 
@@ -13,39 +13,31 @@ from bnn_atlas.data.split_data import Split, SplitData, as_features, input_stati
 from bnn_atlas.files import load_arrays, save_arrays
 
 ARRAYS = (
-    "train",
-    "validation",
-    "test",
-    "validation_in_likelihood",
-    "x_mean",
-    "x_scale",
-    "y_mean",
-    "y_scale",
-    "dataset",
-)
-"""Names in a split's file."""
+    "train", "validation", "test", "validation_in_likelihood", "x_mean", "x_scale", "y_mean", "y_scale", "dataset",
+)  # fmt: skip
+"""Names of the arrays in a split's file."""
 FEATURES = "features"
-"""Another one, where the network takes something else than the inputs."""
+"""A further array, if the network does not take the plain inputs."""
 
 
 def make_split(n: int, config: SplitConfig, index: int, published_train: int | None = None) -> Split:
     """Split number `index` (from 0) of `n` rows.
 
-    With `limit`, only that many rows take part, chosen by the seed alone, so that all splits share them. Of these,
+    With `limit`, only that many rows take part; they depend only on the seed, so all splits share them. Of these,
     - `random`: round(test * rows) test rows from a permutation by the generator of SeedSequence([seed, index]);
     - `standard`: the splits of Hernandez-Lobato and Adams (2015) and Gal and Ghahramani (2016): one RandomState(1)
-      permutes the rows once per split, the first round(0.9 * rows) are not test rows;
+      permutes the rows once per split, and the rows after the first round(0.9 * rows) are test rows;
     - `train_test_split`: scikit-learn's function with test_size = test and random_state = seed + index;
     - `bnn_hmc`: all rows in the order of `orders.bnn_hmc_order` for the seed seed + index, cut at int(0.9 rows);
-    - `published`: the publisher's test rows are the test rows; `published_train` says where they begin. Each part is in
-      the order `order`, and `first` and `first_test` take its beginning;
-    - `mile`: all rows in the order of `orders.mile_order` for the seed rng + index, of which the first `limit` are kept
-      and cut at int(0.7 rows) and int((0.7 + 0.1) rows). Of a data set with published test rows the others alone are
-      put in this order, the first int(0.7 n) of them are training rows and the rest are validation rows.
-    Except for `mile`, validation rows are the last round(validation * others) of the other rows, in the order in which
-    the rule gives them, which is random except for `published`; with `validation_seed` they are those of scikit-learn's
-    train_test_split(validation, random_state=validation_seed) of the other rows. Classes are not balanced between the
-    parts, as in the published splits.
+    - `published`: the publisher's test rows are the test rows, starting at row `published_train`. Each part is in the
+      order `order` and is cut to its first `first` or `first_test` rows;
+    - `mile`: all rows in the order of `orders.mile_order` for the seed rng + index; the first `limit` are kept and cut
+      at int(0.7 rows) and int((0.7 + 0.1) rows). If the data set has published test rows, only the other rows are put
+      in this order; the first int(0.7 n) of them are training rows and the rest are validation rows.
+    Except for `mile`, validation rows are the last round(validation * others) of the rows that are not test rows, in
+    the order of the rule, which is random except for `published`. With `validation_seed` they are instead chosen by
+    scikit-learn's train_test_split(validation, random_state=validation_seed). As in the published splits, classes are
+    not balanced between the parts.
 
     Raises DataError if a part that should have rows gets none.
     """
@@ -96,12 +88,12 @@ def save_split(
     """Write row numbers and scaling statistics of a split as .npz.
 
     Statistics come from the rows that the posterior conditions on: training and validation rows, or training rows
-    only (`bnn_atlas.data.split_data`); with the scaling `all_rows` from the rows of all three parts. Targets are scaled
-    with their mean and population standard deviation; class numbers, and targets `as_given`, get mean 0 and scale 1.
-    Raises DataError for a scaling, features or targets that are not for data of this kind.
+    only; with the scaling `all_rows`, from all three parts. Targets are scaled with their mean and population standard
+    deviation; class numbers, and targets `as_given`, get mean 0 and scale 1. Raises DataError for a scaling, features
+    or targets that do not apply to data of this kind.
     """
     if features != "inputs" and dataset.kind != "table":
-        raise DataError(f"split.features = '{features}': not for data of the kind '{dataset.kind}', only for tables")
+        raise DataError(f"split.features = '{features}': not for data of kind '{dataset.kind}', only for tables")
     if targets != "standardised" and dataset.task != "regression":
         raise DataError(f"split.targets = '{targets}': not for {dataset.task}, only for regression")
     if scaling == "all_rows":
@@ -129,10 +121,7 @@ def save_split(
 
 
 def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
-    """Scaled arrays of a split; the statistics are the stored ones.
-
-    Raises DataError if the split was made for other data or is not a split.
-    """
+    """Scaled arrays of a stored split; DataError if it was made for other data or is not a split."""
     dataset, stored = load(dataset_path), load_arrays(split_path, ARRAYS, DataError, "a split", (FEATURES,))
     if str(stored["dataset"]) != fingerprint(dataset):
         raise DataError(f"{split_path} was made for other data than {dataset_path}; delete it and make it again")
@@ -149,7 +138,7 @@ def load_split(dataset_path: str | Path, split_path: str | Path) -> SplitData:
 
 
 def _parted(config: SplitConfig, index: int, rows: np.ndarray, others: np.ndarray, test: np.ndarray) -> Split:
-    """Take the validation rows from `others`, which like `test` are positions in `rows`."""
+    """Take the validation rows from `others`; like `test`, these are positions in `rows`."""
     held_out = round(config.validation * len(others))
     keep = len(others) - held_out
     train, validation = others[:keep], others[keep:]
@@ -165,14 +154,13 @@ def _checked(split: Split, config: SplitConfig, index: int, n: int) -> Split:
     for part, share in (("train", 1.0), ("validation", config.validation), ("test", 1.0)):
         if share > 0 and not len(getattr(split, part)):
             raise DataError(
-                f"split {index} ({config.kind}) of {n} rows leaves no {part} rows; use more rows or change "
+                f"split {index} ({config.kind}) of {n} rows leaves no {part} rows; use more rows, or change "
                 f"the shares (test {config.test}, validation {config.validation})"
             )
     return Split(*(part.astype(np.int64) for part in split))
 
 
 def _mile(n: int, config: SplitConfig, index: int, published_train: int | None) -> Split:
-    """The published rows of MILE."""
     rng = (config.rng or 0) + index
     if published_train is None or published_train == n:
         if config.first_test is not None:
@@ -202,7 +190,7 @@ def _published(n: int, config: SplitConfig, published_train: int | None) -> tupl
 
 
 def _rest_and_test(n: int, config: SplitConfig, index: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions 0..n-1 that are not test rows, and those that are, each in the rule's order."""
+    """Positions 0..n-1 of the rows that are not test rows, and of the test rows, each in the rule's order."""
     if config.kind == "random":
         order = np.random.default_rng(np.random.SeedSequence([config.seed, index])).permutation(n)
         count = round(config.test * n)

@@ -1,7 +1,7 @@
-"""Synthetic data sets with one input, drawn with a seed.
+"""Synthetic data sets with one input, drawn from a seed.
 
-Noise, inputs and functions come from NumPy's PCG64 (of the kind `bnn_hmc` from `bnn_atlas.data.orders`), and all
-numbers are rounded to `DECIMALS`, as in a text file, so that every machine makes the same ones.
+Noise, inputs and functions come from NumPy's PCG64 (for the kind `bnn_hmc` from `bnn_atlas.data.orders`). All numbers
+are rounded to `DECIMALS`, as in a text file, so every machine makes the same numbers.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,10 @@ DECIMALS = 6
 
 
 def generate(config: GeneratorConfig, rows: int, published_train: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs x [rows, 1] and targets y [rows] of a kind (`bnn_atlas.config.data.synthetic` says what each is).
+    """Inputs x [rows, 1] and targets y [rows] of a kind of data set, described in `bnn_atlas.config.data.synthetic`.
 
-    Clusters: the first `published_train` rows are the training rows, in random order, so that the last of them can
-    serve as validation rows; the others are the test rows. Kind `sinusoids`: the same. Kind `bnn_hmc`: the same, but in
-    order of x.
+    For clusters and sinusoids, the first `published_train` rows are the training rows in random order, so that the last
+    of them can serve as validation rows; the others are test rows. For `bnn_hmc` likewise, but in order of x.
     """
     if isinstance(config, BNNHMCGenerator):
         return _bnn_hmc(config, rows, published_train or 0)
@@ -51,7 +50,7 @@ def generate(config: GeneratorConfig, rows: int, published_train: int | None = N
 
 
 def _uniform(numbers: np.random.Generator, intervals: Sequence[Interval], count: int) -> np.ndarray:
-    """`count` numbers in the intervals, the same number in each, give or take one."""
+    """`count` numbers in the intervals, equally many in each, give or take one."""
     ends = np.array(intervals)[np.arange(count) % len(intervals)]
     return numbers.uniform(ends[:, 0], ends[:, 1]).round(DECIMALS)
 
@@ -93,7 +92,7 @@ def sinusoids_at(config: SinusoidsGenerator, x: np.ndarray) -> np.ndarray:
 
 
 def _bnn_hmc(config: BNNHMCGenerator, rows: int, train: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the published notebook; its float32 grids, draws of the network and of the noise."""
+    """Rows of the published notebook, with its float32 grids and its draws of the network and the noise."""
     each = train // len(config.intervals)
     grids = [np.linspace(*ends, each) for ends in config.intervals]
     x = np.concatenate([*grids, np.linspace(*config.test, rows - train)]).round(DECIMALS)

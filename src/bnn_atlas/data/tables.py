@@ -1,4 +1,4 @@
-"""Reading tables of numbers and words from text files and workbooks, and hashing their numbers."""
+"""Read tables of numbers and words from text files and workbooks, and hash their numbers."""
 
 import csv
 import hashlib
@@ -15,7 +15,7 @@ from bnn_atlas.config.data.datasets import CsvReader, TableReader, Tables, Workb
 from bnn_atlas.data.errors import DataError
 
 Row = tuple[int, Sequence[Any]]
-"""Place in the file (line or sheet row, from 1) and cells."""
+"""Line or sheet row, from 1, and its cells."""
 
 
 class Table(NamedTuple):
@@ -26,22 +26,22 @@ class Table(NamedTuple):
     words: dict[str, np.ndarray]
     """Text column -> [n] str."""
     order: tuple[str, ...]
-    """All of them, as in the file."""
+    """All used columns in the file's order."""
 
 
 def read_table(path: str | Path, reader: Tables) -> Table:
     """Read the used columns of a file.
 
-    Raises DataError that names the file, the row and the column of a cell that is not a finite number, of a row
-    with a wrong number of cells, of a header with other names than the registered ones or in another order, and of a
-    file that is not in the format.
+    Raises DataError, with file, row and column, for a cell that is not a finite number, a row with a wrong number of
+    cells, a header with names or an order other than registered, and a file that is not in the format.
     """
     source = Path(path)
     rows = _rows(source, reader)
     for place, cells in rows:
         if len(cells) != len(reader.columns):
             raise DataError(
-                f"{source}: row {place} has {len(cells)} cells; {len(reader.columns)} columns are registered"
+                f"{source}: row {place} has {len(cells)} cells; {len(reader.columns)} columns are registered. Correct "
+                "`columns` in config/datasets.yaml, or the file"
             )
     if isinstance(reader, WorkbookReader) or (isinstance(reader, CsvReader) and reader.header):
         rows = _without_header(source, rows, reader)
@@ -49,7 +49,7 @@ def read_table(path: str | Path, reader: Tables) -> Table:
     if isinstance(reader, CsvReader) and reader.missing is not None:
         rows = [row for row in rows if all(row[1][i] != reader.missing for i in used)]
     if not rows:
-        raise DataError(f"{source}: no rows of data")
+        raise DataError(f"{source}: no rows of data; download the file again")
     numbers, words = {}, {}
     for index in used:
         name = reader.columns[index]
@@ -62,10 +62,10 @@ def read_table(path: str | Path, reader: Tables) -> Table:
 
 
 def table_hash(table: Table) -> str:
-    """Hash of the numbers of a table that line ends, number formats and re-saving do not change.
+    """Hash of a table's numbers, independent of line ends, number formats and saving the file again.
 
-    SHA-256 of ASCII text: one line per row, each value in C's format `%.9e` (ten significant digits, zero without
-    sign), values separated by one blank in the order of the table's columns, every line ended by a line feed.
+    SHA-256 of ASCII text: one line per row, ended by a line feed; values in the order of the table's columns, separated
+    by one blank, in C's format `%.9e` (ten significant digits, zero without sign).
     """
     columns = [[f"{value + 0.0:.9e}" for value in values.tolist()] for values in table.numbers.values()]
     text = "".join(" ".join(cells) + "\n" for cells in zip(*columns, strict=True))
@@ -73,10 +73,9 @@ def table_hash(table: Table) -> str:
 
 
 def _rows(source: Path, reader: Tables) -> list[Row]:
-    """All rows that are not blank, the header included."""
+    """All rows that are not blank, including the header."""
     if isinstance(reader, WorkbookReader):
-        # Imported here, since the two workbook libraries double the start-up time of jobs that read none.
-        from bnn_atlas.data.workbooks import sheet_rows
+        from bnn_atlas.data.workbooks import sheet_rows  # takes long to import
 
         return sheet_rows(source, reader.format, reader.sheet)
     try:
@@ -96,7 +95,7 @@ def _csv_rows(lines: Iterable[str], reader: CsvReader) -> Iterator[Row]:
 
 
 def _without_header(source: Path, rows: list[Row], reader: CsvReader | WorkbookReader) -> list[Row]:
-    """The rows below the header; DataError for a header that is not the registered one, and for a row of data."""
+    """The rows below the header; DataError if the header is not the registered one, or is a row of data."""
     if not rows:
         return rows
     place, cells = rows[0]
@@ -114,13 +113,13 @@ def _without_header(source: Path, rows: list[Row], reader: CsvReader | WorkbookR
 
 
 def _same_names(found: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether two headers are alike apart from case, blanks and punctuation, which must not make two names the same."""
+    """Whether two headers agree up to case, blanks and punctuation, with all names still distinct."""
     plain = [[re.sub(r"[\W_]+", "_", name.casefold()).strip("_") for name in names] for names in (found, wanted)]
     return list(found) == list(wanted) or (plain[0] == plain[1] and len(set(plain[0])) == len(found))
 
 
 def _number(cell: Any) -> float | None:
-    """The finite number in a cell, if it holds one."""
+    """The finite number in a cell; None if there is none."""
     try:
         value = float(cell)
     except (TypeError, ValueError):

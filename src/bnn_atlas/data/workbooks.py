@@ -1,4 +1,7 @@
-"""Cells of one sheet of an Excel workbook, old (.xls) or new (.xlsx)."""
+"""Cells of one sheet of an Excel workbook, old (.xls) or new (.xlsx).
+
+Both libraries are called directly: pandas is about to drop its engine for .xls.
+"""
 
 import io
 import struct
@@ -7,28 +10,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile
 
 import openpyxl
 import xlrd
 
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.readers.archives import refuse_odd
 
-# What the two libraries raise on truncated or altered workbooks (found by damaging some).
+# What the two libraries raise for truncated or altered workbooks (found by damaging some).
 XLS_DAMAGE = (xlrd.XLRDError, xlrd.compdoc.CompDocError, struct.error, LookupError, AssertionError, ValueError)
 XLSX_DAMAGE = (BadZipFile, ParseError, zlib.error, LookupError, ValueError, NotImplementedError, EOFError)
 
 
 def sheet_rows(source: Path, kind: str, sheet: str | None) -> list[tuple[int, Sequence[Any]]]:
-    """Row number (from 1) and cells of every row that is not empty, without the columns that are empty throughout.
+    """Row number (from 1) and cells of every row that is not empty, without columns that are empty throughout.
 
-    `kind` is `xls` or `xlsx`; `sheet` None takes the first one. Raises DataError for a file that is not such a
-    workbook and for a sheet that it does not have.
+    `kind` is `xls` or `xlsx`; None for `sheet` means the first. Raises DataError for a file that is not such a
+    workbook, and for a sheet that it does not have.
     """
     content = source.read_bytes()
     if not content:
-        raise DataError(f"{source}: not readable as {kind}: the file is empty")
+        raise DataError(f"{source}: not readable as {kind}: the file is empty; download it again")
     damage = XLS_DAMAGE if kind == "xls" else XLSX_DAMAGE
     try:
         rows = (_xls if kind == "xls" else _xlsx)(source, content, sheet)
@@ -42,9 +44,6 @@ def sheet_rows(source: Path, kind: str, sheet: str | None) -> list[tuple[int, Se
 
 
 def _xlsx(source: Path, content: bytes, sheet: str | None) -> list[tuple[int, Sequence[Any]]]:
-    with ZipFile(io.BytesIO(content)) as archive:
-        for member in archive.infolist():
-            refuse_odd(member, str(source))
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
     try:
         name = _sheet_name(source, book.sheetnames, sheet)

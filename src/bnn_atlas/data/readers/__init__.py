@@ -1,1 +1,1 @@
-"""Reading raw files of images, sequences and labels."""
+"""Readers of raw files of images, sequences and labels."""

@@ -16,7 +16,7 @@ CLASSES = 10
 
 
 class CorruptedImages(NamedTuple):
-    """The test images in CIFAR-10's own order at one severity of one corruption."""
+    """The test images in CIFAR-10's own order, at one severity of one corruption."""
 
     images: np.ndarray
     """[n, 32, 32, 3] uint8."""
@@ -27,22 +27,22 @@ class CorruptedImages(NamedTuple):
 def read_cifar10c(
     path: str | Path, corruption: str, severity: int, *, rows: int = 10_000, side: int = 32
 ) -> CorruptedImages:
-    """Images and labels of one corruption at one severity from CIFAR-10-C.tar, which is not unpacked.
+    """Images and labels of one corruption at one severity, read from CIFAR-10-C.tar without unpacking it.
 
-    A member holds [5 n, 32, 32, 3] uint8, severity s in rows (s - 1) n to s n - 1; only those are read.
-    `rows` (n) and `side` are those of the published set. Hendrycks and Dietterich 2019; Zenodo record 2535967.
+    A member holds [5 n, 32, 32, 3] uint8, with severity s in rows (s - 1) n to s n - 1; only these are read.
+    The defaults of `rows` (n) and `side` fit the published set. Hendrycks and Dietterich 2019; Zenodo record 2535967.
 
-    Raises DataError that names the tar and the member: unknown corruption or severity, missing or truncated tar,
-    member missing or of another shape or type, labels out of range or different between severities, path outside the
-    folder CIFAR-10-C.
+    Raises DataError, with the tar and the member, for an unknown corruption or severity, a missing or truncated tar, a
+    member that is missing or has another shape or type, labels that are out of range or differ between severities, and
+    paths outside the folder CIFAR-10-C.
     """
     if corruption not in PUBLISHED_CORRUPTIONS or severity not in range(1, SEVERITIES + 1):
         raise DataError(
-            f"CIFAR-10-C has no {corruption!r} of severity {severity}; there are {', '.join(PUBLISHED_CORRUPTIONS)}, "
+            f"CIFAR-10-C has no {corruption!r} of severity {severity}; it has {', '.join(PUBLISHED_CORRUPTIONS)}, "
             f"each with severities 1 to {SEVERITIES}"
         )
     if not Path(path).is_file():
-        raise DataError(f"{path}: no such file; take it from the data set cifar10c")
+        raise DataError(f"{path}: no such file; download the data set cifar10c")
     try:
         with tarfile.open(path, "r:") as tar:
             members = _members(path, tar)
@@ -50,7 +50,7 @@ def read_cifar10c(
             labels = _labels(path, tar, members, rows)
     except (tarfile.TarError, OSError) as error:
         raise DataError(
-            f"{path}: not a whole tar ({error}): the file is truncated or altered; delete it and download it again"
+            f"{path}: not an intact tar ({error}): the file is truncated or altered; delete it and download it again"
         ) from None
     return CorruptedImages(images, labels[(severity - 1) * rows : severity * rows])
 
@@ -63,8 +63,8 @@ def _members(path: str | Path, tar: tarfile.TarFile) -> dict[str, tarfile.TarInf
         place = PurePosixPath(member.name)
         if place.parts[:1] != (FOLDER,):
             raise DataError(
-                f"{path}: member '{member.name}' lies outside the folder {FOLDER}; this is not the published tar, "
-                "that of the data set cifar10c"
+                f"{path}: member '{member.name}' is outside the folder {FOLDER}; this is not the published tar. "
+                "Download the data set cifar10c"
             )
         if member.isfile() and len(place.parts) == 2 and place.suffix == ".npy":
             members[place.stem] = member
@@ -76,9 +76,7 @@ def _array(
 ) -> tuple[IO[bytes], tuple[int, ...], np.dtype]:
     """A member opened after its .npy header, with the shape and type that the header gives."""
     if name not in members:
-        raise DataError(
-            f"{path}: there is no member {FOLDER}/{name}.npy; the tar holds {', '.join(sorted(members)) or 'none'}"
-        )
+        raise DataError(f"{path}: no member {FOLDER}/{name}.npy; the tar holds {', '.join(sorted(members)) or 'none'}")
     source = tar.extractfile(members[name])
     if source is None:
         raise DataError(f"{path}: member {FOLDER}/{name}.npy has no content")
@@ -91,7 +89,7 @@ def _array(
     size = members[name].size - source.tell()
     if fortran or size != int(np.prod(shape)) * kind.itemsize or kind.hasobject:
         raise DataError(
-            f"{path}: member {FOLDER}/{name}.npy has {size} bytes after its header for {kind} of shape {list(shape)}"
+            f"{path}: member {FOLDER}/{name}.npy has {size} bytes for {kind} of shape {list(shape)}"
             f"{' in Fortran order' if fortran else ''}; it is truncated or altered, download the tar again"
         )
     return source, shape, kind

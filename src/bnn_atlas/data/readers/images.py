@@ -1,4 +1,4 @@
-"""Raw files of images and of labels, one function for each format."""
+"""Raw files of images and labels: one function per format."""
 
 import gzip
 import hashlib
@@ -35,14 +35,13 @@ class Rows(NamedTuple):
     y: np.ndarray | None = None
     """[n] class numbers of any integer type."""
     counts: np.ndarray | None = None
-    """[classes] where the images are sorted by class: how many each class has; labels of a file of their own say how
-    the classes are interleaved."""
+    """[classes] number of images per class, if they are sorted by class and a separate file has the labels."""
 
 
 def read_images(path: Path, reader: Reader, classes: Sequence[str]) -> dict[str, Rows]:
-    """Rows of an image or label file: part -> rows, or "" -> rows where the file does not say the part.
+    """Rows of an image or label file: part -> rows, or "" -> rows if the file does not say which part it is.
 
-    Raises DataError that names the file and the place in it.
+    Raises DataError, with the file and the place in it.
     """
     match reader:
         case IdxReader():
@@ -58,7 +57,7 @@ def read_images(path: Path, reader: Reader, classes: Sequence[str]) -> dict[str,
         case SvhnReader():
             return {"": read_svhn(path)}
         case _:
-            raise DataError(f"{path}: the format '{reader.format}' gives no images")
+            raise DataError(f"{path}: the format '{reader.format}' is not one of images or labels")
 
 
 LABELS, IMAGES = 0x0801, 0x0803
@@ -68,7 +67,7 @@ def read_idx(path: Path) -> Rows:
     """uint8 images [n, height, width, 1] (magic number 0x803) or labels [n] (0x801).
 
     Layout: magic number and sizes of the axes as big-endian 32-bit integers, then the values, last axis fastest.
-    Raises DataError for a truncated gzip, another magic number, and for more or fewer values than the header says.
+    Raises DataError for a truncated gzip file, another magic number, and more or fewer values than the header says.
     """
     try:
         content = gzip.decompress(path.read_bytes())
@@ -79,8 +78,8 @@ def read_idx(path: Path) -> Rows:
     magic = int.from_bytes(content[:4], "big")
     if len(content) < 4 or magic not in (LABELS, IMAGES):
         raise DataError(
-            f"{path}: byte 0: magic number {magic:#010x}; {IMAGES:#010x} (images) or {LABELS:#010x} (labels) of uint8 "
-            "is expected in an IDX file"
+            f"{path}: byte 0: magic number {magic:#010x}; expected {IMAGES:#010x} (uint8 images) or {LABELS:#010x} "
+            "(uint8 labels). This is not the IDX file; download it again"
         )
     start = 4 + 4 * (magic & 0xFF)
     if len(content) < start:
@@ -103,8 +102,8 @@ CIFAR_SIDE = 32
 def read_cifar(path: Path, reader: CifarReader) -> dict[str, Rows]:
     """Both parts: images [n, 32, 32, 3] and the last label byte of each record.
 
-    A record is its label bytes and 3072 bytes of pixels: all of red, then green, then blue, each row by row.
-    Raises DataError for a missing member, and for one that ends within a record.
+    A record is its label bytes and 3072 bytes of pixels: red, then green, then blue, each row by row.
+    Raises DataError for a missing member, and for a member that ends within a record.
     """
     wanted = {*reader.train, *reader.test}
     found = {name: content for name, content in tar_files(path) if name in wanted}
@@ -122,7 +121,8 @@ def _records(path: Path, name: str, content: bytes, labels: int) -> np.ndarray:
     size = labels + 3 * CIFAR_SIDE**2
     if not content or len(content) % size:
         raise DataError(
-            f"{path}: member '{name}' has {len(content)} bytes, which is not a multiple of the {size} bytes of a record"
+            f"{path}: member '{name}' has {len(content)} bytes, not a multiple of the {size} bytes of a record; "
+            "download the archive again"
         )
     return np.frombuffer(content, np.uint8).reshape(-1, size)
 
@@ -134,7 +134,7 @@ def _part(records: list[np.ndarray], labels: int) -> Rows:
 
 
 def read_png_rows(path: Path) -> Rows:
-    """[n, side, side, 3] uint8 from an RGB image of n rows with side * side pixels each."""
+    """[n, side, side, 3] uint8 from an RGB image with n rows of side * side pixels."""
     try:
         with Image.open(path, formats=["PNG"]) as image:
             mode, pixels = image.mode, np.asarray(image)
@@ -146,7 +146,7 @@ def read_png_rows(path: Path) -> Rows:
         ) from error
     side = math.isqrt(pixels.shape[1])
     if mode != "RGB" or side**2 != pixels.shape[1]:
-        raise DataError(f"{path}: {mode} {pixels.shape}; an RGB image whose width is a square number is expected")
+        raise DataError(f"{path}: {mode} {pixels.shape}; expected an RGB image with a square number as its width")
     return Rows(x=pixels.reshape(-1, side, side, 3))
 
 
@@ -161,15 +161,15 @@ class _File(NamedTuple):
 
 
 def read_image_tar(path: Path, classes: Sequence[str]) -> dict[str, Rows]:
-    """Both parts: images [n, height, width, 3], sorted by class and by rank within it, and the classes' sizes.
+    """Both parts: images [n, height, width, 3], sorted by class and rank within it, and the sizes of the classes.
 
-    Raises DataError for a folder that is not a class, for ranks that do not run from 0, for an image that cannot be
-    decoded, and for images of several sizes.
+    Raises DataError for a folder that is not a class, ranks that are not 0, 1, ..., an image that cannot be decoded,
+    and images of different sizes.
     """
     found: dict[str, dict[tuple[int, int], np.ndarray]] = {"train": {}, "test": {}}
     for file in _files(path):
         if file.label not in classes:
-            raise DataError(f"{path}: folder '{file.part}/{file.label}': no such class; there are {', '.join(classes)}")
+            raise DataError(f"{path}: folder '{file.part}/{file.label}': no such class in {', '.join(classes)}")
         found[file.part][classes.index(file.label), file.rank] = _decoded(path, file)
     return {part: _sorted_rows(path, part, images, len(classes)) for part, images in found.items()}
 
@@ -177,14 +177,14 @@ def read_image_tar(path: Path, classes: Sequence[str]) -> dict[str, Rows]:
 def images_hash(path: Path) -> str:
     """SHA-256 over all images in order of part, class and rank: `part/class/rank sha256` and a line feed each.
 
-    The hash of an image is that of the JPEG file, so that another packing of the same files has the same hash.
+    The hash of an image is that of its JPEG file, so the same files packed differently have the same hash.
     """
     lines = sorted(f"{f.part}/{f.label}/{f.rank:08d} {hashlib.sha256(f.content).hexdigest()}\n" for f in _files(path))
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _files(path: Path) -> Iterator[_File]:
-    """The archive's images; other files (a licence, a list) are not looked at."""
+    """The archive's images; other files, such as a licence, are ignored."""
     for name, content in tar_files(path):
         match = NAME.fullmatch(name)
         if match:
@@ -200,7 +200,7 @@ def _decoded(path: Path, file: _File) -> np.ndarray:
             f"{path}: {file.part}/{file.label}/{file.rank}: not an intact JPEG ({error}); download the archive again"
         ) from error
     if mode != "RGB":
-        raise DataError(f"{path}: {file.part}/{file.label}/{file.rank}: an RGB image is expected, this one is {mode}")
+        raise DataError(f"{path}: {file.part}/{file.label}/{file.rank}: expected an RGB image, found {mode}")
     return pixels
 
 
@@ -211,14 +211,13 @@ def _sorted_rows(path: Path, part: str, images: dict[tuple[int, int], np.ndarray
         raise DataError(f"{path}: the images of {part}/ are not numbered from 0 without gaps in each class")
     sizes = {image.shape for image in images.values()}
     if len(sizes) > 1:
-        raise DataError(f"{path}: the images of {part}/ have several sizes: {', '.join(map(str, sorted(sizes)))}")
+        raise DataError(f"{path}: the images of {part}/ differ in size: {', '.join(map(str, sorted(sizes)))}")
     return Rows(x=np.stack([images[key] for key in keys]), counts=counts)
 
 
 def read_svhn(path: Path) -> Rows:
-    """Images [n, 32, 32, 3] from X [32, 32, 3, n] and labels from y [n, 1], where 10 is the digit 0."""
-    # Imported here, since jobs that read no MATLAB file start faster without it.
-    import scipy.io
+    """Images [n, 32, 32, 3] from X [32, 32, 3, n], and labels from y [n, 1], where 10 stands for the digit 0."""
+    import scipy.io  # takes long to import
     from scipy.io.matlab import MatReadError
 
     damage = (MatReadError, ValueError, TypeError, LookupError, OSError, EOFError, zlib.error, NotImplementedError)
@@ -236,17 +235,16 @@ def read_svhn(path: Path) -> Rows:
     x, y = arrays["X"], arrays["y"].reshape(-1)
     if x.dtype != np.uint8 or x.ndim != 4 or x.shape[3] != len(y):
         raise DataError(
-            f"{path}: X is {x.dtype} {x.shape} with {len(y)} labels; uint8 [height, width, 3, n] with n labels is "
-            "expected"
+            f"{path}: X is {x.dtype} {x.shape} with {len(y)} labels; expected uint8 [height, width, 3, n] and n labels"
         )
     if not ((y >= 1) & (y <= 10)).all():
         row = int(np.flatnonzero((y < 1) | (y > 10))[0])
-        raise DataError(f"{path}: row {row}: label {y[row]}; 1 to 10 are expected, 10 for the digit 0")
+        raise DataError(f"{path}: row {row}: label {y[row]}; expected 1 to 10, with 10 for the digit 0")
     return Rows(x=np.ascontiguousarray(x.transpose(3, 0, 1, 2)), y=y.astype(np.int64) % 10)
 
 
 def read_labels(path: Path) -> np.ndarray:
-    """[n] of any integer type from .npy; DataError for any other array, and for a truncated file."""
+    """[n] of any integer type from .npy; DataError for another array or a truncated file."""
     try:
         with path.open("rb") as handle:
             values = np.lib.format.read_array(handle, allow_pickle=False)
@@ -255,7 +253,7 @@ def read_labels(path: Path) -> np.ndarray:
         raise DataError(f"{path}: not an intact .npy file of labels ({error}); download it again") from error
     if values.ndim != 1 or values.dtype.kind not in "iu" or rest:
         found = "bytes after the array" if rest else f"{values.dtype} {values.shape}"
-        raise DataError(f"{path}: one axis of whole numbers is expected, found {found}")
+        raise DataError(f"{path}: expected one axis of whole numbers, found {found}")
     return values
 
 

@@ -1,4 +1,4 @@
-"""Film reviews as word numbers: the content of Keras' imdb.npz, and token rows made from it."""
+"""Film reviews as word numbers: the contents of Keras' imdb.npz, and token rows made from them."""
 
 import hashlib
 import io
@@ -11,13 +11,12 @@ import numpy as np
 
 from bnn_atlas.config.data.datasets import KerasReader
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.readers.archives import refuse_odd
 from bnn_atlas.data.readers.images import Rows
 from bnn_atlas.files import ZIP_DAMAGE
 
 
 class Sequences(NamedTuple):
-    """Sequences of several lengths, one after another, and a label for each."""
+    """Sequences of different lengths, one after another, and a label for each."""
 
     tokens: np.ndarray
     """[total] int64."""
@@ -30,14 +29,12 @@ class Sequences(NamedTuple):
 def read(path: Path, layout: Literal["keras_npz", "tokens_npz"]) -> dict[str, Sequences]:
     """Training and test sequences in the file's order, word numbers as in the file.
 
-    `keras_npz`: members x_train and x_test are object arrays of lists, y_train and y_test labels; `tokens_npz`: flat
-    arrays. Raises DataError for a truncated file, for one that holds anything but numbers, and for wrong lengths.
+    `keras_npz`: the members x_train and x_test are object arrays of lists, y_train and y_test are labels; `tokens_npz`:
+    flat arrays. Raises DataError for a truncated file, anything other than numbers, and inconsistent lengths.
     """
     parts = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                refuse_odd(member, str(path))
             for part in ("train", "test"):
                 if layout == "keras_npz":
                     lists = read_lists(archive.read(f"x_{part}.npy"), f"{path}: x_{part}.npy")
@@ -61,10 +58,10 @@ def read(path: Path, layout: Literal["keras_npz", "tokens_npz"]) -> dict[str, Se
 
 
 def content_hash(parts: dict[str, Sequences]) -> str:
-    """SHA-256 of the sequences and labels, whatever file they come from.
+    """SHA-256 of the sequences and labels, independent of the file format.
 
-    For the training, then the test part: the number n of sequences, their n lengths, all tokens, the n labels, as
-    little-endian 64-bit integers.
+    For the training part and then the test part: the number n of sequences, their n lengths, all tokens and the n
+    labels, as little-endian 64-bit integers.
     """
     digest = hashlib.sha256()
     for part in ("train", "test"):
@@ -77,9 +74,9 @@ def content_hash(parts: dict[str, Sequences]) -> str:
 def token_rows(parts: dict[str, Sequences], reader: KerasReader, vocabulary: int, length: int) -> dict[str, Rows]:
     """Rows [n, length] int32 as `keras.datasets.imdb.load_data` and `pad_sequences` make them.
 
-    One RandomState(seed) shuffles the training rows, then the test rows. A row is the start token and the word
-    numbers + offset, where an id >= vocabulary becomes the unknown token; longer rows lose their beginning, shorter
-    ones are padded with 0 in front ("pre").
+    One RandomState(seed) shuffles the training rows, then the test rows. A row is the start token followed by word
+    number + offset for each word; an id >= vocabulary becomes the unknown token. Longer rows lose their beginning,
+    shorter ones are padded with 0 at the front ("pre").
     """
     state = np.random.RandomState(reader.seed)
     rows = {}
@@ -88,7 +85,7 @@ def token_rows(parts: dict[str, Sequences], reader: KerasReader, vocabulary: int
         order = np.arange(len(labels))
         state.shuffle(order)
         ends, sizes = offsets[1:][order], np.diff(offsets)[order]
-        # Place j of a row holds word number sizes - length + j of the review; number -1 is the start token.
+        # Position j of a row holds word sizes - length + j of the review; word -1 is the start token.
         words = sizes[:, None] - length + np.arange(length)
         places = np.maximum(ends[:, None] - length + np.arange(length), 0)
         ids = (tokens[places] if len(tokens) else np.zeros_like(words)) + reader.offset
@@ -115,16 +112,17 @@ def _check(sequences: Sequences, place: str) -> None:
     tokens, offsets, labels = sequences
     if len(offsets) != len(labels) + 1 or offsets[0] != 0 or offsets[-1] != len(tokens) or (np.diff(offsets) < 0).any():
         raise DataError(
-            f"{place}: {len(labels)} labels, {len(offsets) - 1} sequences and {len(tokens)} tokens do not fit together"
+            f"{place}: {len(labels)} labels, {len(offsets) - 1} sequences and {len(tokens)} tokens do not match; "
+            "download the file again"
         )
     if (tokens < 0).any():
         first = int(np.flatnonzero(tokens < 0)[0])
         row = int(np.searchsorted(offsets, first, side="right")) - 1
-        raise DataError(f"{place}: row {row}: word number {tokens[first]} is negative")
+        raise DataError(f"{place}: row {row}: word number {tokens[first]} is negative; download the file again")
 
 
 class _Array:
-    """Stands for the array that the file describes; keeps its state as plain values."""
+    """Stands in for the array in the file; keeps its state as plain values."""
 
     def __init__(self) -> None:
         self.items: Any = None
@@ -134,7 +132,7 @@ class _Array:
 
 
 class _Inert:
-    """Stands for numpy's array and element types; keeps nothing."""
+    """Stands in for NumPy's array and element types; keeps nothing."""
 
     def __init__(self, *arguments: Any) -> None:
         pass
@@ -158,7 +156,7 @@ STAND_INS: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): _Inert,
     ("_codecs", "encode"): _encode,
 }
-"""The only names that a file may use, and the inert ones that they become here: nothing of numpy's is called."""
+"""The only names that a file may use -> inert replacements, so that no code of NumPy runs."""
 
 
 DAMAGE = (
@@ -169,7 +167,7 @@ DAMAGE = (
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """A stand-in; anything else is refused before it is imported."""
+        """A stand-in; any other name is refused and never imported."""
         if (module, name) not in STAND_INS:
             raise DataError(f"the file asks for '{module}.{name}', which a list of numbers does not need")
         return STAND_INS[module, name]
@@ -178,9 +176,8 @@ class _Unpickler(pickle.Unpickler):
 def read_lists(content: bytes, place: str, limit: int = 10**8) -> list[np.ndarray]:
     """One int64 array per list of the one-dimensional object array in `content`, the bytes of a .npy file.
 
-    Only array reconstruction, lists and whole numbers are allowed; every other name that the file asks for is
-    refused by that name and never imported. At most `limit` numbers are taken. Raises DataError that starts with
-    `place`.
+    Only array reconstruction, lists and whole numbers are allowed; any other name in the file is refused and never
+    imported. At most `limit` numbers are read. Raises DataError that starts with `place`.
     """
     source = io.BytesIO(content)
     try:
