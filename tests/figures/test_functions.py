@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from bnn_atlas.figures.functions import names, read_functions
+from bnn_atlas.figures.kinds.bands import under_over
 from bnn_atlas.figures.kinds.functional_diversity import functional_diversity
-from bnn_atlas.figures.kinds.under_over import under_over
 from bnn_atlas.figures.kinds.wasserstein import wasserstein
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import permuted_warmstarts

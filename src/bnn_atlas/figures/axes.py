@@ -121,7 +121,7 @@ def rhat_axis(ax: Axes, low: float, high: float) -> None:
     """An x axis of log10(R-hat - 1) between two values of R-hat - 1, with R-hats as ticks and a line at their limit."""
     ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
     ax.set_xlim(np.log10(low), np.log10(high))
-    ticks = [tick for tick in RHATS if low <= tick - 1 <= high]
+    ticks = [tick for tick in RHATS if low <= 1.01 * (tick - 1) and tick - 1 <= 1.01 * high]
     ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in ticks]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticklabels([f"{tick:g}" for tick in ticks])

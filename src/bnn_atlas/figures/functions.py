@@ -1,6 +1,6 @@
 """Functions of single draws as figures show them: panels of them, and the map of distances between them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
-from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures.page import check_fits, panels
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 from bnn_atlas.traces.draws import evenly
@@ -201,34 +200,3 @@ def _numbered(word: str, numbers: Sequence[int]) -> str:
     first = ", ".join(str(number) for number in numbers[:4])
     more = f" and {len(numbers) - 4} more" if len(numbers) > 4 else ""
     return f"{word}{'s' if len(numbers) > 1 else ''} {first}{more}"
-
-
-MOST = 12
-"""Panels of a figure."""
-MOST_COLUMNS = 4
-
-
-def function_panels(
-    functions: Sequence[Functions],
-    shown: Sequence[Shown],
-    panel: Callable[[Axes, Functions, Shown], None],
-    *,
-    height: float,
-) -> tuple[Figure, np.ndarray]:
-    """Draw `panel(ax, functions, run)` for each run, and return the figure and its axes [rows, columns].
-
-    `height` is that of a row, in inches. Places without a run are left empty. Raises ValueError for more than fit.
-    """
-    check_fits(len(functions), MOST, "runs")
-    figure, axes = panels(
-        len(functions), MOST_COLUMNS, height, wide_from=3, more=0.7, even=True, sharex=True, sharey=True
-    )
-    for place, (ax, one, run) in enumerate(zip(axes.flat, functions, shown, strict=False)):
-        panel(ax, one, run)
-        ax.set_title(one.name, fontsize=7)
-        ax.tick_params(labelbottom=place + axes.shape[1] >= len(functions))
-    for ax in axes[:, 0]:
-        ax.set_ylabel("target")
-    for ax in axes[-1]:
-        ax.set_xlabel("input")
-    return figure, axes

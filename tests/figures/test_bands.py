@@ -1,0 +1,115 @@
+"""Bands of functions and of targets, a panel per method or network."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bnn_atlas.config.data.datasets import load_registry
+from bnn_atlas.config.data.synthetic import SinusoidsGenerator
+from bnn_atlas.data.synthetic import generate
+from bnn_atlas.figures.functions import read_functions
+from bnn_atlas.figures.kinds.bands import (
+    SHARE,
+    WITH_NOISE,
+    band,
+    noisy,
+    synthetic_bands,
+    toy_bands,
+    true_function,
+    under_over,
+)
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.metrics.tables.arrays import load_functions
+from tests.figures.conftest import Drawn
+from tests.figures.set_files import CONVERGED, Values, written
+from tests.figures.synthetic_functions import changed, functions_on_line, networks
+
+TOY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")["sinusoids_1"]
+assert TOY.generate is not None
+GENERATOR = TOY.generate.model_dump(mode="json")
+
+
+def toy(folder: Path, label: str, method: str, gap: float, draws: int = 50) -> Shown:
+    sets = {"interval-gap": {"function_sd": gap}, "interval-right": {"function_sd": 2 * gap}}
+    one = written(folder, label, CONVERGED, sets, task="regression", dataset="sinusoids_1", method=method)
+    functions = functions_on_line(folder / f"{label}.npz", chains=1, draws=draws)
+    return one._replace(files={**one.files, "functions": functions}, generator=GENERATOR)
+
+
+def test_panels_bands_and_shares_of_the_first_run(drawn: Drawn, tmp_path: Path) -> None:
+    shown = [toy(tmp_path, "HMC", "hmc", 0.4), toy(tmp_path, "MAP", "map", 0.1, 1)]
+    table = drawn(toy_bands, shown)
+    assert set(table.loc[table["label"] == "MAP", "series"]) == {
+        "mean", "truth", WITH_NOISE, "training row", "sd gap", "sd right", f"sd gap, {SHARE}",
+        f"sd right, {SHARE}",
+    }  # fmt: skip
+    of_map = table[table["label"] == "MAP"].set_index("series")["value"]
+    assert of_map[f"sd gap, {SHARE}"] == pytest.approx(0.25)
+    assert of_map["sd right"] == pytest.approx(0.2)
+    edges = table[table["label"] == "HMC"].set_index("series").loc[["function", "function and noise"]]
+    widths = (edges["high"] - edges["value"]).groupby(level=0).mean()
+    assert widths["function and noise"] > widths["function"] > 0
+
+
+def test_the_band_of_targets_is_that_of_the_mixture(tmp_path: Path) -> None:
+    (one,) = read_functions([toy(tmp_path, "HMC", "hmc", 0.4, draws=2)])
+    low, high = noisy(one)
+    for edge, level in ((low, 0.05), (high, 0.95)):
+        np.testing.assert_allclose(norm.cdf(edge, one.mean, one.scale).mean(axis=0), level, atol=1e-12)
+
+
+def test_the_true_function_is_that_of_the_data(tmp_path: Path) -> None:
+    x, y = generate(SinusoidsGenerator.model_validate(GENERATOR), TOY.rows, TOY.published_train)
+    np.testing.assert_allclose(true_function(toy(tmp_path, "HMC", "hmc", 0.4), x[70:, 0]), y[70:], atol=1e-5)
+
+
+def run(
+    folder: Path, label: str, method: str, chains: int = 2, draws: int = 50, diagnostics: Values = CONVERGED
+) -> Shown:
+    one = written(folder, label, diagnostics, task="regression", dataset="clusters", method=method)
+    functions = functions_on_line(folder / f"{label}.npz", chains=chains, draws=draws)
+    return one._replace(files={**one.files, "functions": functions})
+
+
+def test_bands_hold_their_share_of_the_functions_and_a_point_has_none(drawn: Drawn, tmp_path: Path) -> None:
+    shown = [run(tmp_path, "HMC", "hmc"), run(tmp_path, "SGD", "map", 1, 1)]
+    table = drawn(synthetic_bands, shown)
+    of_hmc = table[(table["label"] == "HMC") & (table["series"] == "95 %")]
+    mean = load_functions(shown[0].files["functions"]).mean
+    assert mean is not None
+    inside = (mean >= of_hmc["value"].to_numpy()) & (mean <= of_hmc["high"].to_numpy())
+    assert inside.mean() == pytest.approx(0.95, abs=0.015)
+    assert set(table.loc[table["label"] == "SGD", "series"]) == {"mean", "training row"}
+    assert set(table.loc[table["label"] == "SGD", "draws"]) == {1}
+
+
+def test_narrower_bands_lie_inside_wider_ones(tmp_path: Path) -> None:
+    (functions,) = read_functions([run(tmp_path, "HMC", "hmc")])
+    half, most = band(functions, 0.5), band(functions, 0.95)
+    assert (most[0] <= half[0]).all()
+    assert (half[1] <= most[1]).all()
+    assert np.median(most[1] - most[0]) > np.median(half[1] - half[0])
+
+
+def test_too_many_panels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="13 runs: at most 12 fit in one figure"):
+        synthetic_bands([run(tmp_path, f"r{i}", "sgld", 1, 1) for i in range(13)])
+
+
+def test_bands_of_networks_that_are_under_and_over_parameterised(drawn: Drawn, tmp_path: Path) -> None:
+    runs = networks(tmp_path, 2, points=20)
+    source = load_functions(runs[0].files["functions"])
+    assert source.mean is not None
+    same = np.broadcast_to(source.mean[:1, :1], source.mean.shape).copy()
+    table = drawn(under_over, [changed(runs[0], mean=same), runs[1]])
+    first = table[table["label"] == "1x8"]
+    parts = dict(iter(first.groupby("series")))
+    np.testing.assert_allclose(parts["functions"]["value"], parts["functions"]["high"], rtol=1e-6)
+    # One function only: what is left is its noise of 0.2.
+    width = parts["with noise"]["high"].to_numpy() - parts["with noise"]["value"].to_numpy()
+    np.testing.assert_allclose(width, 2 * norm.ppf(0.95) * 0.2, rtol=1e-5)
+    assert parts["draw"]["number"].nunique() == 5
+    second = table[(table["label"] == "1x8") & (table["series"] == "mean")]
+    np.testing.assert_allclose(second["value"], same[0, 0], rtol=1e-5)
