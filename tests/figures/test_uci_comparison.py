@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.kinds.uci_comparison import _figure, comparison_numbers, uci_comparison
-from bnn_atlas.figures.method_looks import method_looks
+from bnn_atlas.figures.kinds.uci_comparison import uci_comparison
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
@@ -35,7 +34,7 @@ def runs(folder: Path) -> list[Shown]:
 
 
 def test_means_are_over_splits_with_the_error_of_nadeau_and_bengio(tmp_path: Path) -> None:
-    numbers = comparison_numbers(runs(tmp_path))
+    numbers = uci_comparison(runs(tmp_path)).numbers
     assert (numbers["kind"] == "run").sum() == 2 * 12
     found = numbers[(numbers["kind"] == "mean") & (numbers["label"] == "SGLD") & (numbers["dataset"] == "yacht")]
     rmse = found.set_index("metric").loc["rmse_original_units"]
@@ -44,7 +43,7 @@ def test_means_are_over_splits_with_the_error_of_nadeau_and_bengio(tmp_path: Pat
 
 
 def test_a_single_split_has_the_error_over_rows_where_there_is_one(tmp_path: Path) -> None:
-    numbers = comparison_numbers([split(tmp_path, "HMC", "boston", 0, 3.0, -2.4)])
+    numbers = uci_comparison([split(tmp_path, "HMC", "boston", 0, 3.0, -2.4)]).numbers
     means = numbers[numbers["kind"] == "mean"].set_index("metric")
     assert means.loc["lppd_original_units", ["error", "over"]].tolist() == [0.05, "rows"]
     assert np.isnan(means.loc["rmse_original_units", "error"])
@@ -57,10 +56,10 @@ def test_marks_are_white_where_a_split_should_not_be_trusted(tmp_path: Path) -> 
         split(tmp_path, "HMC", "boston", 1, 3.2, -2.4, UNCONVERGED, method="hmc"),
         split(tmp_path, "SGLD", "boston", 0, 3.1, -2.4),
     ]
-    numbers = comparison_numbers(shown)
+    numbers = uci_comparison(shown).numbers
     means = numbers[(numbers["kind"] == "mean") & (numbers["metric"] == "rmse_original_units")].set_index("label")
     assert means["distrusted"].to_dict() == {"HMC": 1, "SGLD": 0}
-    ax = _figure(numbers, {"boston": "Boston"}, method_looks(shown)).axes[0]
+    ax = uci_comparison(shown).figure.axes[0]
     faces = [line.get_markerfacecolor() for line in ax.lines if line.get_markersize() == 4]
     assert faces[0] == "white"
     assert faces[1] != "white"
@@ -68,22 +67,22 @@ def test_marks_are_white_where_a_split_should_not_be_trusted(tmp_path: Path) -> 
 
 def test_the_picture_has_a_column_for_each_data_set(drawn: Drawn, tmp_path: Path) -> None:
     shown = runs(tmp_path)
-    numbers = drawn(uci_comparison, shown)
-    figure = _figure(numbers, {"boston": "Boston", "yacht": "Yacht"}, method_looks(shown))
-    assert [ax.get_title().strip() for ax in figure.axes] == ["Boston", "Yacht", "", ""]
+    drawn(uci_comparison, shown)
+    figure = uci_comparison(shown).figure
+    assert [ax.get_title().strip() for ax in figure.axes] == ["boston", "yacht", "", ""]
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["HMC", "SGLD"]
 
 
 def test_a_far_mean_is_counted_and_does_not_set_the_axis(tmp_path: Path) -> None:
     shown = [split(tmp_path, f"m{i}", "boston", 0, 3 + 0.1 * i, -2.5) for i in range(5)]
     shown.append(split(tmp_path, "bad", "boston", 0, 900.0, -2.5))
-    ax = _figure(comparison_numbers(shown), {"boston": "Boston"}, method_looks(shown)).axes[0]
+    ax = uci_comparison(shown).figure.axes[0]
     assert ax.get_xlim()[1] < 4
     assert ax.get_title(loc="right") == "1 off scale, to 900"
 
 
 def test_classifications_and_too_many_data_sets_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no rmse_original_units and no lppd_original_units of run a"):
-        comparison_numbers([written(tmp_path, "a", {"accuracy": 0.9})])
+        uci_comparison([written(tmp_path, "a", {"accuracy": 0.9})])
     with pytest.raises(ValueError, match="7 data sets: at most 6 fit"):
-        comparison_numbers([split(tmp_path, "HMC", f"d{i}", 0, 3.0, -2.4) for i in range(7)])
+        uci_comparison([split(tmp_path, "HMC", f"d{i}", 0, 3.0, -2.4) for i in range(7)])

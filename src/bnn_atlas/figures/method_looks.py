@@ -60,6 +60,23 @@ def draw_lines(
         )  # fmt: skip
 
 
+def label_rows(ax: Axes, looks: Mapping[str, Look]) -> None:
+    """A row for each label, the first one at the top, with its name at the y axis."""
+    for y in range(len(looks)):
+        ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
+    ax.set_yticks(range(len(looks)), [" ".join(label.split()) for label in looks])
+    ax.set_ylim(len(looks) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+
+
+def draw_mark(ax: Axes, value: float, y: float, error: float, look: Look, *, is_open: bool = False) -> None:
+    """A mark in a row, with a bar where the error is known."""
+    ax.errorbar(
+        value, y, xerr=error if np.isfinite(error) else None, color=look.colour, marker=look.marker, ms=4,
+        mfc="white" if is_open else look.colour, mew=0.9, elinewidth=0.8,
+    )  # fmt: skip
+
+
 def line_entries(looks: Mapping[str, Look]) -> dict[str, Artist]:
     """Entries of a legend for these lines."""
     return {

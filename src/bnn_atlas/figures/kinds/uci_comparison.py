@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.method_looks import Look, method_looks
+from bnn_atlas.figures.method_looks import Look, draw_mark, label_rows, method_looks
 from bnn_atlas.figures.page import Drawing, check_fits, is_distrusted, trusted
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.set_scores import averaged, read_sets
@@ -40,22 +40,13 @@ def uci_comparison(shown: Sequence[Shown]) -> Drawing:
 
     Large marks are means over splits and seeds, with their standard error: over splits it allows for the rows that
     these share (Nadeau and Bengio 2003), and of a single split it is over test rows where the table has it. Small dots
-    are the splits. A mark is white where a split has chains that should not be trusted. Numbers are those of
-    `comparison_numbers`.
+    are the splits. A mark is white where a split has chains that should not be trusted. Numbers are rows of the kind
+    `mean`, of each label, data set and metric, and `run`, of each run and split; `distrusted` counts the runs and
+    splits whose chains should not be trusted. Raises ValueError where a run has no such metrics (they are those of
+    regressions), for runs of a label that differ in more than seeds, and for more data sets than fit.
     """
-    numbers = comparison_numbers(shown)
-    titles = {one.dataset: one.dataset_title for one in shown}
-    return Drawing(_figure(numbers, titles, method_looks(shown)), numbers)
-
-
-def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
-    """COLUMNS: rows of the kind `mean`, of each label, data set and metric, and `run`, of each run and split.
-
-    `distrusted` counts the runs and splits whose chains should not be trusted. Raises ValueError where a run has no
-    such metrics (they are those of regressions), for runs of a label that differ in more than seeds, and for more data
-    sets than fit.
-    """
-    check_fits(len({one.dataset for one in shown}), MOST, "data sets")
+    titles, looks = {one.dataset: one.dataset_title for one in shown}, method_looks(shown)
+    check_fits(len(titles), MOST, "data sets")
     rows = read_sets(shown, list(METRICS))
     bad = {(one.run, one.split): is_distrusted(one.label, trusted([one])) for one in shown}
     singles = rows.assign(
@@ -66,28 +57,20 @@ def comparison_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     means = averaged(shown, rows)
     keys = zip(means["label"], means["dataset"], means["metric"], strict=True)
     means = means.assign(kind="mean", distrusted=[counts[key] for key in keys])
-    return pd.concat([means, singles], ignore_index=True).reindex(columns=COLUMNS).astype({"split": "Int64"})
-
-
-def _figure(numbers: pd.DataFrame, titles: Mapping[str, str], looks: Mapping[str, Look]) -> Figure:
-    datasets = list(dict.fromkeys(numbers["dataset"]))
-    width = style.COLUMN_WIDTH if len(datasets) < 3 else style.TEXT_WIDTH
+    numbers = pd.concat([means, singles], ignore_index=True).reindex(columns=COLUMNS).astype({"split": "Int64"})
+    width = style.COLUMN_WIDTH if len(titles) < 3 else style.TEXT_WIDTH
     figure = Figure(figsize=(width, 1.25 + 2 * 0.19 * (len(looks) + 1)))
-    axes = figure.subplots(len(METRICS), len(datasets), squeeze=False, sharey=True)
-    for metric, line in zip(METRICS, axes, strict=True):
-        for ax, dataset in zip(line, datasets, strict=True):
+    axes = figure.subplots(len(METRICS), len(titles), squeeze=False, sharey=True)
+    for (metric, text), line in zip(METRICS.items(), axes, strict=True):
+        for ax, dataset in zip(line, titles, strict=True):
             _panel(ax, numbers[(numbers["dataset"] == dataset) & (numbers["metric"] == metric)], looks)
-        line[0].set_ylabel(METRICS[metric])
+        line[0].set_ylabel(text)
     # An empty line keeps the names of data sets above the remarks of their panels.
     room = any(ax.get_title(loc="right") for ax in axes[0])
-    for ax, dataset in zip(axes[0], datasets, strict=True):
-        ax.set_title(titles[dataset] + "\n " * room)
-    axes[0, 0].set_yticks(range(len(looks)), [" ".join(label.split()) for label in looks])
-    axes[0, 0].set_ylim(len(looks) - 0.4, -0.6)
-    for ax in axes.flat:
-        ax.tick_params(axis="y", length=0)
-    page.legend_below(figure, _legend(numbers))
-    return figure
+    for ax, title in zip(axes[0], titles.values(), strict=True):
+        ax.set_title(title + "\n " * room)
+    page.legend_below(figure, _legend(means))
+    return Drawing(figure, numbers)
 
 
 def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
@@ -97,25 +80,21 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     singles = part[(part["kind"] == "run") & part["label"].isin(several)]
     values = np.concatenate([means["value"], singles["value"]])
     limits = fenced_limits(values, np.concatenate([means["error"], np.zeros(len(singles))]), FENCE)
+    label_rows(ax, looks)
     for y, (label, look) in enumerate(looks.items()):
-        ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
         dots = singles.loc[singles["label"] == label, "value"].to_numpy()
         inside = dots[(dots >= limits[0]) & (dots <= limits[1])]
         ax.plot(inside, np.full(len(inside), y + 0.27), "o", ms=1.8, mew=0, color=look.colour)
         fields = ["value", "error", "distrusted"]
         for value, error, distrusted in means.loc[means["label"] == label, fields].itertuples(index=False):
-            ax.errorbar(
-                value, y, xerr=error if np.isfinite(error) else None, color=look.colour, marker=look.marker, ms=4,
-                mfc="white" if distrusted else look.colour, mew=0.9, elinewidth=0.9,
-            )  # fmt: skip
+            draw_mark(ax, value, y, error, look, is_open=bool(distrusted))
     ax.set_xlim(limits)
     ax.xaxis.set_major_locator(MaxNLocator(3))
     remark(ax, [off_scale_remark(values, limits)])
 
 
-def _legend(numbers: pd.DataFrame) -> dict[str, Artist]:
+def _legend(means: pd.DataFrame) -> dict[str, Artist]:
     look: dict[str, Any] = {"color": style.GREY, "marker": "o"}
-    means = numbers[numbers["kind"] == "mean"]
     several = means["repetitions"].max() > 1
     text = "mean over splits ± 1 standard error" if several else "value ± 1 standard error over test rows"
     entries: dict[str, Artist] = {text: Line2D([], [], **look, ms=4, lw=0.9)}

@@ -1,0 +1,108 @@
+"""Class predictions on test rows and on rows of other data sets: how certain they are, and whether that tells."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bnn_atlas.config.parts.evaluation import OUTSIDE, TEST
+from bnn_atlas.figures import page, style
+from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.method_looks import draw_mark, label_rows, method_looks
+from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.set_scores import averaged, read_sets, set_titles
+from bnn_atlas.figures.shown import Shown
+
+KINDS = {
+    "entropy_histograms": {"files": ["table"], "files_if_any": ["sets"]},
+    "ood_auroc": {"files": ["table", "sets"]},
+}
+
+HISTOGRAM = "entropy_histogram"
+MOST_SETS, MOST_OTHER = 4, 5
+"""Sets of rows beside each other, and data sets."""
+
+
+def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
+    """Histogram of the predictive entropy, one panel for the test rows and one per other data set, a line per label.
+
+    Entropy is in nats, up to log k for k classes; triangles at the foot of a panel are the mean of each label. Numbers
+    are columns label, method, set, metric, right, value, error, repetitions: `value` is the share of rows in the bin
+    that ends at the entropy `right`, or the mean entropy (metric `mean`) with its standard error. Raises ValueError for
+    more sets than fit.
+    """
+    means = averaged(shown, read_sets(shown, [HISTOGRAM, "predictive_entropy", "predictive_entropy_ood"]))
+    means = means[(means["set"] == TEST) | means["set"].str.startswith(OUTSIDE)]
+    sets = list(dict.fromkeys(means["set"]))
+    check_fits(len(sets), MOST_SETS, "sets of rows", "show runs with fewer")
+    is_bin = means["metric"] == HISTOGRAM
+    right = pd.to_numeric(means["at"].where(is_bin), errors="coerce")
+    numbers = means.assign(metric=np.where(is_bin, "share", "mean"), right=right).reset_index(drop=True)
+    looks, titles = method_looks(shown), set_titles(shown)
+    figure, axes = page.panels(len(sets), MOST_SETS, 2.7, sharex=True)
+    for ax, name in zip(axes.flat, sets, strict=True):
+        for label, look in looks.items():
+            own = numbers[(numbers["set"] == name) & (numbers["label"] == label)]
+            bins = own[own["metric"] == "share"].sort_values("right")
+            edges = np.array([0.0, *bins["right"]])
+            ax.stairs(bins["value"].to_numpy(), edges, color=look.colour, ls=look.dash, lw=1.0, baseline=None)
+            at_foot = {"clip_on": False, "transform": ax.get_xaxis_transform()}
+            for value in own.loc[own["metric"] == "mean", "value"]:
+                ax.plot(value, 0, color=look.colour, marker=6, ms=4, mew=0, **at_foot)
+            ax.set_xlim(0, float(edges[-1]))
+        ax.set_ylim(bottom=0)
+        ax.grid(axis="y")
+        ax.set_title(titles.get(name, name))
+        ax.set_xlabel("predictive entropy (nats)")
+    axes[0, 0].set_ylabel("share of rows in a bin")
+    entries: dict[str, Artist] = {
+        label: Line2D([], [], color=look.colour, ls=look.dash) for label, look in looks.items()
+    }
+    page.legend_below(figure, {**entries, "mean": Line2D([], [], color=style.GREY, marker=6, ls="none", ms=4, mew=0)})
+    return Drawing(figure, numbers[["label", "method", "set", "metric", "right", "value", "error", "repetitions"]])
+
+
+SCORES = {"auroc_confidence": "by the largest probability", "auroc_entropy": "by predictive entropy"}
+LEFT = 0.99
+"""Where an axis begins at most."""
+MARGIN = 0.03
+"""Share of an axis on its right, so that marks at 1 are whole."""
+
+
+def ood_auroc(shown: Sequence[Shown]) -> Drawing:
+    """Area under the ROC curve for telling test rows from others, a column per other data set and a line per label.
+
+    Filled marks score rows by their largest probability, white ones by predictive entropy; bars are one standard error
+    (over rows, or over seeds and splits where there are several). 0.5 is chance. Raises ValueError where a run has no
+    out-of-distribution sets, and for more sets than fit.
+    """
+    numbers = averaged(shown, read_sets(shown, list(SCORES)))
+    sets, looks, titles = list(dict.fromkeys(numbers["set"])), method_looks(shown), set_titles(shown)
+    check_fits(len(sets), MOST_OTHER, "out-of-distribution sets", "show fewer runs")
+    figure, axes = page.panels(len(sets), MOST_OTHER, 1.1 + 0.22 * (len(looks) + 1), wide_from=3, sharey=True)
+    for ax, name in zip(axes.flat, sets, strict=True):
+        part = numbers[numbers["set"] == name]
+        label_rows(ax, looks)
+        for y, (label, look) in enumerate(looks.items()):
+            for place, metric in enumerate(SCORES):
+                of_label = part[(part["label"] == label) & (part["metric"] == metric)]
+                for value, error in of_label[["value", "error"]].itertuples(index=False):
+                    draw_mark(ax, value, y + 0.26 * (place - 0.5), error, look, is_open=place == 1)
+        low, high = fenced_limits(part["value"].to_numpy(), part["error"].to_numpy(dtype=float), 8.0)
+        low = min(low, LEFT)
+        high = max(min(high, 1.0), low + 1 - LEFT)
+        ax.set_xlim(low, high + MARGIN * (high - low))
+        if low < 0.5:
+            ax.axvline(0.5, color=style.BLACK, lw=0.6, ls=":")
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+        ax.set_title(titles.get(name, name))
+        ax.set_xlabel("AUROC")
+    entries: dict[str, Artist] = {
+        text: Line2D([], [], color=style.GREY, marker="o", ms=4, mew=0.9, ls="none", mfc=face)
+        for text, face in zip(SCORES.values(), (style.GREY, "white"), strict=True)
+    }
+    page.legend_below(figure, entries)
+    return Drawing(figure, numbers[["label", "method", "set", "metric", "value", "error", "over", "repetitions"]])
