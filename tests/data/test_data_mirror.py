@@ -13,7 +13,7 @@ import pytest
 from bnn_atlas.config.data.datasets import CsvReader, KerasReader, load_registry
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset
-from bnn_atlas.data.download import fetch
+from bnn_atlas.data.download import download
 from bnn_atlas.data.orders import tfds_order
 from bnn_atlas.data.predictions import Predictions, prepare_predictions
 from bnn_atlas.data.prepare import prepare
@@ -39,8 +39,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Path]]
     def get(name: str) -> list[Path]:
         entry = REGISTRY[name]
         return [
-            fetch(entry, file.name, folder / name / file.name, mirror=MIRROR, cache=folder / "cache")
-            for file in entry.files
+            download(file, folder / name / file.name, mirror=MIRROR, cache=folder / "cache") for file in entry.files
         ]
 
     return get

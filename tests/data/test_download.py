@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.config.data.datasets import DatasetEntry
-from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data import download as download_module
 from bnn_atlas.data.checksum import verify
-from bnn_atlas.data.download import LogProgress, cache_path, download, fetch, mirrors
+from bnn_atlas.data.download import LogProgress, cache_path, download, mirrors
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.tables import read_table, table_hash
 from bnn_atlas.runtime import cache_folder
@@ -300,16 +298,6 @@ def test_alternatives_are_tried_in_order_and_told_apart(server: Server, tmp_path
     assert verify(tmp_path / "table.csv", file) == file.alternatives[0]
     (tmp_path / "first.csv").write_bytes(CSV)
     assert verify(tmp_path / "first.csv", file).read == file.read
-
-
-def test_fetch_finds_the_file_of_a_data_set(server: Server, tmp_path: Path) -> None:
-    file = file_entry(url=server.serve("/t", Reply(CSV))).model_dump()
-    entry = DatasetEntry.model_validate(
-        {"task": "regression", "target": "y", "files": [file], "rows": 3, "inputs": 2, "licence": "none"}
-    )
-    assert fetch(entry, "table.csv", tmp_path / "x.csv").read_bytes() == CSV
-    with pytest.raises(ConfigError, match=r"no file 'table\.tsv'.*table\.csv"):
-        fetch(entry, "table.tsv", tmp_path / "y.csv")
 
 
 def test_two_processes_at_once(server: Server, tmp_path: Path) -> None:

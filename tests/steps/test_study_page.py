@@ -244,7 +244,7 @@ def test_kept_results_of_other_settings_are_left_out(results: Results, caplog: p
     shutil.rmtree(results.folder)
     results.plan["runs"]["one"]["settings"] = results.plan["figures"]["curve"]["settings"] = "changed"  # type: ignore[index]
     assert set(results.verdicts().values()) == {"not run"}
-    assert "small: kept results whose settings have changed since are left out: one, figure curve" in caplog.text
+    assert "have changed are left out: one, figure curve" in caplog.text
     assert pd.read_csv(results.kept / "kept/jobs.csv").empty
     assert not (results.kept / "curve.png").exists()
 
@@ -272,7 +272,7 @@ def test_results_of_earlier_code_count_and_are_named(results: Results, caplog: p
     shutil.rmtree(results.folder)
     results.plan["runs"]["one"]["code"] = "later"  # type: ignore[index]
     assert results.verdicts()["error"] == "reproduced"
-    assert "small: results of earlier code, which count: one (kept/runs.csv)" in caplog.text
+    assert "small: results of earlier code, still used: one (kept/runs.csv)" in caplog.text
     assert pd.read_csv(results.kept / "kept/runs.csv")["code"].tolist() == ["now"]
 
 
@@ -280,7 +280,7 @@ def test_results_of_another_scale_are_not_replaced(results: Results, tmp_path: P
     results.make("one", 0.5)
     results.page()
     results.plan["scale"] = "paper"
-    with pytest.raises(TableError, match="keeps results of scale laptop, and these are of scale paper"):
+    with pytest.raises(TableError, match="keeps results of scale laptop, but these are of scale paper"):
         results.page()
     assert results.page(tmp_path / "elsewhere").keys() == CLAIMS.keys()
     assert read_rows(results.kept / "claims.csv")[0]["verdict"] == "reproduced"

@@ -17,7 +17,7 @@ import pooch
 import requests
 from tqdm import tqdm
 
-from bnn_atlas.config.data.datasets import DatasetEntry, FileEntry
+from bnn_atlas.config.data.datasets import FileEntry
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.readers.archives import LARGEST
@@ -33,18 +33,6 @@ TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 class _Unavailable(Exception):
     """One place does not have the file; the next one may."""
-
-
-def fetch(
-    entry: DatasetEntry,
-    file_name: str,
-    destination: str | Path,
-    *,
-    mirror: str | None = None,
-    cache: str | Path | None = None,
-) -> Path:
-    """Download one file of a data set; see `download`."""
-    return download(entry.file(file_name), destination, mirror=mirror, cache=cache)
 
 
 def download(

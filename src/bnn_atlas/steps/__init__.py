@@ -1,4 +1,4 @@
-"""The steps of the pipeline: a function for each rule, from files and plain settings to files."""
+"""The steps of the pipeline: one function per rule, from files and plain settings to files."""
 
 from importlib import import_module
 from typing import Any
@@ -38,17 +38,17 @@ FUNCTIONS = {
     "table": "tables.table",
     "warmstart": "warmstart.warm_start",
 }
-"""Rule -> its function in this package. A rule whose name depends on the configuration has it as the param `step`."""
+"""Rule -> its function in this package. Rules with a name from the configuration have the param `step` instead."""
 
 
 def run(job: Any) -> None:
-    """Do the work of a job: call its function with the files and the params that have names in the rule.
+    """Do the work of a job: call its function with the named files and params of the rule.
 
-    A file without a name must be there before, or is made as well; a param without a name is only compared with that of
-    the last time. A job whose rule has the resource `gpu` computes with JAX: on a GPU if it is above 0.
+    A file without a name only has to exist before, or is made as well; a param without a name only triggers reruns.
+    A rule with the resource `gpu` computes with JAX: on a GPU if it is above 0.
 
     Args:
-        job: what Snakemake gives a script as `snakemake`.
+        job: the object that Snakemake passes to a script as `snakemake`.
     """
     from bnn_atlas.workflow.params import settings
 

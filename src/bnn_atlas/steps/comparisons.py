@@ -1,4 +1,4 @@
-"""A run compared with its warm starts by E-values, and the forms of the entropy compared at its fit."""
+"""Compare a run with its warm starts by E-values, and the forms of the entropy at its fit."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,22 +31,22 @@ def e_values(
     posterior: Mapping[str, Any],
     alpha: float,
 ) -> None:
-    """Write the log E-value of every draw of every chain against its reference (`metrics.formulas.e_values`).
+    """Write the log E-values of every draw of every chain (`metrics.formulas.e_values`).
 
-    One is against the chain's own warm start, by which chains stop, another against the average of all warm starts of
-    the run, the deep ensemble.
+    One is against the chain's own warm start and decides when a chain stops; the other is against the average of all
+    warm starts of the run, the deep ensemble.
 
     Args:
         dataset: the prepared data set.
         split: the split, with validation rows that the posterior is not conditioned on.
-        traces: traces of the run's blocks; those that a rule stopped may be shorter than others.
+        traces: traces of the run's blocks, possibly of different length if a rule stopped them.
         starts: the warm starts of the same blocks, in the same order.
         destination: the file.
         posterior: the run's posterior, in plain values.
         alpha: level of the stopping rule, for the file's metadata.
 
     Raises:
-        DataError: no such validation rows, or a warm start of other chains than the trace.
+        DataError: there are no such validation rows, or a warm start belongs to other chains than the trace.
     """
     density = ValidationDensity(load_problem(dataset, split, posterior))
     blocks = [open_trace(path) for path in traces]
@@ -74,14 +74,14 @@ def _warm_starts(path: str | Path, trace: Trace) -> np.ndarray:
     place = {int(member): row for row, member in enumerate(stored["members"])}
     if set(place) != set(trace.chain_ids.tolist()):
         raise DataError(
-            f"{path} holds warm starts of the chains {sorted(place)}, but {trace.path} the chains "
-            f"{sorted(trace.chain_ids.tolist())}; give the blocks in the same order"
+            f"{path} holds warm starts of chains {sorted(place)}, but {trace.path} holds chains "
+            f"{sorted(trace.chain_ids.tolist())}; pass the blocks in the same order"
         )
     return stored["parameters"][[place[int(chain)] for chain in trace.chain_ids]]
 
 
 class EntropyError(ValueError):
-    """A run that has no generator."""
+    """The run does not have a generator."""
 
 
 def entropies(
@@ -94,16 +94,16 @@ def entropies(
     method: Mapping[str, Any],
     seed: int,
 ) -> None:
-    """Compare the forms at the fit of the first chain of a block (Parquet, `ENTROPY_SCHEMA`).
+    """Compare the forms of the entropy at the fit of a block's first chain (Parquet, `ENTROPY_SCHEMA`).
 
     Raises:
-        EntropyError: the method is another one.
+        EntropyError: the method is not `implicit`.
     """
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     if not isinstance(config, ImplicitConfig):
         raise EntropyError(
-            f"{fit}: the entropies of a generator are compared, and the method is '{config.kind}': show runs of kind "
-            "'implicit' only"
+            f"{fit}: entropies are compared for a generator, but the method is '{config.kind}'; show only runs of kind "
+            "'implicit'"
         )
     problem = load_problem(dataset, split, {**posterior, "data_shards": 1})
     with np.load(fit, allow_pickle=False) as arrays:

@@ -1,4 +1,4 @@
-"""From the registry to scaled splits."""
+"""From registered data sets to scaled splits."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 from bnn_atlas.config.data.datasets import DatasetEntry
 from bnn_atlas.config.data.splits import SplitConfig
-from bnn_atlas.data.download import fetch
+from bnn_atlas.data.download import download as get
 from bnn_atlas.data.prepare import prepare_file
 from bnn_atlas.data.splits import split_file
 
@@ -14,8 +14,8 @@ from bnn_atlas.data.splits import split_file
 def download(
     file: str, destination: str | Path, *, entry: Mapping[str, Any], mirror: str | None, cache: str | None
 ) -> None:
-    """Download one registered file of a data set (`DatasetEntry` in plain values); see `data.download.fetch`."""
-    fetch(DatasetEntry.model_validate(entry), file, destination, mirror=mirror, cache=cache)
+    """Download one registered file of a data set (`DatasetEntry` in plain values); see `data.download.download`."""
+    get(DatasetEntry.model_validate(entry).file(file), destination, mirror=mirror, cache=cache)
 
 
 def prepare(dataset: str, files: Sequence[str | Path], destination: str | Path, *, entry: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The network functions and densities that figures show, evaluated for draws of a pool."""
+"""Evaluate the network functions and densities that figures show, for draws of a pool."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ def functions(
     posterior: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> None:
-    """Evaluate draws of a pooled trace as `settings` (a `FunctionsConfig` in plain values) say, and write them (.npz).
+    """Evaluate draws of a pooled trace according to `settings` (a `FunctionsConfig` in plain values), and write .npz.
 
-    Raises FunctionsError as `inference.functions.functions_of`.
+    Raises FunctionsError like `inference.functions.functions_of`.
     """
     problem = load_problem(dataset, split, posterior)
     found = functions_of(problem, open_pool(pool), FunctionsConfig.model_validate(settings))
@@ -48,13 +48,14 @@ def surface(
     others: Sequence[str] = (),
     pools: Sequence[str | Path] = (),
 ) -> None:
-    """Evaluate a posterior on planes through draws as `settings` (a `SurfaceConfig` in plain values) say (.npz).
+    """Evaluate a posterior on planes through draws according to `settings` (a `SurfaceConfig` in plain values).
 
-    `pool` has the draws of the figure's own run, `pools` those of the further runs that points name, `others`.
+    `pool` has the draws of the figure's own run, and `pools` the draws of the further runs `others` that points name.
+    The result is an .npz.
 
-    Raises SurfaceError as `inference.surfaces.surfaces_through`.
+    Raises SurfaceError like `inference.surfaces.surfaces_through`.
     """
-    # Points are shared out among the devices instead of rows.
+    # Devices share the points instead of the rows.
     problem = load_problem(dataset, split, {**posterior, "data_shards": 1}, AT_ONCE_ON_GPU)
     draws: dict[str | None, Draws] = {None: open_pool(pool)}
     draws |= {name: open_pool(path) for name, path in zip(others, pools, strict=True)}

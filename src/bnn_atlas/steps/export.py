@@ -1,4 +1,4 @@
-"""A run as one archive."""
+"""Export a run as one archive."""
 
 import logging
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ def export(
     settings: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
-    """Pack a run's draws, its predictions for the test rows, labels, row numbers, settings and scores into one archive.
+    """Pack a run's draws, test predictions, labels, row numbers, settings and scores into one archive.
 
-    `settings` are the run's in plain values, its posterior's under `posterior`; `about` says what the run is (the keys
-    of `Exported.run`). `bnn_atlas.open_reference` reads the archive.
+    `settings` are the run's settings in plain values, with the posterior under `posterior`; `about` describes the run
+    (the keys of `Exported.run`). `bnn_atlas.open_reference` reads the archive.
     """
     rows = load_split(dataset, split)
     given = Exported(open_pool(pool), rows, load(predictions), read_table(metrics), settings, about)

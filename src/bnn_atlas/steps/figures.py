@@ -10,11 +10,11 @@ from bnn_atlas.provenance import collect
 
 
 def figure(outputs: Sequence[str | Path], *, figure: Mapping[str, Any]) -> None:
-    """Draw a figure, or write a table; `figure` is what `workflow.figures.Figure.described` gives."""
+    """Draw a figure or write a table; `figure` is the result of `workflow.figures.Figure.described`."""
     draw(figure, outputs)
 
 
 def page(outputs: Sequence[str | Path], *, settings: Mapping[str, Any], **files: str | Path) -> None:
-    """Draw the page on which a person sees whether to trust a run; `files` are the tables of the rule `metrics`."""
+    """Draw the diagnostics page of a run; `files` are the tables of the rule `metrics`."""
     shown = RunFiles(*(files[name] for name in RunFiles._fields))
     diagnostics_page(shown, outputs, collect(settings, root="."))

@@ -1,4 +1,4 @@
-"""Predictive distributions of a pool at the test rows and at the rows of further sets."""
+"""Predict the test rows, and the rows of further sets, with a pool of draws."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -36,8 +36,8 @@ def predict(
 ) -> None:
     """Predict the test rows of a split with a pooled trace and write the summary (.npz).
 
-    Every draw counts or, with `last`, the last one of each chain. A file that was made of the same draws, rows,
-    settings and code is left alone.
+    All draws count or, with `last`, only the last draw of each chain. A file that was made from the same draws, rows,
+    settings and code is kept.
     """
     problem, trace = load_without_rows(dataset, split, posterior), open_pool(pool)
     draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
@@ -61,25 +61,25 @@ def predict_sets(
     limit: int | None = None,
     last: bool = False,
 ) -> None:
-    """Predict further sets of rows with a pooled trace: `<set>.npz` of each in the folder `destination`.
+    """Predict further sets of rows with a pooled trace, each into `<set>.npz` in the folder `destination`.
 
-    One set after another is computed and written, so that memory does not grow with their number, and a call that was
-    interrupted goes on with the first that is missing. A file that was made of the same draws, rows, settings and code
-    is left alone, and that of a set that is not among `sets` is removed.
+    Sets are computed and written one after another, so memory does not grow with their number, and an interrupted call
+    continues with the first missing set. A file that was made from the same draws, rows, settings and code is kept, and
+    files of sets that are not among `sets` are removed.
 
     Args:
         dataset: the prepared data of the run (.npz).
         split: its split (.npz).
         pool: its draws.
-        destination: a folder, created where it does not exist.
+        destination: a folder, created if missing.
         posterior: settings of the run's posterior.
         sets: names of the sets: shifts of the test images, `ood-<data set>` for the rows of other data, and
             `interval-<name>` for a grid on an interval of the only input.
-        elsewhere: those of them whose rows come from a file of their own.
-        others: that file for each: another prepared data set, or the published CIFAR-10-C.
+        elsewhere: the sets that have their own file.
+        others: this file for each of them: another prepared data set, or the published CIFAR-10-C.
         intervals: name of each interval -> its two ends.
-        limit: rows that are taken of another data set, its first; None takes all.
-        last: the last draw of each chain counts alone, not every draw.
+        limit: number of rows taken from the beginning of another data set; None for all.
+        last: use only the last draw of each chain.
     """
     problem, trace, folder = load_without_rows(dataset, split, posterior), open_pool(pool), Path(destination)
     draws, settings = _counted(trace, last), _settings(problem, trace, posterior, last)
@@ -99,7 +99,7 @@ def predict_sets(
 
 
 def _rows_of(name: str, split: SplitData, file: str | Path | None, limit: int | None) -> Rows:
-    """Rows of a set of data by its name; `file` is where they come from if not from the split."""
+    """Rows of the set with this name; `file` is their source, None for the split."""
     if file is None:
         return shifted_rows(split, name)
     return outside_rows(split, file, limit) if name.startswith(OUTSIDE) else corrupted_rows(split, name, file)
@@ -112,7 +112,7 @@ def _write(
     settings: Mapping[str, Any],
     rows: Rows,
 ) -> None:
-    """Write the summary of these rows, unless the file was made of the same."""
+    """Write the summary of these rows, unless the file was made from the same inputs, settings and code."""
     inputs = [array for array in rows if array is not None]
     with making(destination, fingerprint_of(settings, inputs, code_of_predictions(posterior))) as needed:
         if needed:
@@ -124,7 +124,7 @@ def _counted(trace: Pool, last: bool) -> Draws:
 
 
 def _settings(problem: Problem, trace: Pool, posterior: Mapping[str, Any], last: bool) -> dict[str, Any]:
-    """What predictions depend on besides rows and code."""
+    """What predictions depend on, besides rows and code."""
     rows = problem.split
     facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
     draws = [_origin(block) for block in trace.blocks]
@@ -132,7 +132,7 @@ def _settings(problem: Problem, trace: Pool, posterior: Mapping[str, Any], last:
 
 
 def _origin(block: Trace) -> dict[str, Any]:
-    """What tells the draws of a block from all others; of a trace without a fingerprint nothing does."""
+    """What identifies the draws of a block; a trace without a fingerprint counts as new every time."""
     origin = block.attributes.get("fingerprint", uuid4().hex)
     return {"chains": block.chain_ids.tolist(), "draws": block.draws, "fingerprint": origin}
 
@@ -146,10 +146,9 @@ def _summary(problem: Problem, draws: Draws, predictor: Predictor, rows: Rows) -
 
 
 def _of_set(problem: Problem, draws: Draws, predictor: Predictor, rows: Rows) -> PredictiveSummary:
-    """The summary of class probabilities as far as scores of further sets read it, without what is kept by draw.
+    """The summary as far as scores of further sets need it: class probabilities of several chains without draws.
 
-    Of several chains that is a tenth of it: their Monte Carlo errors are over chains, so that averages over batches of
-    draws are for one chain only.
+    That is a tenth of the whole: with several chains, Monte Carlo errors are over chains and need no batches of draws.
     """
     whole = _summary(problem, draws, predictor, rows)
     if whole.task == "regression" or len(whole.kept) < 2:

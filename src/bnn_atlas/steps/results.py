@@ -1,4 +1,4 @@
-"""Pages of claims."""
+"""The page of claims."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,10 +19,10 @@ def claims(
     densities: Sequence[str | Path] = (),
     compared: Sequence[str] = (),
 ) -> None:
-    """Judge the claims of all studies by their metric tables.
+    """Judge the claims of all studies from their metric tables.
 
-    `pictures` are the PNGs of `figures`, `study/figure`, and `densities` the predictions of `compared`,
-    `study/run/split<n>`.
+    `pictures` are the PNGs of the `figures` (`study/figure`), and `densities` the predictions of the runs in `compared`
+    (`study/run/split<n>`).
     """
     shown, predictions = (dict(zip(*pair, strict=True)) for pair in ((figures, pictures), (compared, densities)))
     report(studies, tables, shown, scale=scale, table=table, page=page, predictions=predictions)

@@ -1,4 +1,4 @@
-"""Sampling of a block of chains."""
+"""Sample a block of chains."""
 
 import json
 from collections.abc import Mapping
@@ -33,10 +33,10 @@ def sample(
     stopping: Mapping[str, Any] | None = None,
     root: str | Path = ".",
 ) -> None:
-    """Sample one block of chains from its warm starts into a trace store; continues an interrupted attempt.
+    """Sample one block of chains from its warm starts into a trace store, or continue an interrupted attempt.
 
-    `timing.json` and `fit.npz` go beside the trace (`bnn_atlas.runner.run.run_block`). With `stopping` (a
-    `StoppingConfig` in plain values) the block may end before its last draw.
+    `timing.json` and `fit.npz` are written next to the trace (`bnn_atlas.runner.run.run_block`). With `stopping` (a
+    `StoppingConfig` in plain values) the block can end before its last draw.
     """
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     stored = load_arrays(start, ("parameters", "members"), DataError, "a warm start", optional=None)
@@ -75,9 +75,7 @@ def sample(
 
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:
-    """The stopping rule of a block."""
-    # Scores are slow to import, and most runs have no rule.
-    from bnn_atlas.config.parts.starts import StoppingConfig
+    from bnn_atlas.config.parts.starts import StoppingConfig  # most runs have no rule, and scores are slow to import
     from bnn_atlas.inference.validation import ValidationDensity
 
     return StoppingRule(StoppingConfig.model_validate(settings).alpha, ValidationDensity(problem), starts, chains)

@@ -1,4 +1,4 @@
-"""The scores of a run: on test rows and further sets, against references, and beside its referee."""
+"""The scores of a run: on test rows and further sets, and against references and its referee."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -45,21 +45,12 @@ def score(
     source: str | Path | None = None,
     **facts: Any,
 ) -> None:
-    """Score a pooled trace and its predictions of the test rows, and write the tables of the metrics rule.
+    """Score a pooled trace and its predictions of the test rows, and write the tables of the rule `metrics`.
 
-    `timings` are the files in which the blocks say what they took; `facts` are those of `evaluate.RunFacts` that the
-    settings give; `marks` are said in the note of every row; with `last` the last draws of the chains alone are scored.
-    `source` is the metric table of the run whose moments these draws have, if they have those of one.
+    `timings` are the `timing.json` files of the blocks; `facts` are the fields of `evaluate.RunFacts` that follow from
+    the settings; `marks` are added to the note of every row; with `last` only the last draws of the chains are scored.
+    If the draws have the moments of another run's draws, `source` is the metric table of that run.
     """
-    files = {
-        "table": table,
-        "rates": rates,
-        "parameters": parameters,
-        "functions": functions,
-        "chains": chains,
-        "samplers": samplers,
-        "curves": curves,
-    }
     draws = open_pool(pool)
     summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
     run = evaluate.RunFacts(
@@ -72,7 +63,14 @@ def score(
     scored = evaluate.score(last_draws(draws) if last else draws, summary, data, run)
     further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]
-    evaluate.write_scored(scored._replace(rows=marked(rows, marks)), **files)
+    frames = {
+        "parameters": parameters,
+        "functions": functions,
+        "chains": chains,
+        "samplers": samplers,
+        "curves": curves,
+    }
+    evaluate.write_scored(scored._replace(rows=marked(rows, marks)), table=table, rates=rates, **frames)
 
 
 def score_sets(
@@ -89,8 +87,8 @@ def score_sets(
 ) -> None:
     """Score a run's predictions for shifted and out-of-distribution sets and on intervals, and write one table.
 
-    `predictions` is the folder with `<set>.npz` of each of the `sets`, of which one at a time is in memory; `test` are
-    the predictions of the test rows, with which those of other data are compared.
+    `predictions` is the folder with the `<set>.npz` of each of the `sets`; one at a time is in memory. `test` are the
+    predictions of the test rows, to compare with those of other data.
     """
     rows: list[Row] = []
     whose = RunIdentity(**identity)
@@ -122,12 +120,12 @@ def score_against(
     remark: str = "",
     marks: Sequence[str] = (),
 ) -> None:
-    """Compare a run's predictions for its test rows with a reference: published ones, or another run's.
+    """Compare a run's predictions of its test rows with a reference: published predictions, or another run's.
 
-    `shifts` are the names of shifted test rows for which both have predictions, and `shifted` the folders with
-    `<shift>.npz` of the run and of the reference; they are compared too, under the data set `<data set>/<shift>`. Every
-    note says whether the chains of the reference have converged, as its metric table `judged` has it, and `remark`,
-    what else has to be known of it. Raises DataError for published predictions that do not cover the test rows.
+    `shifts` are the names of shifted test rows for which both have predictions, and `shifted` the two folders with
+    `<shift>.npz`, of the run and of the reference; their data set is called `<data set>/<shift>`. Every note says
+    whether the chains of the reference have converged, according to its metric table `judged`, followed by `remark`.
+    Raises DataError for published predictions that do not cover the test rows.
     """
     whose = RunIdentity(**identity)
     said = [_convergence(judged) if judged else "", remark]
@@ -151,7 +149,7 @@ def score_referee(
     identity: Mapping[str, Any],
     marks: Sequence[str] = (),
 ) -> None:
-    """Compare a run with its referee (`metrics.judgement.referee`): rows of the metric table, and a file by chain."""
+    """Compare a run with its referee (`metrics.judgement.referee`); write metric rows, and a table by chain."""
     summary, refereed = load(predictions), load(referee_predictions)
     judged = judge(open_pool(pool), open_pool(referee_pool), summary, refereed)
     write_table(table, marked(as_rows(RunIdentity(**identity), judged.measurements, summary), marks))
@@ -159,7 +157,7 @@ def score_referee(
 
 
 def _convergence(table: str | Path) -> str:
-    """What the metric table of a run says of it as a reference; empty of a run without Markov chains."""
+    """What the metric table of a run says about it as a reference; empty for a run without Markov chains."""
     rows = read_table(table)
     return next((note.split("; ")[0] for note in rows.loc[rows["metric"] == FIT, "note"]), "")
 
@@ -169,5 +167,8 @@ def _published(reference: str | Path, split: SplitData) -> np.ndarray:
     probabilities = load_predictions(reference).probabilities
     first, test = split.dataset.published_train, split.split.test
     if first is None or test.min() < first or test.max() - first >= len(probabilities):
-        raise DataError(f"{reference}: {len(probabilities)} published predictions do not cover this run's test rows")
+        raise DataError(
+            f"{reference}: {len(probabilities)} published predictions do not cover this run's test rows; take the "
+            "published split"
+        )
     return probabilities[test - first]

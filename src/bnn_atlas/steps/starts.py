@@ -1,4 +1,4 @@
-"""Starts of a block of chains from another run: its positions, or draws with the moments of its draws."""
+"""Starts of a block of chains from another run: positions of its chains, or draws with the moments of its draws."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,19 +21,19 @@ def take_starts(
     array: str | None,
     members: Sequence[int],
 ) -> None:
-    """Write one position of another run for each chain in `members`: chain k takes that of chain k modulo their number.
+    """Write one position of another run for each chain in `members`; chain k starts at chain k modulo their number.
 
     Args:
         pool: draws of the other run, for `last` and `best`.
-        arrays: one .npz for each of its blocks, in order, for other positions.
+        arrays: one .npz per block of the other run, in order, for other positions.
         destination: .npz with `members` and `parameters` [chain, P].
-        draw: `last` is a chain's last draw, `best` the one with the highest log posterior (the first of equal ones);
-            all else is in `arrays`.
+        draw: `last` for a chain's last draw, `best` for the (first) draw with the highest log posterior; other
+            positions are in `arrays`.
         array: name of the array [chain, P] in these files.
         members: numbers of the chains of this block.
 
     Raises:
-        DataError: a file without that array, or a position that is not finite.
+        DataError: a file does not have that array, or a position is not finite.
     """
     if array is None:
         assert isinstance(pool, str | Path)
@@ -47,7 +47,8 @@ def take_starts(
         parameters = positions[chains]
         if not (finite := np.isfinite(parameters).all(axis=1)).all():
             raise DataError(
-                f"{arrays[0]}: '{array}' of chain {chains[~finite][0]} is not finite, so that no chain can start there"
+                f"{arrays[0]}: '{array}' of chain {chains[~finite][0]} is not finite, so no chain can start there; "
+                "start from another run or position"
             )
     with atomic(destination) as temporary, temporary.open("wb") as handle:
         np.savez(handle, members=np.asarray(members), parameters=parameters)
@@ -75,7 +76,7 @@ def compact_starts(
     chains: int | None = None,
     balance: bool = False,
 ) -> None:
-    """Write a draw from the Gaussian of a pool's draws for each member (.npz); see `symmetry.gaussian`."""
+    """Write one draw per member from the Gaussian of a pool's draws (.npz); see `symmetry.gaussian`."""
     how = Form(form, rank, balance)
     draws = gaussian_draws(open_pool(pool), frame, how, members=members, seed=seed, model=model, chains=chains)
     save_arrays(destination, {"members": np.asarray(members), "parameters": draws})

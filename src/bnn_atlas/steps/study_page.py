@@ -1,4 +1,4 @@
-"""The page of a study from the results that there are, and from those that its page of an earlier sitting keeps."""
+"""The page of a study, from the results that exist and the results that an earlier page keeps."""
 
 import logging
 import tempfile
@@ -27,9 +27,9 @@ from bnn_atlas.workflow.made import Records
 
 log = logging.getLogger(__name__)
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
-"""Packages that draws depend on."""
+"""Packages on which draws depend."""
 MOST_NAMED = 5
-"""Names that a line on the console has; more are counted."""
+"""Largest number of names on a console line; further names are counted."""
 
 
 class Found(NamedTuple):
@@ -43,24 +43,24 @@ class Found(NamedTuple):
 
 
 def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str, kept: str | Path | None) -> None:
-    """Judge the claims of a study and write its page, with what the next page can be made from, into a folder.
+    """Judge the claims of a study and write its page into a folder, together with what a later page can build on.
 
-    Nothing is run. Of what there is, results that were made with other settings than today's are left out, with a line
-    on the console. The folder is replaced as a whole at the end.
+    Nothing is run. Existing results that were made with other settings than today's are left out, with a line on the
+    console. The folder is replaced as a whole at the end.
 
     Args:
         destination: the folder.
-        plan: what `workflow.study_page.page_plan` gives.
-        command: what makes the results, for the page.
-        kept: folder of an earlier page whose results count where there are no newer ones; None for none.
+        plan: the result of `workflow.study_page.page_plan`.
+        command: the command that makes the results, for the page.
+        kept: folder of an earlier page; its results count if there are no newer ones. None for no such page.
 
     Raises:
-        TableError: what is kept is damaged, or of another scale in the folder that would be replaced.
+        TableError: the earlier page is damaged, or has another scale and would be replaced.
     """
     if kept and Path(kept) == Path(destination) and kept_scale(kept) not in (None, plan["scale"]):
         raise TableError(
-            f"{destination} keeps results of scale {kept_scale(kept)}, and these are of scale {plan['scale']}: move it "
-            f"away, or say `--config scale={kept_scale(kept)}`"
+            f"{destination} keeps results of scale {kept_scale(kept)}, but these are of scale {plan['scale']}: move it "
+            f"away, or run with `--config scale={kept_scale(kept)}`"
         )
     found = fresh(plan)
     earlier = current(read_piece(kept, plan["scale"]), plan) if kept else Piece.empty(plan["scale"])
@@ -101,13 +101,13 @@ def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str
 
 
 def study_pages(*, pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path | None]]) -> None:
-    """Write the page of each study: folder -> its plan, command and what is kept."""
+    """Write the page of each study: folder -> the arguments `plan`, `command` and `kept` of `study_page`."""
     for folder, (plan, command, kept) in pages.items():
         study_page(folder, plan=plan, command=command, kept=kept)
 
 
 def fresh(plan: Mapping[str, Any]) -> Found:
-    """The results that are there and were made with today's settings; those with others are named on the console."""
+    """The existing results that were made with today's settings; the others are named on the console."""
     records = Records(plan["records"])
     rows, tables, old = [], [], []
     for run, of in plan["runs"].items():
@@ -140,7 +140,7 @@ def fresh(plan: Mapping[str, Any]) -> Found:
 
 
 def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
-    """What is kept of runs and figures whose settings are still the same; the others are named on the console."""
+    """The kept runs and figures with unchanged settings; the others are named on the console."""
     places: list[Place] = []
     changed = []
     for row in kept.runs.to_dict("records"):
@@ -154,7 +154,7 @@ def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
     changed += [f"figure {name}" for name in kept.figures if name not in figures]
     if changed:
         log.warning(
-            "%s: kept results whose settings have changed since are left out: %s",
+            "%s: kept results with settings that have changed are left out: %s",
             plan["study"]["name"],
             _named(changed),
         )
@@ -164,14 +164,14 @@ def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
 
 
 def _is_current(files: Mapping[str, Any], records: Records) -> bool:
-    """Whether the tables of a run and split are those of today's settings and of the traces that are there."""
+    """Whether the tables of a run and split come from today's settings and the existing traces."""
     traces = files["traces"]
     made = all(records.is_current(trace, files["settings"], inputs) for trace, inputs in traces.items())
     return made and all(records.is_later(table, traces) for table in files["tables"])
 
 
 def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
-    """Files of a figure that is there and was drawn with today's settings from the files that are there."""
+    """Files of a figure that was drawn with today's settings from the existing files; empty for others."""
     files = figure["files"]
     if figure["of_claims"] or not all(Path(file).is_file() for file in files):
         return []
@@ -181,7 +181,7 @@ def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
 
 
 def _kept_files(earlier: Piece, figure: str) -> list[Path]:
-    """Files of a figure beside an earlier page."""
+    """Files of a figure on an earlier page."""
     assert earlier.folder is not None
     return [file for end in ("png", "csv", "tex") if (file := earlier.folder / f"{figure}.{end}").is_file()]
 
@@ -193,22 +193,22 @@ def _read(tables: Collection[str]) -> pd.DataFrame:
 
 
 def _of_study(piece: Piece, plan: Mapping[str, Any]) -> pd.DataFrame:
-    """The jobs of the study as it is now."""
+    """The jobs that the study still has."""
     of = StudyJobs(**plan["jobs"])
     names = zip(piece.jobs["rule"], piece.jobs["job"], strict=True)
     return piece.jobs[np.array([of.has(rule, job) for rule, job in names], dtype=bool)]
 
 
 def _chains(claimed: ClaimedStudy | None) -> set[int]:
-    """Numbers of chains that claims name."""
+    """The numbers of chains for which there are claims."""
     sides = [side for claim in (claimed.claims.claims.values() if claimed else ()) for side in claim.sides.values()]
     return {side.chains for side in sides if side.chains is not None}
 
 
 def _densities(judgements: Collection[Judgement], measured: Measured) -> dict[tuple[str, int, str, int], np.ndarray]:
-    """What claims take the error of a difference from, where each side is one run on one split.
+    """The values per row behind the error of a difference, for claims with one run and split on each side.
 
-    They are kept, and not the differences, so that two runs that are made in two sittings can be paired.
+    They are kept instead of the differences, so that two runs from different sessions can be paired.
     """
     found = {}
     for judged in judgements:
@@ -221,13 +221,13 @@ def _densities(judgements: Collection[Judgement], measured: Measured) -> dict[tu
 
 
 def _of_claims(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
-    """The figures of the judged claims, drawn from what is judged here."""
+    """Draw the figures that show the judged claims."""
     claims = {"claims": str(work / "claims.parquet")}
     return {name: _draw(of, work, claims) for name, figure in plan["figures"].items() if (of := figure["of_claims"])}
 
 
 def _of_rows(plan: Mapping[str, Any], piece: Piece, there: Collection[str], work: Path) -> dict[str, list[Path]]:
-    """The figures of metric tables alone that are not there, where all their runs are: a sitting need not have all."""
+    """Draw the missing figures that need only metric tables, if all their runs are available."""
     table = work / "rows.parquet"
     write_rows(table, piece.table)
     curves = piece.table[piece.table["metric"].isin(CURVES)]
@@ -242,14 +242,14 @@ def _of_rows(plan: Mapping[str, Any], piece: Piece, there: Collection[str], work
 
 
 def _draw(figure: Mapping[str, Any], work: Path, changes: Mapping[str, Any]) -> list[Path]:
-    """Draw a figure in a folder, of other files than the rule's, and give those files of it that a page shows."""
+    """Draw a figure in a folder from changed inputs, and return the files of it that a page shows."""
     outputs = [work / file for file in figure["outputs"]]
     draw({**figure["described"], **changes}, outputs)
     return [file for file in outputs if file.suffix != ".pdf"]
 
 
 def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:
-    """The summary of what was measured, and the runs of the study."""
+    """Write the summary of the metric table, and the table of the study's runs."""
     write_rows(work / "table.parquet", piece.table)
     points = {name: GridPoint(**point) for name, point in plan["points"].items()}
     write_summary(work / "table.parquet", points, work / "summary.parquet", work / "summary.csv")
@@ -257,18 +257,17 @@ def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:
 
 
 def _tell(piece: Piece, found: Found, plan: Mapping[str, Any]) -> None:
-    """How many runs are there, and which of them were made by other code than today's."""
+    """Log how many runs there are, and which of them were made by other code than today's."""
     name, all_ = plan["study"]["name"], sum(len(of["splits"]) for of in plan["runs"].values())
     here, kept = len(piece.runs), len(piece.runs) - len(found.piece.runs)
     log.info("%s: %d of %d runs and splits, %d of them kept", name, here, all_, kept)
     rows = piece.runs.to_dict("records")
     other = [row["run"] for row in rows if row["code"] not in ("", plan["runs"][row["run"]]["code"])]
     if other:
-        log.warning("%s: results of earlier code, which count: %s (kept/runs.csv)", name, _named(other))
+        log.warning("%s: results of earlier code, still used: %s (kept/runs.csv)", name, _named(other))
 
 
 def _machines(traces: Collection[str]) -> str:
-    """The machines that sampled the blocks of a run and split."""
     found = dict.fromkeys(machine_of(Path(trace).with_name("timing.json")) for trace in traces)
     return " and ".join(machine for machine in found if machine)
 

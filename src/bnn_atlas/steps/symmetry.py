@@ -1,4 +1,4 @@
-"""Symmetry of the networks of a run: alignment of its draws, barriers between its chains, and pruned networks."""
+"""Symmetries of a run's networks: alignment of its draws, barriers between its chains, and pruned networks."""
 
 import json
 import logging
@@ -59,26 +59,26 @@ def align(
     fits: Sequence[str | Path] = (),
     centre: str | None = None,
 ) -> None:
-    """Align a pooled trace as `alignment` (an `AlignmentConfig` in plain values) says.
+    """Align a pooled trace according to `alignment` (an `AlignmentConfig` in plain values).
 
-    Writes the common frame to `frame` (`symmetry.frame`), and some parameters of each draw in it and pairs of draws to
-    `draws` (`metrics.tables.aligned_draws`), both .npz. A process that was stopped goes on from its last checkpoint,
-    beside `frame`, with the same result.
+    Writes the common frame to `frame` (`symmetry.frame`), and to `draws` (`symmetry.aligned_draws`) pairs of draws and
+    some parameters of each aligned draw, both .npz. An interrupted process continues from its last checkpoint, next to
+    `frame`, with the same result.
 
     Args:
         dataset: prepared data, for activations and dead inputs.
-        split: of the run.
+        split: the split of the run.
         pool: its draws.
-        frame: where the frame goes.
-        draws: where these draws go.
+        frame: the file for the frame.
+        draws: the file for the draws.
         posterior: the run's posterior in plain values.
         alignment: the settings.
-        reference: file of another alignment's frame: the one that is taken over, or that the draws enter.
-        fits: fits of the run's blocks, in order, whose means then stand for their chains.
+        reference: file of another alignment's frame, which is adopted or which the draws enter.
+        fits: fits of the run's blocks, in order; their means then represent the chains.
         centre: name of the mean in a fit.
 
     Raises:
-        SymmetryError: the alignment is not for this network, or there are too few finite draws.
+        SymmetryError: the alignment does not fit this network, or there are too few finite draws.
     """
     config = AlignmentConfig.model_validate(alignment)
     problem = load_without_rows(dataset, split, posterior)
@@ -118,7 +118,7 @@ def align(
 def score_alignment(
     draws: str | Path, destination: str | Path, *, name: str, identity: Mapping[str, Any], marks: Sequence[str] = ()
 ) -> None:
-    """Write the metric table of the alignment `name` from the draws that `align` kept."""
+    """Write the metric table of the alignment `name` from the draws that `align` wrote."""
     rows = alignment_rows(RunIdentity(**identity), name, load_aligned_draws(draws))
     write_table(destination, marked(rows, marks))
 
@@ -139,18 +139,21 @@ def barriers(
     identity: Mapping[str, Any],
     marks: Sequence[str] = (),
 ) -> None:
-    """Compare pairs of chains as `settings` (a `BarrierConfig` in plain values) say, and write rows and three tables.
+    """Compare pairs of chains according to `settings` (a `BarrierConfig` in plain values); write metrics and tables.
 
-    `initial` (an `InitialConfig` in plain values, or None) and `seed` tell which permutation a copy started with. Two
-    networks of each pair are in memory at a time.
+    `initial` (an `InitialConfig` in plain values, or None) and `seed` determine the permutation with which a copy
+    started. One pair of networks is in memory at a time.
 
     Raises:
-        PairError: draws of another network than the run's, or a network that is not finite.
+        PairError: the draws belong to another network than the run's, or a network is not finite.
     """
     problem, config = load_problem(dataset, split, posterior), BarrierConfig.model_validate(settings)
     draws = open_pool(pool)
     if draws.layout != problem.posterior.layout:
-        raise PairError(f"{pool}: its draws have {draws.layout.size:,} parameters of another network than the run's")
+        raise PairError(
+            f"{pool}: its draws have {draws.layout.size:,} parameters of another network than the run's; sample the "
+            "run again"
+        )
     symmetry = symmetry_of(problem.config.model, draws.layout)
     features = features_of(symmetry, problem, config.criterion, rows=config.matching_rows)
     split_rows, count = problem.split, config.training_rows
@@ -184,15 +187,15 @@ def pruning(
     chains: int,
     marks: Sequence[str] = (),
 ) -> None:
-    """Prune networks as `settings` (a `PruningConfig` in plain values) say, and write metric rows and the curves.
+    """Prune networks according to `settings` (a `PruningConfig` in plain values), and write metrics and curves.
 
-    `frames` and `pools` are the files of the alignments that `networks` names and of their runs, in its order. Every
-    pruned network is made of the whole one afresh. With dead inputs removed, the weights of inputs that never vary in
-    the rows of the likelihood are 0 from the start, and shares are of the other parameters.
-    `chains` is how many the run has, for the rows.
+    `frames` and `pools` are the files of the alignments in `networks` and of their runs, in the same order. Every
+    pruned network starts from the whole one. With dead inputs removed, the weights of inputs that never vary in the
+    rows of the likelihood are 0 from the start, and percentages refer to the other parameters.
+    `chains` is the number of chains of the run, for the rows.
 
     Raises:
-        DataError: frames of other networks, or a run without a finite draw.
+        DataError: a frame belongs to another network, or a run has no finite draw.
     """
     problem, config = load_without_rows(dataset, split, posterior), PruningConfig.model_validate(settings)
     symmetry = symmetry_of(problem.config.model, problem.posterior.layout)
@@ -225,7 +228,7 @@ def _fingerprint(
     target: np.ndarray | None,
     fit: Fit | None,
 ) -> str:
-    """Hash of what a checkpoint depends on."""
+    """Hash of everything on which a checkpoint depends."""
     arrays = {"target": target, "fit_mean": fit and fit.mean, "fit_sd": fit and fit.sd}
     ends = [pool.read([chain], [draw]).tobytes() for chain, draw in ((0, 0), (pool.chains - 1, pool.draws - 1))]
     return fingerprint(

@@ -9,15 +9,15 @@ from bnn_atlas.metrics.tables.files import concat_tables
 
 
 def table(tables: Sequence[str | Path], destination: str | Path) -> None:
-    """Put the tables of all runs into one."""
+    """Join the metric tables of all runs."""
     concat_tables(tables, destination)
 
 
 def summary(table: str | Path, parquet: str | Path, csv: str | Path, *, runs: Mapping[str, Mapping[str, Any]]) -> None:
-    """Pool a study's table over seeds and splits; `runs` has entry and grid point of each run."""
+    """Pool a study's table over seeds and splits; `runs` has the entry and grid point of each run."""
     write_summary(table, {name: GridPoint(**run) for name, run in runs.items()}, parquet, csv)
 
 
 def runs_table(csv: str | Path, *, rows: Sequence[Mapping[str, Any]]) -> None:
-    """List the runs of a study with their settings."""
+    """Write the table of a study's runs and their settings."""
     write_runs(rows, csv)

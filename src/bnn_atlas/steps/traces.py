@@ -1,4 +1,4 @@
-"""Pools of traces, and what figures take from them."""
+"""Pool traces, and extract from pools what figures show."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,19 +10,19 @@ from bnn_atlas.traces.subset import choose, subset_to_parquet
 
 
 def pool(traces: Sequence[str | Path], destination: str | Path) -> None:
-    """List the traces of all blocks as one pool."""
+    """Write a file that lists the traces of all blocks as one pool."""
     pool_traces(traces, destination)
 
 
 def subset(pool: str | Path, destination: str | Path, *, subset: Mapping[str, Any]) -> None:
-    """Write the parameters and draws that a `SubsetConfig` in plain values chooses, as a tidy table."""
+    """Write the parameters and draws that `subset` (a `SubsetConfig` in plain values) chooses, as a tidy table."""
     chains, draws = subset["chains"], subset["draws"]
     slices = {"chains": chains and slice(chains), "draws": draws and slice(*draws)}
     subset_to_parquet(choose(open_pool(pool), **{**subset, **slices}), destination)
 
 
 def density_grid(pool: str | Path, destination: str | Path, *, grid: Mapping[str, Any]) -> None:
-    """Accumulate the bivariate marginal densities that a `GridConfig` in plain values asks for."""
+    """Write the bivariate marginal densities that `grid` (a `GridConfig` in plain values) asks for."""
     source, limit = open_pool(pool), grid["limit"]
     pairs = grid["pairs"] or layer_pairs(source.layout, per_layer=grid["per_layer"])
     limits = None if limit is None else (-limit, limit)

@@ -30,13 +30,12 @@ def warm_start(
     seed: int,
     initial: Mapping[str, Any] | None = None,
 ) -> None:
-    """Train the ensemble members with the given numbers and write their parameters and losses (.npz).
+    """Train the ensemble members with these numbers, and write their parameters and losses (.npz).
 
-    Without `training` the networks stay as the initialisers made them, or as `initial` (an `InitialConfig` in plain
-    values) says (`bnn_atlas.warmstart.initial`), and there are no losses. With
-    `training.permuted` that member alone is trained, and chain k of `members` gets its k-th permuted copy
-    (`bnn_atlas.warmstart.permuted`); losses are then the one member's for every chain. A file that was made of the same
-    settings, rows and code is left alone.
+    Without `training` the networks are not trained: they come from the initialisers, or follow `initial` (an
+    `InitialConfig` in plain values; `bnn_atlas.warmstart.initial`), and there are no losses. With `training.permuted`
+    only that member is trained, chain k of `members` gets its k-th permuted copy (`bnn_atlas.warmstart.permuted`), and
+    every chain has its losses. A file that was made from the same settings, rows and code is kept.
     """
     problem = load_problem(dataset, split, posterior, chains=len(members))
     rows = problem.split
@@ -68,7 +67,7 @@ def _networks(
     seed: int,
     initial: Mapping[str, Any] | None,
 ) -> dict[str, np.ndarray]:
-    """What the file holds: members, their parameters and, where they were trained, losses."""
+    """The arrays of the file: members, their parameters and, if they were trained, losses."""
     if training is None:
         numbers, dtype = np.asarray(members), problem.data.prior.loc.dtype
         if initial:

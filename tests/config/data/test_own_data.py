@@ -10,7 +10,7 @@ import yaml
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
-from bnn_atlas.data.download import fetch
+from bnn_atlas.data.download import download
 from bnn_atlas.data.errors import ChecksumError, DownloadError
 from bnn_atlas.data.prepare import prepare
 from tests.config.folders import run_edit, study_file
@@ -41,7 +41,7 @@ def test_everything_else_is_read_from_the_file(tmp_path: Path, monkeypatch: pyte
     assert (mine.rows, mine.inputs, mine.classes) == (2, 3, ())
     assert mine.own_checksums == {"mine.csv": hashlib.sha256(CSV.encode()).hexdigest()}
     monkeypatch.chdir(tmp_path)
-    raw = fetch(mine, "mine.csv", tmp_path / "raw" / "mine.csv", cache=tmp_path / "cache")
+    raw = download(mine.file("mine.csv"), tmp_path / "raw" / "mine.csv", cache=tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
     data = prepare("mine", mine, [raw])
     assert data.feature_names == ("a", "colour=blue", "colour=red")
@@ -178,11 +178,11 @@ def test_a_file_that_changes_after_planning_is_refused(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data" / "mine.csv").write_text("a,colour,y\n1,red,3\n")
     with pytest.raises(ChecksumError, match=r"data/mine\.csv has changed since this run was planned"):
-        fetch(mine, "mine.csv", tmp_path / "raw.csv")
+        download(mine.file("mine.csv"), tmp_path / "raw.csv")
     assert not (tmp_path / "raw.csv").exists()
     (tmp_path / "data" / "mine.csv").unlink()
     with pytest.raises(DownloadError, match=r"data/mine\.csv: no such file"):
-        fetch(mine, "mine.csv", tmp_path / "raw.csv")
+        download(mine.file("mine.csv"), tmp_path / "raw.csv")
 
 
 def test_recipes_of_registered_data_know_no_path(tmp_path: Path) -> None:

@@ -43,6 +43,14 @@ MOST_PARAMETERS = 20_000
 """Largest number of scalar parameters that are diagnosed, evenly spread over all."""
 CURVE_POINTS = 200
 """Largest number of points of a statistic's course over the draws."""
+FRAMES = {
+    "parameters": files.PARAMETER_SCHEMA,
+    "functions": files.FUNCTION_SCHEMA,
+    "chains": files.CHAIN_SCHEMA,
+    "samplers": files.SAMPLER_SCHEMA,
+    "curves": files.CURVE_SCHEMA,
+}
+"""Field of `Scored` -> schema of its file."""
 
 
 class HeldOut(Protocol):
@@ -154,25 +162,12 @@ def score(
     )
 
 
-def write_scored(
-    scored: Scored,
-    *,
-    table: str | Path,
-    rates: str | Path,
-    parameters: str | Path,
-    functions: str | Path,
-    chains: str | Path,
-    samplers: str | Path,
-    curves: str | Path,
-) -> None:
-    """Write all tables of `scored`."""
+def write_scored(scored: Scored, *, table: str | Path, rates: str | Path, **frames: str | Path) -> None:
+    """Write the tables of rows and rates, and each data frame of `scored` into the file given under its name."""
     files.write_table(table, scored.rows)
     files.write_table(rates, scored.rates)
-    files.write_frame(parameters, scored.parameters, files.PARAMETER_SCHEMA)
-    files.write_frame(functions, scored.functions, files.FUNCTION_SCHEMA)
-    files.write_frame(chains, scored.chains, files.CHAIN_SCHEMA)
-    files.write_frame(samplers, scored.samplers, files.SAMPLER_SCHEMA)
-    files.write_frame(curves, scored.curves, files.CURVE_SCHEMA)
+    for name, schema in FRAMES.items():
+        files.write_frame(frames[name], getattr(scored, name), schema)
 
 
 def split_measurements(data: SplitData) -> list[Measurement]:
