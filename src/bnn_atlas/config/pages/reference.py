@@ -141,8 +141,7 @@ class Reference:
             items: Schema = field.get("items") or next(iter(field.get("prefixItems", ())), {})
             return f"list of {self._allowed(items)}" if items else "list"
         if kind == "object":
-            within = field.get("additionalProperties") or {}
-            return f"{self._allowed(within) if _named(within) else 'section'} for each name"
+            return f"{self._allowed(field['additionalProperties'])} for each name" if _named(field) else "section"
         return {"string": "text", "boolean": "`true`, `false`", "null": "`null`"}.get(str(kind), _number(field))
 
     def _example(self, definition: str) -> Iterator[str]:

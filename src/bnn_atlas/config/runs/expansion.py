@@ -95,7 +95,8 @@ def expand(
     scaled = merge(paper, overlay)
     where = f"{source}: runs.{entry}"
     full = validated(RunEntry, scaled, where)
-    reductions = _reductions(validated(RunEntry, paper, where), full, [key for key, _ in leaves(scaled)])
+    keys = [key for key, _ in leaves(scaled | {"zipped": full.zipped})]
+    reductions = _reductions(validated(RunEntry, paper, where), full, keys)
     sections = {"grid": full.grid, "zipped": full.zipped}
     for section, lists in sections.items():
         for field, choices in lists.items():
@@ -106,8 +107,9 @@ def expand(
                 )
 
     def line_of(section: str, field: str) -> int | None:
-        changed = field in overlay.get(section, {})
-        return lines(["runs", entry, *(["scales", scale] if changed else []), section, field])[0] if lines else None
+        changed = section in overlay if section == "zipped" else field in overlay.get(section, {})
+        place = [*(["scales", scale] if changed else []), section, *([0] if section == "zipped" else []), field]
+        return lines(["runs", entry, *place])[0] if lines else None
 
     runs = []
     for values, label in points(sections, where, line_of):

@@ -1,16 +1,16 @@
-"""The points of an entry's grid: every combination of the lists of `grid`, and of the places of those of `zipped`."""
+"""The points of an entry's grid: every combination of the values of `grid` and of the rows of `zipped`."""
 
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.language.fields import MOST_RUNS
 
 Sections = Mapping[str, Mapping[str, list[Any]]]
-"""`grid` and `zipped` -> dotted field -> values."""
+"""`grid` and `zipped` -> dotted field -> values; those at one place of `zipped` are a row of the file."""
 Axis = tuple[tuple[str, ...], list[tuple[Any, ...]]]
 """Fields that vary together, and their values at each place."""
 
@@ -33,8 +33,7 @@ def points(sections: Sections, where: str, line_of: Callable[[str, str], int | N
         line_of: (section, field) -> line of the list in the file, if known.
 
     Raises:
-        ConfigError: an empty list, a value given twice, lists of unequal lengths that vary together, a field that is
-            given in both sections, or too many runs.
+        ConfigError: an empty list, a value given twice, a field that is given in both sections, or too many runs.
     """
     grid, zipped = sections["grid"], sections["zipped"]
     for field, choices in grid.items():
@@ -45,7 +44,11 @@ def points(sections: Sections, where: str, line_of: Callable[[str, str], int | N
                 f"{where}: '{field}' is in grid{_line(line_of('grid', field))} and in "
                 f"zipped{_line(line_of('zipped', field))}; give its values in one of them"
             )
-    axes = list(_together(zipped, where, line_of))
+    axes: list[Axis] = []
+    if zipped:
+        first = next(iter(zipped))
+        _check_choices(zipped[first], f"{where}.zipped: '{first}'")
+        axes.append((tuple(zipped), list(zip(*zipped.values(), strict=True))))
     for field, choices in grid.items():
         axes.append(((field,), [(one,) for one in choices]))
     number = math.prod(len(values) for _, values in axes)
@@ -62,17 +65,19 @@ def points(sections: Sections, where: str, line_of: Callable[[str, str], int | N
     ]
 
 
-def _together(zipped: Mapping[str, list[Any]], where: str, line_of: Callable[[str, str], int | None]) -> Iterator[Axis]:
-    """The axis of the fields that vary together, if there are any; its first field names the runs."""
-    if not zipped:
-        return
-    first, *_ = fields = tuple(zipped)
-    _check_choices(zipped[first], f"{where}.zipped.{first}")
-    for field in fields:
-        if len(zipped[field]) != len(zipped[first]):
-            told = (f"'{one}' has {len(zipped[one])} values{_line(line_of('zipped', one))}" for one in (first, field))
-            raise ConfigError(f"{where}.zipped: lists that vary together have one length, but {', and '.join(told)}")
-    yield fields, list(zip(*zipped.values(), strict=True))
+def columns(rows: Any) -> Any:
+    """The rows of `zipped` as dotted field -> values.
+
+    Raises:
+        ValueError: no list of rows, or a row that does not give the fields that the first one gives.
+    """
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a list of rows is wanted, such as [{ seed: 1, chains: 4 }, { seed: 2, chains: 8 }]")
+    for number, row in enumerate(rows, 1):
+        if row.keys() != rows[0].keys():
+            first, other = (", ".join(each) or "none" for each in (rows[0], row))
+            raise ValueError(f"all rows give the same fields, but row 1 gives {first}, and row {number} gives {other}")
+    return {field: [row[field] for row in rows] for field in (rows[0] if rows else ())}
 
 
 def _line(number: int | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bnn_atlas.config.data.splits import SplitConfig
 from bnn_atlas.config.language.base import Model
@@ -18,6 +18,7 @@ from bnn_atlas.config.parts.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.priors import NORMAL, NormalPrior, StandardNormalPrior, standard_deviation
 from bnn_atlas.config.parts.starts import InitialConfig, StartConfig, StoppingConfig, WarmStartConfig
+from bnn_atlas.config.runs.grids import columns
 from bnn_atlas.provenance import fingerprint
 
 Scale = Literal["demo", "laptop", "paper"]
@@ -263,9 +264,11 @@ class RunEntry(RunConfig):
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Dotted field -> values; the product of all lists gives named runs."""
-    zipped: dict[str, list[Any]] = Field(default_factory=dict)
-    """Dotted field -> values that vary together: the lists are of one length, and a run has the values at one place of
-    all of them. The first list names the runs; beside a `grid` every place is combined with every point of that."""
+    zipped: Annotated[
+        dict[str, list[Any]], BeforeValidator(columns, list[Annotated[dict[str, Any], Field(min_length=1)]])
+    ] = Field(default_factory=dict)
+    """Rows of dotted field -> value, for fields that vary together: a run for each row, named after its first value.
+    With a `grid`, every row is combined with every point of that."""
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
     """Scale -> fields that it replaces, nested as in the run (it may also shorten `grid` and `zipped`). Empty braces:
     the run takes part unchanged; null: it does not; left out: as the study's `scales` say."""
