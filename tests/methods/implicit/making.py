@@ -27,8 +27,7 @@ GENERATORS: dict[str, GeneratorConfig] = {
     "matrix, low rank": MatrixGenerator(noise=(2, 4), hidden=((5, 4),), bias_rank=2),
     "correlated": CorrelatedGenerator(
         noise=(2, 3),
-        trunk=((4, 5), (5, 6)),
-        spare=2,
+        trunk=((4, 5), (4, 7)),
         parts=(
             Part(input=(3, 4), hidden=((4, 3),), output=(6, 7)),
             Part(input=(4, 4), hidden=((3, 4), (4, 4)), output=(7, 7)),

@@ -1,35 +1,20 @@
 """Settings of generators: networks that turn noise into the weights of a network."""
 
-from functools import cache
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import Field, model_validator
 
 from bnn_atlas.config.language.base import ByKind, Model
-from bnn_atlas.config.language.fields import Count, CountOrNone, Positive, Width
+from bnn_atlas.config.language.fields import Count, Positive, Width
 
 Shape = tuple[Width, Width]
 """Rows and columns of a matrix."""
 
-ARCHITECTURES = Path(__file__).parent / "architectures"
-Published = Literal[
-    "cifar100_gen_arch",
-    "cifar100_gen_arch2",
-    "cifar100_gen_arch3",
-    "cifar100_gen_arch4",
-    "cifar100_gen_arch5",
-    "cifar100_gen_arch7",
-    "cifar_gen_arch2",
-    "cifar_gen_arch3",
-    "cifar_gen_architecture",
-    "cifar_gen_test",
-]
-"""Files of the published code, and of the folder `architectures`."""
-EXAMPLE: tuple[Shape, ...] = ((250, 500), (983, 250))
-"""The trunk of two published architectures, which fits `cifar_gen_architecture`, too."""
+Published = Literal["cifar100_gen_arch", "cifar_gen_architecture"]
+"""Files of the published code of the paper's two residual networks, and of the folder `architectures`."""
 
 
 class _LastLayer(Model):
@@ -106,44 +91,35 @@ class CorrelatedGenerator(_LastMatrix):
     """A trunk of matrix layers whose last matrix is cut into the inputs of several matrix generators.
 
     Their outputs are consecutive weights: layers of a network share noise, and sizes stay moderate.
-    `architecture` takes all sizes from one of the ten files of the published code, of which five have no trunk.
+    `architecture` takes all sizes from a file of the published code.
     """
 
     kind: Literal["correlated"] = "correlated"
     architecture: Published | None = None
-    """A published architecture, in place of all keys below but `trunk`."""
+    """A published architecture, in place of all keys below except `trunk`: `cifar_gen_architecture` has none, and
+    without one the published code stops, too."""
     noise: Shape | None = None
     """Rows and columns of its standard normal noise."""
     trunk: tuple[Shape, ...] | None = None
-    """Rows and columns of the trunk's layers; beside `architecture`, in place of that file's."""
-    spare: CountOrNone = 0
-    """Numbers at the end of the trunk that no part takes."""
+    """Rows and columns of the trunk's layers; with `architecture`, in place of that file's."""
     parts: tuple[Part, ...] = ()
     """Generators of consecutive weights."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:
-        if self.architecture is not None and (self.noise is not None or self.parts or self.spare):
-            raise ValueError("architecture has noise, parts and spare: leave these out, or architecture")
+        if self.architecture is not None and (self.noise is not None or self.parts):
+            raise ValueError("architecture has noise and parts: leave these out, or architecture")
         if self.architecture is None and (self.noise is None or not self.parts):
             raise ValueError("noise and parts are missing: give them, or the name of a published architecture")
         whole = self.written_out()
-        name = f"'{self.architecture}'" if self.architecture else "this generator"
         taken = sum(prod(part.input) for part in whole.parts)
         if not whole.trunk:
-            wanted = taken + whole.spare
-            published = " (`second_layer` in the published files), without which the published code stops, too"
-            fits = f", such as trunk: {list(map(list, EXAMPLE))}" if wanted == prod(EXAMPLE[-1]) else ""
             raise ValueError(
-                f"{name} has no trunk{published if self.architecture else ''}: give one whose last matrix has "
-                f"{wanted:,} entries, which its parts take together{' with spare' if whole.spare else ''}{fits}"
+                f"trunk is missing: give one whose last matrix has the {taken:,} entries that the parts take"
             )
-        there = prod(whole.trunk[-1])
-        if taken + whole.spare != there:
+        if taken != (there := prod(whole.trunk[-1])):
             raise ValueError(
-                f"the trunk of {name} ends in {there:,} numbers, but its parts take {taken:,}"
-                + (f" and {whole.spare:,} are spare" if whole.spare else "")
-                + ": change the trunk or the inputs, or give the difference as spare"
+                f"the trunk ends in {there:,} numbers, but the parts take {taken:,}: change the trunk or the inputs"
             )
         return self
 
@@ -151,11 +127,11 @@ class CorrelatedGenerator(_LastMatrix):
         """The same with the sizes of the published architecture; a file without a trunk leaves it None."""
         if self.architecture is None:
             return self
-        stored = _stored(self.architecture)
+        path = Path(__file__).parent / "architectures" / f"{self.architecture}.yaml"
+        stored: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
         sizes = {
             "noise": tuple(stored["noise"]),
             "trunk": self.trunk or tuple(map(tuple, stored.get("trunk", ()))) or None,
-            "spare": 0 if self.trunk else stored.get("spare", 0),
             "parts": tuple(Part.model_validate(part) for part in stored["parts"]),
         }
         return self.model_copy(update={"architecture": None, **sizes})
@@ -177,10 +153,3 @@ class FactorisedGenerator(Model):
 GeneratorConfig = Annotated[
     MLPGenerator | MatrixGenerator | CorrelatedGenerator | FactorisedGenerator, Field(discriminator="kind"), ByKind
 ]
-
-
-@cache
-def _stored(name: Published) -> dict[str, Any]:
-    assert name in get_args(Published)
-    stored: dict[str, Any] = yaml.safe_load((ARCHITECTURES / f"{name}.yaml").read_text(encoding="utf-8"))
-    return stored
