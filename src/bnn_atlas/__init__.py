@@ -1,7 +1,7 @@
 """BNN Atlas: posteriors of Bayesian neural networks, from their densities to scored draws.
 
-The names below are all that most users of the library need; docs/library.md shows them at work. They are imported when
-they are first used, so that `import bnn_atlas` does not import JAX before `configure` was called.
+The names below are all that most users of the library need; docs/library.md shows how to use them. They are imported on
+first use, so that `import bnn_atlas` does not import JAX before `configure` is called.
 """
 
 from importlib import import_module

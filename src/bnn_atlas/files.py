@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one, and reading small arrays back."""
+"""Write files so that a reader never sees half of one, and read small arrays back."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ compression (NotImplementedError, a RuntimeError) or a position before the start
 
 @contextmanager
 def atomic(path: str | Path, *, flush: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success flush it to disk and rename it to `path`.
+    """Yield a temporary path next to `path`; on success flush it to disk and rename it to `path`.
 
-    Without `flush` it is not flushed to disk, and a power cut can leave part of it. On an exception the temporary file
-    (or folder) is removed and `path` keeps what it held before.
+    Without `flush`, a power cut can leave a partial file. On an exception the temporary file (or folder) is removed and
+    `path` keeps its contents.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -42,10 +42,10 @@ def atomic(path: str | Path, *, flush: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Yield an empty folder beside the folder `path`; on success it takes its place, whole, and the old one is removed.
+    """Yield an empty folder next to the folder `path`; on success it replaces `path` as a whole.
 
-    On an exception the new folder is removed and `path` keeps what it held. If the process ends between the two
-    renames, the old folder is beside it as `.<name>.before`, and `put_back` or the next call restores it.
+    On an exception the new folder is removed and `path` keeps its contents. If the process ends between the two
+    renames, the old folder remains as `.<name>.before`, and `put_back` or the next call restores it.
     """
     target = Path(path)
     put_back(target)
@@ -65,7 +65,7 @@ def replaced(path: str | Path) -> Iterator[Path]:
 
 
 def put_back(path: str | Path) -> None:
-    """Restore the folder `path` where a process ended while `replaced` put another in its place."""
+    """Restore the folder `path` if a process ended while `replaced` was renaming."""
     if not Path(path).exists() and _before(Path(path)).exists():
         _before(Path(path)).rename(path)
 
@@ -75,7 +75,7 @@ def _before(path: Path) -> Path:
 
 
 class DiskError(OSError):
-    """The disk refused a file; the message names it and says what to do. `errno` is the system's."""
+    """The system refused to write a file; the message names it and says what to do. `errno` is the system's."""
 
     def __init__(self, path: Path, error: OSError, advice: str) -> None:
         super().__init__(f"cannot write {path}: {error.strerror or error}. {advice}")
@@ -84,7 +84,7 @@ class DiskError(OSError):
 
 @contextmanager
 def refusals(path: Path, advice: str) -> Iterator[None]:
-    """Raise a DiskError for `path` with this advice where the system refuses to write (full disk, quota, read-only)."""
+    """Raise a DiskError for `path` with this advice if the system refuses to write (full disk, quota, read-only)."""
     try:
         yield
     except DiskError:
@@ -104,7 +104,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, ArrayLike | None], *, com
 
 
 def load_chosen(path: str | Path, names: Collection[str], error: type[Exception], what: str) -> dict[str, np.ndarray]:
-    """Some arrays of what `save_arrays` wrote, without reading the others; raises as `load_arrays` does."""
+    """Some arrays that `save_arrays` wrote, without reading the others; raises like `load_arrays`."""
     try:
         with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as stored:
             if missing := set(names) - set(stored.files):
@@ -126,13 +126,13 @@ def load_arrays(
     Args:
         path: the file.
         required: names of arrays that the file must have.
-        error: what is raised for any other file.
+        error: class of the error for any other file.
         what: what the file should be, for the message, such as `a split`.
-        optional: names of arrays that it may have; None allows any.
+        optional: names of further arrays that it may have; None allows any.
 
     Raises:
-        error: the file is damaged, or has arrays that are missing or unknown; the message names it.
-        FileNotFoundError: there is no file.
+        error: the file is damaged, or arrays are missing or unknown; the message names the file.
+        FileNotFoundError: the file does not exist.
     """
     with Path(path).open("rb") as handle:
         try:

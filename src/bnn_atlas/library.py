@@ -1,6 +1,6 @@
-"""The public functions of this package: a posterior of a network, chains from it, and the scores of their draws.
+"""The public functions of this package: build the posterior of a network, sample it, predict and score.
 
-The modules that they call are imported with the first call, because JAX must not be imported before `configure`.
+The modules that they need are imported with the first call, because JAX must not be imported before `configure`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NetworkPosterior(NamedTuple):
-    """The posterior of a network's parameters, given rows."""
+    """The posterior of a network's parameters given rows."""
 
     density: "Posterior"
     data: "PosteriorData"
@@ -30,7 +30,7 @@ class NetworkPosterior(NamedTuple):
 
     @property
     def _rows(self) -> tuple[Any, Any]:
-        """Rows and targets without those that fill up the last shard."""
+        """Rows and targets without the padding of the last shard."""
         x, y, weights = self.data.x, self.data.y, self.data.weights
         return (x, y) if weights is None else (x[weights > 0], y[weights > 0])
 
@@ -40,21 +40,21 @@ def build_posterior(
 ) -> NetworkPosterior:
     """Posterior of a network given rows, p(theta | x, y)^(1 / T) up to a constant.
 
-    Nothing is scaled here: give inputs and regression targets of zero mean and unit variance.
+    Nothing is scaled here: inputs and regression targets should have zero mean and unit variance.
 
     Args:
         x: rows: tables [n, d], images [n, height, width, channels], or token ids [n, length].
         y: targets [n], or class numbers [n].
-        settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other keys of a run in
-            config/studies/ that `bnn_atlas.config.parts.posterior.PosteriorConfig` has.
-        classes: number of classes; 0 takes them from the labels.
+        settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other fields of
+            `bnn_atlas.config.parts.posterior.PosteriorConfig`, as in the runs of config/studies/.
+        classes: number of classes; 0 for the largest label + 1.
         vocabulary: number of token ids, for sequences.
 
     Raises:
-        ConfigError: a wrong setting, named with its value and what is allowed.
+        ConfigError: a setting is wrong; the message gives its value and what is allowed.
         ShapeError: the model does not take rows of this shape.
-        ValueError: rows and targets that do not belong together or are not finite, labels that are not class numbers,
-            or `float64: true` without `configure(float64=True)`.
+        ValueError: rows and targets do not match or are not finite, labels are not class numbers, or `float64: true`
+            without `configure(float64=True)`.
     """
     from jax import numpy as jnp
 
@@ -68,7 +68,7 @@ def build_posterior(
     x, y = np.asarray(x), np.asarray(y)
     if isinstance(config.likelihood, CategoricalLikelihood):
         if not np.issubdtype(y.dtype, np.integer):
-            raise ValueError(f"a categorical likelihood needs class numbers (integers), not labels of {y.dtype}")
+            raise ValueError(f"a categorical likelihood needs class numbers (integers), not labels of type {y.dtype}")
         classes = classes or int(y.max()) + 1
     posterior, prior = density.build_posterior(
         config.model,
@@ -95,18 +95,18 @@ def starting_points(
     validation: tuple[np.ndarray, np.ndarray] | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Parameters [chain, P] at which chains start: networks as initialised, or trained ones (a deep ensemble).
+    """Parameters [chain, P] at which chains start: initialised networks, or trained ones (a deep ensemble).
 
     Args:
-        posterior: gives the network and the rows to train on; its prior has no part in training.
-        chains: how many.
+        posterior: the network and the rows to train on; its prior is not used in training.
+        chains: number of chains.
         training: settings of `bnn_atlas.config.parts.starts.WarmStartConfig`; `{}` for the defaults, None not to train.
-        validation: rows and targets for early stopping; without them all `max_epochs` are trained.
-        seed: chain i depends on the seed and i only.
+        validation: rows and targets for early stopping; without them training lasts `max_epochs`.
+        seed: chain i depends only on the seed and i.
 
     Raises:
-        ConfigError: a wrong setting.
-        ValueError: fewer rows than `batch_size`.
+        ConfigError: a setting is wrong.
+        ValueError: there are fewer rows than `batch_size`.
         TrainingError: the loss of a network is not finite.
     """
     from jax import numpy as jnp
@@ -132,19 +132,19 @@ def sample(
 ) -> "Pool":
     """Run a method from each start and return the draws, which are kept in `folder`.
 
-    Repeating a call that was interrupted continues from its last checkpoint, with the same bits; repeating one that was
-    completed returns its draws. With other settings, data or code, new draws replace those in the folder.
+    Repeating an interrupted call continues from its last checkpoint, with the same bits; repeating a completed call
+    returns its draws. With other settings, data or code, new draws replace those in the folder.
 
     Args:
         posterior: the target.
         method: `kind` and settings of a method, as under `method:` of a run in config/studies/.
-        starts: where the chains start [chain, P], see `starting_points`.
-        folder: where the trace goes; created if it does not exist.
-        seed: chain i depends on the seed, i and its start only.
+        starts: starting points of the chains [chain, P], see `starting_points`.
+        folder: folder of the trace; created if it does not exist.
+        seed: chain i depends only on the seed, i and its start.
 
     Raises:
-        ConfigError: a wrong setting.
-        StartError: a chain starts where the density is not finite.
+        ConfigError: a setting is wrong.
+        StartError: the density at a starting point is not finite.
     """
     import jax
     from pydantic import RootModel
@@ -192,12 +192,12 @@ def predict(
 ) -> "PredictiveSummary":
     """Predictive distributions at the rows x [n, ...], averaged over the draws of each chain.
 
-    Targets y [n] add their densities. Draws of another pool, such as one of the pipeline's, are fine as long as they
-    are of the same network.
+    With targets y [n] there are also their densities. The draws can come from elsewhere, such as a run of the pipeline,
+    if they belong to the same network.
 
     Raises:
-        DataError: rows of another shape or kind than those that the posterior was built with.
-        PredictionError: labels without a class.
+        DataError: the rows differ in shape or kind from those of the posterior.
+        PredictionError: a label has no class.
     """
     from bnn_atlas.inference.predictor import Predictor
     from bnn_atlas.metrics.gathering import predictive
@@ -209,8 +209,8 @@ def predict(
 def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndarray) -> "pandas.DataFrame":
     """Scores of the average over all draws at the rows x [n, ...] with targets y [n], and diagnostics of the chains.
 
-    Columns `metric`, `value`, `standard_error` and `note`. Chains that do not move or predict something that is not
-    finite are left out and counted. Raises as `predict` does.
+    The columns are `metric`, `value`, `standard_error` and `note`. Chains that never move, or with predictions that are
+    not finite, are left out and counted. Raises like `predict`.
     """
     import pandas as pd
 
@@ -230,7 +230,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndar
 
 
 class _HeldOut(NamedTuple):
-    """Rows to score, in the units in which they were given."""
+    """Rows to score, in the units of the arguments."""
 
     x_test: np.ndarray
     y_test: np.ndarray

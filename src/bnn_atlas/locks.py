@@ -1,7 +1,7 @@
-"""Locks between processes: a result is made by one of them at a time, and a program is compiled by one of them.
+"""Locks between processes: only one at a time makes a result or compiles a program.
 
-The locks are those of POSIX (`fcntl`): they end with their process, however it ends, and hold between hosts that share
-a file system.
+They are POSIX locks (`fcntl`), which end with their process, however it ends, and hold between hosts that share a file
+system.
 """
 
 import errno
@@ -25,23 +25,23 @@ from bnn_atlas.files import atomic
 
 log = logging.getLogger(__name__)
 HELD = "held by "
-"""Begins what the holder of a result's lock writes into it."""
+"""Prefix of the text that the holder of a lock writes into it."""
 _OWN = threading.Lock()
 _held: set[Path] = set()
-"""Locks of this process. The system would give it each a second time, and take it back when either file is closed."""
+"""Locks of this process. The system would grant it each of them again, and release it when either file is closed."""
 os.register_at_fork(after_in_child=_held.clear)
 
 
 class LockError(OSError):
-    """A file system without locks; the message names the file. `errno` is the system's."""
+    """The file system has no locks; the message names the file. `errno` is the system's."""
 
 
 @contextmanager
 def locked(destination: Path, while_waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock of a result; wait while another process (such as an orphaned cluster job) holds it.
 
-    Waiting calls `while_waiting` every second, which may raise. The lock is the file `.<name>.lock` beside the result,
-    which is not removed and says who holds it, while somebody does.
+    While waiting, `while_waiting` is called every second; it may raise. The lock is the file `.<name>.lock` next to the
+    result. It is never removed, and names its holder while there is one.
 
     Raises:
         LockError: the file system has no locks.
@@ -56,9 +56,9 @@ def locked(destination: Path, while_waiting: Callable[[], None] = lambda: None) 
 
 @contextmanager
 def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
-    """Hold the lock of a file and tell whether it is to be made: not if it was made with this fingerprint.
+    """Hold the lock of a file and yield whether it has to be made: False if it was made with this fingerprint.
 
-    The fingerprint is kept in the file's lock, once the block has ended without an exception. The block must write the
+    When the block ends without an exception, the fingerprint is stored in the file's lock. The block must write the
     whole file or nothing (`bnn_atlas.files.atomic`).
 
     Raises:
@@ -76,7 +76,7 @@ def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
 
 
 def compiled(program: Lowered) -> Compiled:
-    """Executable of a program; if another process is compiling the same one, wait and take it from the cache."""
+    """Executable of a program; if another process is compiling the same program, wait and take it from the cache."""
     folder = jax.config.values["jax_compilation_cache_dir"]
     if not folder:
         return program.compile()
@@ -90,11 +90,11 @@ def compiled(program: Lowered) -> Compiled:
 
 
 def _write_cache_entries_whole() -> None:
-    """Let JAX's compilation cache write each entry beside its place and rename it.
+    """Make JAX's compilation cache write each entry to a temporary file and rename it.
 
     JAX 0.10 to 0.12 write in place. A process that is killed meanwhile leaves half an entry, which JAX can neither read
-    nor replaces later: every job would compile that program again. JAX asks for an entry to be written only where it
-    could read none, so whatever is in its place is replaced.
+    nor replace: every later job would compile that program again. JAX writes an entry only if it could read none, so it
+    is safe to replace whatever is there.
     """
     in_place = LRUCache.put
 
@@ -102,7 +102,7 @@ def _write_cache_entries_whole() -> None:
         if cache.eviction_enabled or not key or "://" in str(cache.path):
             in_place(cache, key, value)
             return
-        # Not flushed to disk, which takes long: what a power cut damages is replaced.
+        # Flushing to disk would take long, and an entry that a power cut damages is replaced.
         with atomic(Path(cache.path) / f"{key}-cache", flush=False) as temporary:
             temporary.write_bytes(value)
 
@@ -137,14 +137,14 @@ def _lock(
 
 
 def _taken(path: Path) -> TextIO | None:
-    """The file, with its lock; None where somebody else has it."""
+    """The locked file; None if its lock is taken."""
     with _OWN:
         if path in _held:
             return None
         file = path.open("a+", encoding="utf-8")
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Where somebody has removed the file since it was opened, another process would lock a new one.
+            # If the file was removed after it was opened, another process would lock a new one.
             is_there = os.path.samestat(path.stat(), os.fstat(file.fileno()))
         except (BlockingIOError, PermissionError, FileNotFoundError):
             is_there = False
@@ -161,7 +161,7 @@ def _taken(path: Path) -> TextIO | None:
 
 
 def _holder(path: Path) -> str:
-    """Who holds a lock, as it says of itself."""
+    """The holder of a lock, as written in it."""
     if path in _held:  # reading the file would end the lock
         return "another thread of this process"
     try:
@@ -176,7 +176,7 @@ def _this_process() -> str:
 
 
 def _write(file: TextIO, text: str) -> None:
-    """Replace what is in a file."""
+    """Replace the contents of a file."""
     file.truncate(0)
     file.write(text)
     file.flush()

@@ -11,15 +11,15 @@ from pathlib import Path
 from types import FrameType
 
 STARTED = " INFO started"
-"""How the first line of each attempt in a log ends."""
+"""End of the first line of each attempt in a log."""
 
 
 @contextmanager
 def logged(path: str | Path) -> Iterator[None]:
-    """Send log records and the traceback of a failure to the file at `path`, after those of earlier attempts.
+    """Append log records, and the traceback of a failure, to the file at `path`.
 
-    Warnings also go to the terminal. SIGTERM, as at a cluster's time limit, ends the job with a line that says so. A
-    failure ends the process with status 1 and without further words: Snakemake prints the log of a failed job.
+    Warnings also go to the terminal. SIGTERM, such as at a cluster's time limit, ends the job with a line that says so.
+    A failure ends the process with status 1 and no further output: Snakemake prints the log of a failed job.
 
     Raises:
         SystemExit: the job has failed.
@@ -51,7 +51,7 @@ def logged(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def _told_of_sigterm(log: logging.Logger) -> Iterator[None]:
-    """End the process on SIGTERM with a line in the log. Only the main thread can listen."""
+    """End the process on SIGTERM with a line in the log; only the main thread can handle signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

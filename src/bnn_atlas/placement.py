@@ -1,4 +1,4 @@
-"""Where chains are computed: one device per core and one chain after another on a CPU, all at once on a GPU."""
+"""Where chains are computed: on a CPU one device per core, each with one chain after another; on a GPU all at once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,16 +18,16 @@ Tree = Any
 DATA_AXIS = "data"
 """Mesh axis of the devices that share the rows of one chain."""
 EVERYWHERE = PartitionSpec()
-"""Arrays of which every device has all."""
+"""Arrays that are whole on every device."""
 BY_ROWS = PartitionSpec(DATA_AXIS)
-"""Arrays whose leading axis, rows, is shared out among the devices of a chain."""
+"""Arrays with rows as their leading axis, divided among the devices of a chain."""
 
 
 class Placement:
     """Maps a function of one chain over the leading axis of its arguments.
 
-    On CPUs the chains are shared out among the devices and each device takes them one after another in a loop whose
-    length the compiler does not know, so a chain's bits depend neither on its neighbours nor on the number of devices.
+    On CPUs the chains are divided among the devices, and each device computes them one after another in a loop of a
+    length unknown to the compiler, so a chain's bits depend neither on its neighbours nor on the number of devices.
     On a GPU the chains are batched by `vmap`. With `shards` above 1 every chain is computed on that many devices at
     once, each with its share of the rows; the function sums over them along the mesh axis `data`.
     """
@@ -39,14 +39,14 @@ class Placement:
         batched: bool | None = None,
         shards: int = 1,
     ) -> None:
-        """Place a number of chains on `devices` (all by default); `batched` is for tests of the GPU's way on a CPU.
+        """Place a number of chains on `devices` (all by default); with `batched`, tests follow the GPU's path on a CPU.
 
         Raises:
-            ValueError: fewer devices than shards.
+            ValueError: there are fewer devices than shards.
         """
         devices = list(devices or jax.local_devices())
         if shards > len(devices):
-            raise ValueError(f"data_shards is {shards}, but this job has {len(devices)} devices: ask for more of them")
+            raise ValueError(f"data_shards is {shards}, but this job has {len(devices)} devices: request more devices")
         self.chains = chains
         self.batched = devices[0].platform != "cpu" if batched is None else batched
         groups = 1 if self.batched else min(chains, len(devices) // shards)
@@ -66,19 +66,16 @@ class Placement:
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.chains], tree)
 
     def shapes(self, tree: Tree) -> Tree:
-        """What `put` will make of arrays with these global shapes, for compiling in advance."""
+        """Shapes and shardings that `put` gives to arrays of these global shapes, for compiling in advance."""
         sharding = NamedSharding(self._mesh, PartitionSpec("chain"))
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
     def share(self, tree: Tree, specs: Tree = EVERYWHERE) -> Tree:
-        """Place arrays that all chains read; `specs` (a prefix of the tree) says which are shared out by rows."""
+        """Place arrays that all chains read; `specs` (a prefix of the tree) says which are divided by rows."""
         return jax.device_put(tree, jax.tree.map(lambda spec: NamedSharding(self._mesh, spec), specs))
 
     def map(self, function: Callable[[Tree, Tree], Tree], specs: Tree = EVERYWHERE) -> "Mapped":
-        """Compiled form of (shared, chained) -> function(shared, chained[i]) for every chain i.
-
-        `specs` is that of the shared arrays.
-        """
+        """Compiled (shared, chained) -> function(shared, chained[i]) for every chain i; `specs` is for `shared`."""
 
         def local(shared: Tree, chained: Tree, count: jax.Array) -> Tree:
             if self.batched:
@@ -113,14 +110,14 @@ class Placement:
 
 
 class Mapped:
-    """A function of (what all chains share, what each chain has), mapped over the chains."""
+    """A function of (arrays that all chains share, arrays of each chain), mapped over the chains."""
 
     def __init__(self, mapped: Any, counts: jax.Array) -> None:
         self._mapped, self._counts = mapped, counts
         self._compiled: dict[Any, Compiled] = {}
 
     def __call__(self, shared: Tree, chained: Tree) -> Tree:
-        """Results [chain, ...], on the devices; compiles where that is not done."""
+        """Results [chain, ...] on the devices; compiles if needed."""
         return self.compile(shared, chained)(shared, chained, self._counts)
 
     def shapes(self, shared: Tree, chained: Tree) -> Tree:

@@ -1,4 +1,4 @@
-"""What made a file: settings, code, locked packages, seeds and device, in a form that a rerun repeats exactly."""
+"""Provenance of a file: settings, code, locked packages, seeds and device, in a form that a rerun repeats exactly."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any, Self
 
 CODE = ("Snakefile", "workflow", "src", "Rcode", "requirements.lock", "requirements-gpu.lock")
-"""What a result depends on besides its settings; an edit anywhere else leaves its provenance as it was."""
+"""What a result depends on besides its settings; an edit anywhere else does not change its provenance."""
 
 SUMMARY = (
     "study", "figure", "scale", "reductions", "marks", "runs", "run", "split", "block", "dataset", "method", "chains",
@@ -27,7 +27,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What made a file. It holds no time, host or absolute path, so the same inputs give the same bytes."""
+    """Provenance of a file. It has no time, host or absolute path, so the same inputs give the same bytes."""
 
     config: str
     """SHA-256 of the settings, see `fingerprint`."""
@@ -52,7 +52,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`; ValueError where the text is something else."""
+        """The inverse of `to_json`; ValueError for any other text."""
         try:
             fields = json.loads(text)
             return cls(**{**fields, "seeds": tuple(fields["seeds"])})
@@ -61,10 +61,10 @@ class Provenance:
 
 
 def collect(settings: Mapping[str, Any], *, root: str | Path, device: str | None = None) -> Provenance:
-    """Provenance of whatever is made from `settings` by the code in the repository `root`.
+    """Provenance of a result made from `settings` by the code in the repository `root`.
 
-    `settings` holds the leaf values that the result depends on, nested in any way. `device` is what computed the
-    result; left out, it is the processor of this machine. Raises as `fingerprint` does.
+    `settings` holds the leaf values on which the result depends, nested in any way. `device` computed the result; by
+    default it is the processor of this machine. Raises like `fingerprint`.
     """
     folder = Path(root)
     plain = _plain(settings, "settings")
@@ -87,7 +87,7 @@ def fingerprint(obj: Any) -> str:
 
     Takes mappings with text keys, lists, tuples, text, numbers, booleans, None, relative paths and NumPy scalars and
     arrays. Raises TypeError for other types, and ValueError for an absolute path (the result would depend on the
-    machine) or a number that is not finite; both say where in `obj` it is.
+    machine) or a number that is not finite, both with the place in `obj`.
     """
     return hashlib.sha256(_canonical(_plain(obj, "value")).encode("ascii")).hexdigest()
 
@@ -97,11 +97,11 @@ def _canonical(plain: Any) -> str:
 
 
 def _plain(obj: Any, where: str) -> Any:
-    """The same value made of JSON types only."""
+    """The same value in JSON types only."""
     if isinstance(obj, Mapping):
         wrong = [key for key in obj if not isinstance(key, str)]
         if wrong:
-            raise TypeError(f"{where}: the key {wrong[0]!r} is not text; give text keys")
+            raise TypeError(f"{where}: the key {wrong[0]!r} is not text; use text keys")
         return {key: _plain(value, f"{where}.{key}") for key, value in obj.items()}
     if (numpy := sys.modules.get("numpy")) and isinstance(obj, numpy.ndarray | numpy.generic):
         return _plain(obj.tolist(), where)
@@ -109,13 +109,13 @@ def _plain(obj: Any, where: str) -> Any:
         return [_plain(value, f"{where}[{i}]") for i, value in enumerate(obj)]
     if isinstance(obj, str | PurePath):
         if PurePath(obj).is_absolute():
-            raise ValueError(f"{where} is the absolute path {str(obj)!r}; give it relative to the repository")
+            raise ValueError(f"{where} is the absolute path {str(obj)!r}; make it relative to the repository")
         return obj.as_posix() if isinstance(obj, PurePath) else obj
     if isinstance(obj, float) and not math.isfinite(obj):
         raise ValueError(f"{where} is {obj}, which is not finite; leave it out or use null")
     if obj is None or isinstance(obj, bool | int | float):
         return obj
-    raise TypeError(f"{where} is a {type(obj).__name__}; give plain values (text, numbers, lists, mappings)")
+    raise TypeError(f"{where} is a {type(obj).__name__}; use plain values (text, numbers, lists, mappings)")
 
 
 def _seeds(plain: Any) -> Iterable[int]:
@@ -133,7 +133,7 @@ def _seeds(plain: Any) -> Iterable[int]:
 
 
 def _commit(root: Path) -> tuple[str, bool]:
-    """Last commit that changed `CODE`, and whether `CODE` has changed since."""
+    """The last commit that changed `CODE`, and whether `CODE` has changed since then."""
     commit = _git(root, "log", "-1", "--format=%H", "--", *CODE)
     if not commit:
         return UNKNOWN, False
@@ -141,7 +141,7 @@ def _commit(root: Path) -> tuple[str, bool]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Output of Git in `root`, empty where there is no Git, repository or commit."""
+    """Output of Git in `root`; empty without Git, a repository or a commit."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     try:
         result = subprocess.run(
@@ -157,7 +157,6 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _version(root: Path) -> str:
-    """Version in pyproject.toml."""
     project = root / "pyproject.toml"
     if not project.is_file():
         return UNKNOWN

@@ -14,16 +14,16 @@ class Number(NamedTuple):
     """A published number."""
 
     group: str
-    """What belongs together, such as a table or the curve of a figure."""
+    """Numbers that belong together, such as a table or a curve."""
     label: str
-    """Whose number it is, such as a method or a run; may be empty."""
+    """What has the number, such as a method or a run; may be empty."""
     x: str
-    """Where on the x axis it is, such as a number of chains; may be empty."""
+    """Position on the x axis, such as a number of chains; may be empty."""
     metric: str
     value: Decimal
-    """With the digits that are published."""
+    """With the published digits."""
     error: Decimal | None
-    """The standard deviation that is published with it."""
+    """The published standard deviation."""
     read_off: bool
     """Whether it was read off a plot by eye."""
     source: str
@@ -31,7 +31,7 @@ class Number(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Name of the number, unique in a file: group, label, x and metric between slashes, without empty ones."""
+        """Name of the number, unique in a file: group, label, x and metric joined by slashes, without empty parts."""
         return "/".join(filter(None, (self.group, self.label, self.x, self.metric)))
 
 
@@ -45,9 +45,9 @@ def published_numbers(study: str, group: str) -> list[Number]:
 
 @cache
 def read_published(file: Path) -> dict[str, Number]:
-    """Key -> number, in the order of a file; empty where there is no file.
+    """Key -> number, in the order of the file; empty if there is no file.
 
-    Raises ValueError with the file and the line for other columns, for what is no number and for a key given twice.
+    Raises ValueError, with file and line, for other columns, cells that are not numbers, and a key that occurs twice.
     """
     found: dict[str, Number] = {}
     if not file.is_file():

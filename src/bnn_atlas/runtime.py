@@ -1,4 +1,4 @@
-"""How a job uses the machine: devices, precision and the compilation cache; call `configure` before JAX computes."""
+"""Devices, precision and compilation cache of a job; call `configure` before JAX computes."""
 
 import importlib.util
 import os
@@ -12,19 +12,19 @@ from pathlib import Path
 def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shards: int = 1) -> None:
     """Set up JAX for one job.
 
-    On a CPU every core of the job is one XLA device, and the devices share a pool of as many threads. XLA splits long
+    On a CPU every core of the job is one XLA device, and the devices share a pool of as many threads. XLA divides long
     sums and products among that pool: above some ten thousand parameters or rows, the rounding of a chain depends on
-    `threads`, though never on how many other cores the machine has. Compiled programs are kept in the user's cache
-    folder, separately for each processor type. Other flags in XLA_FLAGS are left as they are.
+    `threads`, but never on the machine's other cores. Compiled programs are kept in the user's cache folder, separately
+    for each processor type. Other flags in XLA_FLAGS are not changed.
 
     Args:
         threads: cores of this job.
         device: `cpu` or `gpu`.
         float64: compute in double precision.
-        shards: devices that share the data of a chain; a CPU gets at least this many devices, however few its cores.
+        shards: devices that share the data of a chain; a CPU gets at least this many devices, whatever its cores.
 
     Raises:
-        RuntimeError: JAX cannot use GPUs here, or has computed with other settings already.
+        RuntimeError: JAX cannot use GPUs here, or has already computed with other settings.
     """
     if device == "gpu" and not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
         raise RuntimeError(
@@ -63,7 +63,7 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
 
 
 def _computes() -> bool:
-    """Whether JAX has taken its devices."""
+    """Whether JAX has initialised its devices."""
     if "jax" not in sys.modules:
         return False
     from jax._src import xla_bridge
@@ -72,7 +72,7 @@ def _computes() -> bool:
 
 
 def _update_jax(settings: Mapping[str, str]) -> None:
-    """Give JAX the settings that it reads from the environment only while it is imported."""
+    """Pass on to JAX the settings that it reads from the environment only during its import."""
     import jax
 
     for name, value in settings.items():
@@ -82,7 +82,7 @@ def _update_jax(settings: Mapping[str, str]) -> None:
 
 
 def cache_folder() -> Path:
-    """Folder shared by all clones of one user: BNN_ATLAS_CACHE, else bnn_atlas in the user's cache folder."""
+    """Folder shared by all clones of a user: BNN_ATLAS_CACHE, or else bnn_atlas in the user's cache folder."""
     if folder := os.environ.get("BNN_ATLAS_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bnn_atlas"

@@ -27,20 +27,20 @@ IMPORT = re.compile(
 """Import of something of this package: (package, what, ...) or (..., ..., module). A fifth of the time of a parser."""
 DIGEST_LINE = re.compile(r"[0-9a-f]{64} [0-9a-f]{64}")
 PLUMBING = ("bnn_atlas.files", "bnn_atlas.locks", "bnn_atlas.logs", "bnn_atlas.provenance", "bnn_atlas.sources")
-"""Modules that move bytes and messages and change no number and no picture; their edits remake nothing."""
+"""Modules that handle bytes and messages but change no number and no picture; editing them remakes nothing."""
 SETTINGS = "bnn_atlas.config"
-"""Package of the settings classes, which count only as far as they compute: their values are in the fingerprint."""
+"""Package of the settings classes. Only what they compute counts, since their values are in the fingerprint."""
 
 
 def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...]:
     """Sorted files of the given modules and of all modules of this package that they import, directly or not.
 
-    Imports are read from the source, which is not run; those inside functions count as well. The `__init__` of a
-    package counts as imported by its modules, except that of `bnn_atlas` itself.
+    Imports are read from the source, which is not run; imports inside functions count as well. The `__init__` of a
+    package, other than `bnn_atlas` itself, counts as imported by its modules.
 
     Args:
         modules: full names, such as `bnn_atlas.figures.style`.
-        without: modules and packages that are left out, together with what only they import.
+        without: modules and packages to leave out, together with what only they import.
 
     Raises:
         ModuleNotFoundError: a module does not exist.
@@ -58,18 +58,17 @@ def code_of(*modules: str, without: Iterable[str] = PLUMBING) -> tuple[Path, ...
 def code_digest(*roots: str, classes: Collection[type] | None = None, without: Iterable[str] = PLUMBING) -> str:
     """SHA-256 of the syntax trees of all definitions that the roots reach.
 
-    A definition is a function, a class or an assignment at the top of a module; it reaches those that it names. Of its
-    syntax tree, docstrings, comments, annotations, log messages and the messages of errors do not count, nor do the
-    names of modules: a definition may move. Statements that act on a definition (`f.defvjp(...)`, `@f.defjvp`) count
-    with it.
+    A definition is a function, a class or an assignment at the top of a module; it reaches the definitions that it
+    names. Docstrings, comments, annotations, log messages and error messages do not count, nor do the names of modules:
+    a definition may move. Statements that act on a definition (`f.defvjp(...)`, `@f.defjvp`) count with it.
 
     Branches for settings that a run does not have do not count either: cases of a `match` over settings classes, and
     `isinstance` tests of them, are left out unless the class is among `classes`, is a base of one of these, or is used
-    by name in the code. Of the settings classes themselves, the methods and constants that the code uses count.
+    by name in the code. In the settings classes themselves, only methods and constants that the code uses count.
 
     Args:
         roots: `module:function` or a whole module.
-        classes: classes of all settings of the run, nested ones included; without them all branches count.
+        classes: classes of all settings of the run, including nested ones; if None, all branches count.
         without: modules and packages whose definitions do not count.
 
     Raises:
@@ -133,7 +132,7 @@ def _follow(roots: tuple[str, ...], live: frozenset[Place] | None, without: tupl
         place = waiting.pop()
         if place not in read and not _within(place[0], without):
             read[place] = found = _reading(place, live)
-            # A class that the code itself uses: its branches count after all.
+            # The code itself uses this class, so its branches count after all.
             if live is not None and found.classes - live:
                 return _digest(roots, live | found.classes, without)
             attributes |= found.attributes
@@ -147,7 +146,7 @@ def _follow(roots: tuple[str, ...], live: frozenset[Place] | None, without: tupl
 
 
 def _places_of(root: str) -> Iterator[Place]:
-    """The definition that a root names, or all of a module."""
+    """The definition that a root names, or all definitions of a module."""
     module, _, name = root.partition(":")
     known = _module(module)
     if name and name not in known.definitions:
@@ -158,13 +157,13 @@ def _places_of(root: str) -> Iterator[Place]:
 
 @dataclass
 class _Module:
-    """What a module defines and imports, read from its source."""
+    """The definitions and imports of a module, read from its source."""
 
     name: str
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    """Name -> the statements that bind it or act on it; '' -> those that act on nothing that is defined here."""
+    """Name -> the statements that bind it or act on it; '' -> statements that act on no definition of this module."""
     imports: dict[str, Place] = field(default_factory=dict)
-    """Local name -> where it comes from: module and name, which is empty for a module."""
+    """Local name -> its origin: module and name; the name is empty if the import is a module."""
 
 
 @cache
@@ -212,18 +211,18 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 class _Reading(NamedTuple):
-    """What a definition says, and what it uses."""
+    """The content of a definition, and what it uses."""
 
     hash: str
-    """SHA-256 of its syntax tree; empty where nothing of it counts."""
+    """SHA-256 of its syntax tree; empty if nothing in it counts."""
     reached: tuple[Place, ...]
     attributes: frozenset[str]
     classes: frozenset[Place]
-    """Settings classes that it uses other than to tell cases apart."""
+    """Settings classes that it uses other than to distinguish cases."""
 
 
 _READINGS: dict[Place, tuple[frozenset[Place], dict[frozenset[Place] | None, _Reading]]] = {}
-"""Definition -> settings classes that its cases name, and what it says for each choice of them."""
+"""Definition -> settings classes in its cases, and its reading for each choice of these."""
 
 
 def _reading(place: Place, live: frozenset[Place] | None) -> _Reading:
@@ -254,7 +253,7 @@ def _statements(place: Place) -> list[ast.stmt]:
 
 
 def _computed(cls: Place, used: frozenset[str]) -> list[Place]:
-    """Methods and constants of a settings class of which the code uses the name; no field, validator or docstring."""
+    """Methods and constants of a settings class with a name that the code uses; no field, validator or docstring."""
     module, name = cls
     bodies = [s.body for s in _module(module).definitions.get(name, ()) if isinstance(s, ast.ClassDef)]
     return [(module, f"{name}.{found}") for body in bodies for s in body if (found := _member(s)) in used]
@@ -276,7 +275,7 @@ LEFT_OUT = frozenset({"ctx", "annotation", "returns", "type_comment", "type_para
 
 
 class _Reader:
-    """Writes syntax trees as text without what changes no number, and notes what they use."""
+    """Writes syntax trees as text, without the parts that change no number, and records what they use."""
 
     def __init__(self, module: _Module, live: frozenset[Place] | None) -> None:
         self._module = module
@@ -289,7 +288,7 @@ class _Reader:
         self.cases: set[Place] = set()
 
     def text(self, node: Any) -> str:
-        """The text of a node, a list of nodes or a plain value; empty for what does not count."""
+        """The text of a node, a list of nodes or a plain value; empty if it does not count."""
         if isinstance(node, list):
             return f"[{','.join(filter(None, map(self.text, node)))}]"
         if not isinstance(node, ast.AST):
@@ -331,7 +330,7 @@ class _Reader:
         return f"Assign(targets=[{self.text(node.target)}],value={self.text(node.value)})"
 
     def _Assign(self, node: ast.Assign) -> str:
-        """An assignment without the texts that only messages read."""
+        """An assignment without texts that are used only in messages."""
         match node:
             case ast.Assign(targets=[ast.Name(id=name)]) if self._is_message(name, node.value):
                 return ""
@@ -371,7 +370,7 @@ class _Reader:
         return f"Match({subject},{','.join(texts)})"
 
     def _pattern(self, pattern: ast.pattern) -> str:
-        """The text of a pattern without the alternatives that no settings of the run match; empty if none is left."""
+        """The text of a pattern, without alternatives that match no settings of the run; empty if none is left."""
         match pattern:
             case ast.MatchOr(patterns=patterns):
                 return "|".join(filter(None, map(self._pattern, patterns)))
@@ -385,7 +384,7 @@ class _Reader:
                 return self._any(pattern)
 
     def _tested(self, node: ast.expr) -> dict[str, Place | None] | None:
-        """Settings classes of an `isinstance` test, by name; None for anything else."""
+        """Settings classes in an `isinstance` test, by name; None for any other expression."""
         match node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
                 names = {n.id for n in ast.walk(kinds) if isinstance(n, ast.Name)}
@@ -395,7 +394,7 @@ class _Reader:
                 return None
 
     def _is_dead(self, test: ast.expr) -> bool:
-        """Whether a condition can only hold for settings that the run does not have."""
+        """Whether a condition holds only for settings that the run does not have."""
         parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
         for part in parts:
             places = self._tested(part) or {"": None}
@@ -458,7 +457,7 @@ def _is_text(value: ast.expr) -> bool:
 
 
 def _origin(module: _Module, name: str) -> Place | None:
-    """Where a name of a module is defined, through re-exports; None for a local or built-in name."""
+    """Where a name used in a module is defined, through re-exports; None for local and built-in names."""
     if name in module.definitions:
         return module.name, name
     if (place := module.imports.get(name)) is None:
@@ -487,7 +486,7 @@ def _within(name: str, packages: tuple[str, ...]) -> bool:
 
 @cache
 def _imported(name: str) -> frozenset[str]:
-    """Modules of this package that a module imports, with the packages that hold it and them."""
+    """Modules of this package that a module imports, and the packages that contain it and them."""
     names = set()
     for package, what, module in IMPORT.findall(_file(name).read_text(encoding="utf-8")):
         inner = {f"{package}.{one.split()[0]}" for one in what.strip("()").split(",") if one.strip()}
@@ -516,7 +515,7 @@ def _path(name: str) -> Path:
 
 
 def forget() -> None:
-    """Forget what was read of the sources, after they or PACKAGE have changed."""
+    """Forget the sources that were read, after they or PACKAGE have changed."""
     for known in (_digest, _kept, _file_of_digests, read_sources, _module, _imported, _exists):
         known.cache_clear()
     _READINGS.clear()

@@ -1,1 +1,1 @@
-"""Claims of the papers against the metric tables: values, verdicts, a table and a page."""
+"""Judge the claims of the papers by the metric tables: values, verdicts, a table and a page."""

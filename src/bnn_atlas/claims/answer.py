@@ -1,4 +1,4 @@
-"""The values that a metric table holds for one side of a claim."""
+"""The values in a metric table that answer one side of a claim."""
 
 import difflib
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from bnn_atlas.claims.rows import Answer, ClaimError, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, Side
 
 EXCLUDED_SHARE = 0.05
-"""Share of a run's chains that may be excluded where a claim is about all of them: the rest is another sample."""
+"""Largest share of excluded chains in a run that answers a claim about all its chains."""
 
 
 def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, least: int = 1) -> Answer:
-    """Rows of the table for one side of a claim, one for each of its runs and splits, or the number of its figure.
+    """Rows of the table for one side of a claim, one per run and split, or the number of its figure.
 
-    A claim about as many chains as a run has is answered by all that were not excluded, if those are no more than
-    `EXCLUDED_SHARE`. The problem is the first of a run that this scale does not have, a table, metric or number of
-    chains or draws that is missing, too many excluded chains, and a run on another data set than the paper's; a scale
-    that is named as the way out has `least` chains or more. Raises ClaimError where several rows fit.
+    A claim about as many chains as a run has is answered by the chains that were not excluded, if at most
+    `EXCLUDED_SHARE` were. The problem is the first of: a run that this scale does not have, a missing table, metric or
+    number of chains or draws, too many excluded chains, and a run on another data set than the paper's. Scales that are
+    suggested as a remedy have at least `least` chains. Raises ClaimError if several rows match.
     """
     if side.in_figure is not None:
         return figure_answer(measured, side, claim.figure or "", study, study.runs_behind(claim))
@@ -53,7 +53,7 @@ def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, le
 def row_of(
     measured: Measured, side: Side, study: ClaimedStudy, run: str, split: int, least: int = 1
 ) -> Repetition | Problem:
-    """The row of one run and split, or why it is missing; nothing is said to be needed where the run is."""
+    """The row of one run and split, or why it is missing; `needed` is empty if only the run is missing."""
     table = measured.table
     if table is None:
         return Problem(f"there is no table of the study {study.name}", "")
@@ -118,7 +118,7 @@ def _number(value: float) -> float | None:
 
 
 def _no_chain_left(table: pd.DataFrame, run: str, split: int) -> str:
-    """Why all chains of a run are excluded, as its table says it; empty where some are left."""
+    """Why all chains of a run are excluded, according to its table; empty if some are left."""
     rows = table[(table["run"] == run) & (table["split"] == split) & (table["metric"] == "chains_excluded")]
     for value, chains, note in zip(rows["value"], rows["chains"], rows["note"], strict=True):
         if value == chains:
@@ -127,7 +127,7 @@ def _no_chain_left(table: pd.DataFrame, run: str, split: int) -> str:
 
 
 def _no_metric(reason: str, metric: str, measured: pd.DataFrame) -> Problem:
-    """A metric that the rows of a run do not have, and the one that is probably meant."""
+    """The problem of a metric that a run does not have, with the name that was probably meant."""
     close = difflib.get_close_matches(metric, sorted(measured["metric"].unique()), n=1, cutoff=0.8)
     if not close:
         return Problem(reason, "a run that measures it")
@@ -135,7 +135,7 @@ def _no_metric(reason: str, metric: str, measured: pd.DataFrame) -> Problem:
 
 
 def _scales(study: ClaimedStudy, name: str, chains: int, runs: Sequence[str]) -> str:
-    """Which scales would answer, and how these runs are made there."""
+    """Which scales would answer, with the command that makes these runs there."""
     found = study.scales_with(name, chains)
     if not found:
         return f"a run with {chains:,} chains or more" if chains > 1 else "a run on the paper's data set"

@@ -1,4 +1,4 @@
-"""Verdicts on a console."""
+"""Verdicts as text on the console."""
 
 import csv
 from collections import Counter
@@ -10,14 +10,14 @@ from bnn_atlas.claims.verdict import Verdict
 
 HEADER = ("claim", "paper", "ours", "verdict")
 DIGITS = 4
-"""Decimals of a number, where the paper does not give more."""
+"""Decimals of a number, unless the paper gives more."""
 
 Row = Mapping[str, str]
-"""A row of claims.csv beside a study's page."""
+"""A row of the claims.csv of a study's page."""
 
 
 def read_rows(path: str | Path) -> list[Row]:
-    """The claims of a study in order; none where there is no such file."""
+    """The claims of a study in order; empty if the file does not exist."""
     if not Path(path).is_file():
         return []
     with Path(path).open(encoding="utf-8", newline="") as lines:
@@ -25,7 +25,7 @@ def read_rows(path: str | Path) -> list[Row]:
 
 
 def verdict_lines(rows: Collection[Row], claims: Collection[str]) -> list[str]:
-    """A table of some claims, in columns: name, the paper's number or the limit, the measured number, the verdict."""
+    """A table of some claims with the columns name, paper's number or limit, measured number, and verdict."""
     chosen = [_cells(row) for row in rows if row["claim"] in claims]
     widths = [max(len(line[column]) for line in (HEADER, *chosen)) for column in range(len(HEADER) - 1)]
     return [
@@ -35,7 +35,7 @@ def verdict_lines(rows: Collection[Row], claims: Collection[str]) -> list[str]:
 
 
 def count_line(rows: Collection[Row]) -> str:
-    """How often each verdict was given."""
+    """The number of claims with each verdict."""
     counted = Counter(row["verdict"] for row in rows)
     return ", ".join(f"{counted[verdict]} {verdict}" for verdict in map(str, Verdict) if counted[verdict])
 

@@ -1,4 +1,4 @@
-"""The mean of the values that answer a claim, the difference of two, and their errors with what these are over."""
+"""The mean of the values that answer a claim, the difference of two means, and their errors."""
 
 import json
 import math
@@ -14,26 +14,25 @@ from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions
 from bnn_atlas.metrics.formulas.scores import error_of_mean
 
 PAIRED_ROWS = "rows, paired"
-"""What the error of a difference on the same test rows is over."""
 
 
 class Estimate(NamedTuple):
-    """Mean of a value over `repetitions`, with what is known of its spread."""
+    """Mean of a value over `repetitions`, with its spread as far as known."""
 
     value: float
     repetitions: int
     sd: float | None
     """Standard deviation over repetitions (n - 1); None for one."""
     standard_error: float | None
-    """Over what `over` says; corrected for the rows that splits share."""
+    """Standard error over `over`, corrected for rows that splits share."""
     over: str = ""
     """`seeds`, `splits`, `rows`, `chains`; `rows, paired` for a difference on the same test rows."""
     monte_carlo_error: float | None = None
-    """What other chains of the same runs would change."""
+    """How much the value would vary with other chains of the same runs."""
 
 
 def estimate(rows: Sequence[Repetition], study: ClaimedStudy, measured: Measured) -> Estimate:
-    """Mean, standard deviation and standard error over repetitions; of one, the value with the row's own error."""
+    """Mean, standard deviation and standard error over repetitions; a single value has its row's own error."""
     found = [row.monte_carlo_error for row in rows]
     errors = [error for error in found if error is not None]
     monte_carlo = math.hypot(*errors) / len(rows) if len(errors) == len(rows) else None
@@ -50,9 +49,9 @@ def difference(
 ) -> Estimate:
     """Mean of `own` minus mean of `other`.
 
-    Where both sides have the same seeds and splits, the spread is that of the differences; else the standard error is
-    sqrt(se_own^2 + se_other^2) of two independent means. A single difference of two means over the same test rows is
-    paired by row, sd(d) / sqrt(n), where the values of single rows are known; else it has no error.
+    If both sides have the same seeds and splits, the spread is the spread of the differences; otherwise the standard
+    error is sqrt(se_own^2 + se_other^2) of two independent means. A single difference of two means over the same test
+    rows is paired by row, sd(d) / sqrt(n), if the values of single rows are known; otherwise it has no error.
     """
     a, b = _by_repetition(own, study), _by_repetition(other, study)
     if a.keys() == b.keys() and len(a) == len(own) and len(b) == len(other):
@@ -69,9 +68,9 @@ def difference(
 
 
 def _paired_error(own: Repetition, other: Repetition, measured: Measured) -> float | None:
-    """Standard error of the difference of two means over the same test rows; None where single rows are not known.
+    """Standard error of the difference of two means over the same test rows; None if single rows are unknown.
 
-    Rows of other sets (`dataset/set`) are not known.
+    Rows of other sets (`dataset/set`) are never known.
     """
     if (own.split, own.dataset) != (other.split, other.dataset) or "/" in own.dataset:
         return None
@@ -82,7 +81,7 @@ def _paired_error(own: Repetition, other: Repetition, measured: Measured) -> flo
 
 
 def _mean(values: np.ndarray, rows: Mapping[str, Repetition], study: ClaimedStudy, measured: Measured) -> Estimate:
-    """Mean of the values of some rows, in their order."""
+    """Estimate from the values of some rows, in the same order."""
     places = [f"{study.runs[row.run].point.get('split.seed', '')}/{row.split}" for row in rows.values()]
     overlaps = [measured.overlaps.get((row.run, row.split), math.nan) for row in rows.values()]
     pooled = over_repetitions(values, Repetitions(places, float(np.mean(overlaps))))
@@ -103,5 +102,5 @@ def _by_repetition(rows: Sequence[Repetition], study: ClaimedStudy) -> dict[str,
 
 
 def _point(row: Repetition, study: ClaimedStudy) -> Mapping[str, object]:
-    """Grid point of a row's run; a figure has none."""
+    """Grid point of a row's run; empty for a figure."""
     return study.runs[row.run].point if row.run in study.runs else {}

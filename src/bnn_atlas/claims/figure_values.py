@@ -1,4 +1,4 @@
-"""Numbers of figures: what a claim takes of the CSV file beside a picture."""
+"""Numbers of figures, which claims read from the CSV file of a figure."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ from bnn_atlas.metrics.judgement.trust import worst
 
 
 def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStudy, runs: Collection[str]) -> Answer:
-    """The number of a figure as the one row of a side, or why there is none.
+    """The number of a figure as the only row of a side, or why there is none.
 
-    Its trust is the worst of `runs`, those behind the claim. Raises ClaimError as `figure_value` does.
+    Its trust is the worst trust of `runs`, the runs behind the claim. Raises ClaimError like `figure_value`.
     """
     assert side.in_figure is not None
     plan, path = study.figures.get(figure), measured.figures.get(figure)
@@ -36,9 +36,9 @@ def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStu
 
 
 def figure_value(csv: Path, wanted: FigureValue) -> float:
-    """The number that a claim wants of a CSV file.
+    """The number in a CSV file to which a claim refers.
 
-    Raises ClaimError for columns that it does not have, where no row fits, and where several do and one is wanted.
+    Raises ClaimError if a column is missing, if no row matches, and if several match a claim about one.
     """
     table = pd.read_csv(csv)
     if missing := [name for name in (wanted.column, *wanted.where) if name not in table.columns]:

@@ -1,4 +1,4 @@
-"""What a study measured, as its claims need it: its metric table, and what follows from it once for all claims."""
+"""The measurements of a study for its claims: the metric table, and everything that all claims derive from it."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -22,7 +22,7 @@ from bnn_atlas.metrics.tables.measurement import PredictionError
 
 
 class Measured:
-    """The metric table of a study with the files beside it."""
+    """The metric table of a study, with its figures and predictions."""
 
     def __init__(
         self,
@@ -31,18 +31,20 @@ class Measured:
         predictions: Mapping[str, str | Path] | None = None,
         kept: Mapping[tuple[str, int, str, int], np.ndarray] | None = None,
     ) -> None:
-        """`table` is None where there is none.
+        """Keep the arguments.
 
-        `figures` has the PNG of a figure by its name, beside which its CSV is, `predictions` those for the test rows by
-        `run/split<n>`, by whose values at single rows differences on the same rows are paired. `kept` are these values
-        of runs without predictions, by run, split, metric and number of chains, as `row_values` gives them.
+        Args:
+            table: the metric table, if there is one.
+            figures: name -> PNG of a figure, with its CSV next to it.
+            predictions: `run/split<n>` -> predictions of the test rows, to pair differences by row.
+            kept: (run, split, metric, number of chains) -> `row_values` of runs without predictions.
         """
         self.table, self.figures, self._predictions = table, dict(figures or {}), dict(predictions or {})
         self._kept = dict(kept or {})
 
     @classmethod
     def read(cls, path: str | Path | None, runs: object, **files: Any) -> Self:
-        """What is in a study's table of some runs; without a table where there is no such file."""
+        """The measurements of some runs in a study's table; without a table if the file does not exist."""
         table = None
         if path is not None and Path(path).is_file():
             table = read_table(path)
@@ -61,7 +63,7 @@ class Measured:
 
     @cached_property
     def unmixed_referees(self) -> dict[tuple[str, int], str]:
-        """Run and split whose referee has not mixed -> why, as the table says it."""
+        """Run and split with a referee that has not mixed -> why, according to the table."""
         if self.table is None:
             return {}
         rows = self.table[(self.table["metric"] == MIXED) & (self.table["value"] != 1)]
@@ -73,7 +75,7 @@ class Measured:
 
     @cached_property
     def unsettled_noises(self) -> dict[tuple[str, int], str]:
-        """Run and split of a fit whose noise, one number, has not converged -> where it is and where it would be."""
+        """Run and split of a fit with one number for its noise, not converged -> its value and its optimum."""
         if self.table is None:
             return {}
         of_rows = self.table["metric"].isin(NOISES) & ~self.table["dataset"].str.contains("/")
@@ -86,7 +88,7 @@ class Measured:
 
     @cached_property
     def unfit_references(self) -> dict[tuple[str, int], str]:
-        """Run and split whose draws may not serve as a reference -> why, as the table says it."""
+        """Run and split with draws that may not serve as a reference -> why, according to the table."""
         if self.table is None:
             return {}
         rows = self.table[(self.table["metric"] == FIT) & (self.table["value"] != 1)]
@@ -94,9 +96,9 @@ class Measured:
         return {(str(run), int(split)): note.split("; ")[0] for run, split, note in found}
 
     def row_values(self, run: str, split: int, metric: str, chains: int) -> np.ndarray | None:
-        """The values [n] of the test rows whose mean is a metric, of a number of chains; None where they are not known.
+        """The values [n] at test rows that a metric of a number of chains averages; None if unknown.
 
-        Of fewer chains than there are it is the mean over the same random orders as in the table.
+        For fewer than all chains they are means over the same random orders as in the table.
         """
         path = self._predictions.get(f"{run}/split{split}")
         if metric not in OF_ROWS or path is None or not Path(path).is_file():

@@ -42,9 +42,9 @@ TRUST_CLASSES = {
 def write_page(
     path: str | Path, judgements: Sequence[Judgement], figures: Mapping[str, str | Path], provenance: Provenance
 ) -> None:
-    """Write the page; `figures` has the PNG of a figure by `study/figure`, those that were made.
+    """Write the page; `figures` has the PNG of each figure that was made, by `study/figure`.
 
-    Pictures are in the page as small copies and link to the files relative to it. The page loads nothing, and the same
+    The page embeds small copies of the pictures, with relative links to the files. It loads nothing, and the same
     judgements and figures give the same bytes.
     """
     folder = Path(__file__).parent
@@ -73,12 +73,12 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def limit(claim: Claim, bound: float | None) -> str:
-    """What the value, or the difference of the two, is held against, in words; `bound` is that of the judgement."""
+    """The limit on the value, or on the difference, in words; `bound` is the judgement's."""
     return limit_text(claim.relation, claim.tolerance, bound, claim.than is not None)
 
 
 def limit_text(relation: str, tolerance: float | None, bound: float | None, compares: bool) -> str:
-    """The limit of a claim with these fields, which `compares` if it is about the difference of two values."""
+    """The limit of a claim with these fields; `compares` if the claim is about a difference of two values."""
     text = number(bound or 0.0, decimals(bound))
     match relation:
         case "equals":
@@ -106,7 +106,7 @@ def thumbnail(path: str | Path) -> str:
 
 
 def _counts(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
-    """How often each verdict was given."""
+    """The number of claims with each verdict."""
     return [
         {"text": str(verdict), "class": style, "count": sum(j.verdict == verdict for j in judgements)}
         for verdict, style in CLASSES.items()
@@ -114,7 +114,6 @@ def _counts(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
 
 
 def _study(judgements: Sequence[Judgement], figures: Mapping[str, str | Path]) -> dict[str, Any]:
-    """What the page shows of one study."""
     study = judgements[0].study
     named = dict.fromkeys(j.claim.figure for j in judgements if j.claim.figure)
     pictures = {name: Path(file) for name, file in figures.items() if Path(file).suffix == ".png"}
@@ -137,7 +136,6 @@ def _study(judgements: Sequence[Judgement], figures: Mapping[str, str | Path]) -
 
 
 def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
-    """What the page shows of one claim."""
     claim, own, compared = judged.claim, judged.own, judged.difference or judged.own
     digits = _digits(claim)
     error = compared.standard_error if compared else None
@@ -173,7 +171,7 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
 
 
 def _excluded(rows: Sequence[Repetition]) -> list[str]:
-    """Number of excluded chains of each run and split that has some."""
+    """The number of excluded chains in each run and split that has any, in words."""
     counts = {(row.run, row.split): (row.excluded, row.chains + row.excluded) for row in rows if row.excluded}
     return [f"{n:,} of {all_:,} chains of {run}, split {split} excluded" for (run, split), (n, all_) in counts.items()]
 
@@ -189,7 +187,7 @@ def decimals(value: float | None) -> int:
 
 
 def _digits(claim: Claim) -> int:
-    """Decimals of measured values: those of the claim's own numbers, between 3 and 6."""
+    """Decimals of measured values: as many as the claim's own numbers have, from 3 to 6."""
     return min(6, max([3, *map(decimals, _given(claim))]))
 
 
@@ -199,7 +197,7 @@ def _with_spread(estimate: Estimate, digits: int) -> str:
 
 
 def _spread(estimate: Estimate, digits: int) -> str:
-    """What the number after the ± of a value is, and what other chains would change."""
+    """What the number after the ± of a value is, and its Monte Carlo error."""
     other = estimate.monte_carlo_error
     chains = "" if other is None else f"; Monte Carlo error {number(other, digits)}"
     if estimate.repetitions > 1:

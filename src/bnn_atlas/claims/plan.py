@@ -1,4 +1,4 @@
-"""What verdicts need to know of a study besides its metric table, as plain data for the workflow."""
+"""What verdicts need to know about a study besides its metric table, as plain data for the workflow."""
 
 from collections.abc import Iterable
 from typing import Any, get_args
@@ -12,13 +12,13 @@ from bnn_atlas.config.runs.shared import SharedStart, shared_start
 from bnn_atlas.config.runs.studies import Run, Scale, Study, by_name, legend_texts
 
 SIGN = {"lppd": 1.0, "lppd_cumulative_chains": 1.0, "nll": -1.0}
-"""Metrics that are means over rows of the log density of a mixture of chains, and their sign."""
+"""Metrics that average the log density of a mixture of chains over rows -> their sign."""
 OF_ROWS = (*SIGN, "accuracy")
-"""Metrics that are means over test rows of what can be told row by row, so that differences can be paired."""
+"""Metrics that average values known for single test rows, so that differences can be paired."""
 
 
 class RunPlan(Model):
-    """A run that a claim names."""
+    """A run that claims name."""
 
     entry: str
     point: dict[str, Any]
@@ -26,33 +26,32 @@ class RunPlan(Model):
     dataset: str
     splits: PositiveInt
     chains: PositiveInt
-    """Planned at this scale; the table has fewer where chains were excluded."""
+    """The number planned at this scale; the table has fewer if chains were excluded."""
     reductions: tuple[str, ...]
     """What this scale changes, as `field: paper value -> value here`."""
     other_data: str | None = None
-    """The change of data set, where this scale replaces the paper's."""
+    """The change of data set, if this scale replaces the paper's."""
     chained: bool = False
     """Whether its draws are Markov chains."""
     starts: str | None = None
-    """Where the run is of Markov chains: the run of this scale that has their warm starts alone, if the study has
-    one."""
+    """For Markov chains: the run of this scale that has only their warm starts, if the study has one."""
     reference: bool = False
-    """Whether predictions of a run of the study are compared with its own."""
+    """Whether another run of the study is compared with its predictions."""
 
 
 class FigurePlan(Model):
-    """A figure in whose CSV file a claim finds its number."""
+    """A figure with a CSV file from which a claim takes its number."""
 
     runs: tuple[str, ...]
     """The runs of the study that it shows."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Run -> its text in the legend."""
     other: str | None = None
-    """What this scale draws instead of the paper's runs, if so."""
+    """What this scale draws instead of the paper's runs, if anything."""
 
 
 class ClaimedStudy(Model):
-    """The claims of a study and the runs that answer them at one scale."""
+    """The claims of a study, and the runs that answer them at one scale."""
 
     name: str
     title: str
@@ -61,18 +60,18 @@ class ClaimedStudy(Model):
     runs: dict[str, RunPlan]
     """Runs that claims name, as far as this scale has them."""
     figures: dict[str, FigurePlan] = Field(default_factory=dict)
-    """Figures in which claims find numbers, those of this scale."""
+    """Figures of this scale from which claims take numbers."""
     scales: dict[str, dict[Scale, PositiveInt]]
     """Run or entry -> scales that run it on the paper's data set, from small to large, with their numbers of chains."""
 
     def runs_of(self, name: str) -> list[str]:
-        """Names of the runs that one of a claim's `runs` stands for; empty where this scale has none."""
+        """Names of the runs for which an item of a claim's `runs` stands; empty if this scale has none."""
         return [run for run, plan in self.runs.items() if name in (run, plan.entry)]
 
     def runs_behind(self, claim: Claim) -> set[str]:
-        """Runs that answer a claim: those that it names and leans on, and of a figure those with the wanted label.
+        """Runs that answer a claim: the runs that it names or leans on, and runs of a figure with the wanted label.
 
-        Where a number of a figure is of no one label, they are all that the figure shows.
+        If a number of a figure does not belong to one label, they are all runs that the figure shows.
         """
         named = {name for side in claim.sides.values() for name in side.runs} | {*(claim.leans_on or ())}
         found = {run for name in named for run in self.runs_of(name)}
@@ -84,7 +83,7 @@ class ClaimedStudy(Model):
         return found
 
     def command(self, names: Iterable[str], scale: str | None = None) -> str:
-        """What makes the scores of runs, or figures, as it is typed; at the scale of the study if none is given."""
+        """The command that makes the scores of runs, or figures; at the scale of the study by default."""
         return f"snakemake --cores 2 {' '.join(dict.fromkeys(names))} --config scale={scale or self.scale}"
 
     def scales_with(self, name: str, chains: int = 1) -> list[str]:
@@ -93,7 +92,7 @@ class ClaimedStudy(Model):
 
 
 def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedStudy:
-    """The claims of a study with what their verdicts need of its runs."""
+    """The claims of a study, with what their verdicts need to know about its runs."""
     named = [name for claim in claims.claims.values() for side in claim.sides.values() for name in side.runs]
     figures = {
         c.figure or "": plan for c in claims.claims.values() if c.in_figure and (plan := _figure(study, c.figure or ""))
@@ -125,7 +124,7 @@ def claimed_study(study: Study, claims: ClaimsConfig, scale: Scale) -> ClaimedSt
 
 
 def _figure(study: Study, name: str) -> FigurePlan | None:
-    """What a figure shows at this scale; None where the scale does not make it."""
+    """What a figure shows at this scale; None if the scale does not make it."""
     if name not in study.figures:
         return None
     here, paper = study.figures[name].runs, study.config.figures[name].runs
@@ -135,7 +134,7 @@ def _figure(study: Study, name: str) -> FigurePlan | None:
 
 
 def _starts(run: Run, study: Study) -> str | None:
-    """The run of deep-ensemble members that are the warm starts of a run's chains, as few beyond these as there is."""
+    """The smallest deep-ensemble run that contains the warm starts of a run's chains."""
     if not run.config.method.kind_of_draws.are_chain or run.config.start is not None:
         return None
     wanted = _start_of(run)
@@ -149,7 +148,7 @@ def _starts(run: Run, study: Study) -> str | None:
 
 
 def _start_of(run: Run) -> SharedStart:
-    """What the warm starts of a run depend on, whatever its blocks are."""
+    """What the warm starts of a run depend on, regardless of its blocks."""
     return shared_start(run.config, 0, 0)._replace(members=range(0))
 
 
@@ -166,7 +165,7 @@ def _scales(names: Iterable[str], study: Study) -> dict[str, dict[Scale, int]]:
 
 
 def _other_data(run: Run, study: Study) -> str | None:
-    """The change of data set against the run of this name at the scale `paper`, or against those of its entry."""
+    """The change of data set from the run of this name at the scale `paper`, or else from the runs of its entry."""
     paper = study.runs_at["paper"]
     runs = [paper[run.name]] if run.name in paper else [one for one in paper.values() if one.entry == run.entry]
     datasets = list(dict.fromkeys(one.config.dataset for one in runs))

@@ -23,9 +23,14 @@ def report(
 ) -> None:
     """Judge the claims of all studies and write them as a table and as a page.
 
-    `studies` are those of `claims.plan.ClaimedStudy` as plain data, `tables` their metric tables in the same order,
-    `figures` the PNGs of figures that claims name, by `study/figure`, with their CSV files beside them; `predictions`
-    those for the test rows of runs that claims compare, by `study/run/split<n>`.
+    Args:
+        studies: `claims.plan.ClaimedStudy` of each study, as plain data.
+        tables: their metric tables in the same order.
+        figures: `study/figure` -> PNG of a figure that claims name, with its CSV file next to it.
+        scale: the scale, for the page.
+        table: the file for the table.
+        page: the file for the page.
+        predictions: `study/run/split<n>` -> predictions of the test rows, for runs that claims compare.
     """
     claimed = [ClaimedStudy.model_validate(study) for study in studies]
     judgements = judge_all(

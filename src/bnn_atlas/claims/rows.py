@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class ClaimError(ValueError):
-    """A claim does not say which row of the table it means."""
+    """A claim does not determine which row of the table it means."""
 
 
 class Repetition(NamedTuple):
@@ -16,13 +16,13 @@ class Repetition(NamedTuple):
     metric: str
     chains: int
     excluded: int
-    """Chains of the run that are missing from a row for all its chains."""
+    """Number of excluded chains of the run, if the row is about all its chains."""
     draws: int
     value: float
     standard_error: float | None
     note: str
     at: str = ""
-    """What a metric with a parameter is taken at."""
+    """The parameter of the metric, if it has one."""
     over: str = ""
     """What the standard error is over."""
     monte_carlo_error: float | None = None
@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The rows of one side, as far as the table has them."""
+    """The rows that the table has for one side."""
 
     rows: tuple[Repetition, ...]
     problem: Problem | None

@@ -48,13 +48,12 @@ SCHEMA = pa.schema(
         pa.field("rows", pa.list_(ROW), nullable=False),
     ]
 )
-"""One row per claim. `compares`: it is about the difference of two values; `basis`: where its limit (`tolerance` or
-`bound`, with the standard errors that it allows) comes from. `value`, `sd`, `standard_error` and `repetitions` are the
-claim's own; `compared_with` and `difference` are those of a comparison; a claim whose runs are missing has none of
-them. `reductions` are `entry: field: paper value -> value here`, `trust` says whether the draws of the runs can be
-trusted (the worst of them), `over` and `difference_over` what the standard errors are over, `cause`, `decided_by` and
-`result` why a claim is missed, if that has been decided, `rows` are the rows of the metric tables that answered,
-`excluded` the chains that one for all chains of its run is without."""
+"""One row per claim. `compares`: whether it is about the difference of two values. `basis`: where its limit comes from
+(`tolerance` or `bound`, including allowed standard errors). `value`, `sd`, `standard_error` and `repetitions` belong to
+the claim itself, `compared_with` and `difference` to a comparison; all are empty if runs are missing. `reductions` are
+`entry: field: paper value -> value here`. `trust` is the worst trust of the runs. `over` and `difference_over` say what
+the standard errors are over. `cause`, `decided_by` and `result` say why a claim is missed, if that has been decided.
+`rows` are the rows of the metric tables that answered, with the number of `excluded` chains in each."""
 
 
 def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:

@@ -1,11 +1,10 @@
 """Verdicts on claims, from numbers only.
 
-A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown and does not enter; how far
-the mean is inside or outside the limit is given beside it, so that a reader sees a close call. A value that is not
-finite never passes. What was not measured is not run, and neither is what leans on a reference that has not converged.
-What would come out the same without the chains, leans on a referee that has not mixed, or is the noise of a fit that
-has not converged, is not tested.
-docs/verdicts.md has the order.
+A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown but does not enter; the
+distance of the mean from the limit is shown as well, so that a reader sees a close call. A value that is not finite
+never passes. A claim is "not run" if something was not measured, or if it leans on a reference that has not converged.
+It is "not tested" if the warm starts alone would give the same verdict, if it leans on a referee that has not mixed, or
+if it depends on a fit with a noise that has not converged. docs/verdicts.md has the order.
 """
 
 import math
@@ -27,7 +26,7 @@ from bnn_atlas.metrics.judgement.checks import NOISES
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, worst
 
 CURVES = {"lppd": "lppd_cumulative_chains"}
-"""Metric of all chains -> the one that has it of fewer."""
+"""Metric of all chains -> the same metric by number of chains."""
 
 
 class Verdict(StrEnum):
@@ -54,21 +53,21 @@ class Judgement(NamedTuple):
     needed: str
     """What would answer a claim that is not tested or not run; else empty."""
     own: Estimate | None
-    """The claim's value; None where it was not measured."""
+    """The claim's value; None if it was not measured."""
     other: Estimate | None
-    """The value that a comparison compares with."""
+    """The other value of a comparison."""
     difference: Estimate | None
     """Own minus other."""
     bound: float | None
-    """The claim's, with the standard errors that it allows beyond; None for a claim without one."""
+    """The claim's bound, including the standard errors that it allows; None for a claim without a bound."""
     margin: float | None
     """How far inside the limit (positive) or outside (negative); None without finite values."""
     reductions: dict[str, tuple[str, ...]]
-    """Entry of the study's file -> what this scale reduced; entries with nothing reduced are left out."""
+    """Entry of the study's file -> what this scale reduces; only entries with reductions."""
     rows: dict[str, tuple[Repetition, ...]]
-    """Side (`value`, `compared with`) -> the rows of the table that were found for it."""
+    """Side (`value`, `compared with`) -> its rows of the table."""
     trust: Trust | None = None
-    """The worst of the runs that answer; None where no run does."""
+    """The worst trust of the runs that answer; None if no run does."""
 
     @property
     def claim(self) -> Claim:
@@ -91,9 +90,9 @@ def judge_all(
 
     Args:
         studies: the studies with their claims.
-        tables: study -> file of its metric table; one without a table has its claims not run.
-        figures: `study/figure` -> PNG, beside which the CSV file is.
-        predictions: `study/run/split<n>` -> predictions for the test rows, by which differences are paired.
+        tables: study -> file of its metric table; without a table all claims of a study are "not run".
+        figures: `study/figure` -> PNG, with the CSV file next to it.
+        predictions: `study/run/split<n>` -> predictions of the test rows, to pair differences by row.
     """
     found = []
     for study in studies:
@@ -107,17 +106,19 @@ def judge_all(
 
 
 def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | None) -> Judgement:
-    """Judge one claim of a study by what was measured: its metric table (None if there is none), and files beside it.
+    """Judge one claim of a study by its measurements (or its metric table alone; None if there is none).
 
-    `not run` where a run, metric, figure or number of chains is missing, a run uses another data set than the paper,
-    both sides of a comparison are the same row, a number of full size meets a reduced run, or it leans on a reference
-    that has not converged; the number is then kept with that remark. `not tested` where a value leans on a referee that
-    has not mixed or is of a fit that was still moving its noise, where a claim that has to hold first does not, where
-    its limit is an error that is not known, where it leans on its own runs alone and its Monte Carlo error is larger
-    than the distance from the limit, or where the warm starts of the chains alone give the same verdict with values
-    that the claim cannot tell from the chains' own. Else `reproduced` where the relation holds and none of the runs is
-    reduced, `reproduced at reduced scale` where one is, `not reproduced` where it does not hold or a value is not
-    finite. Chains that were run and excluded are not missing, unless they are more than `answer.EXCLUDED_SHARE`.
+    - `not run`: a run, metric, figure or number of chains is missing; a run uses another data set than the paper; both
+      sides of a comparison are the same row; the number needs the full size and a run is reduced; or the claim leans on
+      a reference that has not converged (its numbers are kept).
+    - `not tested`: a value leans on a referee that has not mixed, or on a fit with a noise that has not converged; a
+      claim that has to hold first does not; the limit is in standard errors that are unknown; the claim leans only on
+      its own runs and their Monte Carlo error is larger than the distance from the limit; or the warm starts alone give
+      the same verdict, with values that the claim cannot distinguish from the chains'.
+    - `not reproduced`: the relation does not hold, or a value is not finite.
+    - `reproduced at reduced scale`: it holds and a run is reduced; `reproduced`: it holds and no run is.
+
+    Excluded chains count as missing only if they are more than `answer.EXCLUDED_SHARE`.
     """
     if not isinstance(measured, Measured):
         measured = Measured(measured)
@@ -182,10 +183,10 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
 
 
 def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> str:
-    """What is said of the reference on which a row leans, where it has not converged; empty for all other rows.
+    """The remark on the reference of a row, if it has not converged; else empty.
 
-    A row leans on the reference that its note names, and so does one of the reference itself, unless it says how the
-    chains of that went.
+    A row leans on the reference that its note names. A row of a reference leans on the reference itself, unless it
+    measures how its chains went.
     """
     if word := reference_word(row.note):
         return word
@@ -195,10 +196,10 @@ def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> st
 
 
 def _unconverged_behind(claim: Claim, study: ClaimedStudy, measured: Measured) -> list[str]:
-    """What is said of the references on which a claim as a whole leans, and which have not converged.
+    """The remarks on references of a claim as a whole that have not converged.
 
-    They are the runs that it names in `leans_on`; where it names none, a number of a figure leans on all references
-    that the figure shows.
+    A claim leans on the runs in its `leans_on`; without this field, a number of a figure leans on all references that
+    the figure shows.
     """
     if claim.leans_on is not None:
         runs = {run for name in claim.leans_on for run in study.runs_of(name)}
@@ -216,11 +217,11 @@ def _as_from_the_starts(
     judged: Judgement,
     holds: bool,
 ) -> str:
-    """Why a claim about chains says nothing of them: their warm starts alone give the same verdict and like values.
+    """Why a claim about chains says nothing about them: their warm starts give the same verdict and similar values.
 
-    Like: each side moves by no more than the tolerance, the bound of `changes_less_than`, or else the margin by which
-    the claim holds. Empty where it is about no chains, where the study has no run of the warm starts, and where they
-    differ.
+    Values are similar if each side changes by at most the tolerance, the bound of `changes_less_than`, or else the
+    margin by which the claim holds. Empty if the claim is not about chains, if the study has no run of the warm starts,
+    and if these differ from the chains.
     """
     if claim.in_figure or claim.own.metric in OF_ROWS:
         return ""
@@ -246,9 +247,9 @@ def _as_from_the_starts(
 
 
 def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measured) -> Repetition | None:
-    """The row of a run's warm starts, or that of the run itself where it is not of chains; None if it is missing.
+    """The row of a run's warm starts, or the run's own row if it has no chains; None if it is missing.
 
-    Of an ensemble with more members than the run has chains, it is that of as many, on average over their orders.
+    If the ensemble has more members than the run has chains, the row is for that number, averaged over random orders.
     """
     starts = study.runs[row.run].starts
     if starts is None:
@@ -261,7 +262,7 @@ def _start_row(row: Repetition, side: Side, study: ClaimedStudy, measured: Measu
 
 
 def _bound(claim: Claim, found: Estimate) -> float | None:
-    """The bound of a claim, further out by the standard errors of the difference that it allows, to three digits."""
+    """The bound of a claim, extended by the standard errors of the difference that it allows, to three digits."""
     if claim.errors is None or claim.bound is None or found.standard_error is None:
         return claim.bound
     beyond = float(f"{claim.errors * found.standard_error:.3g}")
@@ -269,7 +270,7 @@ def _bound(claim: Claim, found: Estimate) -> float | None:
 
 
 def _relation(claim: Claim, value: float, limit: float | None) -> tuple[float, bool]:
-    """How far the value, or the difference of the two, is inside the claim's limit, and whether the claim holds."""
+    """How far the value, or the difference, is inside the claim's limit, and whether the claim holds."""
     bound = limit or 0.0
     match claim.relation:
         case "equals":
@@ -289,7 +290,7 @@ def _relation(claim: Claim, value: float, limit: float | None) -> tuple[float, b
 
 
 def _least_chains(claim: Claim) -> int:
-    """Chains that a run needs where both sides of a claim take rows of it: all must be more than those of a part."""
+    """Number of chains that a run needs to answer both sides of a claim: all chains must be more than some of them."""
     own, other = claim.own, claim.other
     if other is None or not set(own.runs) & set(other.runs):
         return 1
@@ -298,7 +299,7 @@ def _least_chains(claim: Claim) -> int:
 
 
 def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Problem | None:
-    """A comparison of a measurement with itself would hold, or fail, whatever was measured."""
+    """The problem of a comparison of a measurement with itself, which would hold or fail whatever was measured."""
     compared = {_measured(row) for row in other.rows}
     for row in own.rows:
         if _measured(row) in compared:
@@ -313,6 +314,6 @@ def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Pr
 
 
 def _measured(row: Repetition) -> tuple[str, int, str, str, str, int, int]:
-    """What a row measures; the cumulative LPPD of all chains and draws is the LPPD."""
+    """What a row measures, where the cumulative LPPD of all chains and draws is the LPPD."""
     metric = "lppd" if row.metric.startswith("lppd_cumulative_") else row.metric
     return row.run, row.split, row.dataset, metric, row.at, row.chains, row.draws

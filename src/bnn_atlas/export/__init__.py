@@ -1,1 +1,1 @@
-"""A run as one file that others can use: draws, predictions, labels, order of rows, settings and convergence."""
+"""Export a run as one file for others: draws, predictions, labels, order of rows, settings and convergence."""

@@ -1,4 +1,4 @@
-"""Zip files whose every byte is checked: written whole or not at all, equal for equal contents."""
+"""Zip files with a checksum for every file, written whole or not at all, and equal for equal contents."""
 
 import hashlib
 import io
@@ -19,14 +19,14 @@ _READABLE = 0o644 << 16
 
 
 class ArchiveError(ValueError):
-    """A file is no archive of this kind, or is damaged; the message names it."""
+    """A file is not such an archive, or is damaged; the message names it."""
 
 
 def write_archive(path: str | Path, form: str, files: Iterable[tuple[str, Iterable[bytes]]]) -> None:
-    """Write files, each a name and its parts, and then the manifest, as a zip (atomic), one part in memory at a time.
+    """Write files, each with a name and parts, and then the manifest, as a zip (atomic), one part in memory at a time.
 
-    Nothing is compressed, and the files have no dates of their own, so that equal contents give equal bytes wherever
-    they are written. `form` names what the archive holds, for readers.
+    Nothing is compressed and all files have the same date, so equal contents give equal bytes everywhere. `form` names
+    the format, for readers.
     """
     with atomic(path) as temporary, ZipFile(temporary, "w", ZIP_STORED) as archive:
         listed: dict[str, dict[str, Any]] = {}
@@ -36,7 +36,7 @@ def write_archive(path: str | Path, form: str, files: Iterable[tuple[str, Iterab
 
 
 def read_archive(path: str | Path, form: str, what: str) -> dict[str, bytes]:
-    """The files of what `write_archive` wrote, by name, each checked against the manifest; nothing in them is executed.
+    """Name -> contents of the files that `write_archive` wrote, checked against the manifest; nothing is executed.
 
     Args:
         path: the archive.
@@ -44,9 +44,8 @@ def read_archive(path: str | Path, form: str, what: str) -> dict[str, bytes]:
         what: what it should be, for the message, such as `a reference posterior`.
 
     Raises:
-        ArchiveError: the file is something else, was written with another format, or a file in it is damaged, missing
-            or unknown.
-        FileNotFoundError: there is no file.
+        ArchiveError: this is not such an archive, or a file in it is damaged, missing or unknown.
+        FileNotFoundError: the file does not exist.
     """
     with Path(path).open("rb") as handle:
         try:
@@ -54,14 +53,14 @@ def read_archive(path: str | Path, form: str, what: str) -> dict[str, bytes]:
                 names = archive.namelist()
                 contents = {name: archive.read(name) for name in names}
         except ZIP_DAMAGE as damage:
-            raise ArchiveError(f"{path}: not {what}, or a damaged one ({damage}); get the file again") from None
+            raise ArchiveError(f"{path}: not {what}, or damaged ({damage}); get the file again") from None
     if len(names) != len(contents):
-        raise ArchiveError(f"{path}: a name is given to two of its files; get the file again")
+        raise ArchiveError(f"{path}: two of its files have the same name; get the file again")
     listed = _listed(path, form, what, contents)
     missing, unknown = listed.keys() - contents.keys(), contents.keys() - listed.keys()
     if missing or unknown:
         raise ArchiveError(
-            f"{path}: its manifest does not fit (missing: {', '.join(sorted(missing)) or 'none'}; unknown: "
+            f"{path}: its manifest does not match (missing: {', '.join(sorted(missing)) or 'none'}; unknown: "
             f"{', '.join(sorted(unknown)) or 'none'}); get the file again"
         )
     for name, content in contents.items():
@@ -81,7 +80,7 @@ def array_parts(array: np.ndarray) -> Iterator[bytes]:
 
 
 def arrays_parts(shape: tuple[int, ...], dtype: np.dtype, pieces: Iterable[np.ndarray]) -> Iterator[bytes]:
-    """An array of this shape, given in consecutive pieces, as the parts of an .npy file."""
+    """An array of this shape, passed in consecutive pieces, as the parts of an .npy file."""
     little = dtype.newbyteorder("<")
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -93,7 +92,7 @@ def arrays_parts(shape: tuple[int, ...], dtype: np.dtype, pieces: Iterable[np.nd
 
 
 def read_array(content: bytes) -> np.ndarray:
-    """The array of an .npy file; ValueError for one with objects, or that is none."""
+    """The array of an .npy file; ValueError for arrays of objects and for other files."""
     array = np.load(io.BytesIO(content), allow_pickle=False)
     if not isinstance(array, np.ndarray):
         raise ValueError("not an .npy file")
@@ -101,11 +100,11 @@ def read_array(content: bytes) -> np.ndarray:
 
 
 def _write(archive: ZipFile, name: str, parts: Iterable[bytes]) -> dict[str, Any]:
-    """Write one file; its entry in the manifest."""
+    """Write one file and return its entry in the manifest."""
     info = ZipInfo(name, _DATE)
     info.create_system, info.external_attr = 3, _READABLE
     digest, length = hashlib.sha256(), 0
-    # The length is not known in advance, and each may be beyond 2 GiB.
+    # The length is not known in advance and may exceed 2 GiB.
     with archive.open(info, "w", force_zip64=True) as file:
         for part in parts:
             file.write(part)
@@ -119,14 +118,14 @@ def _facts(content: bytes) -> dict[str, Any]:
 
 
 def _listed(path: str | Path, form: str, what: str, contents: dict[str, bytes]) -> Mapping[str, Any]:
-    """Entries of the manifest, which is taken out of `contents`."""
+    """Entries of the manifest, which is removed from `contents`."""
     try:
         manifest = json.loads(contents.pop(MANIFEST))
         stated, listed = manifest["format"], manifest["files"]
     except (KeyError, TypeError, ValueError):
         raise ArchiveError(f"{path}: not {what}: it has no {MANIFEST} of this package") from None
     if stated != form:
-        raise ArchiveError(f"{path}: not {what} that this version reads: its format is {stated!r}, not {form!r}")
+        raise ArchiveError(f"{path}: this version does not read the format {stated!r}, only {form!r}")
     if not isinstance(listed, dict):
         raise ArchiveError(f"{path}: its {MANIFEST} lists no files; get the file again")
     return listed

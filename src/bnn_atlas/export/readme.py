@@ -1,5 +1,6 @@
-"""The text that tells a reader of an archive what is in it and how to use it."""
+"""The text that tells a reader of an archive what it contains and how to use it."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from bnn_atlas.config.metrics import CONVERGENCE, METRICS, SAMPLER
 from bnn_atlas.metrics.judgement.trust import FIT, trust
 
 SCORES = ("accuracy", "lppd", "rmse", "ece", "agreement_ceiling", "total_variation_ceiling")
-"""Scores of the test rows that are told first."""
+"""Scores of the test rows that come first."""
 ARRAYS = """\
 | file | what it holds |
 |---|---|
@@ -40,9 +41,9 @@ reference.draws.read(chains=[0])  # [1, draw, parameter]
 
 
 def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
-    """The text, from what `about.json` holds and the run's rows in the metric table."""
+    """The text, from the contents of `about.json` and the run's rows in the metric table."""
     data, settings = about["data"], about["settings"]
-    size = sum(_size(array["shape"]) for array in about["layout"])
+    size = sum(math.prod(array["shape"]) for array in about["layout"])
     is_class = data["task"] == "classification"
     sections = [
         f"# {about['study']}/{about['run']}: draws of a Bayesian neural network's posterior",
@@ -78,12 +79,12 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
 
 
 def _study(about: Mapping[str, Any]) -> str:
-    """The paper that is studied, which is named by its title where it has none."""
+    """The paper of the study, or the study's title if there is no paper."""
     return str(about["title"] if about["paper"] == "none" else about["paper"])
 
 
 def _scaling(data: Mapping[str, Any]) -> str:
-    """How inputs, and targets of a regression, were scaled."""
+    """How inputs, and the targets of a regression, were scaled."""
     if data["kind"] == "tokens":
         return "nothing is scaled"
     what = {"image": " of pixels as whole numbers", "table": ""}[data["kind"]]
@@ -112,7 +113,7 @@ def _trust(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
 
 
 def _table(metrics: pd.DataFrame) -> str:
-    """Scores first, then convergence and the sampler's numbers, as far as the run has them."""
+    """Scores, then convergence and the sampler's numbers, as far as the run has them."""
     wanted = [*SCORES, *(metric.name for metric in (*CONVERGENCE, *SAMPLER))]
     plain = metrics[metrics["at"] == ""].drop_duplicates("metric").set_index("metric")
     lines = ["| metric | meaning | value | standard error |", "|---|---|---|---|"]
@@ -139,10 +140,3 @@ def _plain(section: Mapping[str, Any]) -> str:
     """A section of settings in one line."""
     rest = ", ".join(f"{key} {value}" for key, value in section.items() if key != "kind" and value is not None)
     return f"{section['kind']} ({rest})" if rest else str(section["kind"])
-
-
-def _size(shape: list[int]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size

@@ -1,4 +1,4 @@
-"""A reference posterior as one archive: what is in it, and reading it back checked."""
+"""A reference posterior as one archive: writing it, and reading it back with checks."""
 
 import io
 import json
@@ -34,40 +34,40 @@ FOLDERS = ("statistics", "predictions", "rows", "targets", "scaling")
 REQUIRED = (README, ABOUT, METRICS, DRAWS, "chains.npy", "draw_numbers.npy", "rows/train.npy", "rows/test.npy")
 """Files that every archive has."""
 PREDICTIONS = ("mean", "second_moment", "noise_variance")
-"""What is kept of the predictions of a regression; of a classification it is the class probabilities."""
+"""Arrays of a regression's predictions that are kept; a classification has its class probabilities."""
 NUMBERS, TEXTS = ("value", "standard_error", "monte_carlo_error"), ("metric", "at", "over", "note", "dataset")
 COLUMNS = (*TEXTS, *NUMBERS, "chains", "draws")
-"""Of a metric table, those that are kept."""
+"""Columns of the metric table that are kept."""
 
 
 class Reference(NamedTuple):
-    """Draws of a posterior with all that is needed to compare with them."""
+    """Draws of a posterior, with everything that a comparison needs."""
 
     draws: Draws
     """Chains x draws x parameters, in memory, with the sampler's statistics of each draw."""
     about: dict[str, Any]
     """Study, run, scale, reductions, data set, classes, layout, `settings` and their hash, and what made the draws."""
     predictions: dict[str, np.ndarray]
-    """`probabilities` [chain, test row, class], averaged over the draws of a chain; of a regression `mean`,
+    """`probabilities` [chain, test row, class], averaged over the draws of a chain; for a regression `mean`,
     `second_moment` and `noise_variance` [chain, test row] in units of the scaled target."""
     rows: dict[str, np.ndarray]
     """`train` (all that the posterior is conditioned on) and `test`: row numbers of the data set, in the order used."""
     targets: dict[str, np.ndarray]
     """`train` and `test`: class numbers, or scaled targets, of these rows."""
     scaling: dict[str, np.ndarray]
-    """`x_mean`, `x_scale`, `y_mean`, `y_scale`: what inputs and targets were scaled with."""
+    """`x_mean`, `x_scale`, `y_mean`, `y_scale`: the scaling of inputs and targets."""
     metrics: pd.DataFrame
     """Scores and convergence of the run."""
     readme: str
 
     @property
     def posterior_settings(self) -> dict[str, Any]:
-        """What `build_posterior` takes, in addition to the rows, for the same posterior."""
+        """The settings with which `build_posterior` builds the same posterior from the rows."""
         return dict(self.about["settings"]["posterior"])
 
 
 class Exported(NamedTuple):
-    """What is packed."""
+    """The contents of an archive to write."""
 
     draws: Draws
     split: SplitData
@@ -88,12 +88,12 @@ def save_reference(path: str | Path, given: Exported) -> None:
 def open_reference(path: str | Path) -> Reference:
     """Read an archive of a reference posterior, made by the target `export`, with every checksum verified.
 
-    Draws, predictions and rows are arrays in memory; `reference.draws` can be given to `predict` and `score` together
-    with a posterior that `build_posterior` makes of `reference.posterior_settings` and the data.
+    Draws, predictions and rows are arrays in memory; `reference.draws` can be passed to `predict` and `score` together
+    with a posterior that `build_posterior` makes from `reference.posterior_settings` and the data.
 
     Raises:
-        ArchiveError: the file is something else or damaged, or its parts do not fit together; the message names it.
-        FileNotFoundError: there is no file.
+        ArchiveError: the file is something else or damaged, or its parts do not match; the message names it.
+        FileNotFoundError: the file does not exist.
     """
     contents = read_archive(path, FORMAT, WHAT)
     if missing := [name for name in REQUIRED if name not in contents]:
@@ -129,7 +129,7 @@ def _files(given: Exported) -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _fitted(split: SplitData) -> np.ndarray:
-    """Numbers of the rows that the posterior is conditioned on."""
+    """Numbers of the rows on which the posterior is conditioned."""
     parts = split.split[:2] if split.validation_in_likelihood else split.split[:1]
     return np.concatenate(parts)
 
@@ -198,7 +198,7 @@ def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
 
 
 def _checked(reference: Reference) -> Reference:
-    """Refuse rows without targets or predictions."""
+    """The reference; ValueError if rows do not match targets or predictions."""
     for part, rows in reference.rows.items():
         if reference.targets[part].shape != rows.shape:
             raise ValueError(f"{len(rows)} {part} rows and targets of shape {reference.targets[part].shape}")

@@ -9,17 +9,16 @@ MARKUP = (
     (r":sup:`([^`]*)`", r"<sup>\1</sup>"),
     (r"``([^`]*)``", r"`\1`"),
 )
-"""reStructuredText that captions use and Markdown writes otherwise, and what Markdown has for it."""
+"""Patterns of reStructuredText in captions, and their replacement in Markdown."""
 
 
 def markdown(path: str | Path) -> str:
-    """The paragraphs of a caption or of notes; those that Snakemake fills in are left out."""
+    """The paragraphs of a caption or of notes as Markdown, without those that Snakemake fills in."""
     paragraphs = Path(path).read_text(encoding="utf-8").strip().split("\n\n")
     return "\n\n".join(_paragraph(text) for text in paragraphs if not re.search(r"\{\{|\{%", text))
 
 
 def _paragraph(text: str) -> str:
-    """One paragraph on one line."""
     for pattern, replacement in MARKUP:
         text = re.sub(pattern, replacement, text)
     return re.sub(r"\s+", " ", text.strip())

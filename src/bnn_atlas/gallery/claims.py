@@ -25,13 +25,13 @@ UNDECIDED = "**undecided**"
 
 
 def read_claims(study: str, table: str | Path) -> pd.DataFrame:
-    """The rows of a study in the table of claims."""
+    """The rows of one study in the table of claims."""
     judged = pd.read_parquet(table)
     return judged[judged["study"] == study].reset_index(drop=True)
 
 
 def write_csv(judged: pd.DataFrame, path: Path) -> None:
-    """The claims as CSV, nested columns as text."""
+    """Write the claims as CSV, with nested columns as text."""
     flat = judged.assign(
         reductions=["; ".join(texts) for texts in judged["reductions"]],
         rows=["; ".join(_row_text(row) for row in rows) for rows in judged["rows"]],
@@ -40,7 +40,7 @@ def write_csv(judged: pd.DataFrame, path: Path) -> None:
 
 
 def counts(verdicts: Iterable[str]) -> str:
-    """How often each verdict was given."""
+    """The number of claims with each verdict, in words."""
     given = list(verdicts)
     return ", ".join(f"{given.count(verdict)} {verdict}" for verdict in map(str, Verdict) if verdict in given)
 
@@ -48,11 +48,11 @@ def counts(verdicts: Iterable[str]) -> str:
 def claim_groups(
     judged: pd.DataFrame, figures: Collection[str], findings: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Claims by who states them: `title`, `citations`, `counts`, `tables` and `open`.
+    """Claims grouped by source: `title`, `citations`, `counts`, `tables` and `open`.
 
-    `tables` are those at the paper's setting and at a reduced one, as far as there are such claims, each with
-    `heading`, `rows` and whether it has the column `reduced`; `open` are those that were not run, with the reason and
-    what would answer them. A claim links to its figure if that is among `figures`, and names its findings by number.
+    `tables` has a table of claims at the paper's setting and one at a reduced setting, if there are such claims, each
+    with `heading`, `rows` and whether it has the column `reduced`. `open` are claims that were not run, with the reason
+    and what would answer them. A claim links to its figure if it is among `figures`, and names its findings by number.
     """
     groups = []
     for source, title in SOURCES.items():
@@ -86,7 +86,7 @@ def claim_groups(
 
 
 def claim_cells(row: pd.Series, figures: Collection[str], findings: Sequence[Mapping[str, Any]] = ()) -> dict[str, str]:
-    """What a table shows of one claim; `paper` and `here` of a claim about two values are their difference."""
+    """The cells of one claim; `paper` and `here` of a claim about two values are their difference."""
     numbers = [number for number, finding in enumerate(findings, 1) if row["claim"] in finding["claims"]]
     below = [cell(row["section"])]
     below += [f"[figure](#{row['figure']})"] if row["figure"] in figures else []
@@ -105,7 +105,7 @@ def claim_cells(row: pd.Series, figures: Collection[str], findings: Sequence[Map
 def causes(judged: pd.DataFrame) -> list[dict[str, str]]:
     """Why each claim that is not reproduced is missed: `claim`, `cause`, `decided_by`, `result`.
 
-    One without a cause is undecided. A cause of a claim that is reproduced is named in the log.
+    A miss without a cause is undecided. An unused cause, of a claim that is reproduced, is named in the log.
     """
     for _, row in judged[judged["verdict"].isin(HOLDS) & (judged["cause"] != "")].iterrows():
         log.warning(
@@ -125,13 +125,13 @@ def causes(judged: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def paper_number(row: pd.Series) -> str:
-    """The paper's number, or the difference of its two; a dash where it gives none."""
+    """The paper's number, or the difference of its two numbers; a dash if it gives none."""
     text = with_sd(_given(row["paper_value"]), None, _digits(row))
     return DELTA + text if row["compares"] and text != DASH else text
 
 
 def measured_number(row: pd.Series) -> str:
-    """What was measured, with its standard deviation over repetitions or, of a single run, its standard error."""
+    """The measured number, with its standard deviation over repetitions or, for a single run, its standard error."""
     names = ("difference", "difference_sd", "difference_standard_error")
     value, sd, error = (row[name] for name in (names if row["compares"] else ("value", "sd", "standard_error")))
     text = with_sd(value, error if pd.isna(sd) else sd, min(_digits(row), _of_size(value)))
@@ -141,12 +141,12 @@ def measured_number(row: pd.Series) -> str:
 
 
 def trust_word(words: str) -> str:
-    """The status alone of what is said of the trust in a run."""
+    """The status in a text on the trust in a run."""
     return words.partition(":")[0]
 
 
 def _verdict(row: pd.Series) -> str:
-    """The verdict; of a miss with a link to the causes, of a claim that is not tested with the reason."""
+    """The verdict; a miss has a link to the causes, and a claim that is not tested has the reason."""
     if row["verdict"] == str(Verdict.FAILED):
         return f"[{Verdict.FAILED}](#misses-and-their-causes)"
     reason = f": {row['reason']}" if row["verdict"] == str(Verdict.NOT_TESTED) and row["reason"] else ""
@@ -154,17 +154,16 @@ def _verdict(row: pd.Series) -> str:
 
 
 def _open_cells(row: pd.Series) -> dict[str, str]:
-    """What is shown of a claim that was not run."""
     return {"statement": sentence(row["statement"]), "reason": cell(row["reason"]), "needed": cell(row["needed"])}
 
 
 def _digits(row: pd.Series) -> int:
-    """Decimals of the numbers of a claim: those of the paper's number and of the tolerance, and four at least."""
+    """Decimals of the numbers of a claim: as many as the paper's number and the tolerance have, at least four."""
     return min(MOST_DECIMALS, max(4, *(decimals(_given(row[name])) for name in ("paper_value", "tolerance"))))
 
 
 def _of_size(value: float) -> int:
-    """Decimals with which a number has five significant digits; no limit for numbers below 10."""
+    """Decimals that give a number five significant digits; no limit for numbers below 10."""
     return max(0, 4 - math.floor(math.log10(abs(value)))) if 10 <= abs(value) < math.inf else MOST_DECIMALS
 
 
@@ -173,12 +172,12 @@ def _given(value: float | None) -> float | None:
 
 
 def _marked(rows: Collection[Mapping[str, Any]]) -> bool:
-    """Whether a row that answered is of a run with a mark."""
+    """Whether a row that answered belongs to a run with a mark."""
     return any(mark in row["note"] for row in rows for mark in (SCALED_WITH_TEST_ROWS, DEPENDENT))
 
 
 def _reduced(reductions: Collection[str]) -> str:
-    """`chains 1000 → 100; ...` from `entry: field: 1000 -> 100`; what several entries share is given once."""
+    """`chains 1000 → 100; ...` from `entry: field: 1000 -> 100`, each change once."""
     short = []
     for text in reductions:
         _, field, change = text.split(": ", 2)

@@ -1,19 +1,19 @@
-"""Texts of studies and claims on a page of Markdown: they show as they were written, whatever characters they hold."""
+"""Escape texts of studies and claims for Markdown, so that they show as written whatever characters they contain."""
 
 import re
 
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-"""A code span, which is kept: what is inside one is text already."""
+"""A code span, which is kept: its contents are literal already."""
 MARKUP = re.compile(r"[\\`*\[\]~$|]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that mean something anywhere in a line; an underscore does so at the edge of a word only."""
+"""Characters with a meaning anywhere in a line; an underscore has one only at the edge of a word."""
 MINUS = re.compile(r"(?<![\w.-])-(?=\.?\d)")
 """A hyphen that stands for the sign of a number."""
 FIRST = re.compile(r"[#+-](?=\s|#|$)|\d+(?=[.)]\s)")
-"""What makes a heading or an item of a list at the beginning of a line."""
+"""What starts a heading or a list item at the beginning of a line."""
 
 
 def plain(text: str) -> str:
-    """Text on one line with its code spans, in which no other character is markup or HTML."""
+    """Text on one line with its code spans, and no other markup or HTML."""
     text = " ".join(str(text).split())
     parts, end = [], 0
     for span in CODE.finditer(text):
@@ -28,12 +28,12 @@ def plain(text: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A statement within a cell, with the minus signs of its numbers."""
+    """A statement in a cell, with real minus signs in its numbers."""
     return cell(MINUS.sub("\N{MINUS SIGN}", str(text)))
 
 
 def cell(text: str) -> str:
-    """The same within a cell of a table, where a bar ends the cell even in a code span."""
+    """`plain` in a cell of a table, where a bar would end the cell even in a code span."""
     return re.sub(r"(?<!\\)\|", r"\\|", plain(text))
 
 

@@ -1,4 +1,4 @@
-"""The figures of a study on its page: heading, picture, a sentence on what is seen, and where its numbers are."""
+"""The figures of a study on its page: heading, picture, a sentence on what one sees, and a link to its numbers."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ def figure_parts(
     captions: Mapping[str, Mapping[str, str]],
     datasets: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """Copy the files of the figures that are small enough, and give what the page shows of each figure.
+    """Copy the files of the figures that are small enough, and return what the page shows of each figure.
 
-    That is `name`, `title`, `seen` (the first sentence of the caption), `text` of its own, `reading` (definitions, the
-    rest of the caption with the notes), and `picture`, `latex`, `tables` and `data`, each None where there is none.
-    `captions` and `datasets` are those of `write_gallery`.
+    These are `name`, `title`, `seen` (the first paragraph of the caption), its own `text`, `reading` (the rest of the
+    caption and the notes), and `picture`, `latex`, `tables` and `data`, None if missing. `captions` and `datasets` are
+    as in `write_gallery`.
     """
     shown = []
     by_name = {(Path(file).stem, Path(file).suffix): Path(file) for file in files}
@@ -45,7 +45,7 @@ def figure_parts(
 
 
 def copied(data: Path, destination: Path) -> dict[str, Any]:
-    """Copy a CSV file that is small enough and give its name; of one that is too large, its rows and megabytes."""
+    """Copy a CSV file that is small enough and return its name; for others return its number of rows and megabytes."""
     size = data.stat().st_size
     if size <= LARGEST:
         shutil.copyfile(data, destination)
@@ -56,7 +56,7 @@ def copied(data: Path, destination: Path) -> dict[str, Any]:
 
 
 def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Heading and texts of a figure in Markdown, empty where there are none."""
+    """Heading and texts of a figure in Markdown; missing texts are empty."""
     caption, notes = (
         markdown(path) if part in given and (path := Path(given[part])).is_file() else ""
         for part in ("caption", "notes")

@@ -1,4 +1,4 @@
-"""The findings of a paper on the page of its study, each judged by the claims that stand behind it."""
+"""The findings of a paper on the page of its study, each judged by its claims."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -16,13 +16,13 @@ RULE = (
     "run* if its main claim was not. Otherwise it is reproduced, and *at reduced scale* if one of its claims is; "
     "claims that were not run are counted and decide nothing."
 )
-"""How `combined` reaches a verdict, in words."""
+"""The rule of `combined` in words."""
 
 
 def finding_cells(
     findings: Sequence[Mapping[str, Any]], judged: pd.DataFrame, figures: Collection[str]
 ) -> list[dict[str, str]]:
-    """A row per finding: its statement with the source and a link to its figure, numbers of its main claim, verdict.
+    """One row per finding: statement with source and link to its figure, numbers of its main claim, and verdict.
 
     Args:
         findings: fields of `config.claims.load.Finding`.
@@ -34,7 +34,7 @@ def finding_cells(
 
 
 def combined(verdicts: Sequence[str]) -> Verdict:
-    """The verdict on a finding from those on its claims, the main one first (`RULE`)."""
+    """The verdict on a finding from the verdicts on its claims, with the main claim first (`RULE`)."""
     for verdict in (Verdict.FAILED, Verdict.NOT_TESTED):
         if verdict in verdicts:
             return verdict
@@ -64,7 +64,7 @@ def _cells(finding: Mapping[str, Any], claims: pd.DataFrame, figures: Collection
 
 
 def _counted(verdict: Verdict, verdicts: Sequence[str]) -> str:
-    """How many of the claims have the verdict; one that is reproduced in full is so at reduced scale, too."""
+    """How many of the claims have the verdict; full reproduction counts as reproduction at reduced scale, too."""
     same = HOLDS if verdict in HOLDS else (verdict,)
     number, missing = sum(one in same for one in verdicts), verdicts.count(str(Verdict.NOT_RUN))
     text = f"{number} of {len(verdicts)} claims" if len(verdicts) > 1 else "1 claim"
@@ -72,6 +72,6 @@ def _counted(verdict: Verdict, verdicts: Sequence[str]) -> str:
 
 
 def _worst_trust(words: Sequence[str]) -> str:
-    """The word of the worst run of all claims; a dash where they need no draws."""
+    """The worst status of all claims; a dash if they need no draws."""
     order = [status.value for status in BY_WEIGHT]
     return min(words, key=lambda word: order.index(word) if word in order else len(order), default=DASH)

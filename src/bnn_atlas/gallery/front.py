@@ -1,4 +1,4 @@
-"""The picture at the head of the README: a figure of the demo, with what it was drawn from.
+"""The picture at the top of the README: a figure of the demo, with a record of what it was drawn from.
 
 `make picture` draws it again, and `python -m bnn_atlas.gallery.front` copies it to docs/images.
 """
@@ -19,7 +19,7 @@ SCALE: Scale = "demo"
 SOURCE = Path(f"results/{SCALE}/figures/{STUDY}/{FIGURE}.png")
 PICTURE = Path(f"docs/images/{FIGURE}.png")
 CHUNK = "Drawn from"
-"""Key of the PNG text chunk that holds `origin`."""
+"""Key of the PNG text chunk with `origin`."""
 
 
 def origin(config: Path) -> str:
@@ -43,7 +43,7 @@ def origin(config: Path) -> str:
 
 
 def write_picture(source: Path, destination: Path, config: Path) -> None:
-    """Copy a figure with its text chunks and its origin beside them."""
+    """Copy a figure with its text chunks, and add its origin."""
     with Image.open(source) as image:
         text = {str(key): str(value) for key, value in image.info.items() if isinstance(value, str)}
     destination.write_bytes(source.read_bytes())

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 
 
 def ladder(study: str, steps: Iterable[tuple[str, str, int]] = ()) -> list[Mapping[str, str]]:
-    """Commands of a study's page, from short to long: `cost`, `command` (empty where there is none) and `shows`.
+    """Commands on a study's page, from short to long: `cost`, `command` (empty for the page itself) and `shows`.
 
-    `steps` are those of its claims (`config.claims.load`), each with its name, how long it takes, and its number
-    of claims.
+    `steps` are the steps of its claims (`config.claims.load`), each with its name, duration and number of claims.
     """
     chosen = f"'studies=[{study}]'"
     return [

@@ -1,4 +1,4 @@
-"""On what machine each run of a study was sampled, and what its jobs took there."""
+"""The machine on which each run of a study was sampled, and the time of its jobs there."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,23 +11,20 @@ NOT_RECORDED = "a machine that was not recorded"
 
 
 class Made(NamedTuple):
-    """Runs of one entry of the study's file that were sampled on the same machines."""
+    """Runs of one entry in the study's file that were sampled on the same machines."""
 
     entry: str
     runs: int
     machine: str
     jobs: int
     wall: float
-    """Seconds of the runs' own jobs; the times of jobs that ran at the same time are added up."""
+    """Seconds of the runs' own jobs, added up even if jobs ran at the same time."""
     cpu: float
-    """Seconds of all cores."""
+    """CPU seconds, over all cores."""
 
 
 def machine_of(timing: Path) -> str:
-    """Processor and cores, and the accelerator if there was one, by the timing file of a block of chains.
-
-    Empty where there is no such file.
-    """
+    """Processor, cores and any accelerator, from the timing file of a block of chains; empty without such a file."""
     if not timing.is_file():
         return ""
     about = json.loads(timing.read_text(encoding="utf-8"))
@@ -39,14 +36,14 @@ def machine_of(timing: Path) -> str:
 
 
 def made_on(jobs: pd.DataFrame, study: str, entries: Mapping[str, str]) -> list[Made]:
-    """Entry by entry, on what machines its runs were sampled and what their own jobs took, in the order of `entries`.
+    """For each entry, the machines of its runs and the time of their own jobs, in the order of `entries`.
 
-    Data, splits and warm starts, which runs share, are no run's own. Runs without jobs are left out.
+    Jobs for data, splits and warm starts are shared by runs and not counted. Runs without jobs are left out.
 
     Args:
         jobs: a table of jobs (`gallery.times`).
         study: the name of the study.
-        entries: run -> its entry of the study's file.
+        entries: run -> its entry in the study's file.
     """
     parts = jobs["job"].str.split("/")
     own = jobs.assign(run=parts.str[1])[
@@ -65,7 +62,7 @@ def made_on(jobs: pd.DataFrame, study: str, entries: Mapping[str, str]) -> list[
 
 
 def by_machine(made: Iterable[Made]) -> list[dict[str, Any]]:
-    """Each machine with the number and the entries of its runs and what their jobs took, the longest first."""
+    """Each machine with the number and entries of its runs and the time of their jobs, the longest time first."""
     groups: dict[str, list[Made]] = {}
     for one in made:
         groups.setdefault(one.machine, []).append(one)

@@ -6,7 +6,7 @@ from bnn_atlas.claims.page import decimals, number
 
 DASH = "–"
 DELTA = "Δ "
-"""Before a difference of two values."""
+"""Prefix of a difference of two values."""
 METRICS = {
     "accuracy": "accuracy",
     "rmse": "RMSE",
@@ -22,18 +22,18 @@ METRICS = {
 }
 """Metrics that tables show -> heading."""
 MARK = r" \*"
-"""Beside what a run with a mark (`config.marks`) has given."""
+"""Suffix of results of a run with a mark (`config.marks`)."""
 
 
 def with_sd(value: float | None, sd: float | None, digits: int = 4) -> str:
-    """`0.1234 ± 0.0012`; a dash where there is no value."""
+    """`0.1234 ± 0.0012`; a dash if there is no value."""
     if pd.isna(value):
         return DASH
     return number(value, digits) + ("" if pd.isna(sd) else f" ± {number(sd, digits)}")
 
 
 def limit(relation: str, tolerance: float | None, bound: float | None, compares: bool) -> str:
-    """What a claim holds its value, or its difference (`compares`), against: `± 0.01` for one to the paper's number."""
+    """The limit on a claim's value, or on its difference (`compares`), such as `± 0.01` from the paper's number."""
     text, difference = number(bound or 0.0, decimals(bound)), DELTA if compares else ""
     match relation:
         case "equals":

@@ -37,24 +37,24 @@ def write_gallery(
     datasets: Mapping[str, str],
     steps: Sequence[Mapping[str, str]] | None = None,
 ) -> None:
-    """Write the gallery of one study at one scale into `folder`, which is made if it is not there.
+    """Write the gallery of one study at one scale into `folder`, which is created if missing.
 
     Args:
-        folder: where README.md, the pictures and the CSV files go.
+        folder: folder for README.md, the pictures and the CSV files.
         study: `name`, `title`, `paper`, `differences` (a sentence each) and `findings` (fields of
             `config.claims.load.Finding`).
         scale: name of the scale.
-        command: what makes the results and copies the folder, as a reader would type it.
-        figures: the PNG, CSV and LaTeX files of all figures; each has the name of its figure.
+        command: the command that makes the results and copies the folder.
+        figures: the PNG, CSV and LaTeX files of all figures, named after the figure.
         captions: figure -> its `title`, its `caption` and `notes` (.rst files, as for Snakemake's report; either may be
             missing) and `text`, which follows the first sentence.
         summary: the study's summary table (.csv).
         runs: the table of its runs (.csv).
-        claims: the table of claims (.parquet), of all studies; None for a study without claims.
-        jobs: what the jobs took, and on which machine (`gallery.times.jobs`).
-        entries: run -> its entry of the study's file.
+        claims: the table of claims of all studies (.parquet); None for a study without claims.
+        jobs: time and machine of each job (`gallery.times.jobs`).
+        entries: run -> its entry in the study's file.
         datasets: data set -> its title.
-        steps: commands by which a reader checks the study (`gallery.ladder`); None takes those that every study has.
+        steps: commands for checking the study (`gallery.ladder`); None for the commands that every study has.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _template() -> jinja2.Template:
 def _claimed(
     folder: Path, study: Mapping[str, Any], claims: str | Path | None, figures: Sequence[str]
 ) -> dict[str, Any]:
-    """What the page says of the claims of a study, if there are any."""
+    """What the page says about the claims of a study."""
     if claims is None:
         return {"counts": "", "findings": [], "groups": [], "misses": []}
     judged = read_claims(study["name"], claims)

@@ -11,9 +11,9 @@ COLOURS = 256
 
 
 def shrink(source: str | Path, destination: Path, width: int) -> None:
-    """Write a PNG at most `width` pixels wide and with a palette of 256 colours: small, and its text stays legible.
+    """Write a PNG at most `width` pixels wide, with a palette of 256 colours: small, with legible text.
 
-    One that is so already is copied as it is.
+    A picture that already is like that is copied unchanged.
     """
     with Image.open(source) as picture:
         if picture.mode == "P" and picture.width <= width:

@@ -1,8 +1,8 @@
-"""What a study's page keeps of its results, small enough to be committed: campaigns take longer than one sitting.
+"""What a study's page keeps of its results, small enough to commit, since campaigns take more than one session.
 
-The folder `kept` beside the page has the metric rows of finished runs, the values of single rows that claims
-pair, what the runs were made from, and what their jobs took. The next page and its figures of metric rows are made from
-these and from what is there by then.
+The folder `kept` next to the page has the metric rows of finished runs, the values of single test rows that claims
+pair, what the runs were made from, and the time of their jobs. The next page and its figures of metric rows are made
+from these and from newer results.
 """
 
 import json
@@ -21,15 +21,15 @@ from bnn_atlas.metrics.judgement.pooled import BY_CHAINS
 from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_rows
 
 FOLDER = "kept"
-"""Folder beside a page."""
+"""Name of the folder next to a page."""
 RUN_COLUMNS = ("run", "split", "settings", "code", "machine", "packages", "reductions")
-"""Of runs.csv. `settings` and `code` are hashes of what determines the draws, `packages` what computed them."""
+"""Columns of runs.csv. `settings` and `code` are hashes of what determines the draws; `packages` computed them."""
 TEXTS = ("settings", "code", "machine", "packages", "reductions")
-"""Columns of runs.csv that are text, whatever they look like: a hash may be all digits."""
+"""Columns of runs.csv that are always text: a hash may consist of digits only."""
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-"""Numbers of chains of which metrics by number of chains are kept, besides those that claims name and all chains."""
+"""Numbers of chains at which metrics by number of chains are kept, in addition to those in claims and all chains."""
 DECIMALS = 3
-"""Of kept values of single rows: far below what these vary by from row to row, which is what an error is taken from."""
+"""Decimals of kept values of single rows, far below their variation between rows, from which errors follow."""
 DENSITIES = pa.schema(
     [
         pa.field("run", pa.string()),
@@ -41,7 +41,7 @@ DENSITIES = pa.schema(
 )
 
 Densities = Mapping[tuple[str, int, str, int], np.ndarray]
-"""Run, split, metric and number of chains -> the values [n] of single test rows whose mean is the metric."""
+"""Run, split, metric and number of chains -> the values [n] at single test rows that the metric averages."""
 Place = tuple[str, int]
 """A run and a split."""
 
@@ -53,18 +53,18 @@ class Piece(NamedTuple):
     table: pd.DataFrame
     """Metric rows (`metrics.tables.files.SCHEMA`)."""
     runs: pd.DataFrame
-    """A row per run and split, RUN_COLUMNS."""
+    """One row per run and split, RUN_COLUMNS."""
     jobs: pd.DataFrame
-    """A row per job, `gallery.times.JOB_COLUMNS`."""
+    """One row per job, `gallery.times.JOB_COLUMNS`."""
     figures: dict[str, str]
-    """Figure -> hash of its settings and of those of its runs."""
+    """Figure -> hash of its settings and its runs' settings."""
     densities: Densities
     folder: Path | None = None
-    """Where pictures and tables of the figures are."""
+    """Folder with the pictures and tables of the figures."""
 
     @classmethod
     def empty(cls, scale: str) -> Self:
-        """Nothing."""
+        """A piece without results."""
         columns = (SCHEMA.names, RUN_COLUMNS, JOB_COLUMNS)
         table, runs, jobs = (pd.DataFrame(columns=list(names)) for names in columns)
         return cls(scale, table, runs, jobs, {}, {})
@@ -75,7 +75,7 @@ class Piece(NamedTuple):
         return set(zip(self.runs["run"], self.runs["split"].astype(int), strict=True))
 
     def of_runs(self, places: Collection[Place]) -> Self:
-        """The same with these runs and splits alone; figures and jobs are all kept."""
+        """The same, with only these runs and splits, but all figures and jobs."""
         chosen = set(places)
 
         def rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -87,14 +87,14 @@ class Piece(NamedTuple):
 
 
 def kept_scale(page: str | Path) -> str | None:
-    """The scale of the results that a page keeps; None where it keeps none."""
+    """The scale of the results that a page keeps; None if it keeps none."""
     put_back(page)
     about = Path(page) / FOLDER / "kept.json"
     return str(json.loads(about.read_text(encoding="utf-8"))["scale"]) if about.is_file() else None
 
 
 def read_piece(page: str | Path, scale: str) -> Piece:
-    """What the page in a folder keeps; empty where there is no such folder, or it keeps nothing of this scale.
+    """What the page in a folder keeps; empty if there is no such folder, or nothing at this scale.
 
     Raises TableError for a file that is damaged or missing.
     """
@@ -119,7 +119,7 @@ def read_piece(page: str | Path, scale: str) -> Piece:
 
 
 def write_piece(page: Path, piece: Piece) -> None:
-    """Keep a piece beside its page; the same piece gives the same bytes."""
+    """Write a piece next to its page; the same piece gives the same bytes."""
     folder = page / FOLDER
     folder.mkdir()
     table = piece.table.sort_values(["run", "split"], kind="stable")
@@ -136,7 +136,7 @@ def write_piece(page: Path, piece: Piece) -> None:
 
 
 def union(fresh: Piece, kept: Piece) -> Piece:
-    """All of both; of a run and split, a job or a figure that both have, the fresh one."""
+    """The union of both; the fresh version of any run and split, job or figure that both have."""
     older = kept.of_runs(kept.places - fresh.places)
     jobs = pd.concat([fresh.jobs, kept.jobs]).drop_duplicates(["rule", "job"])
     return Piece(
@@ -150,9 +150,9 @@ def union(fresh: Piece, kept: Piece) -> Piece:
 
 
 def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
-    """The rows that pages, their figures and claims read: of metrics by number of chains only those at some numbers.
+    """The rows that pages, their figures and claims read.
 
-    Those are CHAINS, `chains`, and all chains of a run.
+    Metrics by number of chains are kept only at CHAINS, `chains`, and all chains of a run.
     """
     largest = table.groupby(["run", "split", "dataset", "metric", "at"], sort=False)["chains"].transform("max")
     chosen = ~table["metric"].isin(BY_CHAINS) | table["chains"].isin([*CHAINS, *chains]) | (table["chains"] == largest)
@@ -160,6 +160,6 @@ def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
 
 
 def _joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both; an empty frame has no types and would lose those of the other."""
+    """Rows of both; an empty frame is left out, since it has no types and would change those of the other."""
     parts = [frame for frame in (first, second) if len(frame)]
     return pd.concat(parts, ignore_index=True) if parts else first

@@ -13,15 +13,15 @@ from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
 DIGITS = {"rhat_function_max": 2, "divergences": 0}
-"""Decimals, where they are not four."""
+"""Decimals of metrics that do not have four."""
 LONGEST = 12
-"""Rows of one entry of the study's file that a table shows; more are folded."""
+"""Largest number of rows of one entry that a table shows unfolded."""
 SHOWN_ELSEWHERE = ("dataset", "model.hidden")
 """Fields of a grid that have a heading or a column."""
 
 
 class Setting(NamedTuple):
-    """What the rows of the summary have in common that are one row of a table."""
+    """What rows of the summary share if they form one row of a table."""
 
     entry: str
     point: str
@@ -35,14 +35,14 @@ class Setting(NamedTuple):
 
 
 Values = dict[str, tuple[float, float, bool]]
-"""Column of the summary -> mean, standard deviation, whether it compares with a reference that has not converged."""
+"""Column -> mean, standard deviation, and whether it compares with a reference that has not converged."""
 
 
 def score_sections(summary: pd.DataFrame, datasets: Mapping[str, str]) -> list[dict[str, Any]]:
-    """A section per data set: `title` and `tables`, each with `heading`, `header`, `rows` and `folded`.
+    """One section per data set: `title` and `tables`, each with `heading`, `header`, `rows` and `folded`.
 
-    The tables of a data set are those of its test rows, of shifted ones and of rows of other sets; `folded` are grids
-    of more than `LONGEST` rows, each with `summary` and `rows`. Runs with the same setting and values are one row.
+    A data set has tables for its test rows, for shifted rows and for rows of other sets. `folded` are grids of more
+    than `LONGEST` rows, each with `summary` and `rows`. Runs with the same setting and values share a row.
 
     Args:
         summary: the study's pooled metrics, with text in all of its columns of words.
@@ -80,12 +80,11 @@ def _rows(summary: pd.DataFrame) -> dict[Setting, Values]:
 
 
 def marks_of(note: str) -> str:
-    """The marks of the runs in a note, without what is said of a reference."""
+    """The marks of the runs in a note, without remarks on a reference."""
     return "; ".join(part for part in note.split("; ") if not part.startswith(UNCONVERGED))
 
 
 def _tables(rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Tables of one data set."""
     parts: dict[str, dict[Setting, Values]] = {}
     for setting, values in rows.items():
         parts.setdefault(_heading_of(setting.dataset.partition("/")[2]), {})[setting] = values
@@ -95,7 +94,7 @@ def _tables(rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> list
 
 
 def _heading_of(kind: str) -> str:
-    """Heading of the table of a set by its name; empty for the test rows."""
+    """Heading of the table for a set with this name; empty for the test rows."""
     if not kind:
         return ""
     if kind.startswith(INTERVAL):
@@ -104,7 +103,7 @@ def _heading_of(kind: str) -> str:
 
 
 def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, str]) -> dict[str, Any]:
-    """One table: its columns are those that have a value in one of the rows."""
+    """One table, with the columns that have a value in any of its rows."""
     columns = _columns(list(rows.values()))
     with_trust = any(setting.trust for setting in rows)
     header = [
@@ -119,7 +118,7 @@ def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, 
     families: dict[str, list[list[str]]] = {}
     sizes_of = Counter(setting.entry for setting in rows)
     for settings, values in _merged(rows):
-        # Beside a long grid, a run of its own stays in sight.
+        # A single run stays visible next to a long grid, which is folded.
         setting = min(settings, key=lambda one: sizes_of[one.entry])
         sizes = [setting.chains, setting.draws]
         numbers = [_number(column, values.get(column)) for column in columns]
@@ -144,7 +143,7 @@ def _table(heading: str, rows: Mapping[Setting, Values], datasets: Mapping[str, 
 
 
 def _merged(rows: Mapping[Setting, Values]) -> list[tuple[list[Setting], Values]]:
-    """Settings with their values; those that differ in nothing but their names, and gave the same, are together."""
+    """Settings with their values; settings that differ only in name and have the same values are grouped."""
     found: dict[object, tuple[list[Setting], Values]] = {}
     for setting, values in rows.items():
         key = setting._replace(entry="", point=""), str(sorted(values.items()))
@@ -153,13 +152,13 @@ def _merged(rows: Mapping[Setting, Values]) -> list[tuple[list[Setting], Values]
 
 
 def _name(setting: Setting) -> str:
-    """Name of a run's entry with its place in a grid, as far as no other column has it."""
+    """Name of a run's entry, with its place in a grid as far as no other column shows it."""
     fields = [part for part in setting.point.split("; ") if part and part.partition("=")[0] not in SHOWN_ELSEWHERE]
     return cell(f"{setting.entry} ({'; '.join(fields)})" if fields else setting.entry)
 
 
 def _columns(rows: Sequence[Values]) -> list[str]:
-    """Columns in the order of `METRICS` that have a value; NLL and LPPD where one of them is not minus the other."""
+    """Columns with a value, in the order of `METRICS`; of NLL and LPPD only one if they are each other's negative."""
     given = [{column for column, value in values.items() if not pd.isna(value[0])} for values in rows]
     present = set().union(*given)
     columns = [column for metric in METRICS for column in _of(metric, rows) if column in present]
@@ -172,7 +171,7 @@ def _columns(rows: Sequence[Values]) -> list[str]:
 
 
 def _of(metric: str, rows: Sequence[Collection[str]]) -> list[str]:
-    """Columns of a metric, one for each value of `at`, in the order of the rows."""
+    """Columns of a metric, one per value of `at`, in the order of the rows."""
     found = (column for values in rows for column in values if column.partition(" (")[0] == metric)
     return list(dict.fromkeys(found))
 

@@ -10,13 +10,14 @@ from bnn_atlas.gallery.escape import cell
 from bnn_atlas.gallery.numbers import METRICS, with_sd
 
 COLUMNS = {"metric", "method", "dataset", "mean", "sd", "mean_rank", "best"}
-"""Columns of a CSV file that holds such a table."""
+"""Columns of a CSV file with such a table."""
 
 
 def method_tables(path: str | Path, titles: Mapping[str, str]) -> list[dict[str, Any]]:
-    """One table per metric of a CSV file: its name, its header, and a row per method with the mean rank at the end.
+    """One table per metric in a CSV file: name, header, and one row per method with the mean rank at the end.
 
-    The best mean of each data set is bold; `titles` are those of the data sets. Empty where the file has other columns.
+    The best mean of each data set is bold. `titles` are the titles of the data sets. Empty if the file has other
+    columns.
     """
     table = pd.read_csv(path)
     if not set(table.columns) >= COLUMNS:

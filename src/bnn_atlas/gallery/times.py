@@ -1,4 +1,4 @@
-"""How long the jobs of a study took, from the benchmark files that Snakemake writes, and on what machine."""
+"""Time and machine of a study's jobs, from the benchmark files that Snakemake writes."""
 
 import csv
 import math
@@ -12,12 +12,13 @@ import pandas as pd
 from bnn_atlas.gallery.machines import machine_of
 
 SAMPLING = "sample"
-"""The rule whose jobs record their machine, beside the draws."""
+"""The rule with jobs that record their machine, next to the draws."""
 SECTION_RULES = ("subset", "density_grid", "functions", "surface")
-"""Rules with jobs for a run and a section of figures."""
+"""Rules with one job per run and section of figures."""
 JOB_COLUMNS = ("rule", "job", "seconds", "cpu_seconds", "machine")
-"""Of a table of jobs. `job` is the path of the benchmark file below that of its rule, without its ending; `seconds` is
-wall time, `cpu_seconds` that of all cores, `machine` that on which a block of chains was sampled, empty for others."""
+"""Columns of a table of jobs. `job` is the path of the benchmark file in the folder of its rule, without its ending;
+`seconds` is wall time, `cpu_seconds` the time of all cores, and `machine` where a block of chains was sampled (empty
+for other jobs)."""
 
 
 class RuleTime(NamedTuple):
@@ -26,26 +27,26 @@ class RuleTime(NamedTuple):
     rule: str
     jobs: int
     wall: float
-    """Seconds, summed over the jobs; the times of jobs that ran at the same time are added up."""
+    """Seconds, added up over the jobs even if they ran at the same time."""
     cpu: float
-    """Seconds of all cores."""
+    """CPU seconds, over all cores."""
 
 
 class StudyJobs(NamedTuple):
-    """Which jobs are those of a study as it is now, by the names of their benchmark files."""
+    """Which jobs belong to the study as it is now, by the names of their benchmark files."""
 
     study: str
     sizes: Mapping[str, Sequence[int]]
-    """Numbers of splits and of blocks of each run; files of other runs, splits and blocks are old."""
+    """Run -> its numbers of splits and blocks; files of other runs, splits and blocks are old."""
     figures: Collection[str]
     """Names of its figures."""
     sections: Collection[str]
-    """Names of the files that were made for sections of the figures, without endings."""
+    """Names of the files for sections of the figures, without endings."""
     shared: Collection[str]
-    """Names of the jobs that studies share, such as warm starts, as `<rule>/...`; they count for each study."""
+    """Names of jobs that studies share, such as warm starts, as `<rule>/...`; they count for each study."""
 
     def has(self, rule: str, job: str) -> bool:
-        """Whether a job is one of them."""
+        """Whether a job belongs to the study."""
         if f"{rule}/{job}" in self.shared:
             return True
         first, *parts = job.split("/")
@@ -72,10 +73,10 @@ class StudyJobs(NamedTuple):
 
 
 def jobs(folder: str | Path, of: StudyJobs) -> pd.DataFrame:
-    """The jobs of a study with what they took, JOB_COLUMNS; of a job that was resumed, its last attempt.
+    """The jobs of a study with their times, JOB_COLUMNS; a resumed job has the times of its last attempt.
 
-    `folder` has one file for each job, at `<rule>/<study>/...tsv` or, for its tables, `table/<study>-...tsv`; beside it
-    are the folders of the blocks of chains, with the files that name their machines.
+    `folder` has one file per job, at `<rule>/<study>/...tsv` or, for tables, `table/<study>-...tsv`. Next to it are the
+    folders of the blocks of chains, with the files that name their machines.
     """
     rows = []
     for file in sorted(Path(folder).glob("*/**/*.tsv")):
@@ -99,7 +100,7 @@ def rule_times(jobs: pd.DataFrame) -> list[RuleTime]:
 
 
 def _seconds(text: str) -> float:
-    """A number of seconds; 0 where Snakemake could not measure it."""
+    """A number of seconds; 0 if Snakemake could not measure it."""
     try:
         seconds = float(text)
     except ValueError:
