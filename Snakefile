@@ -14,7 +14,7 @@ STARTED = time.monotonic()
 # A plan is a large number of objects that stay: looking through them for garbage would take a sixth of its time.
 gc.set_threshold(100_000, 50, 1000)
 min_version("9.0")
-hooks.install(workflow, sys.argv, kept=("warmstart", "sample", "predict", "predict_sets"))
+hooks.install(sys.argv, kept=("warmstart", "sample", "predict", "predict_sets"))
 
 
 report: "workflow/report/workflow.rst"

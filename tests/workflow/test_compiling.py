@@ -58,7 +58,7 @@ atexit.register(lambda: open(os.environ["FLAGS_OF_JOBS"], "w").write(os.environ.
 def test_the_workflow_asks_for_it_at_scale_demo_alone(tmp_path: Path, scale: str, flags: list[str]) -> None:
     (tmp_path / "sitecustomize.py").write_text(AT_EXIT, encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    environment |= {"PYTHONPATH": str(tmp_path), "FLAGS_OF_JOBS": str(tmp_path / "flags")}
+    environment |= {"PYTHONPATH": f"{tmp_path}:{REPOSITORY / 'src'}", "FLAGS_OF_JOBS": str(tmp_path / "flags")}
     command = [sys.executable, "-m", "snakemake", "--list-rules", "--config", f"scale={scale}"]
     subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, check=True)
     assert (tmp_path / "flags").read_text(encoding="utf-8").split() == flags

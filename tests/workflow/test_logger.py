@@ -29,11 +29,6 @@ rule one:
     output: touch("{n}.txt")
 """
 FAILING = """
-from bnn_atlas.workflow.hooks import fork_scripts
-import sys
-if config["forks"]:
-    fork_scripts(workflow, sys.argv)
-
 rule all:
     input: expand("{n}.txt", n=range(8))
 
@@ -85,11 +80,11 @@ def test_long_plans_are_summaries(tmp_path: Path, jobs: int, listed: bool) -> No
     assert "output: 0.txt" in said(tmp_path, "--dry-run", "--verbose", "--config", f"jobs={jobs}")
 
 
-@pytest.mark.parametrize("forks", ["forks=0", "forks=1"])
-def test_each_attempt_of_a_failed_job_prints_its_error_once(tmp_path: Path, forks: str) -> None:
+@pytest.mark.parametrize("executor", ["local", "bnn-atlas"])
+def test_each_attempt_of_a_failed_job_prints_its_error_once(tmp_path: Path, executor: str) -> None:
     (tmp_path / "Snakefile").write_text(FAILING)
     (tmp_path / "one.py").write_text(FAILS)
-    text = said(tmp_path, "--show-failed-logs", "--config", forks, code=1)
+    text = said(tmp_path, "--show-failed-logs", "--executor", executor, code=1)
     assert text.count("ValueError: the mean of no rows") == 2, text
     assert text.count("Traceback") == 2
     assert "message: None" not in text

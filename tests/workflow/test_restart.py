@@ -80,7 +80,7 @@ def assert_kept(folder: Path, output: str, begun: int) -> None:
 
 @pytest.mark.slow
 def test_a_job_that_still_samples_is_waited_for(workspace):
-    hook = workspace / "src/bnn_atlas/workflow/hooks/forks.py"
+    hook = workspace / "src/bnn_atlas/workflow/forks.py"
     hook.write_text(hook.read_text().replace("SHORTEST_PLAN = 8", "SHORTEST_PLAN = 0"))
     killed, begun = sampling(workspace)
     jobs = [process for process in descendants(killed.pid) if handles_sigterm(process)]

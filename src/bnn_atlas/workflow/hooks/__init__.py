@@ -8,7 +8,6 @@
 | `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
 | `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
 | `keep_records(folder)` | copying results looks like a change | records of `FilePersistence`, times of files |
-| `fork_scripts(workflow, argv)` | each script imports its packages anew | `PythonScript.execute_script` |
 | `remember_paths()` | the path of a script is taken apart again for every job | `sourcecache.parse_uri` |
 | `remember_signatures()` | the functions of a rule are inspected again for every job | `rules.get_function_params` |
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
@@ -19,10 +18,10 @@ All of them were written for Snakemake 9. Look at each again at Snakemake `LOOK_
 whether what it uses is still there. `tests/workflow/test_hooks.py` fails with the pinned version where it is not.
 """
 
+import os
 from collections.abc import Collection, Sequence
-from typing import Any
 
-from bnn_atlas.workflow.hooks.forks import fork_scripts
+from bnn_atlas.sources import PACKAGE
 from bnn_atlas.workflow.hooks.keeping import keep_outputs
 from bnn_atlas.workflow.hooks.locks import release_stale_locks
 from bnn_atlas.workflow.hooks.planning import remember_paths, remember_signatures
@@ -37,7 +36,6 @@ LOOK_AGAIN = "10.0"
 
 __all__ = [
     "LOOK_AGAIN",
-    "fork_scripts",
     "install",
     "keep_outputs",
     "keep_records",
@@ -52,11 +50,10 @@ __all__ = [
 ]
 
 
-def install(workflow: Any, argv: Sequence[str], kept: Collection[str]) -> None:
+def install(argv: Sequence[str], kept: Collection[str]) -> None:
     """Make the calls that need no settings, before any rule is read.
 
     Args:
-        workflow: Snakemake's.
         argv: the command line of Snakemake, `sys.argv`; Slurm's commands must be there if it asks for Slurm.
         kept: rules whose outputs are left to their scripts (`keep_outputs`).
     """
@@ -64,6 +61,18 @@ def install(workflow: Any, argv: Sequence[str], kept: Collection[str]) -> None:
     relay_sigterm(argv)
     release_stale_locks()
     keep_outputs(kept, argv)
-    fork_scripts(workflow, argv)
+    search_here()
     remember_signatures()
     remember_paths()
+
+
+def search_here() -> None:
+    """Let processes that this one starts, which do not get its `sys.path`, find the package of this Snakefile first.
+
+    Scripts take it from the folder of the Snakefile, as the Snakefile itself does, whichever is installed; those in a
+    conda environment or a container take the one that is installed there.
+    """
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    here = str(PACKAGE.parent)
+    if others[:1] != [here]:
+        os.environ["PYTHONPATH"] = os.pathsep.join([here, *others])

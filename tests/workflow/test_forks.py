@@ -10,15 +10,9 @@ import pytest
 from snakemake.benchmark import BenchmarkRecord
 
 from bnn_atlas.sources import PACKAGE
-from bnn_atlas.workflow.hooks.forks import measured
+from bnn_atlas.workflow.forks import measured
 
 SNAKEFILE = """
-import sys
-from bnn_atlas.workflow.hooks import fork_scripts
-
-if config.get("forks", True):
-    fork_scripts(workflow, sys.argv)
-
 rule all:
     input: expand("{name}.txt", name=list("abcdefg")[: config.get("scripts", 7)])
 
@@ -43,9 +37,7 @@ Path(snakemake.output[0]).write_text("\\n".join(map(str, lines)))
 SLOW_EXIT_CODES = """
 import sys, threading, time
 from multiprocessing import forkserver
-from types import SimpleNamespace
-from snakemake.script import PythonScript
-from bnn_atlas.workflow.hooks import forks
+from bnn_atlas.workflow.forks import run_in_fork
 
 read_signed = forkserver.read_signed
 def slowly(fd):
@@ -53,18 +45,14 @@ def slowly(fd):
     return read_signed(fd)
 
 def jobs():
-    script = SimpleNamespace(
-        conda_env=None, container_img=None, env_modules=None, threads=1, resources={}, bench_record=None
-    )
     for _ in range(10):
         try:
-            PythonScript.execute_script(script, sys.argv[1])
+            run_in_fork(sys.argv[1], 1, {}, None)
         except Exception as error:
             print(error)
 
 if __name__ == "__main__":
     forkserver.read_signed = slowly
-    forks.fork_scripts(SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: range(20))), ["snakemake"])
     threads = [threading.Thread(target=jobs) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -80,9 +68,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *config: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *config: str, executor: str = "bnn-atlas") -> subprocess.CompletedProcess[str]:
     settings = ["--config", *config] if config else []
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", *settings]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--executor", executor, *settings]
     return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
@@ -96,8 +84,8 @@ def test_each_script_has_a_process_of_its_own_with_its_packages_imported(folder:
     assert (folder / "a.tsv").read_text().startswith("s\t")
 
 
-def test_without_the_hook_a_script_starts_with_nothing_imported(folder: Path) -> None:
-    done = run(folder, "forks=False")
+def test_with_the_local_executor_a_script_starts_with_nothing_imported(folder: Path) -> None:
+    done = run(folder, executor="local")
     assert done.returncode == 0, done.stdout
     assert (folder / "a.txt").read_text().split("\n")[1] == "False"
 
@@ -117,7 +105,10 @@ def test_scripts_take_the_package_of_their_snakefile(folder: Path, options: str)
     """Clones that share an environment, in which one of them is installed."""
     package = folder / "clone" / "src" / "bnn_atlas"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "Snakefile").write_text(f"import sys\nsys.path.insert(0, {str(package.parent)!r})\n{SNAKEFILE}")
+    (folder / "Snakefile").write_text(
+        f"import sys\nsys.path.insert(0, {str(package.parent)!r})\n"
+        f"from bnn_atlas.workflow.hooks import search_here\nsearch_here()\n{SNAKEFILE}"
+    )
     (folder / "one.py").write_text(
         "import bnn_atlas.sources\nopen(snakemake.output[0], 'w').write(str(bnn_atlas.sources.PACKAGE))\n"
     )

@@ -1,0 +1,71 @@
+"""Runs Python scripts of local jobs in forks of one process: `--executor bnn-atlas`, otherwise Snakemake's `local`.
+
+Snakemake starts a Python interpreter for every script, and importing what a script needs takes one to four seconds,
+longer than most jobs of scale demo. Jobs in a conda environment, a container or with environment modules start as
+Snakemake starts them, and so do all jobs of a short plan, for which importing everything would not pay.
+
+Every Snakemake of this environment imports this plugin before it reads a Snakefile, so that nothing of `bnn_atlas` is
+imported here before it is used.
+"""
+
+import inspect
+from copy import copy
+from functools import partial
+from subprocess import CalledProcessError
+from typing import Any
+
+from snakemake.exceptions import WorkflowError
+from snakemake.executors.local import Executor as LocalExecutor
+from snakemake.executors.local import common_settings
+from snakemake.script import PythonScript, get_source
+from snakemake.sourcecache import SourceCache
+
+__all__ = ["Executor", "common_settings"]
+
+
+class Executor(LocalExecutor):
+    """Snakemake's, but for what runs a Python script."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        from bnn_atlas.workflow.forks import SHORTEST_PLAN
+
+        self._pays = sum(1 for _ in self.dag.needrun_jobs()) >= SHORTEST_PLAN
+
+    def job_args_and_prepare(self, job: Any) -> tuple[Any, ...]:
+        """What Snakemake's function that runs a job gets: first its rule, here one that runs its script in a fork."""
+        rule, *rest = super().job_args_and_prepare(job)
+        if self._pays and str(rule.script).endswith(".py"):
+            forking = copy(rule)
+            forking.run_func = partial(run_forked, rule, self.workflow.globals["config"])
+            return (forking, *rest)
+        return (rule, *rest)
+
+
+class ForkedScript(PythonScript):
+    """A script of a job in a fork, where it needs no environment of its own."""
+
+    def execute_script(self, fname: str, edit: bool = False) -> None:
+        """Run the script that Snakemake has written into a file."""
+        from bnn_atlas.workflow.forks import run_in_fork
+
+        if (self.conda_env, self.container_img, self.env_modules) != (None, None, None):
+            super().execute_script(fname, edit=edit)
+        else:
+            run_in_fork(fname, self.threads, self.resources, self.bench_record)
+
+
+def run_forked(rule: Any, config: Any, *arguments: Any) -> None:
+    """Run the script of a rule with the arguments that Snakemake gives to the function that it has made of the rule."""
+    given = dict(zip(inspect.signature(rule.run_func).parameters, arguments, strict=False))
+    cache = SourceCache(given["sourcecache_path"], given["runtime_sourcecache_path"])
+    path, source, _, is_local, cache_path = get_source(
+        str(rule.script), cache, given["basedir"], given["wildcards"], given["params"]
+    )
+    given |= {"path": path, "source": source, "is_local": is_local, "cache_path": cache_path, "config": config}
+    given |= {"input_": given["input"], "rulename": given["rule"]}
+    names = list(inspect.signature(ForkedScript).parameters)
+    try:
+        ForkedScript(**{name: given[name] for name in names}).evaluate()
+    except CalledProcessError as error:
+        raise WorkflowError(str(error), rule=rule) from None
