@@ -282,17 +282,17 @@ def test_no_row_changes_anothers_output():
 @pytest.mark.parametrize(
     ("config", "shape", "vocabulary", "text"),
     [
-        (LeNetConfig(), (13,), 0, r"'lenet' is for images .*15x15.* of shape \(13,\)"),
+        (LeNetConfig(), (13,), 0, r"'lenet' needs images .*15x15.* of shape \(13,\)"),
         (LeNetConfig(), (14, 28, 1), 0, r"15x15.*\(14, 28, 1\)"),
         (LeNet5Config(), (11, 28, 1), 0, r"12x12.*\(11, 28, 1\)"),
         (LeNet5MaxConfig(), (15, 28, 1), 0, r"16x16.*\(15, 28, 1\)"),
-        (ResNetFRNConfig(), (3, 3, 3), 0, "'resnet_frn' is for images .*4x4"),
+        (ResNetFRNConfig(), (3, 3, 3), 0, "'resnet_frn' needs images .*4x4"),
         (LeNettiConfig(), (100,), 500, r"'lenetti' .*tokens of a vocabulary of 500 of shape \(100,\)"),
-        (CNNLSTMConfig(), (28, 28, 1), 0, "'cnn_lstm' is for tokens"),
+        (CNNLSTMConfig(), (28, 28, 1), 0, "'cnn_lstm' needs tokens"),
         (CNNLSTMConfig(), (7,), 500, "at least 8"),
         (CNNLSTMConfig(), (100,), 0, "with a vocabulary"),
-        (MLPConfig(hidden=()), (100,), 500, "'mlp' is for tables"),
-        (MLPConfig(hidden=()), (0,), 0, "'mlp' is for tables"),
+        (MLPConfig(hidden=()), (100,), 500, "'mlp' needs tables"),
+        (MLPConfig(hidden=()), (0,), 0, "'mlp' needs tables"),
     ],
 )
 def test_rows_of_another_kind_are_refused(config: ModelConfig, shape: tuple[int, ...], vocabulary: int, text: str):

@@ -101,7 +101,7 @@ def test_it_is_written_only_where_it_is_given() -> None:
 
 
 def test_rows_that_are_no_images_are_refused(tmp_path: Any) -> None:
-    with pytest.raises(ShapeError, match=r"an orbit is for images .* but a row of the data has shape \(4,\)"):
+    with pytest.raises(ShapeError, match=r"an orbit needs images .*has shape \(4,\)"):
         build_posterior(
             MODELS["mlp"],
             CategoricalLikelihood(orbit=ORBIT),

@@ -148,7 +148,7 @@ def test_the_end_is_that_of_the_last_chain_of_the_block(problem, whole, log_e, a
 def test_a_bound_that_is_never_reached_leaves_all_draws(problem, whole, tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         trace = stopped(problem, tmp_path / "trace.zarr", 1e-300)
-    assert "4 chains did not reach an E-value of 1e+300: all draws were taken" in caplog.text
+    assert "4 chains did not reach 1e+300: all draws were taken" in caplog.text
     assert_same(trace, whole)
     assert trace.attributes["stopping"] == {
         "alpha": 1e-300, "planned_draws": PLANNED, "stopped": False, "crossed": dict.fromkeys("0123"),

@@ -175,7 +175,7 @@ def test_class_probabilities(tmp_path: Path) -> None:
     assert (found.task, found.mean, found.train_x) == ("classification", None, None)
     assert found.x.shape == (len(run.rows), *run.images.x.shape[1:])
     section = {**settings, "inputs": "line"}
-    with pytest.raises(FunctionsError, match=r"'line' needs a data set of one input.*shape \[4, 4, 3\]"):
+    with pytest.raises(FunctionsError, match=r"inputs 'line' .*shape \[4, 4, 3\]"):
         functions(run.dataset, run.split, run.pool, tmp_path / "f.npz", posterior=IMAGES, settings=section)
 
 

@@ -114,4 +114,4 @@ def test_without_a_job_the_next_run_goes_on_from_the_last_segment(workspace):
     output = finish(start(workspace), workspace)
     assert "Released the lock" in output
     assert chunks(workspace / BLOCK / "trace.zarr")[0].stat().st_ino == begun
-    assert "going on from" in (workspace / LOG).read_text()
+    assert "continuing from" in (workspace / LOG).read_text()

@@ -1,4 +1,4 @@
-"""The code that expensive results depend on, as one hash each; found without importing it."""
+"""The code that expensive results depend on, as one hash each, found without importing it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +11,13 @@ from bnn_atlas.config.parts.starts import InitialConfig, WarmStartConfig
 from bnn_atlas.sources import PLUMBING, code_digest
 
 NOT_IN_DRAWS = (*PLUMBING, "bnn_atlas.data", "bnn_atlas.traces")
-"""Code that no draw depends on but through what the fingerprint holds itself: readers and writers, whose arrays are in
-it. The runner's phases, checkpoints and messages are left out by not being asked for: `runner.program` computes."""
+"""Readers and writers: a draw depends only on their arrays, which are in the fingerprint themselves. Of the runner only
+`runner.program` computes; its phases, checkpoints and messages are no roots."""
 PROBLEM = ("bnn_atlas.runtime", "bnn_atlas.inference.problem")
 
 
 def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped: bool) -> str:
-    """SHA-256 of the code that draws of a method depend on; with `stopped`, of that which their number depends on."""
+    """SHA-256 of the code that draws of a method depend on; with `stopped`, also what their number depends on."""
     roots = [method.builder, "bnn_atlas.runner.program"]
     if stopped:
         roots += ["bnn_atlas.runner.stopping", "bnn_atlas.inference.validation"]
@@ -27,7 +27,7 @@ def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped
 def code_of_starts(
     posterior: PosteriorConfig, training: WarmStartConfig | None, initial: InitialConfig | None = None
 ) -> str:
-    """SHA-256 of the code that trains the networks from which chains start; without `training`, that draws them."""
+    """SHA-256 of the code that trains the networks from which chains start, or without `training` draws them."""
     if training is None:
         roots = ("bnn_atlas.warmstart.ensemble:initialise", "bnn_atlas.warmstart.initial")
         return _digest(*roots, settings=(posterior, initial))

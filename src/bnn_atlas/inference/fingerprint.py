@@ -14,7 +14,7 @@ from bnn_atlas.inference.code import code_of_draws
 from bnn_atlas.provenance import fingerprint
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
-"""Packages that they depend on."""
+"""Packages that expensive results depend on."""
 
 
 def fingerprint_of_draws(
@@ -27,7 +27,7 @@ def fingerprint_of_draws(
 ) -> str:
     """Hash of settings, input arrays, code, packages and platform: equal for two blocks only if their draws are.
 
-    With `stopped` a rule may end the chains, whose number of draws then depends on more code.
+    With `stopped` a rule may end the chains, and their number of draws then depends on more code.
     """
     return fingerprint_of(settings, inputs, code_of_draws(method, posterior, stopped=stopped))
 

@@ -18,7 +18,7 @@ from bnn_atlas.traces.subset import Selection
 log = logging.getLogger(__name__)
 
 LOT_BYTES = 256 * 2**20
-"""Bytes of the draws computed at once, with what their predictions need at all inputs."""
+"""Bytes of the draws computed together, including their predictions at all inputs."""
 LARGEST_BYTES = 2 * 2**30
 """Bytes that the functions may take."""
 
@@ -26,10 +26,10 @@ LARGEST_BYTES = 2 * 2**30
 def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> FunctionDraws:
     """Functions of the chosen chains and draws at the chosen inputs.
 
-    Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, in addition to the predictor's.
+    Memory is bounded by `LARGEST_BYTES` for the result and `LOT_BYTES` for the work, plus the predictor's memory.
 
     Raises:
-        FunctionsError: a line for rows that are not one number, no test rows, or more values than memory should hold.
+        FunctionsError: inputs on a line for rows of several numbers, no test rows, or too many values for memory.
     """
     rows = problem.split
     x, taken, y = _inputs(rows, config)
@@ -57,12 +57,12 @@ def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> Func
 
 
 def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Standardised inputs [n, ...], what the network takes there, and their targets [n] where they are test rows."""
+    """Standardised inputs [n, ...], the rows that the network takes there, and the targets [n] of test rows."""
     if config.inputs == "line":
         if rows.raw_shape != (1,):
             raise FunctionsError(
-                f"inputs 'line' needs a data set of one input; a row of this one has the shape {list(rows.raw_shape)}: "
-                "use inputs 'test'"
+                f"inputs 'line' needs a data set with one input, and a row of this one has the shape "
+                f"{list(rows.raw_shape)}: use inputs 'test'"
             )
         x = np.linspace(config.low, config.high, config.points)[:, None]
         return x, rows.taken(x), None
@@ -96,7 +96,7 @@ def _names(classes: int) -> tuple[str, ...]:
 def _values(
     problem: Problem, chosen: Selection, x: np.ndarray, classes: int
 ) -> Iterator[tuple[slice, slice, np.ndarray, dict[str, np.ndarray]]]:
-    """(chains, draws, whether each is finite [c, s], values [c, s, n, ...] by name) for one lot after another."""
+    """For one lot after another: chains, draws, whether each is finite [c, s], and values [c, s, n, ...] by name."""
     predictor = Predictor(problem.posterior, problem.data, 1e6 * problem.config.gradient_memory_mb)
     each = 3 * chosen.size * chosen.dtype.itemsize + len(x) * (CLASS_BYTES * classes or REGRESSION_BYTES)
     lot = max(1, LOT_BYTES // each)

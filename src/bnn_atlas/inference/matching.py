@@ -16,18 +16,18 @@ Criterion = Literal["weights", "cosine", "activations", "centred", "correlation"
 def features_of(
     symmetry: Symmetry, problem: Problem, criterion: Criterion, *, rows: int | None = None, masked: bool = False
 ) -> Features:
-    """What draws of a run's posterior are matched by.
+    """Features by which draws of a run's posterior are matched.
 
     Args:
-        symmetry: of the run's network.
+        symmetry: symmetry of the run's network.
         problem: its posterior and split; activations are taken at the rows that the posterior is conditioned on.
-        criterion: `weights` (all that belongs to a unit), `cosine` (of the first layer, as published), or activations:
-            as they are, `centred`, or their `correlation`.
+        criterion: `weights` (all parameters of a unit), `cosine` (first layer, as published), or `activations`, which
+            can be `centred` or give a `correlation`.
         rows: at most this many rows, evenly spaced; None takes all.
-        masked: whether weights of inputs that never vary in these rows are left out.
+        masked: whether to leave out weights of inputs that never vary in these rows.
 
     Raises:
-        SymmetryError: the criterion is not for this network.
+        SymmetryError: the criterion does not apply to this network.
     """
     split = problem.split
     dead = dead_inputs(split) if masked else None

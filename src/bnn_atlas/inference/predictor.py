@@ -14,29 +14,29 @@ from bnn_atlas.posterior.micro_batches import residual_bytes
 from bnn_atlas.posterior.predictive import Predictive
 
 PIECE_BYTES = 64e6
-"""Bytes of activations per core, so that many cores need little memory; no setting, since rounding depends on it."""
+"""Bytes of activations per core, so that many cores need little memory; not a setting, since rounding depends on it."""
 
 
 class Predictor:
     """Predictive distributions of many draws at many rows, computed on all devices of the job.
 
-    Rows are taken in pieces, so that the networks' activations stay within `budget` bytes on each device, and within
+    Rows are taken in pieces, so that the networks' activations need at most `budget` bytes on each device, and at most
     `PIECE_BYTES` on a core. On a CPU the pieces, and so the bits, depend neither on the devices nor on the other draws.
     """
 
     def __init__(self, posterior: Posterior, data: PosteriorData, budget: float) -> None:
-        """Take a posterior and data with the shape and type of its rows; it needs none of the rows themselves."""
+        """Take a posterior and data with the shape and type of its rows; the rows themselves are not needed."""
         self._posterior, self._dtype = posterior, data.prior.loc.dtype
         self._shape, self._whole = data.x.shape[1:], np.issubdtype(data.x.dtype, np.integer)
         self._budget, self._row_bytes = budget, residual_bytes(posterior, data)
         self._compiled: dict[int, tuple[Placement, Callable[[Any, Any], Any]]] = {}
 
     def __call__(self, theta: np.ndarray, x: np.ndarray) -> Predictive:
-        """Predictive of draws theta [b, P] at rows x [n, ...], as host arrays.
+        """Predictive distribution of draws theta [b, P] at rows x [n, ...], as host arrays.
 
         Raises:
-            DataError: rows of another shape than those that the posterior is conditioned on, whole numbers (such as
-                raw pixels) where those are scaled, or the reverse.
+            DataError: the rows differ in shape from the rows that the posterior is conditioned on, or only one of the
+                two has whole numbers (such as tokens or raw pixels).
         """
         self._check(x)
         if len(theta) not in self._compiled:
@@ -59,12 +59,12 @@ class Predictor:
     def _check(self, x: np.ndarray) -> None:
         if x.shape[1:] != self._shape or not len(x):
             raise DataError(
-                f"cannot predict an array of shape {list(x.shape)}: this posterior is for rows of shape "
-                f"{list(self._shape)}, at least one"
+                f"cannot predict an array of shape {list(x.shape)}: this posterior needs at least one row, of shape "
+                f"{list(self._shape)}"
             )
         if np.issubdtype(x.dtype, np.integer) != self._whole:
             expected = "token ids (integers)" if self._whole else "scaled numbers (floating); scale rows as the split"
-            raise DataError(f"cannot predict rows of {x.dtype}: this posterior is for {expected}")
+            raise DataError(f"cannot predict rows of {x.dtype}: this posterior needs {expected}")
 
     def _one(self, x: jax.Array, theta: jax.Array) -> Predictive:
         return jax.tree.map(lambda leaf: leaf[0], self._posterior.predict(theta[None], x))

@@ -26,13 +26,13 @@ class Problem(NamedTuple):
 
 
 def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, Any], chains: int = 1) -> Problem:
-    """Posterior of `settings` (a `PosteriorConfig` in plain values) on the rows that it conditions on.
+    """The posterior with `settings` (a `PosteriorConfig` in plain values) on the rows that it is conditioned on.
 
-    Gradients are cut so that `chains` chains, which a GPU computes at once, fit into the budget together. On a
-    CPU each device has one chain at a time, and the cut does not depend on their number.
+    Gradients are computed in pieces, so that `chains` chains, which a GPU computes together, fit the memory budget. On
+    a CPU each device has one chain at a time, and the pieces do not depend on the number of chains.
 
     Raises:
-        ValueError: rows or labels do not match what the data set says about them.
+        ValueError: rows or labels contradict what the data set says about them.
     """
     config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
     posterior, prior = _built(config, rows)
@@ -42,7 +42,7 @@ def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, 
 
 
 def load_without_rows(dataset: str | Path, split: str | Path, settings: Mapping[str, Any]) -> Problem:
-    """The same with no rows in `data`, only their shape and type: what predictions by given draws need."""
+    """The same without rows in `data`, only their shape and type, which is enough to predict with given draws."""
     config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
     posterior, prior = _built(config, rows)
     nothing = rows.scaled(rows.dataset.x[:0]), rows.y_fit[:0]

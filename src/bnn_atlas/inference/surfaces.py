@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 PARTS = ("log_likelihood", "log_prior")
 AGREEMENT = 1e-3
-"""By how much a density that is stored with a draw may differ from that of the same draw here, over 1 + |density|."""
+"""Largest difference, relative to 1 + |density|, of a draw's density here from the density stored with it."""
 
 
 class _Point(NamedTuple):
@@ -26,15 +26,15 @@ class _Point(NamedTuple):
     position: np.ndarray
     """[P]."""
     stored: np.ndarray | None
-    """[2] log-likelihood and log-prior that its trace has; None where it has none."""
+    """[2] log-likelihood and log-prior in its trace; None if the trace has none."""
 
 
 def surfaces_through(problem: Problem, pools: Mapping[str | None, Draws], config: SurfaceConfig) -> Surfaces:
-    """Densities on the planes of a figure; `pools` are draws by the names that points have for their runs.
+    """Densities on the planes of a figure; `pools` has draws by the run names that the points use.
 
     Raises:
-        SurfaceError: a chain or draw that does not exist, draws of another network, points that no plane goes through,
-            or draws whose stored densities differ from this posterior's.
+        SurfaceError: a chain or draw does not exist, draws belong to another network, points do not determine a plane,
+            or the densities stored with draws differ from this posterior's.
     """
     made = [_evaluated(problem, pools, plane, config) for plane in config.planes]
     arrays = {name: np.stack([one[name] for one in made]) for name in made[0]}
@@ -51,7 +51,7 @@ def _evaluated(
     except PlaneError as error:
         named = "; ".join(f"{number} is {point.label}" for number, point in enumerate(points, start=1))
         raise SurfaceError(
-            f"plane '{plane.title}': {error} ({named}). A rejected proposal repeats a draw: choose draws farther apart"
+            f"plane '{plane.title}': {error} ({named}). A rejected proposal repeats a draw: choose draws further apart"
         ) from None
     x, y = through.lines(config.resolution, config.margin)
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
@@ -76,13 +76,12 @@ def _evaluated(
 
 
 def _point(pools: Mapping[str | None, Draws], point: PointConfig, problem: Problem, title: str) -> _Point:
-    """The draw that the settings of a point mean."""
     draws = pools[point.run]
     where = f"plane '{title}': {draws.path}"
     if draws.layout != problem.posterior.layout:
         raise SurfaceError(
-            f"{where}: its draws have {draws.layout.size:,} parameters of another network than that of the figure's "
-            f"run, which has {problem.posterior.layout.size:,}; leave that run out"
+            f"{where}: its draws belong to another network ({draws.layout.size:,} parameters) than the figure's run "
+            f"({problem.posterior.layout.size:,} parameters); leave that run out"
         )
     found = np.flatnonzero(draws.chain_ids == point.chain)
     if not found.size:
@@ -96,7 +95,6 @@ def _point(pools: Mapping[str | None, Draws], point: PointConfig, problem: Probl
 
 
 def _draw(draws: Draws, chain: np.ndarray, draw: int | str, where: str) -> int:
-    """Number of the draw that a number or a name means."""
     if isinstance(draw, int):
         if draw >= draws.draws:
             raise SurfaceError(f"{where}: there is no draw {draw}; each chain has {draws.draws:,}, with numbers from 0")
@@ -113,7 +111,7 @@ def _label(point: PointConfig, draws: Draws, draw: int) -> str:
 
 
 def _check_stored(point: _Point, evaluated: np.ndarray, title: str) -> None:
-    """Refuse a draw whose densities were others when it was made."""
+    """Refuse a draw if its stored densities are different."""
     if point.stored is None:
         return
     agree = np.isclose(evaluated, point.stored, rtol=AGREEMENT, atol=AGREEMENT, equal_nan=True)
@@ -121,6 +119,6 @@ def _check_stored(point: _Point, evaluated: np.ndarray, title: str) -> None:
         k = int(np.argmin(agree))
         name, was, now = PARTS[k].replace("_", "-"), point.stored[k], evaluated[k]
         raise SurfaceError(
-            f"plane '{title}': {point.label} was stored with a {name} of {was:.6g}, and this posterior gives it "
+            f"plane '{title}': {point.label} was stored with a {name} of {was:.6g}, but this posterior gives "
             f"{now:.6g}: its run has other data or another posterior; leave it out, or sample it again"
         )

@@ -30,15 +30,15 @@ from bnn_atlas.models.resnet_frn import ResNetFRN, WideResNetFRN
 CACHE_LINE = 16
 """Single-precision numbers per cache line."""
 PIECE = 16
-"""Images that a convolutional network computes at once on a CPU: their activations stay in its caches."""
+"""Images that a convolutional network computes together on a CPU, so that their activations stay in its caches."""
 PIECE_BYTES = 2**19
-"""Bytes of a dense network's hidden activations, in single precision, that are computed at once on a CPU."""
+"""Bytes of a dense network's hidden activations, in single precision, that are computed together on a CPU."""
 ROWS_PER_UNIT = 4
-"""Rows that are computed at once for each unit of the widest layer, at least: fewer do not pay for its weights."""
+"""Least number of rows computed together per unit of the widest layer; fewer are not worth reading its weights."""
 
 
 class ShapeError(ValueError):
-    """A model that does not take rows of this shape."""
+    """A model that cannot take rows of this shape."""
 
 
 class Network(NamedTuple):
@@ -46,26 +46,26 @@ class Network(NamedTuple):
 
     layout: Layout
     arrange: Callable[[Array], Array]
-    """Rows [n, ...] -> x in the arrangement that `apply` takes, which may append rows of zeros."""
+    """Rows [n, ...] -> x as `apply` takes it, possibly with rows of zeros appended."""
     apply: Callable[[Array, Array], Array]
     """(parameters [layout.size], arranged x) -> outputs [outputs, rows]."""
     initialise: Callable[[Array], Array]
-    """key -> parameters [layout.size], by the layers' own initialisers."""
+    """key -> parameters [layout.size], from the layers' initialisers."""
     piece: int | None = None
-    """Rows that are computed together, as many as a CPU's caches hold; None for all."""
+    """Rows that are computed together, as many as fit a CPU's caches; None for all."""
 
 
 def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, vocabulary: int = 0) -> Network:
-    """Network of a model's settings for rows of this shape.
+    """Build a network from its settings for rows of this shape.
 
     Args:
         config: the model.
-        shape: of one row: (features,), (height, width, channels), or (length,) of tokens.
+        shape: shape of one row: (features,), (height, width, channels), or (length,) for tokens.
         outputs: width of the last layer.
         vocabulary: number of token ids; 0 for rows of numbers.
 
     Raises:
-        ShapeError: the model is not for rows of this kind or size.
+        ShapeError: the model cannot take rows of this kind or size.
     """
     _check(config, shape, vocabulary)
     match config:
@@ -98,15 +98,15 @@ def _of_images(module: nn.Module, shape: tuple[int, ...]) -> Network:
 
 
 def on_cpu(piece: int | None) -> int | None:
-    """A number of rows that suits a CPU's caches; None elsewhere."""
+    """`piece` on a CPU; None elsewhere."""
     return piece if jax.default_backend() == "cpu" else None
 
 
 def piece_of(hidden: tuple[int, ...]) -> int | None:
-    """Rows that a dense network computes at once on a CPU; None for a linear model, which has no activations.
+    """Rows that a dense network computes together on a CPU; None for a linear model, which has no activations.
 
-    As many as have `PIECE_BYTES` of hidden activations, but `ROWS_PER_UNIT` for each unit of the widest layer, in whole
-    cache lines. It follows from the widths and not from the machine, since rounding depends on it.
+    They have `PIECE_BYTES` of hidden activations, or are `ROWS_PER_UNIT` per unit of the widest layer if that is more,
+    in whole cache lines. The number depends on the widths and not on the machine, since rounding depends on it.
     """
     if not hidden:
         return None
@@ -115,7 +115,7 @@ def piece_of(hidden: tuple[int, ...]) -> int | None:
 
 
 def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None:
-    """Refuse rows that the model is not for."""
+    """Refuse rows that the model cannot take."""
     tokens, image = vocabulary > 0, vocabulary == 0 and len(shape) == 3
     match config:
         case MLPConfig():
@@ -136,7 +136,7 @@ def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None
             fits = tokens and len(shape) == 1 and shape[0] >= shortest
     if not fits or not shape or min(shape) < 1:
         kind = f"tokens of a vocabulary of {vocabulary}" if tokens else "numbers"
-        raise ShapeError(f"model '{config.kind}' is for {allowed}, but a row of the data has {kind} of shape {shape}")
+        raise ShapeError(f"model '{config.kind}' needs {allowed}, but a row of the data has {kind} of shape {shape}")
 
 
 def functional(
@@ -145,10 +145,10 @@ def functional(
     arrange: Callable[[Array], Array],
     piece: int | None = None,
 ) -> Network:
-    """Flat-vector form of a stateless Flax module.
+    """A stateless Flax module as functions of a flat vector.
 
-    Layers (modules with parameters of their own) stand in the order in which they are called first, and are numbered in
-    it; within a layer parameters stand by name. Roles and fans follow from the parameters' names, see `_parameter`.
+    Layers (modules with their own parameters) are numbered and ordered by their first call, and parameters within a
+    layer by name. Roles and fans follow from the parameters' names, see `_parameter`.
 
     Args:
         module: returns outputs [outputs, rows].
@@ -175,7 +175,7 @@ def functional(
 
 
 def _in_pieces(function: Callable[[Array], Array], x: Array, piece: int | None) -> Array:
-    """function(x) [outputs, rows] for x [..., rows]; of more than `piece` rows, `piece` of them at a time."""
+    """function(x) [outputs, rows] for x [..., rows], with at most `piece` rows at a time."""
     rows = x.shape[-1]
     if piece is None or rows <= piece:
         return function(x)
@@ -186,7 +186,7 @@ def _in_pieces(function: Callable[[Array], Array], x: Array, piece: int | None) 
 
 
 def feature_major(x: Array) -> Array:
-    """Rows [n, ...] as [features, rows and up to 15 columns of zeros]: every feature starts at a cache line."""
+    """Rows [n, ...] as [features, n + up to 15 columns of zeros], so that every feature starts at a cache line."""
     flat = x.reshape(len(x), -1).T
     return jnp.pad(flat, ((0, 0), (0, -len(x) % CACHE_LINE)))
 
@@ -220,8 +220,8 @@ def _layout(module: nn.Module, example: jax.ShapeDtypeStruct) -> Layout:
 def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:
     """Role and fans of a parameter.
 
-    `weight` is [out, in, *kernel], whose fans count the kernel's positions (an LSTM's four gates all count as out).
-    `table` holds one row per token; an output is one entry, not a sum, so its fan_in is 1. All others go with outputs.
+    `weight` is [out, in, *kernel], with fans that count the kernel's positions (an LSTM's four gates all count as out).
+    `table` has one row per token; an output is one entry, not a sum, so its fan_in is 1. All others go with outputs.
     """
     kind = name.rpartition(".")[2]
     match kind:

@@ -11,7 +11,7 @@ from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense, lecun_normal
 class CNNLSTM(nn.Module):
     """Embedding, convolution over words, maxima of `pool` positions, activation, LSTM; its last state to the outputs.
 
-    Maxima before a relu or elu are those after it; silu is for `pool` 1.
+    Taking the maxima before an increasing activation such as relu or elu changes nothing; silu needs `pool` 1.
     """
 
     outputs: int
@@ -33,7 +33,7 @@ class CNNLSTM(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Row t of the table [vocabulary, width] for each token t, NaN for a token outside; starts truncated-normal."""
+    """Row t of the table [vocabulary, width] for each token t, NaN for a token outside it; starts truncated-normal."""
 
     vocabulary: int
     width: int
@@ -46,10 +46,10 @@ class Embedding(nn.Module):
 
 
 class WordConvolution(nn.Module):
-    """Maxima over `pool` positions p of b[o] + sum_{c, k} W[o, c, k] x[c, p + k], for p whose words are all inside.
+    """Maxima over `pool` positions p of b[o] + sum_{c, k} W[o, c, k] x[c, p + k], for p with all words inside.
 
     W [filters, width, kernel]. One matrix product gives every filter part at every word; the parts are then shifted and
-    added, which moves fewer numbers than gathering the words under each filter, since filters are fewer than widths.
+    added, which moves fewer numbers than gathering the words under each filter, since filters < width.
     """
 
     filters: int
@@ -81,7 +81,7 @@ class LSTM(nn.Module):
         c <- sigmoid(f + 1) c + sigmoid(i) tanh(g);   h <- sigmoid(o) tanh(c),
 
     h = c = 0 at first, W [4 cells, features + cells]. The added 1 keeps the memory open at the start (Jozefowicz et al.
-    2015); it is part of the formula, so that the prior of b is centred at 0.
+    2015); it is part of the formula, so that the prior of b can be centred at 0.
     """
 
     cells: int
@@ -98,7 +98,7 @@ class LSTM(nn.Module):
 
         def step(state: tuple[Array, Array], inputs: Array) -> tuple[tuple[Array, Array], None]:
             h, c = state
-            # The bias here, not in `ahead`: XLA splits large sums, as its gradient would be, among the cores there are.
+            # Not in `ahead`: XLA splits large sums, such as the bias gradient there, among all cores, however many.
             i, g, f, o = jnp.split(inputs + by_state @ h + bias[:, None], 4)
             c = jax.nn.sigmoid(f + 1) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
             return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None

@@ -1,7 +1,7 @@
 """Convolution, pooling and filter response norm on activations [channels, height, width, rows].
 
-On a CPU a convolution is a matrix product of the filters with all patches, which XLA computes at the rate of any other
-product; its own convolution is 5 to 50 times as slow inside of loops (jax-ml/jax issue 12868), and a chain is a loop.
+On a CPU a convolution is a matrix product of the filters with all patches, which XLA computes as fast as any other
+product; XLA's own convolution is 5 to 50 times as slow inside loops (jax-ml/jax issue 12868), and a chain is a loop.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 class Convolution(nn.Module):
     """y[o, p] = sum_{c, k} W[o, c, k] x[c, s p + k] + b[o], x padded by zeros; W [filters, channels, kernel, kernel].
 
-    `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide, the
-    odd one after the pixels. With `pool` = (window, stride) y is reduced by `max_pool`; that is done before b is added,
-    to fewer numbers, which changes no maximum. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
+    `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide, an
+    odd one after the pixels. With `pool` = (window, stride) y is reduced by `max_pool` before b is added, to fewer
+    numbers, which changes no maximum. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
     """
 
     filters: int
@@ -56,7 +56,7 @@ def by_library(weight: Array, x: Array, stride: int, zeros: Padding) -> Array:
 
 
 def by_patches(weight: Array, x: Array, stride: int, zeros: Padding) -> Array:
-    """The same as one matrix product; with the rows last every slice of a patch is contiguous."""
+    """The same convolution as one matrix product; since rows come last, every slice of a patch is contiguous."""
     filters, _, kernel, _ = weight.shape
 
     def multiply(weight: Array, x: Array) -> Array:
@@ -66,12 +66,11 @@ def by_patches(weight: Array, x: Array, stride: int, zeros: Padding) -> Array:
         columns = patches.reshape(len(patches), -1)
         return (weight.transpose(0, 2, 3, 1).reshape(filters, -1) @ columns).reshape(filters, *patches.shape[1:])
 
-    # Patches are kernel^2 times as large as x: they are made again for the gradient, not kept for it.
+    # Patches are kernel^2 times as large as x: they are recomputed for the gradient, not kept.
     return jax.checkpoint(multiply)(weight, x)
 
 
 def _padding(size: int, kernel: int, stride: int, padding: int | str) -> tuple[int, int]:
-    """Padding before and after the pixels of an axis."""
     if padding == "SAME":
         zeros = max((-(-size // stride) - 1) * stride + kernel - size, 0)
         return zeros // 2, zeros - zeros // 2
@@ -79,7 +78,7 @@ def _padding(size: int, kernel: int, stride: int, padding: int | str) -> tuple[i
 
 
 def _views(x: Array, axis: int, window: int, stride: int) -> list[Array]:
-    """For each place in a window, what the windows along an axis have there."""
+    """For each position in a window, the entries at this position of all windows along an axis."""
     last = (x.shape[axis] - window) // stride * stride
     return [jax.lax.slice_in_dim(x, shift, shift + last + 1, stride, axis) for shift in range(window)]
 
@@ -87,8 +86,8 @@ def _views(x: Array, axis: int, window: int, stride: int) -> list[Array]:
 def max_pool(x: Array, window: int, stride: int) -> Array:
     """Maxima over the windows of window x window positions that lie inside x [channels, height, width, rows].
 
-    Taken along one axis after the other of shifted views: the gradient of `jax.lax.reduce_window` is slow on a CPU. It
-    goes to several equal maxima in parts.
+    Computed along one axis after the other from shifted views, since the gradient of `jax.lax.reduce_window` is slow on
+    a CPU. Equal maxima share the gradient.
     """
 
     def pool(x: Array) -> Array:
@@ -99,7 +98,7 @@ def max_pool(x: Array, window: int, stride: int) -> Array:
                 x = jnp.maximum(x, view)
         return x
 
-    # Only x is kept for the gradient, and the comparisons are made again.
+    # Only x is kept for the gradient, and the comparisons are repeated.
     return jax.checkpoint(pool)(x)
 
 
@@ -114,7 +113,7 @@ def average_pool(x: Array, size: int) -> Array:
 class FilterResponseNorm(nn.Module):
     """y = max(gain x / sqrt(nu^2 + 1e-6) + bias, threshold), nu^2 the mean of x^2 over a row's positions (by channel).
 
-    Singh and Krishnan 2020; no statistics over rows, so that the likelihood is a product over them.
+    Singh and Krishnan 2020. It takes no statistics over rows, so the likelihood is a product over rows.
     """
 
     @nn.compact

@@ -1,4 +1,4 @@
-"""Names, shapes and places of a model's parameters in one flat vector."""
+"""Names, shapes and positions of a model's parameters in one flat vector."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Layout:
-    """The order in which parameters stand in the flat vector; each array is stored in row-major order."""
+    """The order of the parameters in the flat vector; each array is stored in row-major order."""
 
     parameters: tuple[Parameter, ...]
 
@@ -52,7 +52,7 @@ class Layout:
         return {p.name: start for p, start in zip(self.parameters, starts, strict=False)}
 
     def offset(self, name: str) -> int:
-        """Place of the first scalar of parameter `name`; KeyError lists the names there are."""
+        """Position of the first scalar of parameter `name`; KeyError lists the names of this model."""
         if name not in self._offsets:
             raise KeyError(f"no parameter '{name}' in this model; it has {', '.join(self._offsets)}")
         return self._offsets[name]
@@ -68,13 +68,13 @@ class Layout:
 
     def flatten(self, arrays: "Mapping[str, Array]") -> "Array":
         """Flat vector [size] of named arrays; the inverse of `unflatten`."""
-        # Reading a trace needs the names alone, and not the time that JAX takes to import.
+        # Importing JAX takes time, and reading a trace needs only the names.
         from jax import numpy as jnp
 
         return jnp.concatenate([jnp.ravel(arrays[p.name]) for p in self.parameters])
 
     def name(self, index: int) -> str:
-        """Readable name of a scalar by its place in the vector, such as `layer0.weight[3,2]`."""
+        """Readable name of a scalar by its position in the vector, such as `layer0.weight[3,2]`."""
         for p in self.parameters:
             if index < p.size:
                 place = ",".join(map(str, np.unravel_index(index, p.shape)))
@@ -83,7 +83,7 @@ class Layout:
         raise IndexError(f"no scalar {index + self.size}: this model has {self.size}")
 
     def names(self) -> list[str]:
-        """One readable name per scalar, in the vector's order."""
+        """One readable name per scalar, in the order of the vector."""
         names = []
         for p in self.parameters:
             if p.shape:
@@ -98,7 +98,7 @@ class Layout:
         roles: Collection[str] | None = None,
         layers: Collection[int] | None = None,
     ) -> np.ndarray:
-        """Sorted indices of the scalars of all parameters that meet every given condition.
+        """Sorted indices of the scalars that meet every given condition.
 
         `names` takes whole parameters (`layer0.weight`) and single scalars (`layer0.weight[3,2]`).
         Raises KeyError for a name that the model does not have.
@@ -125,7 +125,7 @@ class Layout:
         return np.concatenate([np.full(p.size, value[p.name]) for p in self.parameters])
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """JSON-ready form, kept in the attributes of every trace."""
+        """JSON-ready form, as in the attributes of every trace."""
         return [{**vars(p), "shape": list(p.shape)} for p in self.parameters]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""LeNet in two forms of Izmailov et al. 2021 and in that of Uppal et al. 2023, and the sampling study's LeNetti."""
+"""LeNet in two forms of Izmailov et al. 2021 and one of Uppal et al. 2023, and the sampling study's LeNetti."""
 
 import jax
 from flax import linen as nn
@@ -44,7 +44,7 @@ class LeNet5(nn.Module):
 class LeNet5Max(nn.Module):
     """Twice 5x5 convolution without padding (6, 16 filters), maxima of 2x2, activation; 120 and 84 units; outputs.
 
-    Maxima before an increasing activation are those after it.
+    Taking the maxima before an increasing activation changes nothing.
     """
 
     outputs: int

@@ -1,7 +1,7 @@
 """Fully connected network with feature-major layers.
 
-Activations are [features, rows] and a layer computes W h + b with W [fan_out, fan_in], so that the long axis (rows)
-is contiguous in every product; on a CPU this is about twice as fast as the row-major form.
+Activations are [features, rows] and a layer computes W h + b with W [fan_out, fan_in], so that the long axis (rows) is
+contiguous in every product; on a CPU this is about twice as fast as the row-major form.
 """
 
 from collections.abc import Callable

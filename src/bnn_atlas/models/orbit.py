@@ -1,4 +1,4 @@
-"""Networks whose class probabilities are averaged over flips and moves of an image."""
+"""Networks with class probabilities averaged over flips and shifts of an image."""
 
 import math
 from itertools import product
@@ -19,7 +19,7 @@ def over_orbit(network: Network, orbit: AugmentationConfig, shape: tuple[int, ..
     Their softmax is the mean of the probabilities. Raises ShapeError for rows that are not images.
     """
     if len(shape) != 3:
-        raise ShapeError(f"an orbit is for images (height, width, channels), but a row of the data has shape {shape}")
+        raise ShapeError(f"an orbit needs images (height, width, channels), but a row of the data has shape {shape}")
 
     def arrange(x: Array) -> Array:
         return jax.vmap(network.arrange)(orbit_of(x, orbit))
@@ -32,10 +32,10 @@ def over_orbit(network: Network, orbit: AugmentationConfig, shape: tuple[int, ..
 
 
 def orbit_of(images: Array, orbit: AugmentationConfig) -> Array:
-    """Images [n, height, width, channels] after each of the changes that an augmentation draws from, [K, n, ...].
+    """Images [n, height, width, channels] after each of the K changes that an augmentation draws from, [K, n, ...].
 
-    (2 crop + 1)^2 moves by whole pixels, with the outermost pixels continued, each as it is and, with `flip`, mirrored
-    left to right as `methods.minibatch.augmented` does it.
+    (2 crop + 1)^2 shifts by whole pixels, with the outermost pixels repeated, each as it is and, with `flip`, mirrored
+    left to right, as in `methods.minibatch.augmented`.
     """
     height, width = images.shape[1:3]
     moves = range(-orbit.crop, orbit.crop + 1)

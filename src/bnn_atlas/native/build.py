@@ -1,6 +1,6 @@
-"""Builds the compiled gradient: `python -m bnn_atlas.native.build`, where a C++ compiler and jaxlib's headers are.
+"""Builds the compiled gradient: `python -m bnn_atlas.native.build`, with a C++ compiler and jaxlib's headers.
 
-The library is next to its sources, under a name that says what it was made from, so that a stale one is not used.
+The library is stored next to its sources under a name with a hash of them, so that a stale one is never used.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-fno-fast-math")
-"""Every operation is rounded as it is written: bits must not depend on what a compiler contracts or reorders."""
+"""Every operation is rounded as written: bits must not depend on what a compiler contracts or reorders."""
 AVX2 = ("-mavx2", "-mfma", "-mno-avx512f", "-DISA=avx2")
 AVX512 = (
     *("-mavx2", "-mfma", "-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl"),
@@ -40,7 +40,7 @@ class BuildError(RuntimeError):
 
 
 def source_digest() -> str:
-    """SHA-256 of the sources and of how they are compiled: what the kernel's numbers depend on."""
+    """SHA-256 of the sources and the compiler options, which the kernel's numbers depend on."""
     digest = hashlib.sha256(repr((FLAGS, sorted(UNITS.items()), LINKED)).encode())
     for file in sorted([*FOLDER.glob("*.cpp"), *FOLDER.glob("*.h")]):
         digest.update(f"{file.name}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
@@ -48,16 +48,16 @@ def source_digest() -> str:
 
 
 def library() -> Path:
-    """Where the library of these sources and of the installed jaxlib lies, or would lie."""
+    """Path of the library for these sources and the installed jaxlib, whether it exists or not."""
     key = hashlib.sha256(f"{source_digest()} {version('jaxlib')}".encode()).hexdigest()[:16]
     return FOLDER / f"gradient-{key}.so"
 
 
 def compiler() -> list[str]:
-    """Command of the C++ compiler: CXX, or the first of c++, g++ and clang++ that is there.
+    """Command of the C++ compiler: CXX, or the first of c++, g++ and clang++ that is installed.
 
     Raises:
-        BuildError: there is none.
+        BuildError: none is installed.
     """
     if asked := shlex.split(os.environ.get("CXX", "")):
         return asked
@@ -75,7 +75,7 @@ def headers() -> Path:
     """
     spec = find_spec("jaxlib")
     if spec is None or spec.origin is None:
-        raise BuildError("jaxlib, whose headers it needs, is not installed")
+        raise BuildError("it needs the headers of jaxlib, which is not installed")
     return Path(spec.origin).parent / "include"
 
 
@@ -83,10 +83,10 @@ def build() -> Path:
     """Build the library if it is missing, and remove libraries built from other sources.
 
     Raises:
-        BuildError: it cannot be built; says why.
+        BuildError: it cannot be built here; the message says why.
     """
     if sys.platform != "linux" or platform.machine() not in PROCESSORS:
-        raise BuildError(f"it is for Linux on x86-64, not for {sys.platform} on {platform.machine()}")
+        raise BuildError(f"it needs Linux on x86-64, and this is {sys.platform} on {platform.machine()}")
     include = headers()
     target = library()
     if target.is_file():
@@ -118,7 +118,7 @@ def build() -> Path:
 
 
 def main() -> None:
-    """Build, or say in one line what is lost."""
+    """Build the library, or say in one line what is lost without it."""
     try:
         build()
     except (BuildError, OSError, PackageNotFoundError) as error:

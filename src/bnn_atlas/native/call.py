@@ -19,7 +19,7 @@ ACTIVATIONS = ("identity", "relu", "tanh", "sigmoid", "silu", "gelu")
 HEADS = ("known_noise", "learned_noise", "exp_noise", "softplus_noise", "categorical")
 """In the order of gradient.h."""
 NAME = f"bnn_atlas_{source_digest()[:16]}"
-"""Of the call in compiled programs, which are kept: with other sources it is another."""
+"""Name of the call in compiled programs; it depends on the sources, since these programs are cached."""
 
 
 class Kernel(NamedTuple):
@@ -35,15 +35,15 @@ class Kernel(NamedTuple):
     def gradient(
         self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None, *, by_feature: bool
     ) -> tuple[Array, Array]:
-        """Log-likelihood and its gradient [P] of rows of x: [features, stride] where `by_feature`, or [n, features].
+        """Log-likelihood and its gradient [P].
 
         Args:
             theta: parameters [P].
-            x: inputs, float32.
+            x: inputs, float32: [features, stride] with `by_feature`, else [n, features].
             y: targets [n], float32, or int32 for classes.
-            weights: of the rows [n], or None.
-            rows: the numbers of the rows that count [b], in their order; None for all.
-            by_feature: see above.
+            weights: weights of the rows [n], or None.
+            rows: indices [b] of the rows that count, in this order; None for all.
+            by_feature: the arrangement of x.
         """
         return self._call(theta.size, theta, x, y, weights, rows, by_feature)
 
@@ -77,7 +77,7 @@ class Kernel(NamedTuple):
 
 @cache
 def available() -> bool:
-    """Whether this process can call the compiled gradient, which this tells JAX about; says in a line why not."""
+    """Register the compiled gradient with JAX; whether that worked, with a line in the log if not."""
     try:
         file = library()
         if not file.is_file():

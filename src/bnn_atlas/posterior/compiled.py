@@ -1,4 +1,4 @@
-"""Which posteriors have their gradients computed by the compiled kernel instead of XLA."""
+"""Which posteriors use the compiled kernel for their gradients instead of XLA."""
 
 import math
 from typing import Literal
@@ -21,7 +21,7 @@ from bnn_atlas.native.call import ACTIVATIONS, Kernel, available
 from bnn_atlas.posterior.likelihoods import outputs_needed
 
 WIDEST = 64
-"""Inputs, hidden units and outputs that the kernel is for; in wider layers XLA's products are the faster ones."""
+"""Largest number of inputs, hidden units and outputs for the kernel; in wider layers XLA's products are faster."""
 DEEPEST = 64
 
 
@@ -33,10 +33,10 @@ def kernel_for(
     dtype: np.dtype,
     choice: Literal["auto", "xla"],
 ) -> Kernel | None:
-    """The kernel of a posterior's settings; None where gradients go through XLA.
+    """The kernel for a posterior with these settings; None where gradients go through XLA.
 
-    It is for dense networks of at most `WIDEST` units (and inputs) with one of its activations (`elu` is not) in single
-    precision, on a CPU, where it has been built; see `PosteriorConfig.kernel`.
+    It takes dense networks with layers of at most `WIDEST` units (and inputs) and one of its activations (not `elu`) in
+    single precision, on a CPU, if it has been built; see `PosteriorConfig.kernel`.
     """
     if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or jax.default_backend() != "cpu":
         return None
@@ -60,5 +60,5 @@ def kernel_for(
 
 
 def kernel_name(kernel: Kernel | None) -> str:
-    """What a trace's provenance and fingerprint say of it: traces of different names have different bits."""
+    """The kernel's name in a trace's provenance and fingerprint: traces with different names have different bits."""
     return "xla" if kernel is None else f"compiled {source_digest()[:16]}"

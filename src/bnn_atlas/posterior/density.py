@@ -53,7 +53,7 @@ Gain = Callable[[Place, Place], Array]
 
 
 def tempered_gain(new: LogDensity, old: LogDensity, temperature: float) -> Array:
-    """Change of the tempered log density; the differences of both parts are formed apart, to keep float32 accurate."""
+    """Change of the tempered log density; the two parts are subtracted separately, which keeps float32 accurate."""
     return ((new.log_likelihood - old.log_likelihood) + (new.log_prior - old.log_prior)) / temperature
 
 
@@ -61,23 +61,23 @@ class PosteriorData(NamedTuple):
     """Arrays that a posterior is conditioned on; arguments of compiled functions, so that one program serves all."""
 
     x: Array
-    """[rows, ...], each of the shape that the model takes."""
+    """[rows, ...], each row with the shape that the model takes."""
     y: Array
     """[rows]."""
     weights: Array | None
-    """[rows], 1, and 0 for rows that only fill up the last shard; None where every row counts."""
+    """[rows]: 1, or 0 for rows that only fill up the last shard; None where every row counts."""
     prior: PriorValues
 
 
 class FullBatch(NamedTuple):
-    """All rows in the network's own arrangement, for gradients of the full data."""
+    """All rows as the network takes them, for gradients of the full data."""
 
     x: Array
-    """As the network takes it; where it is cut into pieces (micro-batches), the first axis counts them."""
+    """Arranged rows; if they are cut into pieces (micro-batches), the first axis counts the pieces."""
     y: Array
-    """[rows], or [piece, rows], and zeros for rows that the arrangement added."""
+    """[rows] or [piece, rows], with zeros for rows that the arrangement added."""
     weights: Array | None
-    """1 for rows and 0 for added ones; None where none was added."""
+    """1 for rows and 0 for added rows; None where none was added."""
     prior: PriorValues
 
 
@@ -94,22 +94,22 @@ class Posterior(NamedTuple):
     shards: int = 1
     """Devices that share the rows; above 1, densities are summed over the mesh axis `data`."""
     most_rows: int | None = None
-    """Rows, of any origin, whose gradient fits the memory of one device; None for any number."""
+    """Number of rows, of any origin, with a gradient that fits the memory of one device; None for any number."""
     kernel: Kernel | None = None
-    """Computes log-likelihoods and gradients instead of XLA, which still differentiates a gradient."""
+    """Computes log-likelihoods and gradients instead of XLA; second derivatives still go through XLA."""
 
     def arrange(self, data: PosteriorData) -> FullBatch:
-        """The rows as `evaluate` takes them; to be done once, outside of loops."""
+        """The rows as `evaluate` takes them; call it once, outside of loops."""
         if self.kernel:
             return FullBatch(self.network.arrange(data.x), data.y, data.weights, data.prior)
         pieces = self._cut(data.x, data.y, data.weights, -(-len(data.y) // self.micro_batches))
         return FullBatch(*pieces, data.prior)
 
     def _cut(self, x: Array, y: Array, weights: Array | None, size: int) -> tuple[Array, Array, Array | None]:
-        """Arranged rows, targets and weights in pieces of `size` rows, or of the network's own where that is smaller.
+        """Arranged rows, targets and weights in pieces of `size` rows, or of the network's piece if that is smaller.
 
-        Pieces of the network's own are made even, in whole cache lines. Whole, without a leading axis, if one piece
-        holds them.
+        The network's pieces are made equal, in whole cache lines. If one piece holds all rows, there is no leading
+        axis.
         """
         most = self.network.piece or size
         if most < size:
@@ -138,7 +138,7 @@ class Posterior(NamedTuple):
         return LogDensity(self._over_rows(self._value, theta, batch), self.log_prior(theta, batch.prior))
 
     def squared_error(self, theta: Array, batch: FullBatch) -> Array:
-        """sum_i (y_i - mu_i)^2 of a Gaussian likelihood's means mu at theta [P], in one pass over all rows."""
+        """sum_i (y_i - mu_i)^2 with a Gaussian likelihood's means mu at theta [P], in one pass over all rows."""
 
         def of_rows(theta: Array, x: Array, y: Array, weights: Array | None) -> Array:
             squares = (y - self._forward(theta, x)[0][0, : len(y)]) ** 2
@@ -147,7 +147,7 @@ class Posterior(NamedTuple):
         return self._over_rows(of_rows, theta, batch)
 
     def _over_rows(self, function: Callable[..., Array], theta: Array, batch: FullBatch) -> Array:
-        """Sum of a function of theta and of rows over all rows, on all devices that share them."""
+        """Sum of a function of theta and rows over all rows, on all devices that share them."""
         zero = jnp.zeros((), theta.dtype)
         value = self._over_pieces(function, zero, theta, batch.x, batch.y, batch.weights)
         return jax.lax.psum(value, DATA_AXIS) if self.shards > 1 else value
@@ -158,8 +158,8 @@ class Posterior(NamedTuple):
         Args:
             theta: position [P].
             data: the rows.
-            rows: indices [b] of the mini-batch; where devices share the rows, of this device's share in it.
-            images: what these rows are taken for [b, ...], such as augmented ones; None for the rows themselves.
+            rows: indices [b] of the mini-batch; where devices share the rows, this device's share of them.
+            images: replace these rows [b, ...], such as augmented images; None for the rows themselves.
         """
         if images is None:
             value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
@@ -172,11 +172,11 @@ class Posterior(NamedTuple):
     def log_likelihood_and_gradient(
         self, theta: Array, x: Array, y: Array, weights: Array | None = None
     ) -> tuple[Array, Array]:
-        """Untempered log-likelihood of rows x [n, ...] as they come, and its gradient [P], within the memory budget."""
+        """Untempered log-likelihood of unarranged rows x [n, ...], and its gradient [P], within the memory budget."""
         return self._gradient_of_rows(theta, x, y, weights)
 
     def log_likelihood_of(self, theta: Array, x: Array, y: Array) -> Array:
-        """Untempered log-likelihood of rows x [n, ...] as they come, within the memory budget, without a gradient."""
+        """Untempered log-likelihood of unarranged rows x [n, ...], within the memory budget, without a gradient."""
         if kernel := self._kernel_for(theta):
             value = partial(kernel.value, by_feature=False)
             return _with_slopes_of(value, self._value_through_xla)(theta, x.reshape(len(x), -1), y, None)
@@ -185,7 +185,7 @@ class Posterior(NamedTuple):
     def _gradient_of_rows(
         self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None
     ) -> tuple[Array, Array]:
-        """Log-likelihood and its gradient [P] of the rows x [n, ...] with the numbers `rows`, or of all."""
+        """Log-likelihood and its gradient [P] for the rows of x [n, ...] with the indices `rows`, or for all."""
         if kernel := self._kernel_for(theta):
             gradient = partial(kernel.gradient, by_feature=False)
             call = _with_slopes_of(gradient, self._gradient_through_xla)
@@ -210,11 +210,11 @@ class Posterior(NamedTuple):
         return self._over_pieces(self.log_likelihood, zero, theta, *self._cut(x, y, weights, together))
 
     def _together(self, rows: int) -> int:
-        """Rows of each of the fewest pieces that fit the memory budget."""
+        """Rows per piece, with as few pieces as the memory budget allows."""
         return -(-rows // -(-rows // self.most_rows)) if self.most_rows and rows else rows
 
     def _kernel_for(self, theta: Array) -> Kernel | None:
-        """The compiled kernel, which is for single precision only."""
+        """The compiled kernel, which takes single precision only."""
         return self.kernel if theta.dtype == jnp.float32 else None
 
     def log_likelihood(self, theta: Array, x: Array, y: Array, weights: Array | None = None) -> Array:
@@ -223,20 +223,18 @@ class Posterior(NamedTuple):
         return log_likelihood(self.likelihood, outputs[:, : len(y)], extra, y, weights)
 
     def _value(self, theta: Array, x: Array, y: Array, weights: Array | None) -> Array:
-        """Log-likelihood of rows in the network's arrangement."""
         if kernel := self._kernel_for(theta):
             return _with_slopes_of(partial(kernel.value, by_feature=True), self.log_likelihood)(theta, x, y, weights)
         return self.log_likelihood(theta, x, y, weights)
 
     def _gradient(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
-        """Log-likelihood of rows in the network's arrangement, and its gradient [P]."""
         gradient = jax.value_and_grad(self.log_likelihood)
         if kernel := self._kernel_for(theta):
             return _with_slopes_of(partial(kernel.gradient, by_feature=True), gradient)(theta, x, y, weights)
         return gradient(theta, x, y, weights)
 
     def _summed_gradient(self, theta: Array, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array]:
-        """The same of rows that `_cut` gives, one piece after another."""
+        """Log-likelihood and gradient [P] of rows from `_cut`, one piece after another."""
         zeros = (jnp.zeros((), theta.dtype), jnp.zeros_like(theta))
         return self._over_pieces(self._gradient, zeros, theta, x, y, weights)
 
@@ -244,7 +242,7 @@ class Posterior(NamedTuple):
     def _over_pieces(
         function: Callable[..., Sum], zero: Sum, theta: Array, x: Array, y: Array, weights: Array | None
     ) -> Sum:
-        """Sum, from `zero` on, of a function of theta and of rows that `_cut` gives, one piece after another."""
+        """Sum, starting with `zero`, of a function of theta and rows from `_cut`, one piece after another."""
         if y.ndim == 1:
             return function(theta, x, y, weights)
 
@@ -259,12 +257,12 @@ class Posterior(NamedTuple):
         return log_prior(self.family, values, theta)
 
     def gain(self, new: Place, old: Place, values: PriorValues) -> Array:
-        """Change of the tempered log density; that of the log-prior is summed parameter by parameter."""
+        """Change of the tempered log density, with the log-prior's change summed parameter by parameter."""
         prior = log_prior_gain(self.family, values, new.position, old.position)
         return ((new.density.log_likelihood - old.density.log_likelihood) + prior) / self.temperature
 
     def _arranged(self, x: Array, y: Array, weights: Array | None) -> tuple[Array, Array, Array | None]:
-        """Rows as the network takes them, with a target and the weight 0 for every row that it adds."""
+        """Rows as the network takes them, with a zero target and weight for every row that it adds."""
         arranged = self.network.arrange(x)
         dtype = _real(arranged)
         theta = jax.ShapeDtypeStruct((self.network.layout.size,), dtype)
@@ -275,7 +273,7 @@ class Posterior(NamedTuple):
         return arranged, y, weights
 
     def _with_prior(self, theta: Array, value: Array, gradient: Array, values: PriorValues) -> Evaluation:
-        """Sum over the devices that share the rows, then the prior, then the temperature, each once."""
+        """Sum over the devices that share the rows, add the prior, divide by the temperature, each once."""
         if self.shards > 1:
             value, gradient = jax.lax.psum((value, gradient), DATA_AXIS)
         prior, prior_gradient = jax.value_and_grad(self.log_prior)(theta, values)
@@ -298,13 +296,13 @@ class Posterior(NamedTuple):
         """Network outputs [outputs, rows] and the likelihood's own parameters."""
         size = self.network.layout.size
         outputs = self.network.apply(theta[:size], x)
-        # Changes nothing, but keeps XLA from fusing the forward pass into the sum over its rows, which takes a CPU up
-        # to 30 times as long.
+        # Changes nothing, but keeps XLA from fusing the forward pass into the sum over its rows, which would take up to
+        # 30 times as long on a CPU.
         return jnp.where(outputs == outputs, outputs, jnp.nan), theta[size:]
 
 
 def _with_slopes_of(kernel: Callable[..., Sum], through_xla: Callable[..., Sum]) -> Callable[..., Sum]:
-    """The kernel, which cannot be differentiated, with the derivatives of the same function through XLA."""
+    """The kernel, which cannot be differentiated itself, with the derivatives of the same function through XLA."""
 
     @jax.custom_jvp
     def function(*arguments: Any) -> Sum:
@@ -332,13 +330,13 @@ def build_posterior(
     kernel: Literal["auto", "xla"] = "auto",
     rows: np.ndarray | None = None,
 ) -> tuple[Posterior, Prior]:
-    """Posterior of the settings for rows of a shape (and numbers of classes and token ids), and its prior.
+    """Build a posterior for rows of this shape (and these numbers of classes and token ids), and its prior.
 
     `kernel` is as in `PosteriorConfig`; `rows` [n, ...] are the rows of the data, for a prior that depends on them.
 
     Raises:
-        ShapeError: the model, or the likelihood's orbit, does not take such rows.
-        ValueError: the prior is made of rows that are not given.
+        ShapeError: the model, or the likelihood's orbit, cannot take such rows.
+        ValueError: the prior depends on rows that are not given.
     """
     network = build_network(model, shape, outputs_needed(likelihood, classes), vocabulary)
     if isinstance(likelihood, CategoricalLikelihood) and likelihood.orbit is not None:
@@ -361,8 +359,8 @@ def posterior_data(
 ) -> PosteriorData:
     """Rows x [n, ...] and targets y [n] in the precision of the prior, filled up to a multiple of `shards`.
 
-    Whole numbers (tokens, classes) stay whole numbers. `shape`, `classes` and `vocabulary` are those of
-    `build_posterior`; what is left out is not checked.
+    Whole numbers (tokens, classes) stay whole numbers. `shape`, `classes` and `vocabulary` are as in `build_posterior`;
+    what is left out is not checked.
 
     Raises:
         ValueError: rows of another shape, numbers that are not finite, labels outside [0, classes), or tokens outside
@@ -378,7 +376,7 @@ def posterior_data(
     for name, values in (("rows", x), ("targets", y)):
         if not np.isfinite(values).all():
             count, first = np.sum(~np.isfinite(values)), np.argwhere(~np.isfinite(values))[0].tolist()
-            raise ValueError(f"{count} numbers of the {name} are not finite, the first at {first}: mend the data set")
+            raise ValueError(f"{count} numbers in the {name} are not finite, the first at {first}: repair the data set")
     if vocabulary:
         _check_range("tokens", x, vocabulary, "vocabulary")
     if classes:
@@ -392,7 +390,7 @@ def posterior_data(
 
 
 def _check_range(name: str, values: np.ndarray, count: int, of: str) -> None:
-    """Refuse what is not one of the whole numbers below `count`; indexing would clip it silently."""
+    """Refuse values that are not whole numbers below `count`; indexing would clip them silently."""
     if not np.issubdtype(values.dtype, np.integer):
         raise ValueError(f"{name} are {values.dtype}, but a {of} of {count} needs whole numbers")
     if values.size and (values.min() < 0 or values.max() >= count):
@@ -402,19 +400,19 @@ def _check_range(name: str, values: np.ndarray, count: int, of: str) -> None:
 
 
 def _real(x: Array) -> Any:
-    """Number type of what is computed from rows: their own, or JAX's default for whole numbers."""
+    """Number type for computing with rows: their own, or JAX's default for whole numbers."""
     return x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.result_type(float)
 
 
 def data_specs(data: PosteriorData) -> Any:
-    """How the arrays are shared out among the devices of a chain: rows are, the prior is not."""
+    """How the arrays are placed on the devices of a chain: rows are divided, the prior is copied."""
     rows: Any = BY_ROWS
     weights = None if data.weights is None else rows
     return PosteriorData(rows, rows, weights, jax.tree.map(lambda _: EVERYWHERE, data.prior))
 
 
 class Target(NamedTuple):
-    """A posterior bound to its data: what a step of a method may ask."""
+    """A posterior bound to its data: the functions that a step of a method can call."""
 
     evaluate: Evaluate
     """Position [P] -> densities and tempered gradient on all rows."""
@@ -425,19 +423,19 @@ class Target(NamedTuple):
     gain: Gain
     """Change of the tempered log density between two places, accurate in single precision."""
     estimate: Callable[..., Evaluation]
-    """(position [P], row indices [b]) -> the same, estimated without bias from a mini-batch; with a third argument
-    [b, ...], of what these rows are taken for."""
+    """(position [P], row indices [b]) -> an unbiased estimate of `evaluate` from a mini-batch; a third argument
+    [b, ...] replaces these rows."""
     posterior: Posterior
     data: PosteriorData
 
     @property
     def rows(self) -> int:
-        """Rows on this device; where `posterior.shards` devices share the data, each takes as many of a mini-batch."""
+        """Rows on this device; all of the `posterior.shards` devices that share the data have equally many."""
         return len(self.data.y)
 
 
 def binder(posterior: Posterior) -> Callable[[PosteriorData], Target]:
-    """Makes targets; whoever calls them, the posterior's functions are traced once for each shape."""
+    """A function that makes targets, such that the posterior's functions are traced once for each shape."""
     evaluate, estimate = jax.jit(posterior.evaluate), jax.jit(posterior.estimate)
     log_density, squared_error = jax.jit(posterior.log_density), jax.jit(posterior.squared_error)
     gain = jax.jit(posterior.gain)

@@ -1,9 +1,9 @@
-"""A normal prior whose first layer takes the covariance of the data: the numbers behind its family.
+"""A normal prior in which the first layer has the covariance of the data.
 
 Izmailov et al. 2021, Dangers of Bayesian Model Averaging under Covariate Shift (arXiv 2106.11905), in the form of its
-code, whose precision of a unit's weights is strength (C + floor I)^-1 + I / scale^2. The inverse that was published for
-MNIST, in single precision, has negative eigenvalues; here the eigenvalues of C are found in double precision, and none
-is taken below 0, so that the prior is proper for every floor.
+code, where the precision of a unit's weights is strength (C + floor I)^-1 + I / scale^2. The inverse that was published
+for MNIST, in single precision, has negative eigenvalues; here the eigenvalues of C are computed in double precision and
+are at least 0, so that the prior is proper for every floor.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior
 from bnn_atlas.models.layout import Layout, Parameter
 
 ROWS_AT_ONCE = 256
-"""Images whose patches are held at once."""
+"""Images with patches in memory at the same time."""
 
 
 class FirstLayer(NamedTuple):
-    """Where the weights of the first layer are, and their precision beyond that of all parameters."""
+    """Where the weights of the first layer are, and their additional precision."""
 
     offset: Array
-    """Place (int) of the first weight in the parameter vector; weights of a unit, or of a filter, are neighbours."""
+    """Position (int) of the first weight in the parameter vector; weights of a unit, or of a filter, are adjacent."""
     directions: Array
     """[d, d], eigenvectors of the covariance of the d inputs of a unit, as columns."""
     roots: Array
@@ -36,7 +36,7 @@ class FirstLayer(NamedTuple):
         return jax.lax.dynamic_slice(z, (self.offset,), (self.roots.size,)).reshape(self.roots.shape)
 
     def whitened(self, z: Array) -> Array:
-        """[units, d] whose squares, in a sum over all, are z_first' (precision scale^2) z_first, for z [P]."""
+        """The array u [units, d] with |u|^2 = z_first' (precision scale^2) z_first, for z [P]."""
         return self.roots * (self.of(z) @ self.directions)
 
     def drawn(self, noise: Array) -> Array:
@@ -46,11 +46,11 @@ class FirstLayer(NamedTuple):
 
 
 def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarray | None) -> FirstLayer:
-    """Numbers of the prior for a model, in double precision.
+    """The first layer's part of the prior, in double precision.
 
     Args:
         config: strength, floor and scale.
-        layout: of the model; its first layer is dense or a convolution.
+        layout: layout of the model; its first layer is dense or a convolution.
         rows: the scaled rows [n, ...] that the posterior is conditioned on, at least two.
 
     Raises:
@@ -58,14 +58,14 @@ def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarr
     """
     if rows is None or len(rows) < 2:
         raise ValueError(
-            "a prior of kind empirical_covariance is made of the rows that the posterior is conditioned on: give at "
-            "least two, as `rows`"
+            "a prior of kind empirical_covariance needs the rows that the posterior is conditioned on: give at least "
+            "two as `rows`"
         )
     weight = next((p for p in layout.parameters if p.layer == 0 and p.role == "weight"), None)
     if weight is None or len(weight.shape) < 2 or weight.name.endswith("table"):
         raise ValueError(
-            "a prior of kind empirical_covariance is for networks whose first layer is dense or a convolution, not for "
-            "embeddings of words: use kind normal"
+            "a prior of kind empirical_covariance needs a network with a dense or convolutional first layer, not an "
+            "embedding of words: use kind normal"
         )
     # With several threads the last bits of LAPACK's results depend on their number.
     with threadpool_limits(1):
@@ -83,8 +83,8 @@ def log_narrowing(first: FirstLayer) -> float:
 def covariance(rows: np.ndarray, weight: Parameter) -> np.ndarray:
     """Covariance [d, d] of a unit's inputs over rows [n, ...], or of a filter's over all patches of all images.
 
-    Patches of k x k pixels lie around every pixel of images [n, height, width, channels], with zeros beyond the edges;
-    they are in the order of the filter's weights [channels, k, k].
+    Patches of k x k pixels are taken around every pixel of images [n, height, width, channels], with zeros beyond the
+    edges, in the order of the filter's weights [channels, k, k].
     """
     size = weight.size // weight.shape[0]
     count, total = 0, np.zeros(size)
@@ -98,7 +98,7 @@ def covariance(rows: np.ndarray, weight: Parameter) -> np.ndarray:
 
 
 def _inputs(rows: np.ndarray, weight: Parameter) -> Iterator[np.ndarray]:
-    """What the first layer sees [.., d], some rows at a time, in double precision."""
+    """Inputs [.., d] of the first layer's units, some rows at a time, in double precision."""
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = np.asarray(rows[start : start + ROWS_AT_ONCE], np.float64)
         if len(weight.shape) == 2:

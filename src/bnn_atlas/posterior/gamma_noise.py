@@ -14,7 +14,7 @@ from bnn_atlas.models.layout import Layout
 
 
 class GammaPrecision(NamedTuple):
-    """tau ~ Gamma(shape, rate), and the mean and standard deviation that log sigma = -log(tau) / 2 has under it."""
+    """tau ~ Gamma(shape, rate), and the resulting mean and standard deviation of log sigma = -log(tau) / 2."""
 
     shape: Array
     rate: Array
@@ -22,7 +22,7 @@ class GammaPrecision(NamedTuple):
     scale: Array
 
     def unnormalised(self, z: Array) -> Array:
-        """Log density of log sigma = loc + scale z but for a constant: -2 shape log sigma - rate exp(-2 log sigma)."""
+        """Log density of log sigma = loc + scale z up to a constant: -2 shape log sigma - rate exp(-2 log sigma)."""
         log_sigma = self.loc + self.scale * z
         return -2 * self.shape * log_sigma - self.rate * jnp.exp(-2 * log_sigma)
 
@@ -40,8 +40,8 @@ def gamma_precision(config: NormalGammaNoisePrior, layout: Layout) -> GammaPreci
     """
     if not layout.parameters or layout.parameters[-1].name != "log_sigma":
         raise ValueError(
-            f"prior.kind '{config.kind}' is for the noise of likelihood.kind 'learned_noise', which this posterior "
-            "does not have: choose that likelihood, or prior.kind 'normal'"
+            f"prior.kind '{config.kind}' needs the noise of likelihood.kind 'learned_noise', which this posterior does "
+            "not have: choose that likelihood, or prior.kind 'normal'"
         )
     a, b = config.shape, config.rate
     return GammaPrecision(*np.array([a, b, -0.5 * (digamma(a) - np.log(b)), 0.5 * np.sqrt(polygamma(1, a))]))

@@ -28,7 +28,7 @@ class Noise(NamedTuple):
     precision_root: Array
     """1 / sigma."""
     slope: Array | float
-    """Derivative of log sigma by what it is made from: the second output, the log_sigma parameter, or nothing."""
+    """Derivative of log sigma in its argument: the second output, the log_sigma parameter, or none (0)."""
 
 
 def outputs_needed(config: LikelihoodConfig, classes: int) -> int:
@@ -96,9 +96,9 @@ def _gaussian_log_likelihood(
 ) -> Array:
     """Weighted sum of Gaussian log densities with its derivatives in closed form.
 
-    With z = (y - mu) / sigma: dl/dmu = z / sigma and dl/dlog(sigma) = z^2 - 1. Computed once and kept apart from what
-    follows by a barrier, they make the gradient of a small network a fifth faster on a CPU than derived ones, which the
-    compiler computes again for every product that takes them.
+    With z = (y - mu) / sigma: dl/dmu = z / sigma and dl/dlog(sigma) = z^2 - 1. A barrier separates them from what
+    follows, since the compiler would compute automatic derivatives again for every product that takes them: the
+    gradient of a small network is a fifth faster on a CPU.
     """
     return _total(log_density(config, outputs, extra, y), weights)
 

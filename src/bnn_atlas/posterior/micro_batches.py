@@ -1,4 +1,4 @@
-"""How many pieces a full-data gradient is cut into, so that its memory stays within a budget."""
+"""The number of pieces of a full-data gradient that keeps its memory within a budget."""
 
 import math
 
@@ -8,15 +8,15 @@ from jax import numpy as jnp
 from bnn_atlas.posterior.density import Posterior, PosteriorData
 
 OVERHEAD = 2.0
-"""Memory of a gradient over that of what its forward pass keeps: the backward pass needs as much again."""
+"""Memory of a gradient relative to what its forward pass keeps: the backward pass needs as much again."""
 
 
 class BudgetError(ValueError):
-    """A budget that not even the gradient of one row fits."""
+    """A budget that is too small for the gradient of one row."""
 
 
 def within_budget(posterior: Posterior, data: PosteriorData, budget: float) -> Posterior:
-    """The posterior with its data, and any other rows, cut into pieces whose gradient needs at most `budget` bytes.
+    """The posterior with data, and any other rows, in pieces with gradients that need at most `budget` bytes.
 
     Raises as `fitting_rows`.
     """
@@ -25,7 +25,7 @@ def within_budget(posterior: Posterior, data: PosteriorData, budget: float) -> P
 
 
 def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> int:
-    """Smallest number of micro-batches whose gradient needs at most `budget` bytes on one device.
+    """Smallest number of micro-batches with gradients that need at most `budget` bytes on one device.
 
     Raises as `fitting_rows`.
     """
@@ -33,11 +33,11 @@ def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> i
 
 
 def fitting_rows(posterior: Posterior, data: PosteriorData, budget: float) -> int:
-    """Largest number of rows whose gradient needs at most `budget` bytes on one device.
+    """Largest number of rows with a gradient that needs at most `budget` bytes on one device.
 
-    The memory of n rows is taken as 2 n r with r the bytes that differentiation keeps per row. They are counted from
+    The memory of n rows is taken as 2 n r, with r the bytes that differentiation keeps per row. They are counted from
     the shapes of the residuals, so that the number (which the rounding of a gradient depends on) is the same on every
-    machine. The data themselves, the parameters and the state of a sampler come on top.
+    machine. The data, the parameters and the state of a sampler are not included.
 
     Raises:
         BudgetError: one row needs more.
@@ -55,7 +55,7 @@ def fitting_rows(posterior: Posterior, data: PosteriorData, budget: float) -> in
 def residual_bytes(posterior: Posterior, data: PosteriorData) -> float:
     """Bytes per row that the backward pass of the log-likelihood reads.
 
-    Two sizes of batch tell what grows with the rows from what does not (parameters).
+    Two batch sizes separate what grows with the rows from what does not (parameters).
     """
 
     def total(rows: int) -> int:

@@ -13,10 +13,10 @@ from bnn_atlas.posterior.density import FullBatch, LogDensity, Posterior, Poster
 log = logging.getLogger(__name__)
 
 EQUAL = 1e-6
-"""Distance of two points over their norm below which they are one point: the resolution of single precision."""
+"""Distance of two points, relative to their norm, below which they count as equal in single precision."""
 COLLINEAR = 1e-4
-"""Distance of the third point from the line through the others, over its distance from the first, below which no plane
-is determined."""
+"""Distance of the third point from the line through the others, relative to its distance from the first, below which
+the points determine no plane."""
 LOT = 512
 """Points of a plane that a CPU computes between two messages."""
 AT_ONCE_ON_GPU = 16
@@ -24,7 +24,7 @@ AT_ONCE_ON_GPU = 16
 
 
 class PlaneError(ValueError):
-    """Three points that no plane goes through, or through which several do."""
+    """Three points that do not determine a plane."""
 
 
 class Plane(NamedTuple):
@@ -33,15 +33,15 @@ class Plane(NamedTuple):
     origin: np.ndarray
     """[P] float64: the first point."""
     axes: np.ndarray
-    """[2, P] float64, orthonormal: towards the second point, and from the line of both towards the third."""
+    """[2, P] float64, orthonormal: towards the second point, and from the line through both towards the third."""
     points: np.ndarray
     """[3, 2] float64: coordinates of the three points, (0, 0), (d, 0) and (a, h) with h > 0."""
 
     def lines(self, resolution: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates x [n] and y [n] of the grid lines of a rectangle that holds the three points.
+        """Coordinates x [n] and y [n] of the grid lines of a rectangle around the three points.
 
-        It reaches `margin` d beyond them horizontally, where d is the distance of the first two, and `margin` h
-        vertically, where h is the distance of the third from their line.
+        It reaches `margin` d beyond them horizontally, with d the distance between the first two, and `margin` h
+        vertically, with h the distance of the third from their line.
         """
         across, height = self.points[1, 0], self.points[2, 1]
         first, last = self.points[:, 0].min(), self.points[:, 0].max()
@@ -61,7 +61,7 @@ class Densities(NamedTuple):
 
 
 def plane_through(points: np.ndarray) -> Plane:
-    """The plane through three points [3, P], with axes by Gram and Schmidt.
+    """The plane through three points [3, P], with axes by Gram-Schmidt.
 
     u = (w2 - w1) / |w2 - w1|,   v = (w3 - w1 - a u) / h   with   a = (w3 - w1) . u,   h = |w3 - w1 - a u|.
 
@@ -73,11 +73,11 @@ def plane_through(points: np.ndarray) -> Plane:
     w = np.asarray(points, np.float64)
     for number, point in enumerate(w, start=1):
         if not np.isfinite(point).all():
-            raise PlaneError(f"point {number} is not finite, so that no plane goes through it")
+            raise PlaneError(f"point {number} is not finite")
     norms = np.linalg.norm(w, axis=1)
     for i, j in ((0, 1), (0, 2), (1, 2)):
         if np.linalg.norm(w[j] - w[i]) <= EQUAL * max(norms[i], norms[j]):
-            raise PlaneError(f"points {i + 1} and {j + 1} are equal, and many planes go through two points")
+            raise PlaneError(f"points {i + 1} and {j + 1} are equal, so they do not determine a plane")
     to_second, to_third = w[1] - w[0], w[2] - w[0]
     across = np.linalg.norm(to_second)
     u = to_second / across
@@ -85,7 +85,7 @@ def plane_through(points: np.ndarray) -> Plane:
     rest -= (rest @ u) * u  # once more, since the first subtraction cancels where the points are almost on a line
     height = np.linalg.norm(rest)
     if height <= COLLINEAR * np.linalg.norm(to_third):
-        raise PlaneError("the three points are on one line, and many planes go through a line")
+        raise PlaneError("the three points are on one line, so they do not determine a plane")
     coordinates = np.array([[0.0, 0.0], [across, 0.0], [to_third @ u, height]])
     return Plane(w[0], np.stack([u, rest / height]), coordinates)
 
@@ -93,8 +93,8 @@ def plane_through(points: np.ndarray) -> Plane:
 def densities_on(posterior: Posterior, data: PosteriorData, plane: Plane, coordinates: np.ndarray) -> Densities:
     """Log-likelihood and log-prior at coordinates [n, 2] of a plane.
 
-    The points are computed one after another on each core (some at once on a GPU), each in the micro-batches of
-    `posterior`, so that memory does not grow with their number. The posterior's rows are not shared out.
+    The points are computed one after another on each core (several together on a GPU), each in the micro-batches of
+    `posterior`, so that memory does not grow with their number. All rows are on every device.
     """
     count = len(coordinates)
     most = LOT if jax.default_backend() == "cpu" else AT_ONCE_ON_GPU

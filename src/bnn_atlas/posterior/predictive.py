@@ -1,4 +1,4 @@
-"""What a draw of the parameters says about new rows."""
+"""Predictive distributions of draws at new rows."""
 
 from typing import TYPE_CHECKING, NamedTuple
 

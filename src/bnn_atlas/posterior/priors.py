@@ -1,9 +1,9 @@
-"""Prior densities over the flat parameter vector, each but one independent over its scalars.
+"""Prior densities over the flat parameter vector, all but one independent over its scalars.
 
 Every prior is a family with a location and a scale per scalar, so that one function serves all and the numbers, not the
-code, change with the model. Eight priors come from Sommer et al. 2025; flat biases are of the same authors' study of
-priors and overparametrisation (arXiv 2603.22030); the mixture of Gaussians and the logistic are those that Izmailov et
-al. 2021 compare at equal variance (section 8.2). A flat density is a normal of infinite scale without its constant.
+code, change with the model. Eight priors come from Sommer et al. 2025; flat biases from the same authors' study of
+priors and overparametrisation (arXiv 2603.22030); the mixture of Gaussians and the logistic from the comparison at
+equal variance in Izmailov et al. 2021, section 8.2. A flat density is a normal of infinite scale without its constant.
 """
 
 import math
@@ -55,11 +55,11 @@ class PriorValues(NamedTuple):
     log_normaliser: Array
     shape: Any = None
     """Degrees of freedom (Student's t), `Components` (mixture), `FirstLayer` (empirical covariance), `GammaPrecision`
-    (normal with gamma noise); None for a family of one shape."""
+    (normal with gamma noise); None for families without a shape."""
 
 
 class Family(NamedTuple):
-    """The functions of a family of priors, of z = (theta - loc) / scale, and its name."""
+    """A family of priors: its name, and functions of z = (theta - loc) / scale."""
 
     name: str
     log_density: Callable[[Array, PriorValues], Array]
@@ -69,9 +69,9 @@ class Family(NamedTuple):
     log_unit: Callable[[Any], float]
     """Shape -> log of the integral over z of the unnormalised density of one scalar."""
     log_rest: Callable[[Any], float] = lambda shape: 0.0
-    """Shape -> what is added to the sum of log scale and `log_unit` over the scalars in the normalising constant."""
+    """Shape -> term of the normalising constant beyond the sum of log scale and `log_unit` over the scalars."""
     gain: Callable[[Array, Array, Array, Array, PriorValues], Array] | None = None
-    """(new, old, z of both, values) -> the sum that `log_prior_gain` takes; None for the difference of densities."""
+    """(new, old, z of both, values) -> the sum in `log_prior_gain`; None for the difference of densities."""
 
 
 class Prior(NamedTuple):
@@ -81,7 +81,7 @@ class Prior(NamedTuple):
     values: PriorValues
 
     def sample(self, key: Array) -> Array:
-        """One parameter vector [P] from the prior (for walled uniforms, from inside the walls; flat scalars at loc)."""
+        """One parameter vector [P] from the prior (walled uniforms: from inside the walls; flat scalars: loc)."""
         loc, scale, _, shape = self.values
         return loc + jnp.where(jnp.isinf(scale), 0, scale) * self.family.draw(key, loc, shape)
 
@@ -99,7 +99,7 @@ def _walled_uniform(z: Array, values: PriorValues) -> Array:
 
 
 def _logistic(z: Array, values: PriorValues) -> Array:
-    # The density is even, and of |z| no exponential overflows.
+    # The density is even, and no exponential of -|z| overflows.
     size = jnp.abs(z)
     return -size - 2 * jnp.log1p(jnp.exp(-size))
 
@@ -201,30 +201,30 @@ NORMAL_GAMMA_NOISE = Family(
 def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
     """sum_m log p(theta_m) for theta [P].
 
-    With z = (theta - loc) / scale and up to the constant, the log density of a scalar is
+    With z = (theta - loc) / scale, the log density of a scalar is, up to a constant,
 
         normal -z^2 / 2 (0 where the scale is infinite);   Laplace -|z|;   logistic -|z| - 2 log(1 + exp(-|z|));
         Student's t with nu degrees of freedom -(nu + 1) / 2 log(1 + z^2 / nu);
         mixture log sum_k w_k N(z | m_k, s_k^2).
 
-    With gamma noise the last scalar is log sigma, with log density -2 a log sigma - b exp(-2 log sigma) for a precision
-    of law Gamma(a, b), and the others are normal.
+    With gamma noise the last scalar is log sigma, with log density -2 a log sigma - b exp(-2 log sigma) for a
+    Gamma(a, b) precision, and the others are normal.
 
-    An empirical covariance adds -|u|^2 / 2 to that of a normal, with u the first layer's weights along the directions
-    of the covariance of its inputs (`posterior.empirical_covariance`).
+    An empirical covariance adds -|u|^2 / 2 to the normal log density, with u the first layer's weights along the
+    directions of its inputs' covariance (`posterior.empirical_covariance`).
 
-    A walled uniform is 1/(2a) inside [-a, a] and falls outside as exp(-log(1000) (|theta| - a)), which is
-    unnormalised there, as published.
+    A walled uniform is 1/(2a) inside [-a, a] and falls outside as exp(-log(1000) (|theta| - a)), which is not
+    normalised, as published.
     """
     z = (theta - values.loc) / values.scale
     return jnp.sum(family.log_density(z, values)) - values.log_normaliser
 
 
 def log_prior_gain(family: Family, values: PriorValues, new: Array, old: Array) -> Array:
-    """Log p(new) - log p(old) of two parameter vectors [P], summed parameter by parameter.
+    """Log p(new) - log p(old) for two parameter vectors [P], summed parameter by parameter.
 
-    The difference of two `log_prior`s has the rounding of both sums, which grow with P: in single precision 0.07 at
-    2.7 million standard normals. The terms of this sum are as small as the move. Those of a normal are
+    The difference of two `log_prior`s has the rounding errors of both sums, which grow with P: in single precision 0.07
+    for 2.7 million standard normals. The terms of this sum are as small as the move; for a normal they are
 
         log p(theta') - log p(theta) = (theta - theta') / scale (z + z') / 2.
     """
@@ -237,13 +237,13 @@ def log_prior_gain(family: Family, values: PriorValues, new: Array, old: Array) 
 def build_prior(
     config: PriorConfig, layout: Layout, dtype: jnp.dtype = jnp.float32, rows: np.ndarray | None = None
 ) -> Prior:
-    """Prior of the settings for a model's layout.
+    """Build a prior from its settings for a model's layout.
 
     Args:
         config: the prior.
-        layout: of the model.
-        dtype: precision of its numbers.
-        rows: scaled rows [n, ...] that the posterior is conditioned on, for a prior that is made of them.
+        layout: layout of the model.
+        dtype: precision of the prior's numbers.
+        rows: scaled rows [n, ...] that the posterior is conditioned on, for a prior that depends on them.
 
     Raises:
         ValueError: as `empirical_covariance.first_layer` and `gamma_noise.gamma_precision`.
@@ -260,7 +260,7 @@ def build_prior(
 
 
 class _Numbers(NamedTuple):
-    """What a prior is made from, in double precision."""
+    """A family with location, scale and shape, in double precision."""
 
     family: Family
     loc: np.ndarray

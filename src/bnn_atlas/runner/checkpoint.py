@@ -1,4 +1,4 @@
-"""What an interrupted block goes on from: its folder, checkpoints (the last two are kept) and draws of a phase."""
+"""What an interrupted block continues from: its folder, its last two checkpoints, and draws of a phase."""
 
 import json
 import logging
@@ -16,22 +16,22 @@ log = logging.getLogger(__name__)
 
 
 RERUN = "Segments written before it are intact. Free or repair the disk and rerun that block; it continues from there."
-"""What to do when the disk refuses a file."""
+"""Advice when the disk refuses a file."""
 
 
 class CheckpointError(RuntimeError):
-    """No checkpoint of a block can be read although there are some."""
+    """A block has checkpoints, and none can be read."""
 
 
 class Progress(NamedTuple):
-    """Where a block stands: units (draws, or steps where none are kept) done of a phase."""
+    """How far a block is: the phase, and the units of it (draws, or steps where none are kept) that are done."""
 
     phase: int
     done: int
     seconds: tuple[float, ...] = ()
-    """Wall time that each phase has taken so far, compilation left out, in all attempts together."""
+    """Wall time of each phase so far without compilation, over all attempts."""
     gradients: tuple[int, ...] = ()
-    """Gradients that all chains have counted in each phase so far; empty in checkpoints that do not know."""
+    """Gradients that all chains have counted in each phase so far; empty if they are not counted."""
 
 
 class CheckpointStore:
@@ -52,10 +52,10 @@ class CheckpointStore:
                 self.newest.replace(self.previous)
 
     def load(self, like: Any) -> tuple[Progress, Any] | None:
-        """Newest readable checkpoint in the form of `like`, or None where there is none.
+        """The newest readable checkpoint in the form of `like`, or None if there is none.
 
-        A damaged newest checkpoint is reported in the log and the previous one is used, which costs one segment.
-        Raises CheckpointError if every checkpoint is damaged.
+        If the newest checkpoint is damaged, the log says so and the previous one is used, which costs one segment.
+        Raises CheckpointError if all checkpoints are damaged.
         """
         damaged = []
         for path in (self.newest, self.previous):
@@ -65,7 +65,7 @@ class CheckpointStore:
                 return self._read(path, like)
             except ZIP_DAMAGE as error:
                 damaged.append(f"{path}: {error}")
-                log.warning("checkpoint %s is damaged (%s); trying the one before it", path, error)
+                log.warning("checkpoint %s is damaged (%s); trying the previous one", path, error)
         if damaged:
             raise CheckpointError(
                 f"no checkpoint can be read: {'; '.join(damaged)}. The draws written so far are untouched. "
@@ -92,13 +92,13 @@ def work_path(destination: Path) -> Path:
 
 
 def work_folder(destination: Path, fingerprint: str) -> Path:
-    """`<trace>.partial`; emptied if what is in it was made from something else."""
+    """`<trace>.partial`, emptied if its contents have another fingerprint."""
     folder = work_path(destination)
     label = folder / "fingerprint.json"
     if folder.exists():
         if label.exists() and json.loads(label.read_text(encoding="utf-8")) == fingerprint:
             return folder
-        log.info("%s was begun with other settings or data: starting afresh", folder)
+        log.info("%s was begun with other settings or data: starting again", folder)
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     with atomic(label) as temporary:
@@ -107,7 +107,7 @@ def work_folder(destination: Path, fingerprint: str) -> Path:
 
 
 class Scratch:
-    """Draws that a phase keeps for its ending, a file per segment."""
+    """Draws that a phase keeps for its `finish`, one file per segment."""
 
     def __init__(self, work: Path, phase: int) -> None:
         self._folder = work / f"scratch{phase}"

@@ -1,4 +1,4 @@
-"""What the runner computes of a method: the start of the chains, and segments of a phase, compiled once each."""
+"""The compiled part of a run: the start of the chains, and segments of a phase, compiled once each."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, data_s
 
 
 class Span(NamedTuple):
-    """Units of a phase from step `begin` on, each of `unit` steps."""
+    """Units of a phase from step `begin` on, with `unit` steps each."""
 
     seed: Array | np.int32
     phase: Array | np.int32
@@ -27,7 +27,7 @@ class Span(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """What a segment gives, all [chain, ...]; a segment has room for `Program.capacity` units."""
+    """Result of a segment, all [chain, ...]; a segment has room for `Program.capacity` units."""
 
     states: State
     draws: Array
@@ -65,17 +65,17 @@ class Program:
         return np.dtype(self._data.prior.loc.dtype)
 
     def units_per_segment(self, phase: Phase) -> int:
-        """Units (draws, or steps where none are kept) of a whole segment of a phase."""
+        """Units (draws, or steps where none are kept) in a full segment of a phase."""
         return min(phase.draws, max(1, self._every // phase.thinning))
 
     def statistics(self) -> dict[str, str]:
-        """Names and types of what is stored with every draw."""
+        """Names and types of the statistics that are stored with every draw."""
         dtype, listed = str(self.dtype), self.method.statistics
         kinds = {name: dtype if s.dtype == "float32" else s.dtype for name, s in listed.items()}
         return {"log_likelihood": dtype, "log_prior": dtype, **kinds}
 
     def precision(self) -> AbstractContextManager[None]:
-        """The precision of the run, which a thread does not inherit."""
+        """A context with the precision of the run, which threads do not inherit."""
         return jax.enable_x64(self.dtype == np.float64)
 
     def state_shapes(self, starts: np.ndarray) -> State:
@@ -96,12 +96,12 @@ class Program:
         return Segment(*self._segment_of(self.method.phases[number])(*self._arguments(number, begin, states)))
 
     def compile(self, number: int, begin: int, states: State) -> None:
-        """Compile a segment, where that is not done; the states may be shapes."""
+        """Compile a segment, unless that is done already; the states may be shapes."""
         with self.precision():
             self._segment_of(self.method.phases[number]).compile(*self._arguments(number, begin, states))
 
     def finish(self, number: int, states: State, parts: list[np.ndarray]) -> State:
-        """States after a phase's ending on the host, which takes the parts [chain, draw, scalar] of its kept draws."""
+        """States after a phase's `finish` on the host, which takes parts [chain, draw, scalar] of its kept draws."""
         finish = self.method.phases[number].finish
         if finish is None:
             return states
@@ -116,7 +116,7 @@ class Program:
         return self.place.put(jax.tree.map(lambda *leaves: np.stack(leaves), *ended))
 
     def fit(self, states: State) -> dict[str, np.ndarray]:
-        """What every chain has learned apart from its draws, from the states after all phases: name -> [chain, ...]."""
+        """What each chain has learned apart from its draws, from the states after all phases: name -> [chain, ...]."""
         host = self.place.get(states)
 
         def fit_chain(chain: int) -> dict[str, Array]:
@@ -137,7 +137,7 @@ class Program:
         return self.method.init(role_key(seed, Role.START, chain), position, self._bind(data))
 
     def _arguments(self, number: int, begin: int, states: State) -> tuple[Any, Any]:
-        """What the segment of a phase that begins after `begin` units takes."""
+        """Arguments of the segment of a phase that begins after `begin` units."""
         phase = self.method.phases[number]
         count = min(self.units_per_segment(phase), phase.draws - begin)
         units, unit = (count, phase.thinning) if phase.keep or phase.settle else (1, count * phase.thinning)
@@ -145,7 +145,7 @@ class Program:
         return (self._data, span, phase.settings), (self._chain_ids, states)
 
     def _segment_of(self, phase: Phase) -> Mapped:
-        """Segment of a phase, one for all phases with the same functions, kind of settings and scalars to keep."""
+        """The compiled segment of a phase, shared by phases with equal functions, settings' types and kept scalars."""
         kind = str(jax.eval_shape(lambda settings: settings, phase.settings))
         key = (phase.step, phase.settle, kind, None if phase.select is None else phase.select.tobytes())
         if key not in self._segments:
@@ -193,7 +193,7 @@ class Program:
             kept = {n: kept[n].at[number].set(v) for n, v in (values | density._asdict()).items()}
             return state, draws, kept
 
-        # A phase that keeps nothing may have more units than there is room for; what it writes is dropped, never read.
+        # A phase that keeps nothing may have more units than there is room for; writes beyond it are dropped.
         width = self._width if select is None else len(select)
         draws = jnp.zeros((self.capacity, width), data.prior.loc.dtype)
         buffers = {name: jnp.zeros((self.capacity,), kind) for name, kind in kinds.items()}

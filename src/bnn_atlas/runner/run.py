@@ -1,8 +1,8 @@
 """The runner: any method, in segments, with its trace written while the next segment computes.
 
 A block of chains is sampled into `<trace>.partial`, which holds the growing trace and the last checkpoints; the
-finished trace is renamed to its place, so a trace in its place is complete. A run that was stopped at any moment, by a
-signal or without one, continues from the last complete segment and gives the same bits.
+finished trace is then moved to its destination, so a trace there is complete. A run that was stopped at any moment, by
+a signal or otherwise, continues from the last complete segment and gives the same bits.
 """
 
 import logging
@@ -38,7 +38,7 @@ Sink = Callable[[int, np.ndarray, dict[str, np.ndarray]], None]
 
 
 BESIDE = ("timing.json", "fit.npz")
-"""Files next to a finished trace; they are in place before it is."""
+"""Files next to a finished trace; they are moved there before the trace."""
 
 
 class StartError(ValueError):
@@ -46,7 +46,7 @@ class StartError(ValueError):
 
 
 class Block(NamedTuple):
-    """Chains that one job runs: their numbers, where they start and where their trace goes."""
+    """Chains of one job: their numbers, where they start and where their trace goes."""
 
     starts: np.ndarray
     """Positions [chain, P]."""
@@ -55,9 +55,9 @@ class Block(NamedTuple):
     seed: int
     destination: Path
     fingerprint: str
-    """Hash of everything the draws depend on; a partial trace with another one is not continued."""
+    """Hash of everything that the draws depend on; a partial trace with another one is not continued."""
     attributes: Mapping[str, Any]
-    """Goes into the attributes of the trace."""
+    """Attributes for the trace."""
 
 
 def run_block(
@@ -68,24 +68,24 @@ def run_block(
     checkpoint_every: int,
     stopping: StoppingRule | None = None,
 ) -> None:
-    """Sample a block of chains into `block.destination`, continuing what an earlier attempt has left.
+    """Sample a block of chains into `block.destination`, continuing an earlier attempt if there was one.
 
-    Next to the trace go `timing.json`, what each phase took, and `fit.npz`, what the chains have learned besides their
-    draws (`Method.fit`; without arrays where that is nothing). A second process for the same block waits until the
-    first ends. On SIGTERM or SIGINT the segment that is being computed is finished and written first. Where a stopping
-    rule ends the block, the trace has the draws up to there, whatever segments and attempts they were made in, and the
-    fit is that at the end of the segment with the last of them; the trace's attribute `stopping` is the rule's report.
+    Next to the trace go `timing.json`, the time of each phase, and `fit.npz`, what the chains have learned apart from
+    their draws (`Method.fit`; it may be empty). A second process for the same block waits until the first ends. On
+    SIGTERM or SIGINT the current segment is finished and written first. If a stopping rule ends the block, the trace
+    has the draws up to that point, whatever segments and attempts they were made in, and the fit is taken at the end of
+    the segment with the last of them; the trace's attribute `stopping` is the rule's report.
 
     Args:
         method: the method.
         posterior: the target.
-        data: what the target is conditioned on.
+        data: the data that the target is conditioned on.
         block: chains, starts and destination.
         checkpoint_every: steps per segment.
         stopping: a new rule that may end the last phase early; None takes all draws.
 
     Raises:
-        StartError: a chain starts where the density is not finite.
+        StartError: the density at a chain's start is not finite.
         CheckpointError: no checkpoint of the earlier attempt can be read.
         OSError: the trace cannot be written; everything complete is kept.
         Interrupted: a signal asked to stop.
@@ -99,7 +99,7 @@ def run_block(
                 log.info("%s is complete already", destination)
                 shutil.rmtree(work_path(destination), ignore_errors=True)
                 return
-            reason = f"{' or '.join(BESIDE)} is missing" if same else "it was made with other settings, data or code"
+            reason = f"{' or '.join(BESIDE)} is missing" if same else "its settings, data or code have changed"
             log.info("sampling %s again: %s", destination, reason)
             shutil.rmtree(destination)
         work = work_folder(destination, block.fingerprint)
@@ -112,7 +112,7 @@ def run_block(
 
 
 def _obey(stop: Stop) -> None:
-    """End the process if a signal has asked for it."""
+    """End the process if a signal asked for it."""
     if stop.requested:
         log.info("stopped by %s; the next attempt continues from here", signal.Signals(stop.requested).name)
         raise Interrupted(128 + stop.requested)
@@ -132,7 +132,7 @@ class _Run:
         self.gradients = [0] * len(self.phases) if "gradients" in program.method.statistics else []
 
     def run(self, stop: Stop) -> Path:
-        """Go from the last checkpoint (or the start) to the end of the last phase, and give the trace's path."""
+        """Run from the last checkpoint (or the start) to the end of the last phase; returns the trace's path."""
         states, progress = self._begin()
         report = ProgressReport(
             sum(phase.draws * phase.thinning for phase in self.phases),
@@ -155,12 +155,12 @@ class _Run:
         return self._trace()
 
     def _begin(self) -> tuple[State, Progress]:
-        """States on the devices, and how far they are."""
+        """States on the devices, and their progress."""
         shapes = self.program.state_shapes(self.block.starts)
         if loaded := self.checkpoints.load(shapes):
             progress, states = loaded
             self.seconds, self.gradients = list(progress.seconds), list(progress.gradients)
-            log.info("going on from %s of phase '%s'", f"{progress.done:,}", self.phases[progress.phase].name)
+            log.info("continuing from %s of phase '%s'", f"{progress.done:,}", self.phases[progress.phase].name)
             return self.place.put(states), progress
         with ThreadPoolExecutor(1, thread_name_prefix="compiler") as compiler:
             compiling = compiler.submit(self.program.compile, 0, 0, self.program.placed_shapes(self.block.starts))
@@ -197,7 +197,7 @@ class _Run:
                     with self.program.precision():
                         rule.update(kept[0])
             self._save(number, begin + count, after)
-            # Both checkpoints are in this phase or at its start, so nothing needs the draws of the one before it.
+            # Both checkpoints are in this phase or at its start, so nothing needs the previous phase's draws.
             Scratch(self.work, number - 1).remove()
             report.advance(phase.name, count * phase.thinning)
 
@@ -212,7 +212,7 @@ class _Run:
                 if pending:
                     pending.result()
                 if rule and rule.end is not None:
-                    break  # before the segment that was computed meanwhile
+                    break  # leaves out the segment that was computed meanwhile
                 states = segment.states
                 pending = writer.submit(write, begin, min(size, phase.draws - begin), segment)
                 if stop.requested:
@@ -223,7 +223,7 @@ class _Run:
         return self._finish(number, states) if number < len(self.phases) - 1 else states
 
     def _replay(self, rule: StoppingRule, done: int, size: int) -> int | None:
-        """Show a rule the draws of earlier attempts; where the block ends, if it does among them."""
+        """Show a rule the draws of earlier attempts; returns where the block ends, if it ends among them."""
         if done:
             trace = open_trace(self.work / "trace.zarr", incomplete=True)
             for begin in range(0, done, size):
@@ -238,7 +238,7 @@ class _Run:
         attributes = {"stopping": rule.report(planned)}
         if rule.end is None or rule.end == planned:
             missing = list(rule.crossed.values()).count(None)
-            log.info("%d chains did not reach an E-value of %g: all draws were taken", missing, 1 / rule.alpha)
+            log.info("the E-values of %d chains did not reach %g: all draws were taken", missing, 1 / rule.alpha)
             amend(trace, attributes)
             return trace
         log.info("stopped after %d of %d draws: every E-value has reached %g", rule.end, planned, 1 / rule.alpha)
@@ -265,7 +265,7 @@ class _Run:
         ).write
 
     def _finish(self, number: int, states: State) -> State:
-        """Apply the phase's ending and save the states as the start of the next phase."""
+        """Apply the phase's `finish` and save the states as the start of the next phase."""
         phase = self.phases[number]
         segments = -(-phase.draws // self.program.units_per_segment(phase)) if phase.keep and phase.finish else 0
         states = self.program.finish(number, states, Scratch(self.work, number).read(segments))
@@ -281,10 +281,10 @@ class _Run:
 
 
 def noted(config: MethodSettings, posterior: Posterior, rows: int) -> dict[str, Any]:
-    """The attribute with notes by the names of statistics, for a number of rows; empty for most methods."""
+    """The trace attribute with notes on statistics, for a number of rows; empty for most methods."""
     if not isinstance(config, ImplicitConfig):
         return {}
-    # Other methods do not wait for the import.
+    # Other methods need not wait for this import.
     from bnn_atlas.methods.implicit.objective import notes_of
 
     return {NOTES: notes_of(config, posterior, rows)}

@@ -15,22 +15,23 @@ class Interrupted(SystemExit):
 
 
 class Stop:
-    """Number of the signal that asked to stop, or 0."""
+    """Whether, and by which signal, a block was asked to stop."""
 
     requested = 0
+    """Number of the signal, or 0."""
     computing = False
     """Whether the first segment has begun."""
 
 
 _listening: list[Stop] = []
-"""The stop of the outermost `stop_signal`, while there is one."""
+"""The `Stop` of the outermost `stop_signal` that is active."""
 
 
 @contextmanager
 def stop_signal() -> Iterator[Stop]:
     """Note SIGTERM and SIGINT instead of dying; a second SIGINT acts at once. Only the main thread can listen.
 
-    Inside another `stop_signal` it gives that one's stop: a signal that came before the block was there counts, too.
+    A nested `stop_signal` gives the outer one's stop, so a signal that came before the block also counts.
     """
     if _listening:
         yield _listening[0]
@@ -46,11 +47,11 @@ def stop_signal() -> Iterator[Stop]:
             signal.signal(number, before[number])
         name = signal.Signals(number).name
         if stop.computing:
-            log.info("%s: finishing the segment that is being computed", name)
+            log.info("%s: finishing the current segment", name)
         else:
             log.warning(
-                "%s before the first segment, which is computed and saved if there is time. If a cluster's time limit "
-                "ends this job, raise the `runtime` of the rule, for example under set-resources in slurm/config.yaml",
+                "%s before the first segment, which will be computed and saved if there is time. If a cluster's time "
+                "limit ends this job, raise the rule's `runtime`, for example under set-resources in slurm/config.yaml",
                 name,
             )
 

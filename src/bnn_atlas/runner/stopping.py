@@ -14,10 +14,10 @@ log = logging.getLogger(__name__)
 class StoppingRule:
     """Ends a block at the first draw by which the E-value of every chain has reached 1 / alpha.
 
-    The E-value of a chain is that of `formulas.e_values`, on rows that the posterior is not conditioned on; it has
-    reached 1 / alpha from the first draw on at which it does, whatever follows. Under the hypothesis that draws predict
-    those rows no better than the warm start, in the sense that E exp(log p(rows | draw) - log p(rows | warm start)) is
-    at most 1 given the draws before, a chain ever reaches 1 / alpha with a probability of at most alpha (Ville 1939).
+    E-values (`formulas.e_values`) use rows that the posterior is not conditioned on. Once a chain's E-value has reached
+    1 / alpha it counts as such, whatever follows. Suppose that draws predict those rows no better than the warm start,
+    in the sense that E exp(log p(rows | draw) - log p(rows | warm start)) is at most 1 given the previous draws: then a
+    chain ever reaches 1 / alpha with a probability of at most alpha (Ville 1939).
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class StoppingRule:
 
         Args:
             alpha: level, between 0 and 1.
-            log_density: parameters [..., P] -> log density [...] of the held-out rows, float64; what it gives for one
+            log_density: parameters [..., P] -> log density [...] of the held-out rows, float64; the value for one
                 parameter vector must not depend on the others.
             starts: warm starts [chain, P].
             chain_ids: numbers of the chains, for messages.
@@ -45,11 +45,11 @@ class StoppingRule:
 
     @property
     def end(self) -> int | None:
-        """Draws per chain that the block ends with; None while some chain has not reached 1 / alpha."""
+        """Draws per chain at the end of the block; None while the E-value of some chain is below 1 / alpha."""
         return int(self._crossed.max()) if self._crossed.all() else None
 
     def update(self, draws: np.ndarray) -> int | None:
-        """Take the next draws [chain, s, P] of all chains into account and say where the block ends, if it does."""
+        """Take the next draws [chain, s, P] of all chains into account; returns where the block ends, if it does."""
         if self.end is not None:
             return self.end
         if self._reference is None:
@@ -62,11 +62,11 @@ class StoppingRule:
 
     @property
     def crossed(self) -> dict[str, int | None]:
-        """Number of a chain -> its draws when its E-value first reached 1 / alpha; None where it did not."""
+        """Chain number -> the chain's draws when its E-value first reached 1 / alpha; None if it did not."""
         return {str(chain): int(draw) or None for chain, draw in zip(self._chain_ids, self._crossed, strict=True)}
 
     def report(self, planned: int) -> dict[str, Any]:
-        """What the trace says of the rule, as JSON values: level, planned draws, and where each chain crossed."""
+        """The rule's report for the trace, as JSON values: level, planned draws, and where each chain crossed."""
         return {
             "alpha": self.alpha,
             "planned_draws": planned,

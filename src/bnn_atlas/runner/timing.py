@@ -1,4 +1,4 @@
-"""Seconds that the phases of a block take, and how far it is, for a log file and for a person at a terminal."""
+"""Time that the phases of a block take, and its progress in the log and at a terminal."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from bnn_atlas.runtime import processor
 
 
 class Clock:
-    """Seconds since its start, added to those before it."""
+    """Seconds since `start`, plus earlier seconds."""
 
     def __init__(self, before: float) -> None:
         self._before = before
@@ -36,17 +36,17 @@ class Clock:
 def write_timing(
     path: Path, method: Method, seconds: list[float], gradients: list[int], place: Placement, draws: int | None = None
 ) -> None:
-    """Write what each phase took and on what machine, for effective sample sizes per second and per gradient.
+    """Write the time of each phase and the machine, for effective sample sizes per second and per gradient.
 
     Args:
         path: a JSON file.
-        method: whose phases they are.
-        seconds: wall time of each phase, compilation left out.
-        gradients: what all chains counted in each phase; empty where they did not. Those of the last phase are in the
-            trace, draw by draw.
+        method: the method with these phases.
+        seconds: wall time of each phase without compilation.
+        gradients: gradients of all chains in each phase; empty if they are not counted. For the last phase the trace
+            has them, draw by draw.
         place: where the chains were computed.
-        draws: where a stopping rule ended the last phase; its seconds are then those until the segment with its last
-            draw was written, its steps the trace's, and `planned` the steps that it would have had.
+        draws: draws at which a stopping rule ended the last phase; its `steps` are then the steps of the trace, and
+            `planned` the steps without the rule. Its seconds end when the segment with the last draw was written.
     """
     device = jax.devices()[0]
     phases: list[dict[str, Any]] = [
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 
 
 class ProgressReport:
-    """Rate and time left: a line in the log at most every `interval` seconds, and a bar on a terminal."""
+    """Rate and remaining time: a line in the log at most every `interval` seconds, and a bar on a terminal."""
 
     def __init__(
         self, total: int, done: int, chains: int, gradients_per_step: float | None, interval: float = 10.0

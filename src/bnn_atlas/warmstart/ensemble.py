@@ -37,14 +37,14 @@ class Rows(NamedTuple):
 
 
 class Member(NamedTuple):
-    """Outcome of one member: parameters [P] at the best epoch, losses by epoch (NaN where there is none)."""
+    """Result for one member: parameters [P] at the best epoch, and losses by epoch (NaN after it stopped)."""
 
     parameters: Array
     train_loss: Array
     validation_loss: Array
     best_epoch: Array
-    """Epoch of the parameters: the best on validation rows, or the last where there are none; -1 if the loss at them
-    is not finite."""
+    """Epoch of the parameters: the best on validation rows, or the last if there are none; -1 if the loss there is not
+    finite."""
 
 
 class _Search(NamedTuple):
@@ -56,7 +56,7 @@ class _Search(NamedTuple):
 
 
 def initialise(posterior: Posterior, members: np.ndarray, seed: int, dtype: jnp.dtype) -> np.ndarray:
-    """Parameters [member, P] that the members with the given numbers start from; what the likelihood adds is 0."""
+    """Initial parameters [member, P] of the members with the given numbers; the likelihood's own parameters are 0."""
 
     def one(number: Array) -> Array:
         return _start(posterior, role_key(seed, Role.INITIALISE, number), dtype)
@@ -79,12 +79,12 @@ def train_ensemble(
 ) -> Member:
     """Train the members with the given numbers; arrays of the result have a leading axis [member].
 
-    A member's bits depend on the seed, its number, the rows and the settings alone. Parameters that the likelihood adds
-    (a learned noise level) stay at 0, their start.
+    A member's bits depend only on the seed, its number, the rows and the settings. The likelihood's own parameters (a
+    learned noise level) stay at their start, 0.
 
     Raises:
-        ValueError: fewer rows than one mini-batch.
-        TrainingError: a member never had a finite loss, or has none at the end where there are no validation rows.
+        ValueError: a mini-batch is larger than the training rows.
+        TrainingError: a member never had a finite loss, or has none at the end if there are no validation rows.
     """
     batch = config.batch_size or len(rows.x)
     if batch > len(rows.x):

@@ -23,14 +23,14 @@ def initial_networks(
     seed: int,
     dtype: jnp.dtype = jnp.float32,
 ) -> np.ndarray:
-    """Parameters [member, P] of the untrained networks with the given numbers; what the likelihood adds is 0.
+    """Parameters [member, P] of untrained networks with the given numbers; the likelihood's own parameters are 0.
 
-    A network's bits depend on the seed, its number and the settings alone. With `distribution: normal` every parameter
+    A network's bits depend only on the seed, its number and the settings. With `distribution: normal` every parameter
     is an independent draw from N(0, scale^2), as in the synthetic regression of Izmailov et al. (2021). With
     `transpositions`, network 2i + 1 is the same function as network 2i.
 
     Raises:
-        SymmetryError: more transpositions than a group of units has, or a network without hidden units.
+        SymmetryError: more transpositions than a group of units allows, or a network without hidden units.
     """
     numbers = np.asarray(members)
     drawn = numbers if config.transpositions is None else numbers - numbers % 2
@@ -45,7 +45,6 @@ def initial_networks(
 
 
 def _drawn(posterior: Posterior, config: InitialConfig, numbers: np.ndarray, seed: int, dtype: jnp.dtype) -> np.ndarray:
-    """Networks [member, P] of the distribution alone."""
     if config.scale is not None:
         return np.stack([_normal(posterior, config.scale, seed, int(number), dtype) for number in numbers])
     theta = initialise(posterior, numbers, seed, dtype)
@@ -55,9 +54,9 @@ def _drawn(posterior: Posterior, config: InitialConfig, numbers: np.ndarray, see
 
 
 def copy_permutation(symmetry: Symmetry, config: InitialConfig, seed: int, number: int) -> np.ndarray:
-    """Permutations [units] of all groups that make network `number`, an odd one, from the network before it.
+    """Permutations [units] of all groups that turn the network before `number`, which is odd, into network `number`.
 
-    Each group's is uniformly one of those that `with_transpositions` draws, from the seed and the number alone.
+    `with_transpositions` draws each group's permutation; they depend only on the seed and the number.
     """
     assert config.transpositions is not None
     assert number % 2
@@ -76,8 +75,8 @@ def _normal(posterior: Posterior, scale: float, seed: int, number: int, dtype: j
 def _kaiming_uniform(layout: Layout, theta: np.ndarray, seed: int, number: int) -> np.ndarray:
     """Theta [P] with new weights and biases of all layers, W_ij and b_i ~ U(-1 / sqrt(fan_in), 1 / sqrt(fan_in)).
 
-    PyTorch's default (He et al. 2015, eq. 10, with the slope sqrt(5) of a leaky relu). The fan-in of a bias is that of
-    its layer's weight; gains and thresholds keep their start.
+    PyTorch's default (He et al. 2015, eq. 10, with the slope sqrt(5) of a leaky relu). A bias takes the fan-in of its
+    layer's weight; gains and thresholds keep their start.
     """
     keys = jax.random.split(jax.random.fold_in(role_key(seed, Role.INITIALISE, number), 1), len(layout.parameters))
     fans = {p.layer: p.fan_in for p in layout.parameters if p.role == "weight"}

@@ -1,6 +1,6 @@
 """Copies of a fully connected network with its hidden units in another order.
 
-All copies are the same function. Chains that start from them start at symmetric places of one mode, as in Sommer et al.
+All copies are the same function. Chains that start from them start at symmetric copies of one mode, as in Sommer et al.
 2025 (Approximate Posteriors in Neural Networks: A Sampling Perspective, permuted warm starts).
 """
 
@@ -19,14 +19,14 @@ from bnn_atlas.symmetry.permutation import apply
 def permuted_copies(layout: Layout, theta: np.ndarray, chains: np.ndarray, seed: int) -> np.ndarray:
     """Copies [chain, P] of parameters theta [P], each with uniformly random permutations of all hidden layers' units.
 
-    A chain's permutations depend on the seed and its number alone. Raises as `hidden_units`.
+    A chain's permutations depend only on the seed and its number. Raises as `hidden_units`.
     """
     symmetry = dense_symmetry(layout)
     return np.stack([apply(symmetry, theta, hidden_units(layout, seed, int(chain))) for chain in chains])
 
 
 def hidden_units(layout: Layout, seed: int, chain: int) -> np.ndarray:
-    """Uniformly random permutations of the units of all hidden layers, one layer after the other (`symmetry.groups`).
+    """Uniformly random permutations [units] of all hidden layers' units, one layer after the other (`symmetry.groups`).
 
     Raises:
         SymmetryError: a layer is not dense.
@@ -39,5 +39,4 @@ def hidden_units(layout: Layout, seed: int, chain: int) -> np.ndarray:
 
 @partial(jax.jit, static_argnums=3)
 def _order(seed: Array, chain: Array, layer: Array, width: int) -> Array:
-    """A uniformly random order of the units of a layer [width]."""
     return jax.random.permutation(jax.random.fold_in(role_key(seed, Role.PERMUTE, chain), layer), width)
