@@ -126,5 +126,5 @@ def test_no_finite_draws_and_other_frames_are_refused(values: np.ndarray, tmp_pa
     single[0, 0] = 1.0
     with pytest.raises(DataError, match="1 finite draws have no spread"):
         drawn(pool(tmp_path / "b", single), tmp_path)
-    with pytest.raises(DataError, match="align it again"):
+    with pytest.raises(DataError, match="align them again"):
         drawn(pool(tmp_path / "c", values), tmp_path, frame(tmp_path / "other.npz", SIZE - 1))

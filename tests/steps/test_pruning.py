@@ -157,5 +157,5 @@ def test_draws_of_another_run_are_refused(files: Files, tmp_path: Path) -> None:
     write_trace(tmp_path / "t", draws, make_statistics(1, 1), chain_ids=range(7, 8), layout=files.layout)
     pool_traces([tmp_path / "t"], tmp_path / "pool.json")
     frame = files.sources["HMC"][0]
-    with pytest.raises(DataError, match="its draws are not those of"):
+    with pytest.raises(DataError, match="does not belong to the draws of"):
         pruned(files, tmp_path, {"HMC": (frame, tmp_path / "pool.json")})

@@ -200,7 +200,7 @@ def test_what_finite_draws_are_matched_by_must_be_finite(tmp_path: Path) -> None
     overflowing = Features(SYMMETRY, lambda rows: rows * np.where(np.abs(rows).max() > 1e20, np.inf, 1))
     draws[1, 2] *= 1e25
     run = Aligner(in_memory(SYMMETRY, draws), SYMMETRY, overflowing, Plan("first"), Checkpoint(tmp_path / "p", "same"))
-    with pytest.raises(SymmetryError, match="draws of chain 1 are finite, but what they are matched by is not"):
+    with pytest.raises(SymmetryError, match="draws of chain 1 are finite, but"):
         run.run()
 
 
@@ -345,5 +345,5 @@ def test_frames_with_units_twice_are_refused(tmp_path: Path) -> None:
     frame = aligned(draws, tmp_path).frame
     frame.units[0, 0, 0] = frame.units[0, 0, 1]
     save_frame(tmp_path / "frame.npz", frame)
-    with pytest.raises(SymmetryError, match="no permutation of the 6 units of layer0"):
+    with pytest.raises(SymmetryError, match="not a permutation of the 6 units of layer0"):
         load_frame(tmp_path / "frame.npz", SYMMETRY)

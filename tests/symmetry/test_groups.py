@@ -95,7 +95,7 @@ def test_what_is_no_permutation_is_refused() -> None:
     symmetry = example("mlp").symmetry
     twice = symmetry.identity.copy()
     twice[7] = 1
-    with pytest.raises(SymmetryError, match=r"pairs\.npz: no permutation of the 5 units of layer1"):
+    with pytest.raises(SymmetryError, match=r"pairs\.npz: not a permutation of the 5 units of layer1"):
         symmetry.check(twice, "pairs.npz")
     with pytest.raises(SymmetryError, match="but the network has 18"):
         symmetry.check(np.arange(5))

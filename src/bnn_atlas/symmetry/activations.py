@@ -1,4 +1,4 @@
-"""Activations of every unit that can be exchanged, from the network's own forward pass."""
+"""Activations of all units that can be exchanged, from the network's forward pass."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,13 +15,13 @@ from bnn_atlas.models.mlp import ACTIVATIONS
 from bnn_atlas.symmetry.groups import Group, Symmetry
 
 MOST_ROWS = 2048
-"""Rows that are computed at once where the network does not say how many."""
+"""Rows that are computed together if the network sets no number."""
 
 
 def activation_function(
     config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, *, outputs: int, vocabulary: int = 0
 ) -> tuple[Callable[[np.ndarray], list[np.ndarray]], list[int]]:
-    """A function of parameters [P] that gives the activations [n, samples] of each group, and these samples' numbers.
+    """A function from parameters [P] to the activations [n, samples] of each group, and the numbers of samples.
 
     The samples of a unit are its values for all rows x, at all positions and in all layers that share it.
     """
@@ -59,7 +59,7 @@ def activation_function(
 
 
 def _samples(group: Group, found: dict[str, Array], rows: int) -> Iterator[Array]:
-    """Values [n, positions rows] of a group in each of its layers, of the first `rows` rows: others are padding."""
+    """Values [n, positions rows] of a group in each of its layers, for the first `rows` rows; the rest is padding."""
     for value in group.values:
         output = ACTIVATIONS[value.activation](found[value.layer])
         if value.layer == "embedding":

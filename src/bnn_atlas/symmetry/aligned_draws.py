@@ -1,4 +1,4 @@
-"""What diagnostics and figures read of an alignment: some parameters of its draws, permutations, and pairs of draws."""
+"""The part of an alignment for diagnostics and figures: some parameters of its draws, permutations, pairs of draws."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +16,12 @@ from bnn_atlas.symmetry.permutation import ceiling, transpositions
 
 
 class AlignedDraws(NamedTuple):
-    """What diagnostics and figures of an alignment read."""
+    """Numbers for diagnostics and figures of an alignment."""
 
     names: np.ndarray
     """Names of parameters [q] that permutations move, evenly spread."""
     columns: np.ndarray
-    """Their positions among all parameters [q]."""
+    """Positions of these parameters among all [q]."""
     finite: np.ndarray
     """Which draws are finite [c, s]."""
     values: dict[str, np.ndarray]
@@ -29,28 +29,28 @@ class AlignedDraws(NamedTuple):
     groups: np.ndarray
     """Names of the groups of units [g]."""
     sizes: np.ndarray
-    """Their numbers of units [g]."""
+    """Numbers of units in the groups [g]."""
     units: np.ndarray
     """Permutations of each draw to the frame [c, s, units]."""
     fixed: bool
     """Whether the last pass of a barycentre moved no unit."""
     variances: np.ndarray
-    """Mean over all permuted parameters of the variance over all draws and within chains, of each variant [4, 2]."""
+    """For each variant, the mean over permuted parameters of the variance of all draws and within chains [4, 2]."""
     pair_chains: np.ndarray
     """Chains of pairs of draws [k, 2]."""
     pair_draws: np.ndarray
-    """Their draws [k, 2]."""
+    """Draws of these pairs [k, 2]."""
     transpositions: np.ndarray
-    """NoT of the permutation that brings the second near the first [k, g]."""
+    """NoT of the permutation that brings the second draw near the first [k, g]."""
     consistency: np.ndarray
-    """Share of units with P_ab P_bc = P_ac, of triples of draws [t, g]."""
+    """Share of units with P_ab P_bc = P_ac, for triples of draws [t, g]."""
 
 
 ARRAYS = tuple(name for name in AlignedDraws._fields if name != "values")
 
 
 def save_aligned_draws(path: str | Path, draws: AlignedDraws) -> None:
-    """Write them (.npz, atomic)."""
+    """Write an .npz file (atomic)."""
     values = {f"{variant}_values": draws.values[variant] for variant in VARIANTS}
     save_arrays(path, {**{name: getattr(draws, name) for name in ARRAYS}, **values})
 
@@ -68,7 +68,7 @@ FEWEST_DRAWS = 4
 
 
 def alignment_rows(identity: RunIdentity, name: str, found: AlignedDraws) -> list[Row]:
-    """Rows of the metric table of the alignment `name`, whose column `at` has `name`, or `name/variant`."""
+    """Rows of the metric table of the alignment `name`; the column `at` has `name` or `name/variant`."""
     whole = np.asarray(found.finite.all(axis=1))
     lost = int(found.finite.size - found.finite.sum())
     missing = f"{lost:,} of {found.finite.size:,} draws are not finite and left out" if lost else ""
@@ -90,9 +90,9 @@ def alignment_rows(identity: RunIdentity, name: str, found: AlignedDraws) -> lis
 
 
 def rhats(found: AlignedDraws, variant: str) -> np.ndarray:
-    """R-hat [q] of the kept parameters of a variant, over chains without draws that are not finite; NaN for constants.
+    """R-hat [q] of the kept parameters of a variant, over chains with finite draws only; NaN for constants.
 
-    Empty where there are fewer than two such chains, or too few draws.
+    Empty if there are fewer than two such chains, or too few draws.
     """
     whole = found.finite.all(axis=1)
     if whole.sum() < 2 or found.finite.shape[1] < FEWEST_DRAWS:
@@ -123,7 +123,7 @@ def _variances(name: str, found: AlignedDraws) -> list[Measurement]:
 
 
 def _transpositions(name: str, found: AlignedDraws) -> list[Measurement]:
-    """NoT of pairs within and across chains, and to the frame, beside the ceiling; summed over groups of units."""
+    """NoT within and across chains and to the frame, with the ceiling; summed over groups of units."""
     rows = [Measurement("transpositions_ceiling", sum(ceiling(int(size)) for size in found.sizes), at=name)]
     within = found.pair_chains[:, 0] == found.pair_chains[:, 1]
     total = found.transpositions.sum(axis=1).astype(np.float64)

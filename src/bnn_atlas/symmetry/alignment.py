@@ -1,12 +1,12 @@
-"""All draws of a run in one frame, in passes over the trace whose memory does not grow with the draws.
+"""Bring all draws of a run into one frame, in passes over the trace with memory that does not grow with the draws.
 
-0. The mean features of each chain. Their barycentre is the chain-wise alignment.
-1. Each draw is matched to the reference, from its chain's permutation on. The passes to a barycentre begin with one to
-   the first draw; from its mean or from the chain-wise one, whichever is longer, each pass matches to the mean of the
-   pass before, until one moves no unit. So a barycentre is never worse than the chain-wise one.
-2. To enter another frame, the mean of the aligned draws is matched to that frame's target, and its permutation is
-   composed onto those of all draws.
-3. Moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and some of their parameters.
+0. Average the features of each chain. The barycentre of the averages is the chain-wise alignment.
+1. Match each draw to the reference, starting with its chain's permutation. For a barycentre, the first pass matches to
+   the first draw. Then, starting with the resulting mean or the chain-wise one, whichever is longer, each pass matches
+   to the mean of the previous pass, until no unit moves. So a barycentre is never worse than the chain-wise one.
+2. To enter another frame, match the mean of the aligned draws to that frame's target, and apply its permutation to all
+   draws as well.
+3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and some of their parameters.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,27 +27,27 @@ from bnn_atlas.symmetry.plan import Checkpoint, Fit, Plan
 from bnn_atlas.traces.draws import Draws
 
 READ_BYTES = 32 << 20
-"""Bytes of draws that are read at once, and of features that are matched at once."""
+"""Bytes of draws that are read together, and of features that are matched together."""
 CHAIN_BYTES = 512 << 20
-"""Bytes that the features of all chains' means may take."""
+"""Largest size of the features of all chains' means in bytes."""
 MEANS, MATCHING, ENTERING, MOMENTS = 0, 1, 2, 3
-"""Stages, as numbered above."""
+"""Stages, numbered as above."""
 SCRAMBLING = 2
-"""Distinguishes the random numbers of the scrambled control from those of the pairs (`symmetry.pairs`)."""
+"""Separates the random numbers of the scrambled control from the pairs' random numbers (`matching.PAIRING`)."""
 
 
 class Aligned(NamedTuple):
-    """A frame, and the parameters that were kept of every draw."""
+    """A frame, and some parameters of every draw."""
 
     frame: Frame
     columns: np.ndarray
-    """Their positions [q] among all parameters."""
+    """Positions [q] of these parameters among all."""
     values: dict[str, np.ndarray]
     """Variant -> values [c, s, q] in float32; NaN for draws that are not finite."""
 
 
 class Aligner:
-    """Aligns the draws of a trace; the work done so far is in the checkpoint, at which another process goes on."""
+    """Aligns the draws of a trace; another process can continue from the checkpoint."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class Aligner:
         fit: Fit | None = None,
         of_chains: Features | None = None,
     ) -> None:
-        """With a `fit` its mean stands for the chain.
+        """A `fit` gives the means of the chains.
 
-        `of_chains`, fewer features such as activations of fewer rows, are those by which means of chains are matched.
-        They are for a reference that is not a barycentre, where chain-wise permutations are only where draws start.
+        `of_chains` are smaller features, such as activations of fewer rows, for matching the chains' means. They are
+        used if the reference is not a barycentre, since chain-wise permutations are then only the starts of draws.
 
-        Raises SymmetryError where scales or signs are asked for that the network does not have, and for chains whose
-        features memory should not hold.
+        Raises SymmetryError for scales or signs that the network does not have, and if the features of all chains need
+        too much memory.
         """
         self._draws, self._symmetry, self._features = draws, symmetry, features
         self._of_chains = features if of_chains is None or plan.to_barycentre else of_chains
@@ -78,7 +78,7 @@ class Aligner:
         size = 8 * draws.chains * self._of_chains.symmetry.layout.size
         if size > CHAIN_BYTES:
             raise SymmetryError(
-                f"the features of {draws.chains:,} chains take {size / 2**20:,.0f} MiB, more than "
+                f"the features of {draws.chains:,} chains need {size / 2**20:,.0f} MiB, more than "
                 f"{CHAIN_BYTES / 2**20:.0f}: lower the number of rows, or match by weights"
             )
 
@@ -112,8 +112,8 @@ class Aligner:
                     if not np.isfinite(values).all():
                         number = int(self._draws.chain_ids[chain])
                         raise SymmetryError(
-                            f"{self._draws.path}: draws of chain {number} are finite, but what they are matched by is "
-                            "not (they have diverged): leave the chain out, or match by weights"
+                            f"{self._draws.path}: draws of chain {number} are finite, but the features that they are "
+                            "matched by are not (the chain has diverged): leave it out, or match by weights"
                         )
                     state["sums"][chain] += values.sum(axis=0, dtype=np.float64)
         if (count := int(state["finite"].sum())) < 2:
@@ -158,7 +158,7 @@ class Aligner:
         self._next(MATCHING if draw_wise else self._after_matching)
 
     def _start_at(self, chains: Matched, centre: np.ndarray) -> None:
-        """Give every draw the permutation of its chain, with this centre to be matched to."""
+        """Give every draw the permutation of its chain; the next pass matches to this centre."""
         self._state["centre"] = centre
         for name, neutral in (("units", self._symmetry.identity), ("signs", 1)):
             self._state[name] = np.repeat(getattr(chains, name)[:, None], self._draws.draws, axis=1)
@@ -169,7 +169,7 @@ class Aligner:
         return MOMENTS if self._plan.frame is None else ENTERING
 
     def _reference(self) -> np.ndarray:
-        """Parameters [1, P] of the reference; for a barycentre, those of the first draw."""
+        """Parameters [1, P] of the reference; for a barycentre, of the first draw."""
         theta = self._plan.reference
         if isinstance(theta, str) and theta == "mean":
             theta = self._state["total"] / self._state["finite"].sum()
@@ -222,7 +222,7 @@ class Aligner:
         self._next(MATCHING if again else self._after_matching)
 
     def _enter_frame(self) -> None:
-        """Match the mean of the aligned draws to another frame's target, and take all draws along."""
+        """Match the mean of the aligned draws to another frame's target, and move all draws accordingly."""
         state, plan, features = self._state, self._plan, self._features
         assert plan.frame is not None
         state.setdefault("total", np.zeros(self._draws.size))
@@ -280,7 +280,7 @@ class Aligner:
         return Aligned(frame, variants.columns, variants.values)
 
     def _fit_in_frame(self) -> dict[str, np.ndarray]:
-        """Means and standard deviations of the fits in the frame of their chains."""
+        """Means and standard deviations of the chains' fits, in the frame."""
         if self._fit is None:
             return {}
         units, signs = self._state["units"][:, 0], self._state["signs"][:, 0]
@@ -292,7 +292,7 @@ class Aligner:
         return found if sd is None else {**found, "fit_sd": self._moved(sd, units)}
 
     def _scrambled(self, chain: int, draw: int) -> tuple[np.ndarray, np.ndarray]:
-        """Random permutations and signs [units] that depend on the seed and the numbers of chain and draw alone."""
+        """Random permutations and signs [units] that depend only on the seed and the numbers of chain and draw."""
         numbers = [SCRAMBLING, self._plan.seed, int(self._draws.chain_ids[chain]), int(self._draws.draw_ids[draw])]
         generator = np.random.default_rng(numbers)
         units = uniform_units(self._symmetry, generator)
@@ -302,7 +302,7 @@ class Aligner:
         return transform(self._symmetry, theta, units, signs if self._plan.signed else None)
 
     def _prepared(self, theta: np.ndarray) -> np.ndarray:
-        """Draws [m, P] as they are matched: balanced if asked for."""
+        """Draws [m, P] as they are matched: with balanced scales if the plan says so."""
         return balanced(self._symmetry, theta)[0].astype(theta.dtype) if self._plan.balance and len(theta) else theta
 
     def _in_lots(self, theta: np.ndarray) -> Iterator[np.ndarray]:
@@ -311,7 +311,7 @@ class Aligner:
             yield theta[start : start + size]
 
     def _pass(self, more: Callable[[], dict[str, np.ndarray]] = dict) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """The lots of draws that this pass has not had, each followed by a checkpoint if it is time."""
+        """The remaining lots of draws in this pass, each followed by a checkpoint if it is time."""
         while self._lot < len(self._lots):
             chains, draws = self._lots[self._lot]
             yield chains, draws, self._draws.read(chains, draws)
@@ -328,7 +328,7 @@ class Aligner:
 
 
 def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
-    """Chains and draws that are read at once: whole chains, or pieces of one in multiples of stored chunks."""
+    """Chains and draws that are read together: whole chains, or pieces of one chain in multiples of stored chunks."""
     room = max(1, READ_BYTES // (draws.size * draws.dtype.itemsize))
     if draws.draws <= room:
         step = room // draws.draws
@@ -343,9 +343,9 @@ def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
 
 
 def rows_of_chains(features: Features, chains: int, rows: int, config: AlignmentConfig) -> int | None:
-    """Rows whose activations of all chains' means fit into memory; None where all rows of the alignment do.
+    """Number of rows for which the activations of all chains' means fit memory; None if all rows of the alignment fit.
 
-    A barycentre needs the same features of chains and of draws, and is refused instead (`Aligner`).
+    A barycentre needs the same features for chains and draws, so `Aligner` refuses it instead.
     """
     size = 8 * chains * features.symmetry.layout.size
     if size <= CHAIN_BYTES or config.reference == "barycentre" or config.criterion in ("weights", "cosine"):
@@ -354,7 +354,7 @@ def rows_of_chains(features: Features, chains: int, rows: int, config: Alignment
 
 
 def kept_draws(found: Aligned, pairs: Pairs, symmetry: Symmetry) -> AlignedDraws:
-    """What diagnostics and figures read of an alignment and of pairs of the same draws."""
+    """The numbers of an alignment, and of pairs of the same draws, for diagnostics and figures."""
     names, moved = symmetry.layout.names(), touched(symmetry)
     variances = [
         [np.square(found.frame.moment(variant, name)[moved], dtype=np.float64).mean() for name in ("sd", "within_sd")]

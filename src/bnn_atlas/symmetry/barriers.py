@@ -1,6 +1,6 @@
-"""Barriers between two networks: lines, permutations and distances of pairs of chains, and what they are as metrics.
+"""Barriers between two networks: lines, permutations and distances of pairs of chains, and their metrics.
 
-A barrier is one of a score along the straight line, by three definitions from the literature (`Barriers`).
+A barrier is the rise of a score along the straight line, by three definitions from the literature (`Barriers`).
 """
 
 import logging
@@ -23,7 +23,7 @@ from bnn_atlas.traces.draws import Draws, evenly
 
 
 class Barriers(NamedTuple):
-    """One curve's barriers, in the units of the score; larger is a higher barrier."""
+    """Barriers of one curve, in the units of the score."""
 
     sup: float
     """max over the line of L(x) - [(1 - x) L(0) + x L(1)], at least 0 (Entezari et al. 2022, definition 1)."""
@@ -34,14 +34,14 @@ class Barriers(NamedTuple):
 
 
 def barriers(points: np.ndarray, values: np.ndarray) -> Barriers:
-    """Barriers of a score with values L [m] at points x [m] of the line, which rise from 0 to 1 and hold 1/2.
+    """Barriers of a score with values L [m] at points x [m] of the line, which rise from 0 to 1 and include 1/2.
 
     A value that is not finite gives NaN. Raises ValueError for points without 0, 1/2 or 1.
     """
     x, score = np.asarray(points, np.float64), np.asarray(values, np.float64)
     middle = np.flatnonzero(np.isclose(x, 0.5))
     if x.shape != score.shape or len(x) < 3 or not middle.size or abs(x[0]) > 1e-9 or abs(x[-1] - 1) > 1e-9:
-        raise ValueError(f"a barrier needs a value at each point from 0 to 1, 1/2 among them; points are {x.tolist()}")
+        raise ValueError(f"a barrier needs one value per point, and points from 0 to 1 with 1/2; got {x.tolist()}")
     if not np.isfinite(score).all():
         return Barriers(np.nan, np.nan, np.nan)
     mean = (score[0] + score[-1]) / 2
@@ -55,7 +55,7 @@ def line(points: int) -> np.ndarray:
 
 
 def jackknife_error(statistic: np.ndarray) -> float:
-    """Standard error from the values [n] of a statistic with each of n observations left out in turn.
+    """Standard error from the values [n] of a statistic when each of n observations is left out in turn.
 
     sqrt((n - 1) / n sum_i (s_i - mean)^2), Efron and Tibshirani 1993, eq. 11.5.
     """
@@ -65,15 +65,15 @@ def jackknife_error(statistic: np.ndarray) -> float:
 
 
 FAR = 400 / 512
-"""Transpositions over units from which the barrier of Xiao et al. 2023, figure 2, is level."""
+"""Transpositions over units beyond which the barrier of Xiao et al. 2023, figure 2, no longer rises."""
 OVER = "pairs"
 STATES = {"as_trained": "as trained", "planted": "planted permutation undone", "aligned": "aligned"}
-"""State of the second network of a pair -> how `at` names it."""
+"""State of the second network of a pair -> its name in `at`."""
 PAIR = ["first", "second", "draw"]
 
 
 def barrier_frame(lines: pd.DataFrame) -> pd.DataFrame:
-    """Barriers of every line: columns first, second, draw, state, rows, score, and those of `Barriers`."""
+    """Barriers of every line: columns first, second, draw, state, rows, score, and the fields of `Barriers`."""
     found = []
     for key, line in lines.groupby([*PAIR, "state", "rows"], sort=False):
         ordered = line.sort_values("point")
@@ -84,13 +84,13 @@ def barrier_frame(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_transpositions(barrier: pd.DataFrame, matches: pd.DataFrame) -> pd.DataFrame:
-    """The barriers with the transpositions of their pair as it was trained, and its units."""
+    """The barriers with their pair's transpositions as trained, and its number of units."""
     trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
     return barrier.merge(trained[[*PAIR, "transpositions", "units"]], on=PAIR, how="left", validate="many_to_one")
 
 
 def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measurement]:
-    """Measurements of the last compared draws, means over pairs with their standard errors.
+    """Measurements at the last compared draws, as means over pairs with standard errors.
 
     Args:
         lines: `files.LINE_SCHEMA`.
@@ -125,7 +125,7 @@ def _distances(ends: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
-    """How far the transpositions of a pair went from those that were planted, where some were."""
+    """Largest change of a pair's transpositions from the planted number, if permutations were planted."""
     trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
     last = trained[trained["draw"] == trained["draw"].max()].dropna(subset="planted")
     if len(last):
@@ -134,7 +134,7 @@ def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def _correlations(found: pd.DataFrame) -> Iterator[Measurement]:
-    """Over pairs; none of fewer than four, or where one of the two does not vary."""
+    """Correlations over pairs; none for fewer than four pairs, or if one of the two does not vary."""
     part = found[(found["score"] == "loss") & (found["rows"] == "train") & (found["state"] == "as_trained")]
     x, y = part["transpositions"].to_numpy(float), part["midpoint"].to_numpy(float)
     kept = np.isfinite(y)
@@ -150,7 +150,7 @@ def _correlations(found: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def _over_pairs(metric: str, values: pd.Series, at: str, note: str = "") -> Measurement:
-    """Mean over pairs; not finite where one of them is not, and the note counts those."""
+    """Mean over pairs; not finite if a pair is not, and the note counts such pairs."""
     numbers = values.to_numpy(float)
     lost = int((~np.isfinite(numbers)).sum())
     told = "; ".join(filter(None, (note, f"{lost} of {len(numbers)} pairs are not finite" if lost else "")))
@@ -188,17 +188,17 @@ class PairsOfChains:
         symmetry: Symmetry,
         planted: Callable[[int], np.ndarray] | None,
     ) -> None:
-        """Two networks of each pair are in memory at a time.
+        """Only one pair of networks is in memory at a time.
 
         Args:
-            draws: of the run.
-            config: which pairs, points and draws.
-            features: what networks are matched by.
+            draws: the draws of the run.
+            config: which pairs, points and draws to compare.
+            features: features for matching networks.
             predict: predictions of networks [b, P] at rows [n, ...].
-            rows: on which loss and error are computed.
-            symmetry: of the network.
-            planted: number of a chain -> the permutation with which it started as a copy of the one before; None where
-                no chain did.
+            rows: rows for loss and error.
+            symmetry: symmetry of the network.
+            planted: chain number -> the permutation with which it started as a copy of the previous chain; None if no
+                chain started so.
         """
         self._draws, self._config, self._features, self._predict = draws, config, features, predict
         self._rows, self._symmetry, self._copied = rows, symmetry, planted
@@ -232,7 +232,7 @@ class PairsOfChains:
     def _pair(
         self, key: tuple[int, int, int], first: np.ndarray, second: np.ndarray
     ) -> dict[str, list[tuple[Any, ...]]]:
-        """The same for one pair at one draw."""
+        """Rows of both tables for one pair at one draw."""
         wanted = self._features.of(first[None])[0]
         units = self._match(wanted, second)
         states = {"as_trained": second, "aligned": apply(self._symmetry, second, units)}
@@ -263,7 +263,7 @@ class PairsOfChains:
         return match(self._features.symmetry, wanted, self._features.of(theta[None])).units[0]
 
     def _planted(self, key: tuple[int, int, int]) -> tuple[np.ndarray | None, int | None]:
-        """The permutation with which the second chain started as a copy of the first, and its transpositions."""
+        """The permutation by which the second chain started as a copy of the first, and its transpositions."""
         first, second, _ = key
         if self._copied is None or first % 2 or second != first + 1:
             return None, None
@@ -292,7 +292,7 @@ def transpositions_of(symmetry: Symmetry, units: np.ndarray) -> int:
 
 
 def _scores(prediction: Predictive, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean negative log-likelihood [b] of rows y [n], and share of wrong classes or root mean square error [b]."""
+    """Mean negative log-likelihood [b] of targets y [n], and share of wrong classes or root mean square error [b]."""
     if prediction.log_probs is not None:
         log_probs = np.asarray(prediction.log_probs)
         of_label = log_probs[:, np.arange(len(y)), y].astype(np.float64)

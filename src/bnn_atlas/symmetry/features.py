@@ -1,4 +1,4 @@
-"""What networks are matched by: numbers of each draw whose units are permuted as those of the network are."""
+"""Features for matching networks: numbers of each draw that are permuted in the same way as the network's units."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -12,23 +12,23 @@ from bnn_atlas.symmetry.groups import Group, Place, Symmetry, SymmetryError
 
 Statistic = Literal["activations", "centred", "correlation"]
 LARGEST_BYTES = 128 << 20
-"""Bytes that the activations of one draw may take."""
+"""Largest size of the activations of one draw in bytes."""
 
 
 class Features(NamedTuple):
-    """Features of draws: the criterion of a matching is the inner product of those of the reference and of a draw."""
+    """Features of draws: a matching maximises the inner product of the reference's and a draw's features."""
 
     symmetry: Symmetry
-    """Where the units stand in a vector of features; its groups are those of the network."""
+    """Positions of the units in a vector of features, with the network's groups."""
     of: Callable[[np.ndarray], np.ndarray]
     """Draws [m, P] -> features [m, F]."""
 
 
 def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
-    """The parameters themselves; with `dead_inputs` [inputs], weights of these inputs of the first layer count as 0.
+    """The parameters themselves; with `dead_inputs` [inputs], the first layer's weights of these inputs count as 0.
 
     Inputs that never vary in the data say nothing about a unit: their weights are draws from the prior. Raises
-    SymmetryError if the first layer does not take the inputs one by one.
+    SymmetryError if the first layer does not have one weight per input.
     """
     if dead_inputs is None:
         return Features(symmetry, lambda draws: draws)
@@ -37,13 +37,13 @@ def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -
 
 
 def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
-    """Incoming weights of the only hidden layer, without biases, each unit's of norm 1: Xiao et al. 2023, rebasin.py.
+    """Incoming weights of the only hidden layer, without biases, normalised per unit: Xiao et al. 2023, rebasin.py.
 
-    Units without incoming weights have features of 0. Raises SymmetryError for more hidden layers than one.
+    Units with zero incoming weights have features of 0. Raises SymmetryError for more than one hidden layer.
     """
     if len(symmetry.groups) != 1:
         raise SymmetryError(
-            f"the cosine of the first layer matches one hidden layer, and this network has {len(symmetry.groups)} "
+            f"criterion cosine needs a network with one hidden layer, and this network has {len(symmetry.groups)} "
             "groups of units: match by weights or activations"
         )
     (group,) = symmetry.groups
@@ -62,22 +62,22 @@ def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -
 def activation_features(
     config: ModelConfig, symmetry: Symmetry, shape: tuple[int, ...], x: np.ndarray, statistic: Statistic, **sizes: int
 ) -> Features:
-    """Activations of all units for the rows x, as they are, less their means, or also divided by their sds.
+    """Activations of all units for the rows x: as they are, centred, or centred and divided by their sds.
 
-    The inner product of two units' activations is that of git-re-basin's activation matching (as they are: also that
-    of Xiao et al. 2023). Divided by the number of rows it is a covariance where they are centred, and a correlation
-    where they are also scaled. A unit whose activation never varies then has features of 0.
+    The inner product of two units' activations is the criterion of git-re-basin's activation matching (and, for
+    activations as they are, of Xiao et al. 2023). Divided by the number of rows it is a covariance for centred
+    activations, and a correlation if they are also scaled. A unit with a constant activation then has features of 0.
 
     Args:
         config: the model.
-        symmetry: of the network.
-        shape: of one row.
+        symmetry: symmetry of the network.
+        shape: shape of one row.
         x: rows [n, ...] as the network takes them.
-        statistic: what is taken from the activations.
+        statistic: how activations are used.
         sizes: `outputs` and `vocabulary` of the network.
 
     Raises:
-        SymmetryError: more activations than memory should hold.
+        SymmetryError: the activations of a draw need too much memory.
     """
     # Everything else about symmetries works without JAX, which takes seconds to import.
     from bnn_atlas.symmetry.activations import activation_function
@@ -86,7 +86,7 @@ def activation_features(
     ours = _by_groups(symmetry, samples)
     if (size := 4 * ours.layout.size) > LARGEST_BYTES:
         raise SymmetryError(
-            f"activations of {len(x):,} rows take {size / 2**20:,.0f} MiB a draw, more than "
+            f"activations of {len(x):,} rows need {size / 2**20:,.0f} MiB per draw, more than "
             f"{LARGEST_BYTES / 2**20:.0f}: lower the number of rows"
         )
 
@@ -97,12 +97,12 @@ def activation_features(
 
 
 def balanced_features(features: Features, symmetry: Symmetry) -> Features:
-    """The same of draws whose scales of units are balanced first."""
+    """The features of draws after balancing the scales of their units."""
     return Features(features.symmetry, lambda draws: features.of(balanced(symmetry, draws)[0].astype(draws.dtype)))
 
 
 def _taken(values: np.ndarray, statistic: Statistic) -> np.ndarray:
-    """Activations [n, samples] as the statistic has them, divided by the root of their number."""
+    """The statistic of activations [n, samples], divided by the square root of the number of samples."""
     if statistic == "activations":
         return values / np.float32(np.sqrt(values.shape[1]))
     centred = values - values.mean(axis=1, keepdims=True, dtype=np.float64).astype(values.dtype)
@@ -114,7 +114,7 @@ def _taken(values: np.ndarray, statistic: Statistic) -> np.ndarray:
 
 
 def _by_groups(symmetry: Symmetry, samples: list[int]) -> Symmetry:
-    """A symmetry of vectors that hold an array [n, samples] for each group."""
+    """A symmetry for vectors with an array [n, samples] for each group."""
     arrays, groups = [], []
     for number, (group, count) in enumerate(zip(symmetry.groups, samples, strict=True)):
         arrays.append(Parameter(group.name, (group.size, count), "weight", number, count, group.size))
@@ -124,12 +124,12 @@ def _by_groups(symmetry: Symmetry, samples: list[int]) -> Symmetry:
 
 
 def _alive(symmetry: Symmetry, dead_inputs: np.ndarray) -> np.ndarray:
-    """1 for every parameter [P] but the first layer's weights of dead inputs, which are 0."""
+    """[P]: 0 for the first layer's weights of dead inputs, 1 for all other parameters."""
     first = min((p for p in symmetry.layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
     dead = dead_inputs.ravel()
     if len(first.shape) != 2 or first.shape[1] != len(dead):
         raise SymmetryError(
-            f"dead inputs can be masked where the first layer takes the {len(dead)} inputs one by one, and "
+            f"dead inputs can be masked only if the first layer has a weight for each of the {len(dead)} inputs, but "
             f"{first.name} has the shape {list(first.shape)}: keep them"
         )
     keep = np.ones(symmetry.layout.size)

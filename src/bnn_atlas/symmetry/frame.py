@@ -1,4 +1,4 @@
-"""The result of an alignment as a file: permutations of every draw, moments in the common frame and of controls."""
+"""The result of an alignment as a file: permutations of every draw, and moments in the common frame and of controls."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -9,40 +9,40 @@ from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
 
 VARIANTS = ("sampled", "aligned", "scrambled", "chain_wise")
-"""The draws as they are, in the alignment's frame, with units in a random order of each draw's own, and with one
-permutation for each chain, to the barycentre of the chains. Where the alignment balances scales, all four are balanced;
-where it matches signs, those of the scrambled draws are random too."""
+"""The draws as they are, in the alignment's frame, with a random order of units for each draw, and with one permutation
+per chain, to the barycentre of the chains. If the alignment balances scales, all four are balanced; if it matches
+signs, the scrambled draws have random signs, too."""
 MOMENTS = ("mean", "sd", "within_sd")
-"""Over all draws; `within_sd` is the root of the mean variance of a chain. In float32, but `mean` in float64."""
+"""Over all draws; `within_sd` is the root of the mean variance within chains. In float32, but `mean` in float64."""
 
 
 class Frame(NamedTuple):
-    """Draws of a run in a common frame; units of a draw are those that it has after its permutation."""
+    """Draws of a run in a common frame: signs and moments refer to units after a draw's permutation."""
 
     chain_ids: np.ndarray
     draw_ids: np.ndarray
     finite: np.ndarray
-    """Which draws [c, s] are finite; the others have the identity and are in no moment."""
+    """Which draws [c, s] are finite; the others have the identity and are left out of moments."""
     units: np.ndarray
     """Permutations of each draw [c, s, units], 16 bits."""
     signs: np.ndarray
-    """Signs of each draw's units [c, s, units], 8 bits: all 1 unless signs are matched."""
+    """Signs of each draw's units [c, s, units], 8 bits; all 1 unless signs are matched."""
     chain_units: np.ndarray
-    """The control `chain_wise` [c, units]."""
+    """Permutations of the control `chain_wise` [c, units]."""
     chain_signs: np.ndarray
     moments: dict[str, np.ndarray]
     """`<variant>_<moment>` [P]."""
     target: np.ndarray
-    """Parameters [P] that draws were matched to, the mean of the aligned draws for a barycentre: other alignments can
-    take over the frame by it."""
+    """Parameters [P] that draws were matched to, for a barycentre the mean of the aligned draws; other alignments can
+    enter the frame through it."""
     factor: np.ndarray
     """B [r, P], float32: B'B is the covariance of the aligned draws, or its part of rank r."""
     objective: np.ndarray
     """Mean inner product with the reference, or |m|^2 of a barycentre, at the start and after each pass over draws."""
     fixed: bool
-    """Whether the last pass moved no unit, for a barycentre; true for other references."""
+    """For a barycentre, whether the last pass moved no unit; true for other references."""
     fit_mean: np.ndarray | None = None
-    """Mean of the fit of each chain [c, P] in the frame, of an approximation that has one."""
+    """Mean of each chain's fit [c, P] in the frame, for approximations that have one."""
     fit_sd: np.ndarray | None = None
 
     def moment(self, variant: str, name: str) -> np.ndarray:
@@ -68,7 +68,7 @@ def save_frame(path: str | Path, frame: Frame) -> None:
 def load_frame(path: str | Path, symmetry: Symmetry | None = None) -> Frame:
     """Read what `save_frame` wrote; with a symmetry, permutations are checked against it.
 
-    Raises SymmetryError for a file that is damaged, truncated, of another network or without permutations.
+    Raises SymmetryError for a file that is damaged, truncated, without permutations or from another network.
     """
     names = [f"{variant}_{moment}" for variant in VARIANTS for moment in MOMENTS]
     required = [*ARRAYS, *names, "fixed"]

@@ -1,4 +1,4 @@
-"""Signs and scales of units: what else than their order leaves the function of a network unchanged."""
+"""Signs and scales of units, which, like their order, can change without a change of the network's function."""
 
 import numpy as np
 
@@ -15,11 +15,11 @@ def require(symmetry: Symmetry, freedom: Freedom) -> None:
     """Raise SymmetryError if no group of the network has this freedom."""
     if not any(freedom in group.freedoms for group in symmetry.groups):
         has, what = ("relu", "scales") if freedom == "scale" else ("tanh", "signs")
-        raise SymmetryError(f"this network has no {what} to remove: units of {has} have them; leave this out")
+        raise SymmetryError(f"this network has no {what} to remove: only units of {has} have them; leave this out")
 
 
 def transform(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray, signs: np.ndarray | None = None) -> np.ndarray:
-    """Parameters [..., P] with units in another order, and then the sign of each [..., units] on its parameters."""
+    """Parameters [..., P] with units in another order, then multiplied by the signs of their units [..., units]."""
     moved = apply(symmetry, theta, units)
     if signs is None:
         return moved
@@ -33,11 +33,11 @@ def transform(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray, signs: n
 
 
 def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The parameters [m, P] of least norm among those that differ in the scales of units alone, in float64.
+    """The parameters [m, P] with the scales of units that minimise their norm, in float64.
 
-    `others` [m, P], such as standard deviations of these parameters, follow them with the same scales.
+    `others` [m, P], such as standard deviations of these parameters, get the same scales.
 
-    Every unit with the freedom `scale` then has incoming and outgoing parameters of one norm, |in| = |out|:
+    Every unit with the freedom `scale` then has incoming and outgoing parameters with equal norms, |in| = |out|:
 
         in <- in s,   out <- out / s,   s = sqrt(|out| / |in|),
 
@@ -64,14 +64,14 @@ def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tupl
 
 
 def _square(symmetry: Symmetry, group: Group, theta: np.ndarray, incoming: bool) -> np.ndarray:
-    """Sums of squares [m, n] of what comes into each unit, or of what goes out."""
+    """Sums of squares [m, n] of each unit's incoming or outgoing parameters."""
     places = [place for place in group.places if place.incoming == incoming]
     rows = [rows_of(symmetry, place, group.size, theta) for place in places]
     return np.asarray(sum((part**2).sum(axis=-1) for part in rows))
 
 
 def rows_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> np.ndarray:
-    """What each unit has at a place, [m, n, k], of parameters theta [m, P]."""
+    """The parameters of each unit at a place [m, n, k], from theta [m, P]."""
     view = view_of(symmetry, place, theta)
     part = view[:, place.start : place.start + place.blocks * size * place.inner]
     blocks = part.reshape(len(theta), place.blocks, size, place.inner, -1)
@@ -79,7 +79,7 @@ def rows_of(symmetry: Symmetry, place: Place, size: int, theta: np.ndarray) -> n
 
 
 def _multiply(symmetry: Symmetry, place: Place, theta: np.ndarray, factors: np.ndarray) -> None:
-    """Multiply what each unit has at a place by its factor [m, n], in place."""
+    """Multiply each unit's parameters at a place by its factor [m, n], in place."""
     view = view_of(symmetry, place, theta)
     by_index = np.tile(np.repeat(factors, place.inner, axis=1), (1, place.blocks)).astype(theta.dtype)
     end = place.start + by_index.shape[1]
@@ -87,7 +87,7 @@ def _multiply(symmetry: Symmetry, place: Place, theta: np.ndarray, factors: np.n
 
 
 def view_of(symmetry: Symmetry, place: Place, theta: np.ndarray) -> np.ndarray:
-    """A view of the place's array in theta [m, P], its axis second."""
+    """A view of the place's array in theta [m, P], with the place's axis second."""
     start = symmetry.layout.offset(place.array)
     shape = next(p.shape for p in symmetry.layout.parameters if p.name == place.array)
     array = theta[:, start : start + int(np.prod(shape))].reshape(len(theta), *shape)

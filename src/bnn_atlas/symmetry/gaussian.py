@@ -20,7 +20,7 @@ from bnn_atlas.traces.subset import Selection
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 32 << 20
-"""Bytes of draws that are in memory at a time; each step takes a few times as many."""
+"""Bytes of draws in memory at a time; a step needs a few times as much."""
 
 
 class Gaussian(NamedTuple):
@@ -37,11 +37,11 @@ class Gaussian(NamedTuple):
 
 
 class Form(NamedTuple):
-    """Which Gaussian represents the draws."""
+    """The kind of Gaussian that represents the draws."""
 
     kind: Literal["diagonal", "low_rank", "mean"]
     rank: int | None
-    """Of the covariance; None for all of it."""
+    """Rank of the covariance; None for the full covariance."""
     balance: bool = False
     """Whether the alignment balances the scales of units."""
 
@@ -56,26 +56,26 @@ def gaussian_draws(
     model: Mapping[str, Any],
     chains: int | None = None,
 ) -> np.ndarray:
-    """A draw [member, P] from the Gaussian of some draws for each member.
+    """For each member, a draw [member, P] from the Gaussian with the moments of a run's draws.
 
         diagonal: mean + sd z,   low_rank: mean + B'z,   mean: mean,   z ~ N(0, I)
 
     B has the `rank` largest directions of the covariance. With `rank` None it has all of them: its rows are then
-    (w_k - mean) / sqrt(K - 1), for K draws w_k, and no factor is in memory. A draw depends on the seed and its number
-    alone. With a `frame` (the file of an alignment) all is of the aligned draws, and `rank` is at most the frame's.
-    Draws that are not finite are left out and counted.
+    (w_k - mean) / sqrt(K - 1), for K draws w_k, and no factor is in memory. A draw depends only on the seed and its
+    number. With a `frame` (the file of an alignment) the moments are of the aligned draws, and `rank` is at most the
+    frame's. Draws that are not finite are left out and counted.
 
     Args:
         whole: the source's draws.
-        frame: file of an alignment of them, or None for the draws as they are.
-        form: of the Gaussian.
+        frame: file of an alignment of these draws, or None for the draws as they are.
+        form: the kind of Gaussian.
         members: numbers of the draws.
-        seed: of the draws.
-        model: of the network, in plain values.
-        chains: without a frame, the first this many chains count; None for all.
+        seed: seed of the draws.
+        model: settings of the network in plain values.
+        chains: without a frame, the number of chains to use; None for all.
 
     Raises:
-        DataError: fewer than two finite draws, or a frame of another network.
+        DataError: fewer than two finite draws, or a frame from another network.
     """
     first = np.arange(min(chains or whole.chains, whole.chains))
     draws = Selection(whole, first, np.arange(whole.draws), np.arange(whole.size))
@@ -87,7 +87,7 @@ def gaussian_draws(
         gaussian = moments(draws, form.rank if form.kind == "low_rank" else None)
     if gaussian.draws < 2 and form.kind != "mean":
         raise DataError(
-            f"{whole.path}: {gaussian.draws} finite draws have no spread; a compact representation needs two"
+            f"{whole.path}: {gaussian.draws} finite draws have no spread; a compact representation needs at least two"
         )
     generators = [np.random.default_rng([seed, member]) for member in members]
     theta = np.empty((len(members), whole.size), whole.dtype)
@@ -101,7 +101,7 @@ def gaussian_draws(
 
 
 def moments(draws: Draws, rank: int | None = None) -> Gaussian:
-    """Mean, sd and, with `rank`, a factor of the covariance of all finite draws as they are.
+    """Mean, sd and, with `rank`, a factor of the covariance of all finite draws.
 
     Raises DataError where no draw is finite.
     """
@@ -119,7 +119,7 @@ def moments(draws: Draws, rank: int | None = None) -> Gaussian:
 
 
 def _finite(draws: Draws) -> Iterator[np.ndarray]:
-    """Finite draws [m, P] as they are, in batches."""
+    """Finite draws [m, P], in batches."""
     for _, _, batch in draws.batches(BATCH_BYTES):
         rows = batch.reshape(-1, draws.size)
         yield rows[np.isfinite(rows).all(axis=1)]
@@ -131,7 +131,7 @@ def _rows(draws: Draws, frame: Frame, model: Mapping[str, Any], balance: bool) -
     chains, numbers = np.isin(draws.chain_ids, frame.chain_ids), np.isin(draws.draw_ids, frame.draw_ids)
     aligned = Selection(draws, np.flatnonzero(chains), np.flatnonzero(numbers), np.arange(draws.size))
     if aligned.shape[:2] != frame.finite.shape:
-        raise DataError(f"the alignment is not of the draws of {draws.path}: align them again")
+        raise DataError(f"the alignment does not belong to the draws of {draws.path}: align them again")
     for at_chains, at_draws, batch in aligned.batches(BATCH_BYTES):
         place = at_chains, at_draws
         usable = frame.finite[place]
@@ -144,7 +144,7 @@ def _rows(draws: Draws, frame: Frame, model: Mapping[str, Any], balance: bool) -
 def _add_deviations(
     theta: np.ndarray, gaussian: Gaussian, rows: Iterator[np.ndarray], generators: Sequence[np.random.Generator]
 ) -> None:
-    """Fill theta [member, P] with mean + sum_k z_k (w_k - mean) / sqrt(K - 1), the draws w_k coming in batches."""
+    """Fill theta [member, P] with mean + sum_k z_k (w_k - mean) / sqrt(K - 1), for draws w_k in batches."""
     theta[:] = gaussian.mean
     for batch in rows:
         deviations = (batch - gaussian.mean).astype(theta.dtype) / theta.dtype.type(np.sqrt(gaussian.draws - 1))
@@ -153,12 +153,11 @@ def _add_deviations(
 
 
 def _frame(path: str | Path, draws: Draws) -> Frame:
-    """The frame of an alignment of these draws."""
     frame = load_frame(path)
     if len(frame.mean) != draws.size:
         raise DataError(
-            f"{path}: an alignment of draws of {len(frame.mean):,} parameters, but those of {draws.path} have "
-            f"{draws.size:,}; align it again"
+            f"{path}: an alignment of draws with {len(frame.mean):,} parameters, but the draws of {draws.path} have "
+            f"{draws.size:,}; align them again"
         )
     return frame
 

@@ -1,7 +1,7 @@
-"""Which units of a network can be exchanged, and every place of its parameters that they index.
+"""Which units of a network can be exchanged, and which parts of its parameters they index.
 
 A symmetry is data, as in git-re-basin (Ainsworth et al. 2023), derived from the model's settings and the layout of its
-parameters. Places go beyond an axis of an array, since a flattened map has several positions per channel, an LSTM's
+parameters. A place is more than an axis of an array, since a flattened map has several positions per channel, an LSTM's
 weight has four blocks of rows and two ranges of columns, and the layers of a residual stream share their units.
 """
 
@@ -27,19 +27,19 @@ from bnn_atlas.models.layout import Layout
 
 Freedom = Literal["scale", "sign"]
 LARGEST_GROUP = np.iinfo(np.int16).max
-"""Units that a group may have: permutations are kept in 16 bits."""
+"""Largest number of units in a group, since permutations are stored in 16 bits."""
 
 
 class SymmetryError(ValueError):
-    """A network without the symmetry that is asked for, or permutations that are none."""
+    """A network without the requested symmetry, or arrays that are not permutations."""
 
 
 @dataclass(frozen=True)
 class Place:
     """A range of one axis of an array that the units of a group index.
 
-    Index `start + (block * n + unit) * inner + position` of the axis belongs to `unit`, for n units, each of `blocks`
-    blocks and each of `inner` positions. `incoming` parameters make a unit's value, the others pass it on.
+    Index `start + (block * n + unit) * inner + position` of the axis belongs to `unit`, for n units, `blocks` blocks
+    and `inner` positions. `incoming` parameters compute a unit's value, the others pass it on.
     """
 
     array: str
@@ -50,7 +50,7 @@ class Place:
     inner: int = 1
 
     def indices(self, units: np.ndarray) -> np.ndarray:
-        """Indices [..., blocks n inner] of the axis that belong to units [..., n], in their order."""
+        """Indices [..., blocks n inner] of the axis that belong to units [..., n], in the order of the units."""
         count = units.shape[-1]
         blocks = np.arange(self.blocks)[:, None, None] * count
         found = self.start + (blocks + units[..., None, :, None]) * self.inner + np.arange(self.inner)
@@ -58,9 +58,9 @@ class Place:
 
 
 class Value(NamedTuple):
-    """Where the forward pass has the units of a group: the activation of what this layer or block gives.
+    """Where the forward pass has the units of a group: the activation of this layer's or block's output.
 
-    The units are its first axis and rows its last one, but in an embedding [length, rows, units].
+    The units are its first axis and the rows its last one, except in an embedding [length, rows, units].
     """
 
     layer: str
@@ -71,8 +71,8 @@ class Value(NamedTuple):
 class Group:
     """Units that can be exchanged without a change of the function.
 
-    `freedoms` say what else leaves it unchanged: `scale`, a positive factor on what comes in and its inverse on what
-    goes out (relu); `sign`, a factor of -1 on both (tanh).
+    `freedoms` are other changes that leave it unchanged: `scale`, a positive factor on incoming parameters and its
+    inverse on outgoing ones (relu); `sign`, a factor of -1 on both (tanh).
     """
 
     name: str
@@ -96,11 +96,11 @@ class Symmetry:
 
     @cached_property
     def identity(self) -> np.ndarray:
-        """The permutations [units] that leave every unit where it is."""
+        """The identity permutations [units]."""
         return self.join([np.arange(group.size) for group in self.groups])
 
     def split(self, units: np.ndarray) -> list[np.ndarray]:
-        """Arrays [..., n] of each group, views of one array [..., units]."""
+        """Arrays [..., n] for each group, as views of one array [..., units]."""
         return np.split(units, list(accumulate(group.size for group in self.groups[:-1])), axis=-1)
 
     def join(self, parts: Iterable[np.ndarray]) -> np.ndarray:
@@ -108,12 +108,12 @@ class Symmetry:
         return np.concatenate([np.asarray(part, np.int16) for part in parts], axis=-1)
 
     def check(self, units: np.ndarray, source: str = "these permutations") -> np.ndarray:
-        """The permutations [..., units] if they are permutations of the groups; SymmetryError otherwise."""
+        """The argument [..., units] if it permutes the units of each group; SymmetryError otherwise."""
         if units.shape[-1:] != (self.units,):
             raise SymmetryError(f"{source}: {units.shape[-1:]} units, but the network has {self.units}")
         for group, part in zip(self.groups, self.split(units), strict=True):
             if not np.array_equal(np.sort(part, axis=-1), np.broadcast_to(np.arange(group.size), part.shape)):
-                raise SymmetryError(f"{source}: no permutation of the {group.size} units of {group.name}")
+                raise SymmetryError(f"{source}: not a permutation of the {group.size} units of {group.name}")
         return units
 
 
@@ -140,11 +140,11 @@ def symmetry_of(config: ModelConfig, layout: Layout) -> Symmetry:
 
 
 def dense_symmetry(layout: Layout) -> Symmetry:
-    """The groups of a fully connected network, known by its layout alone; SymmetryError for any other network."""
+    """The groups of a fully connected network, from its layout alone; SymmetryError for any other network."""
     layered = [(p, p.layer) for p in layout.parameters if p.layer is not None]
     others = [p.name for p, _ in layered if (p.role, len(p.shape)) not in {("weight", 2), ("bias", 1)}]
     if others:
-        raise SymmetryError(f"hidden units are permuted in fully connected networks only; this one has {others[0]}")
+        raise SymmetryError(f"hidden units can be permuted in fully connected networks only; this one has {others[0]}")
     count = max(layer for _, layer in layered) + 1
     return Symmetry(layout, tuple(_Builder(layout).sequence([f"layer{index}" for index in range(count)])))
 
@@ -181,12 +181,12 @@ class _Builder:
         return [Place(f"{layer}.{name}", 0, True) for layer in layers for name in self.layers[layer]]
 
     def inputs(self, size: int, *layers: str) -> list[Place]:
-        """The inputs of these layers from `size` units; a dense layer after a map has several for each."""
+        """The inputs of these layers from `size` units; a dense layer after a map has several inputs per unit."""
         shapes = [(layer, self.layers[layer]["weight"]) for layer in layers]
         return [Place(f"{layer}.weight", 1, False, inner=shape[1] // size) for layer, shape in shapes]
 
     def sequence(self, layers: Sequence[str], activation: str = "") -> list[Group]:
-        """A group for the outputs of each layer but the last, which the next layer takes."""
+        """A group for the outputs of each layer except the last; the next layer takes them as inputs."""
         groups = []
         for layer, after in pairwise(layers):
             size = self.width(layer)
@@ -210,7 +210,7 @@ class _Stream:
 
 
 def _resnet(builder: _Builder, activation: str) -> list[Group]:
-    """One group inside of each block, and one for each stream, whose units all its blocks share."""
+    """One group inside each block, and one for each stream, since all blocks of a stream share its units."""
     start = builder.outputs("stem_conv", "stem_norm")
     inside, streams = [], [_Stream(builder.width("stem_conv"), start, [Value("stem_norm", activation)])]
     for block in builder.blocks:
@@ -229,7 +229,7 @@ def _resnet(builder: _Builder, activation: str) -> list[Group]:
 
 
 def _wide_resnet(builder: _Builder, activation: str) -> list[Group]:
-    """The same where norms come before convolutions, so that each belongs to the units that it takes."""
+    """The same for norms before convolutions, where each norm belongs to the units that it takes."""
     start = builder.outputs("stem_conv")
     inside, streams = [], [_Stream(builder.width("stem_conv"), start, [Value("stem_conv")])]
     for block in builder.blocks:
@@ -254,7 +254,7 @@ def _stream_groups(streams: list[_Stream]) -> list[Group]:
 
 
 def _cnn_lstm(builder: _Builder, config: CNNLSTMConfig) -> list[Group]:
-    """Entries of the embedding, filters, and cells, each of which has a row in the four gates' blocks."""
+    """Entries of the embedding, filters, and cells, which have a row in each of the four gates' blocks."""
     embedding = (Place("embedding.table", 1, True), *builder.inputs(config.embedding, "conv"))
     filters = (*builder.outputs("conv"), Place("lstm.weight", 1, False))
     cells = (

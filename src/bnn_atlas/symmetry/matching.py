@@ -1,15 +1,16 @@
-"""Which unit of a network is which unit of another: exact assignments, group after group, until nothing changes.
+"""Matching the units of networks: exact assignments, group after group, until nothing changes.
 
 Weight matching of git-re-basin (Ainsworth et al. 2023) for many draws at once: with r the reference, it increases
 
     <r, P w> = sum over all parameters of r (P w)
 
-over permutations P, which decreases |r - P w|. Every criterion is this one on other numbers than the weights
+over permutations P, which decreases |r - P w|. All criteria have this form, with other features than the weights
 (`symmetry.features`).
 
 The common frame of several networks is their barycentre: permutations that make their mean long, and so their spread
-small. Sum_k w_k |P_k x_k - m|^2 with m their weighted mean is sum_k w_k |x_k|^2 - W |m|^2. Matching each network to m
-never decreases sum_k w_k <m, P_k x_k>, nor then does the new mean decrease |m|^2: the objective grows to a fixed point.
+small. With m the weighted mean, sum_k w_k |P_k x_k - m|^2 = sum_k w_k |x_k|^2 - W |m|^2. Matching each network to m
+never decreases sum_k w_k <m, P_k x_k>, and the new mean then never decreases |m|^2: the objective grows to a fixed
+point.
 """
 
 from dataclasses import replace
@@ -25,9 +26,9 @@ from bnn_atlas.symmetry.permutation import compose, transpositions
 from bnn_atlas.traces.draws import Draws
 
 SWEEPS = 100
-"""Most sweeps over the groups; as a rule a few are enough."""
+"""Largest number of sweeps over the groups; usually a few are enough."""
 ROUNDING = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-14}
-"""Gain of an assignment, relative to |r| |w|, that rounding can feign."""
+"""Gain of an assignment, relative to |r| |w|, that may be due to rounding."""
 
 
 class Matched(NamedTuple):
@@ -36,11 +37,11 @@ class Matched(NamedTuple):
     units: np.ndarray
     """Permutations of all groups [m, units], 16 bits."""
     signs: np.ndarray
-    """-1 or 1 for each unit [m, units], 8 bits; after the permutation. 1 everywhere unless signs are matched."""
+    """-1 or 1 for each unit after the permutation [m, units], 8 bits; 1 everywhere unless signs are matched."""
     objective: np.ndarray
     """<r, P w> [m], in float64."""
     sweeps: int
-    """Sweeps over the groups that it took for all draws."""
+    """Sweeps over the groups for all draws."""
 
     @classmethod
     def unmoved(cls, symmetry: Symmetry, count: int) -> "Matched":
@@ -52,11 +53,11 @@ class Matched(NamedTuple):
 def match(
     symmetry: Symmetry, reference: np.ndarray, draws: np.ndarray, *, signed: bool = False, start: Matched | None = None
 ) -> Matched:
-    """Bring draws [m, P] near a reference [P] by permutations, from `start` or from the identity on.
+    """Bring draws [m, P] near a reference [P] by permutations, starting with `start` or the identity.
 
-    In each group the assignment is exact, the others fixed, and it is taken only where the objective grows, so that the
-    objective never decreases; a network of one group is done in one sweep. With `signed`, units with the freedom `sign`
-    also get the better sign. Groups are visited from the input on, in every sweep the same way.
+    The assignment of each group is exact with the others fixed, and taken only if the objective grows, so that the
+    objective never decreases; a network with one group needs one sweep. With `signed`, units with the freedom `sign`
+    also get the better sign. Every sweep visits the groups in the same order, starting at the input.
     """
     found = start or Matched.unmoved(symmetry, len(draws))
     units, signs = found.units.copy(), found.signs.copy()
@@ -79,7 +80,7 @@ def match(
             alone = replace(symmetry, groups=(group,))
             candidate = transform(alone, current[better], orders, flipped)
             if _recurrent(group):
-                # The gain is that of a linear part of a quadratic objective.
+                # The gain is only the linear part of a quadratic objective.
                 before, after = (_dots(reference, part) for part in (current[better], candidate))
                 kept = after - before > rounding[better]
                 better, candidate, orders = better[kept], candidate[kept], orders[kept]
@@ -96,7 +97,7 @@ def match(
 def _assign(
     symmetry: Symmetry, group: Group, reference: np.ndarray, current: np.ndarray, flips: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The best order [m, n] of one group's units, their signs, and what it gains over the present one."""
+    """The best order [m, n] of one group's units, their signs, and the gain over the current order."""
     similarity = similarities(symmetry, group, reference, current)
     magnitude = np.abs(similarity) if flips else similarity
     orders = np.stack([linear_sum_assignment(each, maximize=True)[1] for each in magnitude])
@@ -107,7 +108,7 @@ def _assign(
 
 
 def similarities(symmetry: Symmetry, group: Group, reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Products [m, n, n] of what unit i of the reference [P] and unit j of each draw [m, P] have at all places."""
+    """Inner products [m, n, n] of unit i of the reference [P] and unit j of each draw [m, P], over all places."""
     total = np.zeros((len(draws), group.size, group.size), np.result_type(reference, draws))
     for place in group.places:
         ours = rows_of(symmetry, place, group.size, reference[None])[0]
@@ -117,13 +118,13 @@ def similarities(symmetry: Symmetry, group: Group, reference: np.ndarray, draws:
 
 
 def _decoupled(symmetry: Symmetry) -> bool:
-    """Whether no array is indexed by two groups, or twice by one, so that one sweep is exact."""
+    """Whether no array is indexed by two groups, or twice by one group, so that one sweep is exact."""
     arrays = [place.array for group in symmetry.groups for place in group.places]
     return len(set(arrays)) == len(arrays)
 
 
 def _recurrent(group: Group) -> bool:
-    """Whether a group has two axes of one array, as the cells of an LSTM."""
+    """Whether a group indexes two axes of one array, like the cells of an LSTM."""
     return len({place.array for place in group.places}) < len(group.places)
 
 
@@ -132,7 +133,7 @@ def _dots(reference: np.ndarray, draws: np.ndarray) -> np.ndarray:
 
 
 PASSES = 200
-"""Most rounds before the iteration ends; the objective has no upper limit on their number short of all permutations."""
+"""Largest number of rounds of the iteration."""
 
 
 class Barycentre(NamedTuple):
@@ -148,10 +149,10 @@ class Barycentre(NamedTuple):
 
 
 def barycentre(features: Features, rows: np.ndarray, weights: np.ndarray, *, signed: bool = False) -> Barycentre:
-    """The common frame of features rows [m, F], each with its weight [m] > 0.
+    """The common frame of features rows [m, F] with weights [m] > 0.
 
-    Of two starts, the rows as they are and all matched to the first, the better end is taken, so that the frame is
-    never worse than none.
+    The iteration starts with the rows as they are, and again with all rows matched to the first; the better end is
+    taken, so that the frame is never worse than none.
     """
     as_they_are = Matched.unmoved(features.symmetry, len(rows))
     to_first = match(features.symmetry, rows[0], rows, signed=signed)
@@ -180,35 +181,35 @@ def _settled(features: Features, rows: np.ndarray, weights: np.ndarray, start: M
 
 
 def same(first: Matched, second: Matched) -> bool:
-    """Whether two have the same permutations and signs."""
+    """Whether both have the same permutations and signs."""
     return np.array_equal(first.units, second.units) and np.array_equal(first.signs, second.signs)
 
 
 PAIRING = 1
-"""Distinguishes the random numbers of pairs from those of the scrambled control (`symmetry.alignment`)."""
+"""Separates the random numbers of pairs from the scrambled control's (`alignment.SCRAMBLING`)."""
 
 
 class Pairs(NamedTuple):
-    """Pairs of finite draws, each given by the places of its chains and draws [k, 2], and what matching them says."""
+    """Pairs of finite draws, given by the positions of their chains and draws [k, 2], and results of matching them."""
 
     chains: np.ndarray
     draws: np.ndarray
     transpositions: np.ndarray
     """NoT [k, groups] of the permutation that brings the second draw near the first."""
     consistency: np.ndarray
-    """Of triples (a, b, c) of draws, of different chains as far as there are: the share of units [t, groups] for which
+    """For triples (a, b, c) of draws, from different chains if possible: the share of units [t, groups] with
     P_ab P_bc = P_ac. It is 1 for permutations to a common frame."""
 
     @property
     def within(self) -> np.ndarray:
-        """Which pairs [k] are of one chain."""
+        """Which pairs [k] belong to one chain."""
         return np.asarray(self.chains[:, 0] == self.chains[:, 1])
 
 
 def match_pairs(
     draws: Draws, features: Features, finite: np.ndarray, count: int, seed: int, *, signed: bool = False
 ) -> Pairs:
-    """Match up to `count` random pairs within chains, as many across, and a fifth as many triples."""
+    """Match up to `count` random pairs within chains, as many across chains, and a fifth as many triples."""
     generator = np.random.default_rng([PAIRING, seed])
     places = [np.flatnonzero(usable) for usable in finite]
     long, some = ([i for i, each in enumerate(places) if len(each) >= least] for least in (2, 1))

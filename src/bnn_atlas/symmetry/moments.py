@@ -1,4 +1,4 @@
-"""Moments of draws that come in batches, of all four frames of an alignment at once.
+"""Moments of draws that come in batches, for all four variants of an alignment at once.
 
 Mean, variance, variance within chains, a factor of the covariance, and the values of some parameters.
 """
@@ -25,7 +25,7 @@ class Moments:
             self.merge(len(rows), mean, ((rows - mean) ** 2).sum(axis=0))
 
     def merge(self, count: int, mean: np.ndarray, squares: np.ndarray) -> None:
-        """Add `count` rows of which mean and sum of squared deviations are known."""
+        """Add `count` rows, given their mean and sum of squared deviations."""
         total = self.count + count
         shift = mean - self.mean
         self.mean += shift * (count / total)
@@ -39,7 +39,7 @@ class Moments:
 
 
 class ChainMoments:
-    """Moments of all draws, and of each chain on its own, of chains that come one after the other."""
+    """Moments of all draws and within chains, for chains that come one after the other."""
 
     def __init__(self, size: int) -> None:
         self.pooled, self.chain = Moments(size), Moments(size)
@@ -55,14 +55,14 @@ class ChainMoments:
         self.chain.add(rows)
 
     def finish(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean, variance, and mean of the chains' own variances [P]; NaN where too few draws give none."""
+        """Mean, variance, and mean of the variances within chains [P]; NaN for too few draws."""
         self._finish()
         self._current = None
         within = self.within / self.chains if self.chains else np.full_like(self.within, np.nan)
         return self.pooled.mean, self.pooled.variance, within
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that it holds, for a checkpoint."""
+        """The state, for a checkpoint."""
         counts = [self.pooled.count, self.chain.count, self.chains, -1 if self._current is None else self._current]
         kept = {f"{name}_{part}": getattr(getattr(self, name), part) for name in ("pooled", "chain") for part in PARTS}
         return {"counts": np.array(counts), "within": self.within, **kept}
@@ -87,14 +87,14 @@ class ChainMoments:
 
 PARTS = ("mean", "squares")
 PIECE = 256
-"""Rows that enter a factor at once."""
+"""Rows that enter a factor together."""
 
 
 class Factor:
     """A factor F [r, P] of the scatter of rows around their mean, F'F = sum (x - mean)(x - mean)', of rank at most r.
 
-    Rows are added in batches: the factor so far, the centred batch and the shift of the mean are cut back to their r
-    largest singular values (Ross et al. 2008), which is exact while there are no more of them.
+    Rows are added in batches: the factor so far, the centred batch and the shift of the mean are reduced to their r
+    largest singular values (Ross et al. 2008), which is exact as long as there are no more.
     """
 
     def __init__(self, size: int, rank: int) -> None:
@@ -103,7 +103,7 @@ class Factor:
         self.rows = np.zeros((0, size))
 
     def add(self, rows: np.ndarray) -> None:
-        """Add rows [m, P], in pieces of which a small matrix of inner products is made."""
+        """Add rows [m, P], in pieces so that the matrix of inner products stays small."""
         for start in range(0, len(rows), PIECE):
             self._add(rows[start : start + PIECE])
 
@@ -121,12 +121,12 @@ class Factor:
         self.count += count
 
     def covariance_factor(self) -> np.ndarray:
-        """B [r, P] with B'B the covariance of the rows (unbiased), or the part of it that rank r holds."""
+        """B [r, P] with B'B the unbiased covariance of the rows, or its part of rank r."""
         return self.rows / np.sqrt(max(1, self.count - 1))
 
 
 MOST_COLUMNS, COLUMN_VALUES = 1000, 4_000_000
-"""Parameters whose values are kept for R-hat and marginals, and values that are kept of each variant, at most."""
+"""Largest number of parameters, and of values of each variant, that are kept for R-hat and marginals."""
 
 
 class Variants:
@@ -163,7 +163,7 @@ class Variants:
         self.factor.mean, self.factor.rows = arrays["factor:mean"], arrays["factor:rows"]
 
     def results(self) -> dict[str, np.ndarray]:
-        """`<variant>_<moment>` [P] of all draws that were added."""
+        """`<variant>_<moment>` -> its values [P] over all draws that were added."""
         found = {}
         for variant, moments in self.moments.items():
             mean, variance, within = moments.finish()
@@ -174,7 +174,7 @@ class Variants:
 
 
 def touched(symmetry: Symmetry) -> np.ndarray:
-    """Which parameters [P] some permutation moves."""
+    """Which parameters [P] permutations can move."""
     moved = np.zeros((1, symmetry.layout.size), dtype=bool)
     for group in symmetry.groups:
         for place in group.places if group.size > 1 else ():
@@ -184,7 +184,7 @@ def touched(symmetry: Symmetry) -> np.ndarray:
 
 
 def _chosen(symmetry: Symmetry, most: int) -> np.ndarray:
-    """Positions [q] of some parameters that permutations move, evenly spread."""
+    """Positions [q] of some parameters that permutations can move, evenly spread."""
     there = np.flatnonzero(touched(symmetry))
     count = min(MOST_COLUMNS, most, len(there))
     return there[np.unique(np.linspace(0, len(there) - 1, count).round().astype(np.intp))]

@@ -9,15 +9,15 @@ from bnn_atlas.symmetry.groups import Place, Symmetry, SymmetryError
 
 
 def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Parameters [..., P] with their units in another order, the same functions.
-
-    Args:
-        symmetry: of the network.
-        theta: parameters [..., P].
-        units: permutations of all groups [..., units], with the same leading axes or none.
+    """Parameters [..., P] with their units in another order, which leaves the function of the network unchanged.
 
     With P_g the permutation of group g, every array W is indexed by it along each axis that the group has:
     W <- W[P_g], W <- W[:, P_h], and so on.
+
+    Args:
+        symmetry: symmetry of the network.
+        theta: parameters [..., P].
+        units: permutations of all groups [..., units], with the same leading axes or none.
     """
     lead = np.broadcast_shapes(theta.shape[:-1], units.shape[:-1])
     out = np.array(np.broadcast_to(theta, (*lead, theta.shape[-1]))).reshape(-1, theta.shape[-1])
@@ -40,7 +40,7 @@ def apply(symmetry: Symmetry, theta: np.ndarray, units: np.ndarray) -> np.ndarra
 
 
 def _take(array: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
-    """Entries of array [m, ...] along an axis by index [m, length]; rows are copied as a whole."""
+    """Entries of array [m, ...] along an axis by index [m, length]; for axis 1 whole rows are copied."""
     if axis == 1:
         taken: np.ndarray = array[np.arange(len(array))[:, None], index]
         return taken
@@ -49,7 +49,7 @@ def _take(array: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
 
 
 def compose(first: np.ndarray, then: np.ndarray) -> np.ndarray:
-    """The permutation [..., n] that does `first`, and `then` what comes after it: apply(then, apply(first, w))."""
+    """The permutation [..., n] that does `first`, then `then`: apply(then, apply(first, w))."""
     both = np.broadcast_arrays(first, then)
     return np.take_along_axis(both[0], both[1].astype(np.intp), axis=-1)
 
@@ -73,7 +73,7 @@ def invert_units(symmetry: Symmetry, units: np.ndarray) -> np.ndarray:
 
 
 def cycles(permutation: np.ndarray) -> list[list[int]]:
-    """Cycles of one permutation [n], those of one element included, each from its smallest element on."""
+    """Cycles of one permutation [n], including cycles of one element, each starting with its smallest element."""
     left, found = set(range(len(permutation))), []
     for start in range(len(permutation)):
         if start in left:
@@ -89,8 +89,8 @@ def cycles(permutation: np.ndarray) -> list[list[int]]:
 def transpositions(permutation: np.ndarray) -> np.ndarray:
     """Number of transpositions (NoT) of permutations [..., n]: n minus the number of cycles.
 
-    It is the smallest number of exchanges of two units that make the permutation; its parity is the permutation's
-    sign. Xiao et al. 2023, section 3.
+    It is the smallest number of exchanges of two units that give the permutation; its parity is the permutation's sign.
+    Xiao et al. 2023, section 3.
     """
     step = permutation.astype(np.intp)
     order = np.broadcast_to(np.arange(step.shape[-1]), step.shape)
@@ -103,20 +103,20 @@ def transpositions(permutation: np.ndarray) -> np.ndarray:
 
 
 def ceiling(size: int) -> float:
-    """Mean NoT of uniformly random permutations of n units, n - (1 + 1/2 + ... + 1/n): what no information gives."""
+    """Mean NoT of uniformly random permutations of n units, n - (1 + 1/2 + ... + 1/n)."""
     return float(size - (1.0 / np.arange(1, size + 1)).sum())
 
 
 def uniform_units(symmetry: Symmetry, generator: np.random.Generator) -> np.ndarray:
-    """Uniformly random permutations [units], each group on its own."""
+    """Uniformly random permutations [units], independent for each group."""
     return symmetry.join([generator.permutation(group.size) for group in symmetry.groups])
 
 
 def with_transpositions(generator: np.random.Generator, size: int, count: int) -> np.ndarray:
     """A random permutation [n] of exactly `count` transpositions, as Xiao et al. 2023 draw them.
 
-    n - count cycles get one element each, and each of the other elements joins a cycle that is drawn uniformly; which
-    elements these are is uniformly random. Raises SymmetryError for a count outside 0..n-1.
+    n - count cycles get one random element each, and each remaining element joins a uniformly random cycle. Raises
+    SymmetryError for a count outside 0..n-1.
     """
     if not 0 <= count < size:
         raise SymmetryError(f"a permutation of {size} units has 0 to {size - 1} transpositions, not {count}")

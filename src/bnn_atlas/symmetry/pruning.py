@@ -1,4 +1,4 @@
-"""Pruning: the orders in which parameters are set to 0, the networks that are left, and their accuracies as metrics."""
+"""Pruning: orders in which parameters are set to 0, the resulting networks, and their accuracies as metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,8 +21,8 @@ from bnn_atlas.traces.pool import open_pool
 def pruned(theta: np.ndarray, rank: np.ndarray, kept: Sequence[float]) -> np.ndarray:
     """Networks [k, P] that keep the parameters of theta [P] with the smallest `rank` [P]; the others are 0.
 
-    Of P parameters int(P kept / 100) stay, as in the published code. Ties are broken by the place in theta. Each
-    network is made of theta afresh. Raises ValueError for ranks that are not finite.
+    Of P parameters int(P kept / 100) stay, as in the published code; the position in theta breaks ties. Raises
+    ValueError for ranks that are not finite.
     """
     if not np.isfinite(rank).all():
         raise ValueError(f"{(~np.isfinite(rank)).sum():,} of {rank.size:,} parameters have no rank")
@@ -40,7 +40,7 @@ def by_sd(sd: np.ndarray) -> np.ndarray:
 
 
 def by_signal_to_noise(theta: np.ndarray, sd: np.ndarray) -> np.ndarray:
-    """The smallest |theta| / sd goes first (Graves 2011; Blundell et al. 2015); what has no spread goes last."""
+    """The smallest |theta| / sd goes first (Graves 2011; Blundell et al. 2015); parameters without spread go last."""
     last = np.full(theta.shape, np.finfo(np.float64).max)
     return -np.divide(np.abs(theta), sd, out=last, where=sd > 0, dtype=np.float64)
 
@@ -56,20 +56,20 @@ def by_chance(generator: np.random.Generator, size: int) -> np.ndarray:
 
 
 def by_prior_sd(generator: np.random.Generator, size: int, draws: int) -> np.ndarray:
-    """The order of the sds s of draws from one normal prior, which say nothing: s^2 (n - 1) ~ chi^2_(n - 1)."""
+    """An uninformative order: sds s of n draws from one normal prior, s^2 (n - 1) ~ chi^2_(n - 1)."""
     return np.sqrt(generator.chisquare(draws - 1, size))
 
 
 HEADLINE = (50.0, 20.0, 10.0)
-"""Percentages of kept parameters that are in the metric table; the others are in the table of the curves."""
+"""Percentages of kept parameters in the metric table; the table of the curves has all."""
 
 
 def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
     """Accuracy at the headline percentages, mean over repeated orders, with its standard error.
 
-    Of n random orders with accuracies of sd s, and mean squared errors e^2 over the same rows, it is
-    sqrt(e^2 + s^2 / n). `curves` is `files.PRUNING_SCHEMA`. `at` is `<network> <of> by <rank>, <kept> % kept`, and
-    `, dead inputs removed`.
+    For n random orders with accuracies of sd s, and mean squared errors e^2 over the same rows, the error is
+    sqrt(e^2 + s^2 / n). `curves` has the schema `files.PRUNING_SCHEMA`. `at` is `<network> <of> by <rank>, <kept> %
+    kept`, possibly with `, dead inputs removed`.
     """
     found = []
     shown = curves[curves["kept"].isin(HEADLINE)]
@@ -86,7 +86,7 @@ def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
 
 
 class Network(NamedTuple):
-    """A network that is pruned: the run that it is of, and what it is."""
+    """A network to prune: its run, and what it is."""
 
     name: str
     of: str
@@ -96,7 +96,7 @@ class Network(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """An order of pruning; the parameter with the largest value goes first."""
+    """A pruning order; the parameter with the largest value goes first."""
 
     name: str
     repeat: int
@@ -112,7 +112,7 @@ class Source(NamedTuple):
     sd: np.ndarray
     draws: int
     sampled: tuple[np.ndarray, np.ndarray] | None
-    """Mean and sd of the draws as they are; None of a fitted Gaussian, whose units have one order."""
+    """Mean and sd of the draws as they are; None for a fitted Gaussian, which has one order of units."""
     draw: np.ndarray
 
 
@@ -125,8 +125,8 @@ def pruning_curves(
 ) -> pd.DataFrame:
     """Accuracies of the networks of all sources, pruned in every order (`files.PRUNING_SCHEMA`).
 
-    Every pruned network is made of the whole one afresh. With `live` [P], the parameters that are not weights of dead
-    inputs, all is done once more with the others 0 from the start, and shares are then of the live parameters.
+    With `live` [P], the parameters that are not weights of dead inputs, everything is repeated with the dead weights
+    set to 0 first; percentages then refer to the live parameters.
     """
     rows = []
     for dead, kept in (("kept", np.ones(sources[0].mean.size, bool)), ("removed", live)):
@@ -142,7 +142,7 @@ def pruning_curves(
 
 
 def accuracies(log_probs: np.ndarray, y: np.ndarray) -> list[tuple[float, float, float]]:
-    """Accuracy, its standard error over rows, and mean loss of networks with log probabilities [b, n, k] of y [n]."""
+    """Accuracy, its standard error over rows, and mean loss of networks, from log probabilities [b, n, k] and y [n]."""
     correct = log_probs.argmax(axis=2) == y
     loss = -log_probs[:, np.arange(len(y)), y].astype(np.float64).mean(axis=1)
     share = correct.mean(axis=1)
@@ -151,7 +151,7 @@ def accuracies(log_probs: np.ndarray, y: np.ndarray) -> list[tuple[float, float,
 
 
 def read_source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmetry) -> Source:
-    """What the frame of an alignment and the pool of its draws give; DataError if they do not belong together."""
+    """A source from an alignment's frame and the pool of its draws; DataError if they do not belong together."""
     found, draws = load_frame(frame, symmetry), open_pool(pool)
     if len(found.mean) != symmetry.layout.size:
         raise DataError(f"{frame}: {len(found.mean):,} parameters, but the run has {symmetry.layout.size:,}")
@@ -167,7 +167,7 @@ def read_source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmet
         )
     ]
     if not all(len(place) for place in places):
-        raise DataError(f"{frame}: its draws are not those of {pool}; align them again")
+        raise DataError(f"{frame}: it does not belong to the draws of {pool}; align them again")
     raw = draws.read(*places)[0, 0]
     draw = transform(symmetry, raw, found.units[chain, number], found.signs[chain, number])
     count = int(found.finite.sum())
@@ -179,7 +179,7 @@ def read_source(name: str, frame: str | Path, pool: str | Path, symmetry: Symmet
 
 
 def _fitted(frame: Frame) -> tuple[np.ndarray, np.ndarray] | None:
-    """Mean and sd that an approximation has fitted, those of its first chain."""
+    """Mean and sd that the first chain of an approximation has fitted."""
     if frame.fit_mean is None or frame.fit_sd is None:
         return None
     return frame.fit_mean[0], frame.fit_sd[0]
@@ -206,7 +206,7 @@ def _jobs(sources: Sequence[Source], config: PruningConfig, seed: int) -> Iterat
 
 
 def live_parameters(layout: Layout, dead: np.ndarray) -> np.ndarray | None:
-    """Which parameters [P] are no weights of dead inputs [inputs]; None where none are dead or no input has its own."""
+    """Which parameters [P] are not weights of dead inputs [inputs]; None if there are none, or no weights per input."""
     first = min((p for p in layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
     dead = dead.ravel()
     if len(first.shape) != 2 or first.shape[1] != dead.size or not dead.any():

@@ -1,4 +1,4 @@
-"""Traces as xarray and ArviZ objects that read from disk only what is computed with."""
+"""Traces as xarray and ArviZ objects that read from disk only what a computation needs."""
 
 import warnings
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Reader = Callable[..., np.ndarray]
 
 
 class LazyArray(BackendArray):
-    """An array for xarray that calls `read` with one array of positions per axis."""
+    """An array for xarray; `read` takes one array of positions per axis."""
 
     def __init__(self, read: Reader, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.read = read
@@ -39,8 +39,8 @@ class LazyArray(BackendArray):
 def to_xarray(source: "Draws") -> xarray.Dataset:
     """Dataset with `draws` (chain, draw, parameter) and one variable (chain, draw) per statistic.
 
-    The coordinates are chain numbers, draw numbers and readable parameter names. Nothing is loaded until values are
-    asked for, and then only the chunks that hold them, also when the source is a pool of many blocks.
+    The coordinates are chain numbers, draw numbers and readable parameter names. Values are loaded when they are used,
+    and then only from the chunks that hold them, also for a pool of many blocks.
     """
     draws = _variable(("chain", "draw", "parameter"), source.read, source.shape, source.dtype)
     coordinates = {**_coordinates(source), "parameter": list(source.parameter_names)}
@@ -51,8 +51,8 @@ def to_arviz(source: "Draws") -> "arviz.InferenceData":
     """InferenceData with a variable per model array in `posterior` and the statistics in `sample_stats`.
 
     `layer0.weight` has the dimensions chain, draw, layer0.weight.fan_out, layer0.weight.fan_in: a dataset allows one
-    length per dimension name, so each array has its own. Arrays of which a selection keeps only a part appear as one
-    variable (chain, draw) per scalar. Loaded as lazily as `to_xarray`.
+    length per dimension name, so each array has its own names. An array that a selection keeps only in part appears as
+    one variable (chain, draw) per scalar. Loaded as lazily as in `to_xarray`.
     """
     with warnings.catch_warnings():
         # arviz 0.23 announces its next major version whenever it is first imported.
@@ -78,7 +78,7 @@ def to_arviz(source: "Draws") -> "arviz.InferenceData":
 
 
 def _array(source: "Draws", parameter: Parameter | None, places: np.ndarray) -> xarray.Variable:
-    """A model array, or a single scalar if `parameter` is None, that is stored at `places`."""
+    """The model array, or for `parameter` None the single scalar, stored at `places`."""
     shape = parameter.shape if parameter else ()
     names = tuple(f"{parameter.name}.{axis}" for axis in _axes(parameter)) if parameter else ()
 

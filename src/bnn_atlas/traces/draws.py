@@ -1,4 +1,4 @@
-"""What a trace and a pool of traces have in common: how they are asked for draws."""
+"""The interface of traces, pools of traces and selections: how draws are read."""
 
 import re
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 128 << 20
 NOTES = "notes"
-"""Attribute of a trace: name of a statistic -> what a reader of its mean has to know."""
+"""Attribute of a trace: name of a statistic -> a note for readers of its mean."""
 
 Index = slice | Sequence[int] | np.ndarray | None
 Batch = tuple[slice, slice, np.ndarray]
@@ -27,7 +27,7 @@ Batch = tuple[slice, slice, np.ndarray]
 class Draws(ABC):
     """Chains x draws x parameters on disk, and one number per draw for each statistic.
 
-    `layout` is the model's; `size` scalars of it are stored, `parameter_names`: all of them unless this is a selection.
+    `layout` is the model's; the stored scalars are `parameter_names`, `size` of them: all unless this is a selection.
     Chains are in the order of `chain_ids`, draws in the order of `draw_ids`.
     """
 
@@ -68,15 +68,15 @@ class Draws(ABC):
 
     @abstractmethod
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
-        """Draws [c, s, p] at the given positions along each axis (all of it for None); their outer product.
+        """Draws [c, s, p] at the outer product of the given positions along each axis (None: all).
 
-        A slice is cut to the axis as in NumPy; a position outside it is an IndexError. Only the chunks that hold
-        something asked for are read. TraceError if one of them is missing or damaged.
+        A slice is cut to the axis as in NumPy; a position outside it is an IndexError. Only chunks with requested
+        values are read. TraceError if one of them is missing or damaged.
         """
 
     @abstractmethod
     def statistic(self, name: str, chains: Index = None, draws: Index = None) -> np.ndarray:
-        """One statistic [c, s] at the given positions, all by default; KeyError lists the ones there are."""
+        """One statistic [c, s] at the given positions, all by default; KeyError lists the existing statistics."""
 
     def batches(
         self,
@@ -86,10 +86,10 @@ class Draws(ABC):
         draws: slice | None = None,
         parameters: Index = None,
     ) -> Iterator[Batch]:
-        """All draws in pieces (chain slice, draw slice, array [c, s, p]) of at most `max_bytes`, chain after chain.
+        """All draws in batches (chain slice, draw slice, array [c, s, p]) of at most `max_bytes`, chain after chain.
 
-        Batches hold whole chains if one chain fits, pieces of one chain if not, and one draw if that is too large.
-        The array is as large as stated; reading it takes a few MiB more. The slices are positions and keep a step.
+        Batches hold whole chains if one chain fits, else pieces of one chain, of at least one draw. Reading needs a few
+        MiB in addition to the array. The slices are positions and keep a step.
         """
         chain_idx, draw_idx = range(self.chains)[_forward(chains)], range(self.draws)[_forward(draws)]
         columns = positions(parameters, self.size, "parameter")
@@ -105,7 +105,7 @@ class Draws(ABC):
                 yield chain, draw, self.read(chain, draw, columns)
 
     def locate(self, names: Sequence[str]) -> np.ndarray:
-        """Positions of single scalars, in the order given; ValueError names the closest ones for an unknown name."""
+        """Positions of single scalars, in the given order; ValueError suggests similar names for an unknown one."""
         unknown = [name for name in names if name not in self._positions]
         if unknown:
             raise ValueError(f"no parameter {unknown[0]!r} is stored in {self.path}; {self._there(unknown[0])}")
@@ -124,9 +124,9 @@ class Draws(ABC):
         """Sorted positions of the stored scalars that meet every given condition.
 
         `parameters` takes whole arrays (`layer0.weight`) and scalars (`layer0.weight[3,2]`); `pattern` is matched
-        against scalar names, with `*` for anything, `?` for one character and brackets as they stand
-        (`layer*.weight[0,*]`); `index` are positions. Of what is left, `per_layer` keeps that many scalars of
-        each layer and role, the first ones. ValueError, with what there is, if any condition meets nothing.
+        against scalar names, with `*` for anything, `?` for one character and literal brackets (`layer*.weight[0,*]`);
+        `index` are positions. Of the remaining scalars, `per_layer` keeps the first few of each layer and role.
+        ValueError, with the existing names, if a condition matches nothing.
         """
         chosen = np.ones(self.size, dtype=bool)
         for name in parameters or ():
@@ -219,19 +219,19 @@ def positions(index: Index, count: int, axis: str) -> np.ndarray:
 
 
 def evenly(total: int, most: int) -> np.ndarray:
-    """Up to `most` of the positions below `total`, evenly spaced from the first to the last."""
+    """At most `most` of the positions below `total`, evenly spaced from the first to the last."""
     return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(np.int64))
 
 
 def _forward(part: slice | None) -> slice:
     part = slice(None) if part is None else part
     if part.step is not None and part.step < 1:
-        raise ValueError(f"batches run forwards; the step is {part.step}")
+        raise ValueError(f"batches run forwards, so the step must be positive; got {part.step}")
     return part
 
 
 def _multiple(number: int, unit: int) -> int:
-    """`number` rounded down to a multiple of `unit` where it holds one."""
+    """`number` rounded down to a multiple of `unit`, unless it is smaller than `unit`."""
     return number - number % unit if number >= unit else number
 
 
@@ -240,7 +240,7 @@ def _as_slice(part: range) -> slice:
 
 
 class ArrayDraws(Draws):
-    """Draws [chain, draw, parameter] with statistics [chain, draw]; `path` is where they come from, for messages."""
+    """Draws [chain, draw, parameter] and statistics [chain, draw] in memory; `path` is their origin, for messages."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class ArrayDraws(Draws):
         draw_ids: np.ndarray,
         attributes: Mapping[str, Any],
     ) -> None:
-        """Raise ValueError for arrays whose shapes do not go together."""
+        """Raise ValueError for arrays with shapes that do not match."""
         shape = (len(chain_ids), len(draw_ids))
         if draws.shape != (*shape, layout.size):
             raise ValueError(
@@ -261,7 +261,7 @@ class ArrayDraws(Draws):
             )
         for name, values in statistics.items():
             if values.shape != shape:
-                raise ValueError(f"statistic '{name}' of shape {values.shape} beside {shape[0]} x {shape[1]} draws")
+                raise ValueError(f"statistic '{name}' has shape {values.shape}, but the draws have {shape}")
         self.path, self.layout, self.size = path, layout, layout.size
         self.chain_ids, self.draw_ids, self.dtype = chain_ids, draw_ids, draws.dtype
         self.statistics = {name: values.dtype for name, values in statistics.items()}

@@ -1,7 +1,7 @@
-"""Joint histograms of pairs of parameters, counted while the draws stream by.
+"""Joint histograms of pairs of parameters, counted in one pass over the draws.
 
-Bins are those of `numpy.histogram2d`: n of equal width between the limits, closed below and
-open above, the last one closed. Draws outside the limits and draws that are not finite are counted apart.
+Bins are as in `numpy.histogram2d`: n of equal width between the limits, closed below and open above, the last one
+closed. Draws outside the limits and draws that are not finite are counted separately.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from bnn_atlas.traces.shard import TraceError
 
 
 class Pair(NamedTuple):
-    """Two scalars to draw against each other, and where in the network they are."""
+    """Two scalars to plot against each other, and their position in the network."""
 
     x: str
     y: str
@@ -31,10 +31,10 @@ class Pair(NamedTuple):
 def layer_pairs(layout: Layout, roles: Sequence[str] = ("weight", "bias"), per_layer: int = 2) -> tuple[Pair, ...]:
     """The pairs of a fireball grid: for each role, every layer against every layer.
 
-    Of the first `per_layer` scalars of a layer's array, layer i gives scalar a to x and layer j a later scalar b to y
-    (a = b = 0 if `per_layer` is 1), so that within a layer two different scalars meet. With the default these are, in
-    a dense layer, the weights [0,0] and [0,1] into the first unit and the biases [0] and [1]. Where an array has too
-    few scalars its last is taken; a scalar is never paired with itself.
+    From the first `per_layer` scalars of their arrays, layer i gives scalar a to x and layer j a later scalar b to y
+    (a = b = 0 if `per_layer` is 1), so that pairs within a layer have two different scalars. By default these are, in a
+    dense layer, the weights [0,0] and [0,1] into the first unit and the biases [0] and [1]. An array with too few
+    scalars gives its last one; a scalar is never paired with itself.
     """
     names = layout.names()
     places = list(combinations(range(per_layer), 2)) or [(0, 0)]
@@ -68,9 +68,9 @@ def automatic_limits(
 ) -> dict[str, tuple[float, float]]:
     """Limits per scalar from one pass over the finite draws.
 
-    They are the quantiles `QUANTILE` and 1 - `QUANTILE`, which a single stray chain does not drive far out; of more
-    than `QUANTILE_DRAWS` draws, of that many evenly spaced ones at most (of each chain at least one). Limits that are
-    equal up to rounding are moved apart by 0.5 each way. Raises ValueError for a scalar without finite draws.
+    They are the quantiles `QUANTILE` and 1 - `QUANTILE`, so that a few stray draws do not matter, of at most
+    `QUANTILE_DRAWS` evenly spaced draws (but at least one per chain). Limits that are equal up to rounding are moved
+    apart by 0.5 each way. Raises ValueError for a scalar without finite draws.
     """
     columns = source.locate(parameters)
     chain_idx, draw_idx = range(source.chains)[chains or slice(None)], range(source.draws)[draws or slice(None)]
@@ -88,7 +88,7 @@ def automatic_limits(
     for i, name in enumerate(parameters):
         finite_draws = kept[i, np.isfinite(kept[i])].astype(np.float64)
         if not finite_draws.size:
-            raise ValueError(f"{source.path} has no finite draw of {name}, so it has no limits; give them")
+            raise ValueError(f"{source.path} has no finite draw of {name}, so there are no automatic limits; give them")
         bounds = np.quantile(finite_draws, [QUANTILE, 1 - QUANTILE])
         spread = 0.5 * (bounds[1] - bounds[0] <= 1e-12 * np.abs(bounds).max())
         limits[name] = (float(bounds[0] - spread), float(bounds[1] + spread))
@@ -104,7 +104,7 @@ def resolve_limits(
     draws: slice | None,
     max_bytes: int,
 ) -> np.ndarray:
-    """Limits [name, 2] from one (low, high) for all, one per name, or None for automatic ones; checked."""
+    """Checked limits [name, 2] from one (low, high) for all, one per name, or None for automatic limits."""
     if limits is None:
         limits = automatic_limits(source, names, chains=chains, draws=draws, max_bytes=max_bytes)
     if isinstance(limits, Mapping):
@@ -126,8 +126,8 @@ def resolve_limits(
 class BivariateGrids:
     """Joint histograms of pairs of parameters.
 
-    `counts` [pair, x bin, y bin]; `limits` [pair, axis, 2]; `outside` and `nonfinite` [pair] are the draws left out;
-    `draws` the draws seen.
+    `counts` [pair, x bin, y bin]; `limits` [pair, axis, 2]; `outside` and `nonfinite` [pair] are the numbers of draws
+    left out, `draws` the number of all draws.
     """
 
     x: tuple[str, ...]
@@ -153,7 +153,7 @@ class BivariateGrids:
         return _edges(self.limits[pair, 0], self.bins), _edges(self.limits[pair, 1], self.bins)
 
     def density(self, pair: int) -> np.ndarray:
-        """Density [x bin, y bin] of all draws seen: it integrates to the share inside the limits."""
+        """Density [x bin, y bin] of all draws; it integrates to the share inside the limits."""
         x, y = self.edges(pair)
         return self.counts[pair] / (self.draws * np.diff(x)[:, None] * np.diff(y))
 
@@ -163,7 +163,7 @@ class BivariateGrids:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; TraceError names a file that is damaged or something else."""
+        """Read what `save` wrote; TraceError names a file that is damaged or of another kind."""
         arrays = load_arrays(path, [field.name for field in fields(cls)], TraceError, f"a file of {cls.__name__}")
         values: dict[str, Any] = {**arrays, "draws": int(arrays["draws"])}
         return cls(**values | {axis: tuple(map(str, arrays[axis])) for axis in ("x", "y")})
@@ -179,10 +179,10 @@ def bivariate_grids(
     draws: slice | None = None,
     max_bytes: int = SCAN_BYTES,
 ) -> BivariateGrids:
-    """Joint histograms of pairs of scalars in one pass, in memory that does not grow with the draws.
+    """Joint histograms of pairs of scalars in one pass, with memory that does not grow with the draws.
 
-    `pairs` are (x name, y name) or what `layer_pairs` gives; `limits` are one (low, high) for
-    all scalars, one per name, or None for `automatic_limits` (a pass more).
+    `pairs` are (x name, y name) or the result of `layer_pairs`; `limits` are one (low, high) for all scalars, one per
+    name, or None for `automatic_limits` (one more pass).
     """
     x, y = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
     names = tuple(dict.fromkeys((*x, *y)))
@@ -192,7 +192,7 @@ def bivariate_grids(
     counts = np.zeros((len(x), bins * bins), dtype=np.int64)
     outside, nonfinite = np.zeros(len(x), dtype=np.int64), np.zeros(len(x), dtype=np.int64)
     seen = 0
-    # Beside a batch stand the bins of its scalars, eight bytes each whatever the type of the draws.
+    # A batch also needs the bins of its scalars, eight bytes each whatever the type of the draws.
     share = source.dtype.itemsize / (source.dtype.itemsize + 8)
     for _, _, values in source.batches(int(max_bytes * share), chains=chains, draws=draws, parameters=columns):
         flat = values.reshape(-1, len(names))

@@ -1,4 +1,4 @@
-"""The metadata of a trace store: creating it, and reading it back with every byte checked."""
+"""The metadata of a trace store: creating it, and reading it with every byte checked."""
 
 import json
 import os
@@ -28,7 +28,7 @@ STATISTIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 @dataclass(frozen=True)
 class Header:
-    """What a trace store says about itself."""
+    """The metadata of a trace store."""
 
     path: Path
     layout: Layout
@@ -56,7 +56,7 @@ class Header:
 
     @property
     def segments(self) -> int:
-        """Number of segments, the last of which may be shorter."""
+        """Number of segments; the last may be shorter."""
         return -(-self.draws // self.segment)
 
     def length(self, segment: int) -> int:
@@ -72,13 +72,13 @@ class Header:
         return self.path / name / f"c.0.{segment}"
 
     def files(self, segment: int) -> dict[Path, int]:
-        """Every file of a segment with the length that it must have; the draws, written last, stand last."""
+        """All files of a segment with their required lengths; the draws, which are written last, come last."""
         cells = self.chains * self.segment
         sizes = {self.statistic_file(n, segment): cells * d.itemsize + 4 for n, d in self.statistics.items()}
         return {**sizes, self.shard_file(segment): self.form.file_bytes}
 
     def missing(self) -> tuple[int, ...]:
-        """Segments of which a file is missing: not written yet, or deleted."""
+        """Segments with a missing file, not yet written or deleted."""
         return tuple(k for k in range(self.segments) if not all(file.exists() for file in self.files(k)))
 
     @cached_property
@@ -104,10 +104,10 @@ def create_store(
     attributes: Mapping[str, Any],
     dtype: str = "float32",
 ) -> Header:
-    """Create an empty store, or open the one that is there if it was created with the same arguments.
+    """Create an empty store, or open an existing one if it was created with the same arguments.
 
-    A store is created whole or not at all, also when two processes try at once. Raises ValueError for arguments that
-    make no trace, TraceError if there is another trace at `path` or the disk refuses.
+    A store is created completely or not at all, also if two processes try at the same time. Raises ValueError for
+    invalid arguments, TraceError if there is another trace at `path` or the disk refuses.
     """
     size = layout.size
     chain_ids = np.asarray(chain_ids, dtype="<i8")
@@ -145,14 +145,13 @@ def create_store(
     different = _differences(found, wanted, chain_ids)
     if different:
         raise TraceError(
-            f"{path} holds another trace than the one to be written: {'; '.join(different)}. "
-            "Delete the block's folder, or write elsewhere."
+            f"{path} holds another trace: {'; '.join(different)}. Delete the block's folder, or write elsewhere."
         )
     return found
 
 
 def read_header(path: Path) -> Header:
-    """Read a store's metadata; TraceError if there is none or a checksum says that it changed."""
+    """Read a store's metadata; TraceError if there is none or a checksum does not match."""
     group = path / "zarr.json"
     try:
         attributes = json.loads(group.read_bytes())["attributes"]
@@ -196,9 +195,9 @@ def read_header(path: Path) -> Header:
 
 
 def amend(path: Path, attributes: Mapping[str, Any]) -> None:
-    """Add attributes (JSON values) to a store, in one atomic step; those of the same names are replaced.
+    """Add attributes (JSON values) to a store in one atomic step; attributes with the same names are replaced.
 
-    Raises ValueError for a name that the store sets itself, TraceError as `read_header` does.
+    Raises ValueError for a name that the store sets itself, TraceError as `read_header`.
     """
     if taken := sorted(set(RESERVED) & set(attributes)):
         raise ValueError(f"a trace sets the attributes {', '.join(taken)} itself; give the caller's other names")
@@ -216,7 +215,7 @@ def layout_hash(layout: Layout) -> str:
 
 
 def _write_arrays(path: Path, header: Header, own: dict[str, Any], chain_ids: np.ndarray) -> None:
-    # Readers of traces do without zarr-python's start-up.
+    # Importing zarr-python takes time, and readers of traces do not need it.
     import zarr
     from zarr.codecs import Crc32cCodec
 
@@ -256,7 +255,7 @@ def _write_arrays(path: Path, header: Header, own: dict[str, Any], chain_ids: np
     metadata = {name: (path / name / "zarr.json").read_bytes() for name in (DRAWS, *header.statistics, *COORDINATES)}
     own["checksums"] = {name: sha256(raw).hexdigest() for name, raw in metadata.items()}
     own["digest"] = _digest(own)
-    # xarray looks for consolidated metadata first, and zarr's function for it cannot be used without a warning.
+    # xarray looks for consolidated metadata first, and zarr's function to write it warns.
     arrays = {name: json.loads(raw) for name, raw in metadata.items()}
     consolidated = {"kind": "inline", "must_understand": False, "metadata": arrays}
     content = json.loads((path / "zarr.json").read_bytes())
@@ -331,6 +330,6 @@ def _digest(attributes: Mapping[str, Any]) -> str:
 
 def _bad_metadata(file: Path) -> TraceError:
     return TraceError(
-        f"the metadata {file} is damaged: it is missing, unreadable or its checksum does not match, so the draws "
-        "beside it cannot be interpreted. Delete the block's folder and rerun that block."
+        f"the metadata {file} is damaged (missing, unreadable or with another checksum), so the draws cannot be read. "
+        "Delete the block's folder and rerun that block."
     )

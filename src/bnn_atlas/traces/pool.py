@@ -27,9 +27,9 @@ STOPPING = "stopping"
 class Pool(Draws):
     """The chains of several blocks in the order of their numbers; draws in the order in which they were stored.
 
-    Where a rule stopped blocks at different draws, the pool has the draws that all chains have. Its attribute
-    `stopping` then gives the rule's `alpha` and `planned_draws`, whether it `stopped` any block, and by number of the
-    chain the `draws` of its block and the draw at which it `crossed` the rule's bound.
+    If a rule stopped blocks at different draws, the pool has the draws that all chains have. Its attribute `stopping`
+    then has the rule's `alpha` and `planned_draws`, whether it `stopped` any block, and by chain number the `draws` of
+    the chain's block and the draw at which the chain `crossed` the rule's bound.
     """
 
     def __init__(self, path: Path, blocks: list[Trace]) -> None:
@@ -81,7 +81,7 @@ class Pool(Draws):
         return out
 
     def _owners(self, chain_idx: np.ndarray) -> Iterator[tuple[Trace, np.ndarray, np.ndarray]]:
-        """Each block that holds some of the chains `chain_idx`, with their places in `chain_idx` and in the block."""
+        """Each block with some of the chains `chain_idx`, and their positions in `chain_idx` and in the block."""
         owner = self._block[chain_idx]
         for number in np.unique(owner):
             places = np.flatnonzero(owner == number)
@@ -93,7 +93,7 @@ def pool_traces(paths: Iterable[str | Path], destination: str | Path) -> None:
 
     The order of `paths` does not matter. Blocks that a rule stopped at different draws are pooled up to the last draw
     that all of them have. Raises TraceError, naming both blocks, if two differ in parameters, number type, draws or
-    statistics or share a chain, and as `open_trace` does for a block that is not whole.
+    statistics or share a chain, and as `open_trace` for an incomplete block.
     """
     target = Path(destination)
     blocks = sorted((open_trace(path) for path in paths), key=lambda block: int(block.chain_ids.min()))
@@ -156,7 +156,7 @@ def open_pool(path: str | Path) -> Pool:
 
 
 def _shared(block: Trace, draws: int) -> dict[str, Any]:
-    """What all blocks of a pool must have in common, the shortest of which has `draws` draws."""
+    """What all blocks of a pool must have in common; `draws` is the length of the shortest block."""
     rule = block.attributes.get(STOPPING)
     return {
         "layout": layout_hash(block.layout),
@@ -170,7 +170,7 @@ def _shared(block: Trace, draws: int) -> dict[str, Any]:
 
 
 def _stopping(blocks: list[Trace]) -> dict[str, Any]:
-    """The reports of all blocks as one attribute; nothing where no rule watched them."""
+    """The reports of all blocks as one attribute; empty if no rule watched them."""
     reports = [block.attributes[STOPPING] for block in blocks if STOPPING in block.attributes]
     if not reports:
         return {}

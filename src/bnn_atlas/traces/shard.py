@@ -1,10 +1,10 @@
-"""The bytes of a trace's chunk files: checksummed chunks, and shards of them, as Zarr v3 lays them out.
+"""The bytes of a trace's chunk files: chunks with checksums, and shards of chunks, in the layout of Zarr v3.
 
-A chunk is its values, little-endian in row-major order, followed by the CRC-32C of those bytes. A shard is a run of
+A chunk is its values, little-endian in row-major order, followed by the CRC-32C of these bytes. A shard is a run of
 chunks followed by an index [groups, 1, columns, 2] of (offset, length) as unsigned 64-bit integers and the index's
-own CRC-32C; see the `sharding_indexed` and `crc32c` codecs of the Zarr v3 specification. zarr-python reads and writes
-the same files, but its writer reads a shard before replacing it, holds three copies of it and does not flush it to
-disk, and its reader takes an empty file for fill values; these functions stream chunk by chunk.
+CRC-32C; see the `sharding_indexed` and `crc32c` codecs of the Zarr v3 specification. zarr-python reads and writes the
+same files, but its writer reads a shard before replacing it, holds three copies of it and does not flush it to disk,
+and its reader accepts an empty file as fill values; these functions stream chunk by chunk.
 """
 
 import os
@@ -37,9 +37,9 @@ Places = tuple[np.ndarray, np.ndarray]
 
 
 class TraceError(OSError):
-    """A trace that is missing, incomplete, damaged, at odds with another one, or that could not be written.
+    """A trace that is missing, incomplete, damaged, inconsistent with another one, or could not be written.
 
-    `errno` is set where the operating system refused (28, ENOSPC: the disk is full).
+    `errno` is set if the operating system refused (28, ENOSPC: the disk is full).
     """
 
 
@@ -76,8 +76,8 @@ class ShardForm:
 def choose_form(chains: int, draws: int, segment: int, size: int, dtype: np.dtype) -> ShardForm:
     """Inner chunks of at most about 256 KiB, so that reading a few chains or a few parameters reads little else.
 
-    Parameters come in columns of 32 scalars (a multiple of it for models of more than 4,096, so that there are at
-    most 128 columns); chains in even groups, small enough that all draws of one group stay under 64 MiB.
+    Parameters come in columns of 32 scalars (or a multiple of it for models with more than 4,096, so that there are at
+    most 128 columns); chains in equal groups, small enough that all draws of one group stay below 64 MiB.
     """
     column = min(size, COLUMN * -(-size // (COLUMN * COLUMNS)))
     by_chunk = CHUNK_BYTES // (segment * column * dtype.itemsize)
@@ -90,9 +90,9 @@ def choose_form(chains: int, draws: int, segment: int, size: int, dtype: np.dtyp
 def write_shard(path: Path, form: ShardForm, rows: Iterable[np.ndarray]) -> None:
     """Write a segment's shard: atomic, and on disk when the call returns.
 
-    `rows` gives, group by group, the draws [chains of the group, draws, parameters]; where they fall short of a whole
-    chunk (last group, last segment, last column) the chunk is padded with NaN. Only one chunk is held beside a row.
-    Raises TraceError if the disk refuses (full, quota, read-only); what stood at `path` then stays.
+    `rows` gives, group by group, the draws [chains of the group, draws, parameters]; chunks that they do not fill (last
+    group, last segment, last column) are padded with NaN. Apart from a row, only one chunk is in memory. Raises
+    TraceError if the disk refuses (full, quota, read-only), and leaves an existing file at `path` as it is.
     """
     index = np.zeros((form.groups, form.columns, 2), dtype="<u8")
     chunk = np.empty(form.chunk, dtype=form.dtype)
@@ -113,7 +113,7 @@ def write_shard(path: Path, form: ShardForm, rows: Iterable[np.ndarray]) -> None
 
 
 def write_chunk(path: Path, values: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Write one chunk of `shape` that starts with `values` and is zero beyond: atomic, and on disk on return."""
+    """Write one chunk of `shape` with `values`, padded with zeros: atomic, and on disk on return."""
     chunk = np.zeros(shape, dtype=dtype)
     chunk[tuple(slice(n) for n in values.shape)] = values
     _write(path, lambda handle: _put(handle, chunk))
@@ -127,7 +127,7 @@ def read_chunk(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarra
 
 
 class ShardPart(NamedTuple):
-    """What is read from one shard: along each axis of `out` [c, s, p] the places to fill, and those in the shard."""
+    """A part of one shard to read: along each axis, the places in `out` [c, s, p] to fill, and places in the shard."""
 
     path: Path
     form: ShardForm
@@ -138,9 +138,9 @@ class ShardPart(NamedTuple):
 
 
 def read_shards(parts: Iterable[ShardPart]) -> None:
-    """Fill what `parts` say, several files at a time: some are waited for while others are checked and copied.
+    """Read `parts`, several files at a time: some are waited for while others are checked and copied.
 
-    Reads and checks only the inner chunks that hold something asked for; takes a few MiB beside the arrays to fill.
+    Only inner chunks with requested values are read and checked; this needs a few MiB in addition to the arrays.
     TraceError as in `read_chunk`, for the first file in the order of `parts`.
     """
     jobs = list(parts)
@@ -177,7 +177,7 @@ def damaged(path: Path, what: str) -> TraceError:
 
 
 def refused(error: OSError, message: str) -> TraceError:
-    """The error for what the operating system refused, with its `errno`."""
+    """The error for an operation that the operating system refused, with its `errno`."""
     trace_error = TraceError(message)
     trace_error.errno = error.errno
     return trace_error
@@ -188,7 +188,7 @@ def _read_shard(part: ShardPart) -> None:
     groups, columns = _split(part.chains, form.chunk[0]), _split(part.parameters, form.chunk[2])
     to_draw, from_draw = map(_key, part.draws)
     with _open(path, form.file_bytes) as handle:
-        # The system's own reading ahead would mostly fetch the chunks between those that are asked for.
+        # The system's read-ahead would mostly fetch chunks that are not requested.
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(handle.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         start = form.file_bytes - form.index_bytes
@@ -211,7 +211,7 @@ def _read_shard(part: ShardPart) -> None:
 
 
 def _runs(offsets: np.ndarray, length: int) -> list[np.ndarray]:
-    """Chunks of `length` in the order of their `offsets`, together where they adjoin and can be read at once."""
+    """Chunks of `length` in the order of their `offsets`, grouped where they are adjacent and can be read together."""
     order = np.argsort(offsets, kind="stable")
     most = max(1, READ_BYTES // length)
     runs = np.split(order, np.flatnonzero(np.diff(offsets[order]) != length) + 1)
@@ -226,7 +226,7 @@ def _outer(*keys: Key) -> tuple[Key, ...]:
 
 
 def _key(index: np.ndarray) -> Key:
-    """The slice that selects the same as the positions `index` if they ascend in even steps, else `index`."""
+    """The slice equivalent to the positions `index` if they ascend in equal steps, else `index`."""
     if index.size < 2:
         return slice(int(index[0]), int(index[0]) + 1) if index.size else slice(0, 0)
     step = int(index[1] - index[0])
@@ -236,7 +236,7 @@ def _key(index: np.ndarray) -> Key:
 
 
 def _split(places: Places, width: int) -> dict[int, tuple[Key, Key]]:
-    """`places` by the number of the chunk of `width` that they touch: what to fill, and with what of that chunk."""
+    """`places` by the number of their chunk of `width`: what to fill, and with which part of the chunk."""
     to, index = places
     number = index // width
     order = np.argsort(number, kind="stable")
@@ -265,7 +265,7 @@ def _read(path: Path, handle: BufferedReader, offset: int, raw: np.ndarray) -> n
 
 
 def _checked(path: Path, offset: int, raw: np.ndarray) -> np.ndarray:
-    """The values of a stored chunk, without the checksum that they agree with."""
+    """The values of a stored chunk without its checksum, which is verified."""
     values = raw[:-CHECKSUM_BYTES]
     if google_crc32c.value(values).to_bytes(CHECKSUM_BYTES, "little") != raw[-CHECKSUM_BYTES:].tobytes():
         raise damaged(path, f"the checksum of the {values.size} bytes at offset {offset} does not match")

@@ -47,9 +47,9 @@ class TraceWriter:
     ) -> Self:
         """A writer for a new store, or for the one at `path` if it was created with the same arguments.
 
-        `statistics` maps names to float32, float64, int32, int64 or bool; `segment` is the number of draws per chain
-        in a segment; `attributes` are JSON values, of which only `fingerprint` must agree with an existing store's.
-        Raises ValueError for arguments that make no trace, TraceError if there is another trace at `path`.
+        `statistics` maps names to float32, float64, int32, int64 or bool; `segment` is the number of draws per chain in
+        a segment; `attributes` are JSON values, and only `fingerprint` must be the same as in an existing store. Raises
+        ValueError for invalid arguments, TraceError if there is another trace at `path`.
         """
         return cls(
             create_store(
@@ -67,7 +67,7 @@ class TraceWriter:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """A writer that continues an existing store; removes what killed writers left over an hour ago."""
+        """A writer that continues an existing store; removes temporary files that are over an hour old."""
         header = read_header(Path(path))
         for file in header.path.glob("*/.c.*"):
             with suppress(FileNotFoundError):
@@ -92,7 +92,7 @@ class TraceWriter:
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What the caller gave at creation."""
+        """The caller's attributes from the creation of the store."""
         return self._header.attributes
 
     def missing(self) -> tuple[int, ...]:
@@ -102,9 +102,9 @@ class TraceWriter:
     def write(self, segment: int, draws: np.ndarray, statistics: Mapping[str, np.ndarray]) -> None:
         """Write one whole segment: draws [chains, n, parameters] and each statistic [chains, n].
 
-        n is the segment length, less in the last one. The files are replaced one by one, the draws last, each
-        atomically, so that writers of the same bytes do not disturb each other. Raises ValueError for another shape
-        or number type than the store's, TraceError if the disk refuses; earlier segments then stay readable.
+        n is the segment length, or less in the last segment. The files are replaced one by one, the draws last, each
+        atomically, so that writers of the same bytes do not disturb each other. Raises ValueError if shapes or number
+        types differ from the store's, TraceError if the disk refuses; earlier segments then stay readable.
         """
         header = self._header
         if not 0 <= segment < header.segments:
@@ -184,7 +184,7 @@ class Trace(Draws):
         return self._header.segments
 
     def missing(self) -> tuple[int, ...]:
-        """Segments that are not there."""
+        """Segments with missing files."""
         return self._header.missing()
 
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
@@ -199,7 +199,7 @@ class Trace(Draws):
     def parts(
         self, out: np.ndarray, places: np.ndarray, chain_idx: np.ndarray, draw_idx: np.ndarray, columns: np.ndarray
     ) -> Iterator[ShardPart]:
-        """What fills out[places] [c, s, p] with the chains `chain_idx`, for positions that are known to be inside."""
+        """Parts that fill out[places] [c, s, p] with the chains `chain_idx`, for valid positions."""
         header = self._header
         number = draw_idx // header.segment
         for segment in np.unique(number) if out.size else ():
@@ -233,9 +233,9 @@ class Trace(Draws):
 def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
     """Open the trace of one block.
 
-    Checks the metadata and that every segment's files are there in full length; a chunk's checksum is checked when it
-    is read. With `incomplete` a trace with missing segments opens, and reading one of them is the error.
-    Raises TraceError for a store that is missing, incomplete, truncated or of another format.
+    Checks the metadata, and that the files of every segment exist in full length; a chunk's checksum is checked when it
+    is read. With `incomplete` a trace may have missing segments, and only reading them raises. Raises TraceError for a
+    store that is missing, incomplete, truncated or of another format.
     """
     header = read_header(Path(path))
     missing: dict[int, Path] = {}
@@ -250,8 +250,8 @@ def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
                     raise damaged(file, f"it has {actual} bytes instead of {size}")
     if missing and not incomplete:
         raise TraceError(
-            f"the trace {path} is incomplete: {len(missing)} of {header.segments} segments are missing, "
-            f"the first for want of {next(iter(missing.values()))}. "
+            f"the trace {path} is incomplete: {len(missing)} of {header.segments} segments are missing; the first "
+            f"lacks {next(iter(missing.values()))}. "
             "Rerun that block; delete its folder first if it counts as finished."
         )
     return Trace(header)
@@ -261,8 +261,8 @@ def shorten(source: Path, destination: Path, draws: int, attributes: Mapping[str
     """Write the first `draws` draws of every chain of `source` as a separate trace, with further attributes.
 
     Draws and statistics keep their bits, and segments their length. One segment of one group of chains is in memory at
-    a time. `source`, of which later segments may be missing, is not touched, and `destination` is whole or not there,
-    so that it can be done again after any interruption. Raises TraceError as reading and writing a trace do.
+    a time. `source` may lack later segments and is not changed; `destination` is complete or absent, so that an
+    interrupted call can be repeated. Raises TraceError as in reading and writing traces.
     """
     trace = open_trace(source, incomplete=True)
     if destination.exists():

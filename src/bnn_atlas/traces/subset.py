@@ -1,4 +1,4 @@
-"""Chosen parameters, chains and draws of a trace or pool, read without a copy or written as a tidy table."""
+"""Chosen parameters, chains and draws of a trace or pool: read without a copy, or written as a tidy table."""
 
 from collections.abc import Collection
 from functools import cached_property
@@ -14,7 +14,7 @@ TABLE_CELLS = 1 << 20
 
 
 class Selection(Draws):
-    """Some chains, draws and scalars of a trace or pool, given by their positions there; nothing is copied."""
+    """Some chains, draws and scalars of a trace or pool, given by their positions; nothing is copied."""
 
     def __init__(self, source: Draws, chain_idx: np.ndarray, draw_idx: np.ndarray, columns: np.ndarray) -> None:
         self._source, self._chain_idx, self._draw_idx, self._columns = source, chain_idx, draw_idx, columns
@@ -64,10 +64,10 @@ def choose(
 ) -> Selection:
     """The chosen part of a trace or pool, to be read or tabulated without a copy.
 
-    The scalars are those that meet every given condition (`Draws.select`). `draws` is a slice of positions that must
-    lie inside the trace, of which every `thinning`-th is kept, the first included; `chains` are chain numbers, or a
-    slice of positions. Chain and draw numbers, statistics and attributes are kept.
-    Raises ValueError, with what there is, for a choice that meets nothing.
+    Scalars must meet every given condition (`Draws.select`). `draws` is a slice of positions inside the trace, and
+    every `thinning`-th of them is kept, starting with the first; `chains` are chain numbers, or a slice of positions.
+    Chain and draw numbers, statistics and attributes are kept. Raises ValueError, with the existing choices, if nothing
+    is chosen.
     """
     columns = pool.select(
         parameters=parameters, layers=layers, roles=roles, pattern=pattern, index=index, per_layer=per_layer
@@ -81,9 +81,9 @@ def last_draws(pool: Draws) -> Selection:
 
 
 def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
-    """Write a tidy Parquet file (atomic) with a row per value, a bounded number of rows at a time.
+    """Write a tidy Parquet file (atomic) with one row per value, in batches of rows.
 
-    Columns: chain, draw, parameter, layer (empty for a scalar of no layer), role, value.
+    Columns: chain, draw, parameter, layer (empty for scalars outside the layers), role, value.
     """
     import pyarrow
     from pyarrow import parquet
@@ -93,7 +93,7 @@ def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
     number = pyarrow.int64()
     fields = {"chain": number, "draw": number, "parameter": text, "layer": pyarrow.int32(), "role": text}
     schema = pyarrow.schema({**fields, "value": value})
-    # One code per stored scalar is an index into all three descriptions of it.
+    # The code of a stored scalar is an index into all three descriptions.
     describe = {
         "parameter": pyarrow.array(trace.parameter_names, pyarrow.string()),
         "layer": pyarrow.array([p.layer for p in trace.arrays], pyarrow.int32()),
@@ -110,7 +110,7 @@ def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
 
 
 class _Rows(NamedTuple):
-    """Columns of a tidy table; `scalar` is the place of a row's parameter among the stored ones."""
+    """Columns of a tidy table; `scalar` is the position of a row's parameter among the stored scalars."""
 
     chain: np.ndarray
     draw: np.ndarray
