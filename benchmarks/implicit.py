@@ -40,9 +40,8 @@ from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import NormalPrior
 from bnn_atlas.keys import step_key
-from bnn_atlas.methods.implicit.entropy import Place
+from bnn_atlas.methods.implicit.entropy import Place, build_form
 from bnn_atlas.methods.implicit.fitting import build_implicit
-from bnn_atlas.methods.implicit.forms import build_form
 from bnn_atlas.methods.implicit.generators import build_generator
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import binder, build_posterior, posterior_data

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from bnn_atlas.symmetry import alignment
-from bnn_atlas.symmetry.alignment import Aligned, Aligner
+from bnn_atlas.symmetry.alignment import Aligned, Aligner, Checkpoint, Fit, Plan
 from bnn_atlas.symmetry.features import Features, cosine_features, weight_features
 from bnn_atlas.symmetry.frame import Frame, load_frame, save_frame
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.symmetry.matching import barycentre, match, match_pairs
 from bnn_atlas.symmetry.permutation import apply
-from bnn_atlas.symmetry.plan import Checkpoint, Fit, Plan
 
 from .draws import copies, in_memory, small_symmetry
 

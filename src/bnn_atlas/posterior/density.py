@@ -11,9 +11,8 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig
 from bnn_atlas.config.parts.priors import PriorConfig
-from bnn_atlas.models.build import CACHE_LINE, Network, build_network
+from bnn_atlas.models.build import CACHE_LINE, Network, build_network, over_orbit
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.models.orbit import over_orbit
 from bnn_atlas.native.call import Kernel
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
 from bnn_atlas.posterior.compiled import kernel_for

@@ -3,7 +3,8 @@
 Every prior is a family with a location and a scale per scalar, so that one function serves all and the numbers, not the
 code, change with the model. Eight priors come from Sommer et al. 2025; flat biases from the same authors' study of
 priors and overparametrisation (arXiv 2603.22030); the mixture of Gaussians and the logistic from the comparison at
-equal variance in Izmailov et al. 2021, section 8.2. A flat density is a normal of infinite scale without its constant.
+equal variance in Izmailov et al. 2021, section 8.2. A gamma prior on the precision of a learned noise is a density over
+log sigma. A flat density is a normal of infinite scale without its constant.
 """
 
 import math
@@ -14,7 +15,7 @@ import jax
 import numpy as np
 from jax import Array
 from jax import numpy as jnp
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln, polygamma
 
 from bnn_atlas.config.parts.priors import (
     EmpiricalCovariancePrior,
@@ -35,7 +36,45 @@ from bnn_atlas.config.parts.priors import (
 )
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.empirical_covariance import first_layer, log_narrowing
-from bnn_atlas.posterior.gamma_noise import GammaPrecision, gamma_precision, log_integral
+
+
+class GammaPrecision(NamedTuple):
+    """tau ~ Gamma(shape, rate), and the resulting mean and standard deviation of log sigma = -log(tau) / 2."""
+
+    shape: Array
+    rate: Array
+    loc: Array
+    scale: Array
+
+    def unnormalised(self, z: Array) -> Array:
+        """Log density of log sigma = loc + scale z up to a constant: -2 shape log sigma - rate exp(-2 log sigma)."""
+        log_sigma = self.loc + self.scale * z
+        return -2 * self.shape * log_sigma - self.rate * jnp.exp(-2 * log_sigma)
+
+    def drawn(self, key: Array) -> Array:
+        """A draw of z."""
+        log_tau = jax.random.loggamma(key, self.shape, dtype=self.loc.dtype) - jnp.log(self.rate)
+        return (-0.5 * log_tau - self.loc) / self.scale
+
+
+def gamma_precision(config: NormalGammaNoisePrior, layout: Layout) -> GammaPrecision:
+    """The prior of the noise, in double precision.
+
+    Raises:
+        ValueError: the last parameter is not a noise level of the likelihood.
+    """
+    if not layout.parameters or layout.parameters[-1].name != "log_sigma":
+        raise ValueError(
+            f"prior.kind '{config.kind}' needs the noise of likelihood.kind 'learned_noise', which this posterior does "
+            "not have: choose that likelihood, or prior.kind 'normal'"
+        )
+    a, b = config.shape, config.rate
+    return GammaPrecision(*np.array([a, b, -0.5 * (digamma(a) - np.log(b)), 0.5 * np.sqrt(polygamma(1, a))]))
+
+
+def log_integral(noise: GammaPrecision) -> float:
+    """Log of the integral of exp(unnormalised) over log sigma, Gamma(shape) / (2 rate^shape)."""
+    return float(gammaln(noise.shape) - noise.shape * np.log(noise.rate) - math.log(2))
 
 
 class Components(NamedTuple):
@@ -246,7 +285,7 @@ def build_prior(
         rows: scaled rows [n, ...] that the posterior is conditioned on, for a prior that depends on them.
 
     Raises:
-        ValueError: as `empirical_covariance.first_layer` and `gamma_noise.gamma_precision`.
+        ValueError: as `empirical_covariance.first_layer` and `gamma_precision`.
     """
     family, loc, scale, shape = _numbers(config, layout, rows)
     proper = scale[np.isfinite(scale)]

@@ -30,14 +30,13 @@ from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import code_digest
 from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
-from bnn_atlas.symmetry.alignment import Aligner, kept_draws, rows_of_chains
+from bnn_atlas.symmetry.alignment import Aligner, Checkpoint, Fit, Plan, kept_draws, load_fit, rows_of_chains
 from bnn_atlas.symmetry.barriers import PairError, PairsOfChains, ScoredRows, norms_of, pair_measurements
-from bnn_atlas.symmetry.features import balanced_features
+from bnn_atlas.symmetry.features import balanced_features, live_parameters
 from bnn_atlas.symmetry.frame import load_frame, save_frame
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.matching import match_pairs
-from bnn_atlas.symmetry.plan import Checkpoint, Fit, Plan, load_fit
-from bnn_atlas.symmetry.pruning import accuracies, live_parameters, pruning_curves, pruning_measurements, read_source
+from bnn_atlas.symmetry.pruning import accuracies, pruning_curves, pruning_measurements, read_source
 from bnn_atlas.traces.draws import Draws, evenly
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import Selection
@@ -209,7 +208,8 @@ def pruning(
         assert log_probs is not None, "pruning is for classification"
         return accuracies(np.asarray(log_probs), y)
 
-    live = live_parameters(problem.posterior.layout, dead_inputs(rows))
+    dead = dead_inputs(rows)
+    live = live_parameters(problem.posterior.layout, dead) if dead.any() else None
     found = pruning_curves(sources, config, live, score, seed)
     write_frame(curves, found, PRUNING_SCHEMA)
     measured = listed(RunIdentity(**identity), pruning_measurements(found), chains, 1)

@@ -7,8 +7,8 @@ import numpy as np
 
 from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.models.layout import Layout, Parameter
-from bnn_atlas.symmetry.freedoms import balanced, rows_of
 from bnn_atlas.symmetry.groups import Group, Place, Symmetry, SymmetryError
+from bnn_atlas.symmetry.permutation import balanced, rows_of
 
 Statistic = Literal["activations", "centred", "correlation"]
 LARGEST_BYTES = 128 << 20
@@ -32,8 +32,13 @@ def weight_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -
     """
     if dead_inputs is None:
         return Features(symmetry, lambda draws: draws)
-    keep = _alive(symmetry, dead_inputs)
-    return Features(symmetry, lambda draws: draws * keep.astype(draws.dtype))
+    live = live_parameters(symmetry.layout, dead_inputs)
+    if live is None:
+        raise SymmetryError(
+            f"dead inputs can be masked only if the first layer has a weight for each of {dead_inputs.size} inputs: "
+            "keep them for this network"
+        )
+    return Features(symmetry, lambda draws: draws * live.astype(draws.dtype))
 
 
 def cosine_features(symmetry: Symmetry, dead_inputs: np.ndarray | None = None) -> Features:
@@ -123,16 +128,12 @@ def _by_groups(symmetry: Symmetry, samples: list[int]) -> Symmetry:
     return Symmetry(Layout(tuple(arrays)), tuple(groups))
 
 
-def _alive(symmetry: Symmetry, dead_inputs: np.ndarray) -> np.ndarray:
-    """[P]: 0 for the first layer's weights of dead inputs, 1 for all other parameters."""
-    first = min((p for p in symmetry.layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
-    dead = dead_inputs.ravel()
-    if len(first.shape) != 2 or first.shape[1] != len(dead):
-        raise SymmetryError(
-            f"dead inputs can be masked only if the first layer has a weight for each of the {len(dead)} inputs, but "
-            f"{first.name} has the shape {list(first.shape)}: keep them"
-        )
-    keep = np.ones(symmetry.layout.size)
-    start = symmetry.layout.offset(first.name)
-    keep[start : start + first.size] = np.tile(~dead, first.shape[0])
-    return keep
+def live_parameters(layout: Layout, dead: np.ndarray) -> np.ndarray | None:
+    """Which parameters [P] are not weights of dead inputs; None if the first layer does not have a weight per input."""
+    first = min((p for p in layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
+    if len(first.shape) != 2 or first.shape[1] != dead.size:
+        return None
+    live = np.ones(layout.size, bool)
+    start = layout.offset(first.name)
+    live[start : start + first.size] = np.tile(~dead.ravel(), first.shape[0])
+    return live

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 from bnn_atlas.config.parts.posterior import ModelConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.symmetry.frame import Frame, load_frame
-from bnn_atlas.symmetry.freedoms import balanced, transform
 from bnn_atlas.symmetry.groups import symmetry_of
 from bnn_atlas.symmetry.moments import Factor, Moments
+from bnn_atlas.symmetry.permutation import balanced, transform
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.subset import Selection
 

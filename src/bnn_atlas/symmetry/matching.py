@@ -20,9 +20,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bnn_atlas.symmetry.features import Features
-from bnn_atlas.symmetry.freedoms import rows_of, transform
 from bnn_atlas.symmetry.groups import Group, Symmetry
-from bnn_atlas.symmetry.permutation import compose, transpositions
+from bnn_atlas.symmetry.permutation import compose, rows_of, transform, transpositions
 from bnn_atlas.traces.draws import Draws
 
 SWEEPS = 100

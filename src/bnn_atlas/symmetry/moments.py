@@ -6,8 +6,8 @@ Mean, variance, variance within chains, a factor of the covariance, and the valu
 import numpy as np
 
 from bnn_atlas.symmetry.frame import VARIANTS
-from bnn_atlas.symmetry.freedoms import view_of
 from bnn_atlas.symmetry.groups import Symmetry
+from bnn_atlas.symmetry.permutation import view_of
 
 
 class Moments:

@@ -11,10 +11,9 @@ from bnn_atlas.config.parts.evaluation import PruningConfig
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement
-from bnn_atlas.models.layout import Layout
 from bnn_atlas.symmetry.frame import Frame, load_frame
-from bnn_atlas.symmetry.freedoms import transform
 from bnn_atlas.symmetry.groups import Symmetry
+from bnn_atlas.symmetry.permutation import transform
 from bnn_atlas.traces.pool import open_pool
 
 
@@ -203,15 +202,3 @@ def _jobs(sources: Sequence[Source], config: PruningConfig, seed: int) -> Iterat
             yield Network(source.name, "mean as sampled", unaligned), Rank("its own sd", 0, by_sd(sd))
         for rank in (*sds, Rank("magnitude", 0, by_magnitude(source.draw))):
             yield Network(source.name, "draw", source.draw), rank
-
-
-def live_parameters(layout: Layout, dead: np.ndarray) -> np.ndarray | None:
-    """Which parameters [P] are not weights of dead inputs [inputs]; None if there are none, or no weights per input."""
-    first = min((p for p in layout.parameters if p.role == "weight"), key=lambda p: p.layer or 0)
-    dead = dead.ravel()
-    if len(first.shape) != 2 or first.shape[1] != dead.size or not dead.any():
-        return None
-    live = np.ones(layout.size, bool)
-    start = layout.offset(first.name)
-    live[start : start + first.size] = np.tile(~dead, first.shape[0])
-    return live

@@ -10,9 +10,20 @@ import pytest
 
 from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
 from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig, LanczosEntropy, PublishedEntropy
-from bnn_atlas.methods.implicit.entropy import Place, Products, constant, products_at
-from bnn_atlas.methods.implicit.forms import Exact, Published, Smallest, build_form, found_direction, scoring_form
-from bnn_atlas.methods.implicit.lanczos import Lanczos, values_after
+from bnn_atlas.methods.implicit.entropy import (
+    Exact,
+    Lanczos,
+    Place,
+    Products,
+    Published,
+    Smallest,
+    build_form,
+    constant,
+    found_direction,
+    products_at,
+    scoring_form,
+    values_after,
+)
 from bnn_atlas.methods.noise import standard_normal
 
 from .making import GENERATORS, WEIGHTS, at, jacobian, layout, made

@@ -16,9 +16,9 @@ from bnn_atlas.config.methods.implicit import (
 )
 from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.config.parts.priors import LaplacePrior, NormalPrior
+from bnn_atlas.methods.implicit.entropy import Exact
 from bnn_atlas.methods.implicit.family import FitError, build_family, fitted
 from bnn_atlas.methods.implicit.fitting import build_implicit, optimiser_of, scale_by_amsgrad
-from bnn_atlas.methods.implicit.forms import Exact
 from bnn_atlas.methods.implicit.generators import Branches
 from bnn_atlas.methods.implicit.objective import Objective, TermWeights, notes_of, weights_of
 from bnn_atlas.posterior.density import Evaluation, LogDensity

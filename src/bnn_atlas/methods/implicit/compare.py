@@ -10,11 +10,17 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.implicit import EntropyConfig, PublishedEntropy, SmallestEntropy
-from bnn_atlas.methods.implicit.entropy import Place, products_at
+from bnn_atlas.methods.implicit.entropy import (
+    Place,
+    Published,
+    Smallest,
+    build_form,
+    memory_of,
+    products_at,
+    values_after,
+)
 from bnn_atlas.methods.implicit.family import Fitted
-from bnn_atlas.methods.implicit.forms import Published, Smallest, build_form, memory_of
 from bnn_atlas.methods.implicit.generators import Generator, Tree
-from bnn_atlas.methods.implicit.lanczos import values_after
 
 STEPS = (2, 5, 10, 20)
 ITERATIONS = {"smallest": (1, 3, 10, 30), "published": (1, 3, 5, 10)}
@@ -46,7 +52,7 @@ class Compared(NamedTuple):
 def compared(fit: Fitted, seed: int) -> list[Compared]:
     """Rows for the published form, the smallest singular value and Lanczos, each from few to many products.
 
-    A form that does not suit the generator (`forms.build_form`) has no rows.
+    A form that does not suit the generator (`entropy.build_form`) has no rows.
 
     Raises:
         ValueError: the exact value would take too much memory.

@@ -1,21 +1,35 @@
-"""What the forms of the entropy share.
+"""The entropy of generated weights, in four forms.
 
 Linearised at z, the generator g gives the normal N(g - J z, J J' + sigma^2 I) with J = dg/dz [D, d]; by the matrix
 determinant lemma its entropy is
 
     H = 1/2 log det(J'J + sigma^2 I_d) + (D - d) log sigma + D/2 log(2 pi e).
 
-The forms differ in the first term; the rest does not depend on the generator.
+The forms differ in the first term: `Exact` computes it, `Smallest` bounds it by the smallest singular value, `Lanczos`
+estimates it by stochastic Lanczos quadrature, and `Published` is the published code's. The rest does not depend on the
+generator.
 """
 
 import math
 from collections.abc import Callable
+from math import prod
 from typing import NamedTuple, Protocol
 
 import jax
+import numpy as np
 from jax import Array
+from jax import numpy as jnp
 
+from bnn_atlas.config.methods.implicit import (
+    EntropyConfig,
+    ExactEntropy,
+    ImplicitConfig,
+    LanczosEntropy,
+    PublishedEntropy,
+    SmallestEntropy,
+)
 from bnn_atlas.methods.implicit.generators import Generator, Tree
+from bnn_atlas.methods.noise import standard_normal
 
 
 class Report(NamedTuple):
@@ -100,3 +114,408 @@ def products_at(generator: Generator, values: Tree, z: Array) -> Products:
 def forward_product(generator: Generator, values: Tree, z: Array, v: Array) -> Array:
     """J v [D], differentiable in the generator's parameters."""
     return jax.jvp(lambda z: generator(values, z), (z,), (v,))[1]
+
+
+class _Quadrature(NamedTuple):
+    """Result of one probe."""
+
+    value: Array
+    """Estimate of 1/2 log det M."""
+    variance: Array
+    """Variance of this estimate over probes."""
+    bracket: Array
+    """How far the value may lie above v' log(M) v / 2."""
+    probe: Array
+    """v [d], of length sqrt(d)."""
+    solution: Array
+    """M^-1 v [d], as far as the Krylov space has it."""
+
+
+class Lanczos(NamedTuple):
+    """1/2 log det M = 1/2 tr log M for M = J'J + sigma^2 I (Ubaru, Chen and Saad 2017, section 3).
+
+    For a probe v, uniform on the sphere of radius sqrt(d), E[v' log(M) v] = tr log M. Lanczos steps give
+    T = V diag(theta) V' and the Gauss quadrature v' log(M) v = d sum_k V_1k^2 log(theta_k), which is never too small;
+    its variance over probes is estimated by 2 d times the variance of log(theta) under the weights V_1k^2. With one
+    more node, fixed at the lower bound sigma^2 of M's eigenvalues, the Gauss-Radau quadrature is never too large (Golub
+    and Meurant 2010, Matrices, Moments and Quadrature, section 6.2); the two bracket the value of the probe. The
+    gradient tr(M^-1 dM) / 2 is estimated by <J M^-1 v, J v>' / 2, with M^-1 v from the same space.
+    """
+
+    steps: int
+    probes: int
+
+    def start(self, key: Array, like: Array) -> None:
+        """No search."""
+
+    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
+        """As `Form.half_log_det`."""
+        generator, values, _, z, sigma = place
+        products = products_at(generator, values, z)
+        probes = jax.lax.map(
+            lambda key: self._probe(standard_normal(key, z), products, sigma), jax.random.split(key, self.probes)
+        )
+
+        def slope(pair: tuple[Array, Array]) -> Array:
+            solution, probe = jax.lax.map(lambda v: forward_product(generator, values, z, v), jnp.stack(pair))
+            return jnp.vdot(solution, probe)
+
+        surrogate = 0.5 * jnp.mean(jax.lax.map(slope, (probes.solution, probes.probe)))
+        error = jnp.sqrt(jnp.sum(probes.variance)) / self.probes
+        never = jnp.bool_(False)
+        report = Report(error, jnp.mean(probes.bracket), never, never, search)
+        return with_slope_of(jnp.mean(probes.value), surrogate), report
+
+    def _probe(self, noise: Array, products: Products, sigma: float) -> _Quadrature:
+        d = len(noise)
+        first = noise / jnp.linalg.norm(noise)
+        basis, projected = krylov(first, products, self.steps)
+        found = quadratures(projected, (self.steps,), d, sigma)
+        root = jnp.asarray(d, noise.dtype) ** 0.5
+        solution = root * (basis.T @ found.solution[0])
+        return _Quadrature(found.value[0], found.variance[0], found.bracket[0], root * first, solution)
+
+
+class Projected(NamedTuple):
+    """J'J in an orthonormal basis: a tridiagonal matrix."""
+
+    diagonal: Array
+    """[steps]."""
+    beside: Array
+    """Off-diagonal entries [steps]; 0 once the space is exhausted."""
+    left: Array
+    """Off-diagonal entries before rounding errors were set to 0 [steps]."""
+
+
+class Quadratures(NamedTuple):
+    """Results of one probe after several numbers of steps."""
+
+    value: Array
+    """Estimates of 1/2 log det M [count], by Gauss quadrature."""
+    variance: Array
+    """[count], as `_Quadrature.variance`."""
+    bracket: Array
+    """Gauss minus Gauss-Radau quadrature [count]."""
+    solution: Array
+    """M^-1 times the first vector of the basis, in the basis [count, step]."""
+
+
+def quadratures(projected: Projected, counts: tuple[int, ...], d: int, sigma: float) -> Quadratures:
+    """Quadratures after each of `counts` steps, from `krylov` with at least as many, for noise of d numbers."""
+    places, ends = np.arange(len(projected.diagonal)), np.array(counts)[:, None]
+    # Cut off from the first ones, later steps have no weight.
+    vectors, ritz = _eigen(projected.diagonal, jnp.where(places < ends - 1, projected.beside, 0))
+    first, raised = vectors[:, 0], jnp.maximum(ritz, 0) + sigma**2
+    shares, logs = first**2, 0.5 * jnp.log(raised)
+    means = jnp.sum(shares * logs, axis=1)
+    spread = jnp.sum(shares * (logs - means[:, None]) ** 2, axis=1)
+    solution = jnp.einsum("cij,cj->ci", vectors, first / raised)
+    bracket = jnp.maximum(means - _radau(projected, ends, vectors, ritz, sigma), 0)
+    return Quadratures(d * means, 2 * d * spread, d * bracket, solution)
+
+
+def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, sigma: float) -> Array:
+    """Means of log(theta + sigma^2) / 2 by the quadrature with one more node at theta = 0 [count].
+
+    T after k steps gets one more row, beta_k off the diagonal and beta_k^2 (T^-1)_kk on it, so that 0 is an eigenvalue.
+    Where the space was exhausted earlier, beta_k is the entry that was set to 0 there.
+    """
+    places = np.arange(len(projected.diagonal) + 1)
+    padded = jnp.append(projected.beside, 0)
+    last = jnp.minimum(ends - 1, jnp.argmax(padded == 0))
+    beside = jnp.append(projected.left, 0)[last]
+    largest = jnp.max(ritz, axis=1, keepdims=True)
+    shares = jnp.take_along_axis(vectors, last[..., None], axis=1)[:, 0] ** 2
+    above_rounding = jnp.maximum(ritz, jnp.finfo(ritz.dtype).eps * largest)
+    corner = beside**2 * jnp.sum(shares / above_rounding, axis=1, keepdims=True)
+    # No node is above the spectrum, whatever rounding has made of a small pivot.
+    corner = jnp.minimum(corner, largest + beside)
+    linked = jnp.where(places < last, padded, jnp.where(places == last, beside, 0))
+    diagonal = jnp.where(places == last + 1, corner, jnp.append(projected.diagonal, 0))
+    vectors, nodes = _eigen(diagonal[:, None], linked)
+    return jnp.sum(vectors[:, 0] ** 2 * 0.5 * jnp.log(jnp.maximum(nodes, 0) + sigma**2), axis=1)
+
+
+def _eigen(diagonal: Array, beside: Array) -> tuple[Array, Array]:
+    """Vectors and values of tridiagonal matrices with one diagonal or several, and off-diagonals [count, n]."""
+    n = beside.shape[-1]
+    lower = jnp.eye(n, k=-1) * beside[:, None]
+    return jax.lax.linalg.eigh(jnp.eye(n) * diagonal + lower, symmetrize_input=False)
+
+
+def values_after(counts: tuple[int, ...], key: Array, like: Array, products: Products, sigma: float) -> Quadratures:
+    """Estimates after each of `counts` steps with one random probe, for noise `like` [d]."""
+    noise = standard_normal(key, like)
+    _, projected = krylov(noise / jnp.linalg.norm(noise), products, max(counts))
+    return quadratures(projected, counts, len(like), sigma)
+
+
+def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Projected]:
+    """Lanczos steps with J'J from a unit vector [d], with full orthogonalisation.
+
+    Returns:
+        an orthonormal basis [steps, d] (zeros once the space is exhausted), and J'J in it.
+    """
+    d, dtype = len(first), first.dtype
+
+    def step(index: Array, carry: tuple[Array, Projected]) -> tuple[Array, Projected]:
+        basis, (diagonal, beside, left) = carry
+        here = basis[index]
+        new = products.square(here)
+        on_diagonal = jnp.vdot(here, new)
+        for _ in range(2):
+            new = new - basis.T @ (basis @ new)
+        rest = jnp.linalg.norm(new)
+        diagonal = diagonal.at[index].set(on_diagonal)
+        exhausted = rest <= 10 * d * jnp.finfo(dtype).eps * jnp.max(jnp.abs(diagonal))
+        length = jnp.where(exhausted, 0, rest)
+        new = jnp.where(exhausted, 0, new / jnp.where(exhausted, 1, length))
+        projected = Projected(diagonal, beside.at[index].set(length), left.at[index].set(rest))
+        return basis.at[index + 1].set(new), projected
+
+    zeros = jnp.zeros(steps, dtype)
+    begin = jnp.zeros((steps + 1, d), dtype).at[0].set(first), Projected(zeros, zeros, zeros)
+    basis, projected = jax.lax.fori_loop(0, steps, step, begin)
+    return basis[:-1], projected
+
+
+COPIES = 4
+"""Arrays of the size of all tangents plus J'J that exist at the same time."""
+
+
+class Exact(NamedTuple):
+    """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
+
+    Where a pivot is zero to rounding, eigenvalues replace the factor, with negative ones set to zero, so that the value
+    is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero to rounding, or below
+    a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
+    """
+
+    def start(self, key: Array, like: Array) -> None:
+        """No search."""
+
+    def shared(self, generator: Generator, values: Tree) -> Tree:
+        """Products of the last layers with themselves."""
+        return generator.squares(values)
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
+        """As `Form.half_log_det`."""
+        gram = place.generator.gram(place.values, place.shared, place.z)
+        value, inverse, singular = _decomposed(jax.lax.stop_gradient(gram), place.sigma)
+        found = with_slope_of(value, 0.5 * jnp.vdot(inverse, gram))
+        zero = jnp.zeros_like(value)
+        return found, Report(zero, zero, singular, jnp.bool_(False), search)
+
+
+def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
+    """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular to rounding."""
+    unit = jnp.eye(len(gram), dtype=gram.dtype)
+    factor = _factor(gram + sigma**2 * unit)
+    root = jax.lax.linalg.triangular_solve(factor, unit, left_side=True, lower=True)
+    pivots = jnp.sum(factor * unit, axis=0)
+    # No entry of J'J is larger than the largest of its diagonal.
+    rounding = len(gram) * jnp.finfo(gram.dtype).eps * jnp.max(gram)
+    regular = jnp.all(pivots**2 > rounding)  # never where one is NaN
+    by_factor = pivots, root.T @ root
+
+    def by_eigenvalues() -> tuple[Array, Array]:
+        vectors, eigenvalues = jax.lax.linalg.eigh(gram, symmetrize_input=False)
+        raised = jnp.maximum(eigenvalues, 0) + sigma**2
+        return jnp.sqrt(raised), (vectors / raised) @ vectors.T
+
+    roots, inverse = jax.lax.cond(regular, lambda: by_factor, by_eigenvalues)
+    # There is no factor where an eigenvalue is below what is taken off.
+    off = rounding + 0.01 * sigma**2
+    singular = jnp.isnan(_factor(gram - off * unit)[0, 0]) & jnp.isfinite(off)
+    return jnp.sum(jnp.log(roots)), inverse, singular
+
+
+def _factor(matrix: Array) -> Array:
+    """Cholesky factor, all NaN where there is none; a transposed symmetric matrix is already in LAPACK's order."""
+    return jax.lax.linalg.cholesky(matrix.T, symmetrize_input=False)
+
+
+def memory_of(generator: Generator, dtype: np.dtype) -> float:
+    """Megabytes that the tangents and J'J take."""
+    noise = prod(generator.shape)
+    return COPIES * dtype.itemsize * noise * (generator.hidden + noise) / 1e6
+
+
+class Smallest(NamedTuple):
+    """d/2 log(theta + sigma^2) for the smallest eigenvalue theta of J'J, at most 1/2 log det(J'J + sigma^2 I).
+
+    LOBPCG (Knyazev 2001) with one vector v: theta = |J v|^2, residual r = J'J v - theta v, and the next v is the best
+    one in the span of v, r and the previous direction p; v and p carry over from step to step of the fit. An
+    eigenvalue lies within |r| of theta, which approaches the smallest from above. The bracket is the drop of the value
+    when theta - |r| replaces theta; the search has converged if |r| <= tolerance (theta + sigma^2). The value minus the
+    bracket is a lower bound if the eigenvalue that was found is the smallest, which the residual cannot tell.
+    """
+
+    iterations: int
+    tolerance: float
+
+    def start(self, key: Array, like: Array) -> Array:
+        """A random direction v, and p = 0 [2, d]."""
+        return jnp.stack([standard_normal(key, like), jnp.zeros_like(like)])
+
+    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
+        """As `Form.half_log_det`."""
+        generator, values, _, z, sigma = place
+        assert search is not None
+        products = products_at(generator, values, z)
+        search = jax.lax.fori_loop(0, self.iterations, lambda _, search: improved(search, products), search)
+        v = search[0] / jnp.linalg.norm(search[0])
+        change = forward_product(generator, values, z, v)
+        square = jnp.vdot(change, change)
+        smallest, fixed = jax.lax.stop_gradient((square, change))
+        residual = jnp.linalg.norm(products.backward(fixed) - smallest * v)
+        half = 0.5 * len(z)
+        value = half * jnp.log(smallest + sigma**2)
+        below = half * jnp.log(jnp.maximum(smallest - residual, 0) + sigma**2)
+        converged = residual <= self.tolerance * (smallest + sigma**2)
+        found = with_slope_of(value, half * square / (smallest + sigma**2))
+        return found, Report(jnp.full_like(value, jnp.nan), value - below, jnp.bool_(False), converged, search)
+
+
+def improved(search: Array, products: Products) -> Array:
+    """One iteration of LOBPCG: v and p [2, d] to the next v and p."""
+    v, p = search
+    v = v / jnp.linalg.norm(v)
+    image = products.square(v)
+    residual = image - jnp.vdot(v, image) * v
+    basis = [v]
+    for vector in (residual, p):
+        basis.append(_orthogonal(vector, basis))
+    space = jnp.stack(basis)
+    images = jax.lax.map(products.forward, space)
+    projected = images @ images.T
+    # Directions that were dropped must not win.
+    dropped = jnp.sum(space**2, axis=1) < 0.5
+    projected = projected + jnp.diag(jnp.where(dropped, 2 * jnp.trace(projected) + 1, 0))
+    weights = jnp.linalg.eigh(projected)[1][:, 0]
+    return jnp.stack([weights @ space, weights[1:] @ space[1:]])
+
+
+def _orthogonal(vector: Array, basis: list[Array]) -> Array:
+    """The part of a vector orthogonal to a basis, normalised; zeros if nothing but rounding is left of it."""
+    length = jnp.linalg.norm(vector)
+    unit = vector / jnp.where(length > 0, length, 1)
+    for _ in range(2):
+        for other in basis:
+            unit = unit - jnp.vdot(other, unit) * other
+    left = jnp.linalg.norm(unit)
+    kept = left > 10 * jnp.finfo(vector.dtype).eps
+    # A second normalisation, since what is left of a nearly dependent vector is not orthogonal yet.
+    unit = jnp.where(kept, unit / jnp.where(kept, left, 1), 0)
+    for other in basis:
+        unit = unit - jnp.vdot(other, unit) * other
+    return jnp.where(kept, unit / jnp.where(kept, jnp.linalg.norm(unit), 1), 0)
+
+
+class Published(NamedTuple):
+    """d log(mu + sigma^2) with mu = |J v| after iterations from a random v (Uppal et al. 2023, as coded).
+
+    The differences from LOBPCG: the residual is divided by the mean of its entries; the basis of (v, r, p) comes from a
+    singular value decomposition, so its second and third vectors are not r and p; mu + sigma^2 stands for
+    sqrt(mu^2 + sigma^2). For noise with m > 1 rows the decomposition is done row by row and |v| = sqrt(m), so mu is too
+    large by that factor and the value by d/2 log(m). The form cannot tell the error of its value.
+    """
+
+    iterations: int
+
+    def start(self, key: Array, like: Array) -> None:
+        """No search: every step starts at random."""
+
+    def shared(self, generator: Generator, values: Tree) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+    def half_log_det(self, key: Array, place: Place, search: Array | None) -> tuple[Array, Report]:
+        """As `Form.half_log_det`."""
+        generator, values, _, z, sigma = place
+        products = products_at(generator, values, z)
+        # Noise that is a vector is one row, and so is that of several generators.
+        rows = generator.shape[0] if len(generator.shape) > 1 else 1
+        v = found_direction(key, z, products, rows, self.iterations)
+        change = forward_product(generator, values, z, v)
+        length = jnp.linalg.norm(jax.lax.stop_gradient(change))
+        value = len(z) * jnp.log(length + sigma**2)
+        slope = len(z) * 0.5 * jnp.vdot(change, change) / (length * (length + sigma**2))
+        unknown, never = jnp.full_like(value, jnp.nan), jnp.bool_(False)
+        return with_slope_of(value, slope), Report(unknown, unknown, never, never, search)
+
+
+def found_direction(key: Array, like: Array, products: Products, rows: int, iterations: int) -> Array:
+    """The vector [d] that the published search ends with."""
+    v, p = standard_normal(key, jnp.concatenate([like, like])).reshape(2, -1)
+    mu = jnp.linalg.norm(products.forward(v)) / jnp.linalg.norm(v)
+
+    def iteration(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        v, p, mu = carry
+        residual = products.square(v) - mu**2 * v
+        stacked = jnp.stack([v, residual / jnp.mean(residual), p], axis=-1).reshape(rows, -1, 3)
+        basis = jnp.linalg.svd(stacked, full_matrices=False)[0].reshape(-1, 3)
+        images = jax.lax.map(products.forward, basis.T)
+        weights = jnp.linalg.svd(images, full_matrices=False)[0][:, -1]
+        new, direction = basis @ weights, basis[:, 1:] @ weights[1:]
+        v, p = (jnp.where(jnp.all(jnp.isfinite(a)), a, b) for a, b in ((new, v), (direction, p)))
+        return v, p, jnp.linalg.norm(products.forward(v))
+
+    return jax.lax.fori_loop(0, iterations, iteration, (v, p, mu))[0]
+
+
+DIRECTIONS = 3
+
+
+def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key: str = "entropy") -> Form:
+    """Build the form of the settings under `key` for a generator.
+
+    Raises:
+        ValueError: it needs more memory than is allowed, or more directions than the noise has.
+    """
+    match config:
+        case ExactEntropy():
+            _check_memory(generator, dtype, config.memory_mb, key)
+            return Exact()
+        case LanczosEntropy():
+            if config.steps > prod(generator.shape):
+                raise ValueError(
+                    f"{key}.steps = {config.steps}, but the generator has only {prod(generator.shape)} noise numbers "
+                    f"and Lanczos can take no more steps than that; lower {key}.steps"
+                )
+            return Lanczos(config.steps, config.probes)
+        case SmallestEntropy():
+            return Smallest(config.iterations, config.tolerance)
+        case PublishedEntropy():
+            if generator.shape[-1] < DIRECTIONS:
+                raise ValueError(
+                    f"the published entropy needs noise with at least {DIRECTIONS} columns, and this generator's has "
+                    f"{generator.shape[-1]}: use more columns, or another entropy"
+                )
+            return Published(config.iterations)
+
+
+def scoring_form(config: ImplicitConfig, form: Form, generator: Generator, dtype: np.dtype) -> Form:
+    """Form that scores draws, `form` itself where both are exact. Raises ValueError as `build_form`."""
+    key = "entropy" if config.scored_by is None else "scored_by"
+    found = build_form(config.scoring(prod(generator.shape)), generator, dtype, key)
+    return form if isinstance(form, Exact) and isinstance(found, Exact) else found
+
+
+def _check_memory(generator: Generator, dtype: np.dtype, memory_mb: int, key: str) -> None:
+    """Refuse an exact form if its tangents and J'J need too much memory."""
+    needed = memory_of(generator, dtype)
+    if needed > memory_mb:
+        raise ValueError(
+            f"the exact entropy of a generator with {prod(generator.shape):,} noise numbers needs about "
+            f"{needed:,.0f} MB, more than {key}.memory_mb ({memory_mb:,}): raise it, or choose {key}: "
+            "{ kind: lanczos }"
+        )

@@ -17,9 +17,8 @@ from jax import numpy as jnp
 from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, SmallestEntropy
 from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method, Phase, Statistic
-from bnn_atlas.methods.implicit.entropy import Form, Place
+from bnn_atlas.methods.implicit.entropy import Exact, Form, Place, build_form, scoring_form
 from bnn_atlas.methods.implicit.family import build_family
-from bnn_atlas.methods.implicit.forms import Exact, build_form, scoring_form
 from bnn_atlas.methods.implicit.objective import ELBO, Objective, weights_of
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
 from bnn_atlas.methods.optimise import build_optimiser
