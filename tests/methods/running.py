@@ -1,10 +1,14 @@
-"""Running blocks of chains in tests."""
+"""Running blocks of chains in tests, and interrupting them."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from bnn_atlas.methods.contract import Method
+from bnn_atlas.runner.checkpoint import CheckpointStore, Progress
 from bnn_atlas.runner.run import Block, run_block
 from bnn_atlas.traces.store import Trace, open_trace
 
@@ -25,6 +29,37 @@ def run(
     ids = np.arange(len(problem.starts)) if chain_ids is None else chain_ids
     block = Block(problem.starts[ids], ids, seed, destination, fingerprint, {})
     run_block(sampler, problem.posterior, problem.data, block, checkpoint_every)
+    return open_trace(destination)
+
+
+@contextmanager
+def dying(
+    monkeypatch: pytest.MonkeyPatch, dies: Callable[[Progress, int], bool], *, unsaved: bool = False
+) -> Iterator[list[Progress]]:
+    """Let the process die at the checkpoints for which `dies(progress, number from 1 on)` holds; lists all checkpoints.
+
+    It dies after a checkpoint is saved or, with `unsaved`, before.
+    """
+    save, seen = CheckpointStore.save, []
+
+    def save_or_die(self, progress, state):
+        seen.append(progress)
+        dead = dies(progress, len(seen))
+        if not (dead and unsaved):
+            save(self, progress, state)
+        if dead:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointStore, "save", save_or_die)
+        yield seen
+
+
+def run_to_the_end(sampler: Method, problem: Problem, destination: Path, **settings) -> Trace:
+    """`run` again and again until nothing interrupts it."""
+    while not destination.exists():
+        with suppress(KeyboardInterrupt):
+            run(sampler, problem, destination, **settings)
     return open_trace(destination)
 
 

@@ -18,11 +18,9 @@ from bnn_atlas.methods.nuts import build_nuts
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
 from bnn_atlas.runner import program
-from bnn_atlas.runner.checkpoint import CheckpointStore
-from bnn_atlas.traces.store import open_trace
 
 from .problems import linear, regression
-from .running import assert_same, run
+from .running import assert_same, dying, run, run_to_the_end
 
 pytestmark = pytest.mark.bits
 
@@ -79,24 +77,17 @@ def quiet(sampler, problem, two_devices, tmp_path_factory):
 
 def test_interruption_within_every_phase(sampler, problem, quiet, tmp_path, monkeypatch):
     """The process dies after the first checkpoint within each phase and goes on."""
-    destination, stopped = tmp_path / "trace.zarr", []
-    save = CheckpointStore.save
+    stopped = []
 
-    def stop_once(self, progress, state):
-        save(self, progress, state)
-        if progress.done and progress.phase not in stopped:
-            stopped.append(progress.phase)
-            raise KeyboardInterrupt
+    def once(progress, _):
+        first = progress.done > 0 and progress.phase not in stopped
+        stopped.extend([progress.phase] * first)
+        return first
 
-    with monkeypatch.context() as patch:
-        patch.setattr(CheckpointStore, "save", stop_once)
-        while not destination.exists():
-            try:
-                run(sampler, problem, destination, checkpoint_every=EVERY)
-            except KeyboardInterrupt:
-                continue
+    with dying(monkeypatch, once):
+        trace = run_to_the_end(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=EVERY)
     assert stopped == list(range(len(sampler.phases)))
-    assert_same(open_trace(destination), quiet)
+    assert_same(trace, quiet)
 
 
 def test_one_device_and_longer_segments_give_the_same_bits(sampler, problem, quiet, tmp_path, monkeypatch):

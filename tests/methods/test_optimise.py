@@ -75,12 +75,6 @@ def test_updates_that_are_not_finite_are_skipped_and_counted():
     assert found.statistics["skipped_updates"][0] > 200
 
 
-def test_batches_that_do_not_fit_are_refused():
-    case = line(PRIOR, dtype=jnp.float32).case
-    with pytest.raises(ValueError, match=r"batch_size \(31\) must be between 1 and the number of rows \(30\)"):
-        build_map(MAPConfig(batch_size=31), case.posterior, case.data)
-
-
 def test_a_deep_ensemble_is_its_warm_starts():
     case = line(PRIOR, dtype=jnp.float32).case
     start = np.array([0.1, -0.2, 0.3, 0.4], np.float32)

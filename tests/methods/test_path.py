@@ -5,10 +5,9 @@ import pytest
 
 from bnn_atlas.config.methods.optimisation import MeanAdamConfig, MeanSGDConfig, PathConfig
 from bnn_atlas.methods.optimise import build_path
-from bnn_atlas.runner.checkpoint import CheckpointStore
 
 from .problems import Problem, linear, network
-from .running import assert_same, run
+from .running import assert_same, dying, run
 
 pytestmark = pytest.mark.bits
 
@@ -67,20 +66,9 @@ def test_interruptions_and_company_change_no_bit(tmp_path, monkeypatch):
     problem = network(chains=3)
     config = PathConfig(epochs=4, batch_size=13, optimiser=MeanAdamConfig(learning_rate=0.01))
     quiet = path(problem, tmp_path / "quiet", config)
-    save, saves = CheckpointStore.save, 0
-
-    def save_and_die(self, progress, state):
-        nonlocal saves
-        save(self, progress, state)
-        saves += 1
-        if saves == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CheckpointStore, "save", save_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            path(problem, tmp_path / "again", config, checkpoint_every=1)
-        assert_same(path(problem, tmp_path / "again", config, checkpoint_every=1), quiet)
+    with dying(monkeypatch, lambda _, number: number == 2), pytest.raises(KeyboardInterrupt):
+        path(problem, tmp_path / "again", config, checkpoint_every=1)
+    assert_same(path(problem, tmp_path / "again", config, checkpoint_every=1), quiet)
     alone = path(problem, tmp_path / "alone", config, chain_ids=np.array([2]))
     np.testing.assert_array_equal(alone.read()[0], quiet.read()[2])
 

@@ -7,25 +7,21 @@ import pytest
 from bnn_atlas.config.methods.gaussian import IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
 from bnn_atlas.config.methods.generators import MatrixGenerator
 from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, SmallestEntropy
-from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig
+from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.implicit.fitting import build_implicit
-from bnn_atlas.methods.independent import build_deep_ensemble
 from bnn_atlas.methods.ivon import build_ivon
 from bnn_atlas.methods.laplace import lbfgs
 from bnn_atlas.methods.laplace.approximation import build_laplace
 from bnn_atlas.methods.low_rank import build_low_rank
 from bnn_atlas.methods.mean_field import build_mean_field
-from bnn_atlas.methods.optimise import build_map
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import binder, data_specs
 from bnn_atlas.runner import program
-from bnn_atlas.runner.checkpoint import CheckpointStore
-from bnn_atlas.traces.store import open_trace
 
 from .fitting import LIKELIHOODS, some_theta, tanh_network
 from .problems import Problem, network
-from .running import assert_same, run
+from .running import assert_same, dying, run, run_to_the_end
 
 pytestmark = pytest.mark.bits
 
@@ -78,26 +74,11 @@ def quiet(method, problem, tmp_path_factory):
 def test_interruptions_change_no_bit(method, problem, quiet, tmp_path, monkeypatch):
     """The process dies right after its second checkpoint, within the fit, and after its fourth, and goes on."""
     sampler, every = method
-    destination, saves = tmp_path / "trace.zarr", 0
-    save = CheckpointStore.save
-
-    def save_and_die(self, progress, state):
-        nonlocal saves
-        save(self, progress, state)
-        saves += 1
-        if saves in (2, 4):
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CheckpointStore, "save", save_and_die)
-        while not destination.exists():
-            try:
-                run(sampler, problem, destination, checkpoint_every=every)
-            except KeyboardInterrupt:
-                continue
-    assert saves > 4
-    assert_same(open_trace(destination), quiet)
-    with np.load(destination.parent / "fit.npz") as fit, np.load(quiet.path.parent / "fit.npz") as whole:
+    with dying(monkeypatch, lambda _, number: number in (2, 4)) as saves:
+        trace = run_to_the_end(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=every)
+    assert len(saves) > 4
+    assert_same(trace, quiet)
+    with np.load(tmp_path / "fit.npz") as fit, np.load(quiet.path.parent / "fit.npz") as whole:
         assert set(fit) == set(whole)
         for name in whole:
             np.testing.assert_array_equal(fit[name], whole[name])
@@ -126,36 +107,6 @@ def test_chains_differ_and_draws_are_scored(method, problem, quiet):
     density = problem.posterior.evaluate(theta, problem.posterior.arrange(problem.data)).density
     np.testing.assert_allclose(quiet.statistic("log_likelihood")[1, -1], density.log_likelihood, rtol=1e-4)
     np.testing.assert_allclose(quiet.statistic("log_prior")[1, -1], density.log_prior, rtol=1e-4)
-
-
-def test_a_maximum_is_one_draw_per_chain(problem, tmp_path):
-    config = MAPConfig(epochs=12, batch_size=13, optimiser=ADAM)
-    trace = run(
-        build_map(config, problem.posterior, problem.data), problem, tmp_path / "trace.zarr", checkpoint_every=17
-    )
-    assert trace.read().shape == (3, 1, problem.posterior.layout.size)
-    assert set(trace.statistics) == {"log_likelihood", "log_prior", "gradient_norm", "skipped_updates", "divergent"}
-    for theta, start, likelihood, prior in zip(
-        trace.read()[:, 0],
-        problem.starts,
-        trace.statistic("log_likelihood")[:, 0],
-        trace.statistic("log_prior")[:, 0],
-        strict=True,
-    ):
-        batch = problem.posterior.arrange(problem.data)
-        before, after = (sum(problem.posterior.evaluate(t, batch).density) for t in (start, theta))
-        assert after > before + 10
-        assert likelihood + prior == pytest.approx(float(after), rel=1e-4)
-
-
-def test_a_deep_ensemble_is_the_warm_starts(problem, tmp_path):
-    trace = run(
-        build_deep_ensemble(DeepEnsembleConfig(), problem.posterior, problem.data),
-        problem,
-        tmp_path / "trace.zarr",
-        checkpoint_every=1,
-    )
-    np.testing.assert_array_equal(trace.read()[:, 0], problem.starts)
 
 
 def test_the_search_for_the_maximum_on_four_devices_that_share_the_rows():

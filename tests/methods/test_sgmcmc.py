@@ -25,12 +25,10 @@ from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.methods.sgmcmc import Dynamics, SGMCMCState, build_schedule, build_sgmcmc
 from bnn_atlas.posterior.density import Evaluation, LogDensity, Posterior, PosteriorData, binder
-from bnn_atlas.runner.checkpoint import CheckpointStore
-from bnn_atlas.traces.store import open_trace
 
 from .problems import Problem, network
 from .recursions import Line, Settings, all_epochs, full_batch_covariance, line, mini_batch_moments
-from .running import assert_same, run
+from .running import assert_same, dying, run, run_to_the_end
 
 pytestmark = pytest.mark.bits
 
@@ -346,14 +344,6 @@ def test_temperature_is_a_scaling_of_the_noise():
     assert abs(paths[1.0] - paths[1e-12]).max() > 0.05
 
 
-def test_a_batch_of_all_rows_is_the_full_data():
-    problem = line(rows=60, features=3)
-    configs = [SGHMCConfig(**LENGTHS, batch_size=b, step_size=1e-4) for b in (60, None)]
-    samplers = [build_sgmcmc(config, problem.posterior, problem.data) for config in configs]
-    estimated, full = (path(sampler, problem, np.zeros(3, np.float32), 8) for sampler in samplers)
-    np.testing.assert_allclose(estimated, full, rtol=1e-4, atol=1e-4)
-
-
 METHODS = {
     "sgld": SGLDConfig(**LENGTHS, batch_size=16, step_size=1e-3, schedule=ConstantSchedule(final_step_size=2e-4)),
     "sghmc_clr_prec": SGHMCCLRPrecConfig(
@@ -399,25 +389,11 @@ def test_trace_holds_the_step_size_of_the_schedule(quiet):
 def test_interruptions_segments_and_neighbours_change_no_bit(quiet, problem, tmp_path, monkeypatch):
     """The process dies after every checkpoint; the order of the running epoch and the momentum come back."""
     name, sampler, trace = quiet
-    destination, saves = tmp_path / "trace.zarr", 0
-    save = CheckpointStore.save
-
-    def save_once(self, progress, state):
-        nonlocal saves
-        save(self, progress, state)
-        saves += 1
-        raise KeyboardInterrupt
-
     if name == "sghmc_clr_prec":
-        with monkeypatch.context() as patch:
-            patch.setattr(CheckpointStore, "save", save_once)
-            while not destination.exists():
-                try:
-                    run(sampler, problem, destination, checkpoint_every=1)
-                except KeyboardInterrupt:
-                    continue
-        assert saves >= 4
-        assert_same(open_trace(destination), trace)
+        with dying(monkeypatch, lambda *_: True) as saves:
+            again = run_to_the_end(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=1)
+        assert len(saves) >= 4
+        assert_same(again, trace)
     alone = run(sampler, problem, tmp_path / "alone.zarr", chain_ids=np.array([2]), checkpoint_every=1)
     np.testing.assert_array_equal(alone.read()[0], trace.read()[2])
 
@@ -475,15 +451,13 @@ def test_devices_that_share_the_rows_sample_the_target(tmp_path):
     assert_moments(draws, mean, covariance)
 
 
-def test_settings_that_do_not_fit_are_refused(problem):
+def test_settings_that_do_not_fit_are_refused():
     with pytest.raises(
         ValueError, match=r"epochs \(10\) less burn_in_epochs \(4\) must be a positive multiple of ensemble_every \(4\)"
     ):
         SGLDConfig(epochs=10, burn_in_epochs=4, ensemble_every=4, step_size=1e-3)
     with pytest.raises(ValueError, match="positive multiple"):
         SGLDConfig(epochs=10, burn_in_epochs=10, step_size=1e-3)
-    with pytest.raises(ValueError, match=r"batch_size \(80\) must be between 1 and the number of rows \(60\)"):
-        build_sgmcmc(SGLDConfig(step_size=1e-3), problem.posterior, problem.data)
 
 
 @pytest.mark.parametrize(("burn_in", "every"), [(7, 3), (1, 3), (3, 3), (0, 3), (11, 10)])

@@ -28,10 +28,9 @@ from bnn_atlas.runner import run as runner
 from bnn_atlas.runner.checkpoint import CheckpointError, CheckpointStore
 from bnn_atlas.runner.signals import Interrupted, stop_signal
 from bnn_atlas.runtime import processor
-from bnn_atlas.traces.store import open_trace
 
 from ..methods.problems import Problem, network, regression
-from ..methods.running import assert_same, run
+from ..methods.running import assert_same, dying, run, run_to_the_end
 
 pytestmark = pytest.mark.bits
 
@@ -76,48 +75,17 @@ def test_chains_do_not_repeat_each_other(quiet):
 
 def test_interruption_after_any_segment(sampler, problem, quiet, tmp_path, monkeypatch):
     """The process dies right after its n-th checkpoint, for every n, and goes on."""
-    method, every = sampler
-    destination, saves = tmp_path / "trace.zarr", 0
-    save = CheckpointStore.save
-
-    def save_once(self, progress, state):
-        nonlocal saves
-        save(self, progress, state)
-        saves += 1
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CheckpointStore, "save", save_once)
-        while not destination.exists():
-            try:
-                run(method, problem, destination, checkpoint_every=every)
-            except KeyboardInterrupt:
-                continue
-    assert saves >= 8
-    assert_same(open_trace(destination), quiet)
+    with dying(monkeypatch, lambda *_: True) as saves:
+        trace = run_to_the_end(sampler[0], problem, tmp_path / "trace.zarr", checkpoint_every=sampler[1])
+    assert len(saves) >= 8
+    assert_same(trace, quiet)
 
 
 def test_interruption_between_draws_and_checkpoint(sampler, problem, quiet, tmp_path, monkeypatch):
     """A segment that is in the trace but not in a checkpoint is written again with the same bytes."""
-    method, every = sampler
-    destination, calls = tmp_path / "trace.zarr", 0
-    save = CheckpointStore.save
-
-    def die_before(self, progress, state):
-        nonlocal calls
-        calls += 1
-        if calls % 3 == 0:
-            raise KeyboardInterrupt
-        save(self, progress, state)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CheckpointStore, "save", die_before)
-        while not destination.exists():
-            try:
-                run(method, problem, destination, checkpoint_every=every)
-            except KeyboardInterrupt:
-                continue
-    assert_same(open_trace(destination), quiet)
+    with dying(monkeypatch, lambda _, number: number % 3 == 0, unsaved=True):
+        trace = run_to_the_end(sampler[0], problem, tmp_path / "trace.zarr", checkpoint_every=sampler[1])
+    assert_same(trace, quiet)
 
 
 @pytest.mark.parametrize("devices", [1, 2, 4])
@@ -146,19 +114,8 @@ def test_seed_changes_every_chain(sampler, problem, quiet, tmp_path):
 
 def abandon(sampler, problem, destination, monkeypatch, saves=4):
     """Leave a partial run behind that has saved a few checkpoints."""
-    count, save = 0, CheckpointStore.save
-
-    def limited(self, progress, state):
-        nonlocal count
-        save(self, progress, state)
-        count += 1
-        if count == saves:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(CheckpointStore, "save", limited)
-        with pytest.raises(KeyboardInterrupt):
-            run(sampler[0], problem, destination, checkpoint_every=sampler[1])
+    with dying(monkeypatch, lambda _, number: number == saves), pytest.raises(KeyboardInterrupt):
+        run(sampler[0], problem, destination, checkpoint_every=sampler[1])
     return destination.with_name("trace.zarr.partial")
 
 
@@ -227,17 +184,10 @@ def test_a_damaged_checkpoint_at_the_end_of_any_phase(sampler, problem, quiet, t
     """The checkpoint before it may still need the draws that the phase kept."""
     method, every = sampler
     for number in range(1, len(method.phases)):
-        destination, save = tmp_path / str(number) / "trace.zarr", CheckpointStore.save
-
-        def stop_at_phase(self, progress, state, number=number, save=save):
-            save(self, progress, state)
-            if progress[:2] == (number, 0):
-                raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(CheckpointStore, "save", stop_at_phase)
-            with pytest.raises(KeyboardInterrupt):
-                run(method, problem, destination, checkpoint_every=every)
+        destination = tmp_path / str(number) / "trace.zarr"
+        at_phase = dying(monkeypatch, lambda progress, _, number=number: progress[:2] == (number, 0))
+        with at_phase, pytest.raises(KeyboardInterrupt):
+            run(method, problem, destination, checkpoint_every=every)
         (destination.with_name("trace.zarr.partial") / "checkpoint.npz").write_bytes(b"damaged")
         assert_same(run(method, problem, destination, checkpoint_every=every), quiet)
 
