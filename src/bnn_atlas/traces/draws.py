@@ -180,6 +180,9 @@ class Draws(ABC):
 
         return to_arviz(self)
 
+    def _places(self, chains: Index, draws: Index) -> tuple[np.ndarray, np.ndarray]:
+        return positions(chains, self.chains, "chain"), positions(draws, self.draws, "draw")
+
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.parameter_names)}
@@ -284,6 +287,3 @@ class ArrayDraws(Draws):
         if name not in self._statistics:
             raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(self._statistics) or 'none'}")
         return self._statistics[name][np.ix_(*self._places(chains, draws))]
-
-    def _places(self, chains: Index, draws: Index) -> tuple[np.ndarray, np.ndarray]:
-        return positions(chains, self.chains, "chain"), positions(draws, self.draws, "draw")

@@ -61,8 +61,7 @@ class Pool(Draws):
 
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
         """Draws [c, s, p]; see `Draws.read`."""
-        chain_idx = positions(chains, self.chains, "chain")
-        draw_idx = positions(draws, self.draws, "draw")
+        chain_idx, draw_idx = self._places(chains, draws)
         columns = positions(parameters, self.size, "parameter")
         out = np.empty((chain_idx.size, draw_idx.size, columns.size), dtype=self.dtype)
         owners = self._owners(chain_idx)
@@ -73,8 +72,7 @@ class Pool(Draws):
         """One statistic [c, s]; see `Draws.statistic`."""
         if name not in self.statistics:
             raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(self.statistics) or 'none'}")
-        chain_idx = positions(chains, self.chains, "chain")
-        draw_idx = positions(draws, self.draws, "draw")
+        chain_idx, draw_idx = self._places(chains, draws)
         out = np.empty((chain_idx.size, draw_idx.size), dtype=self.statistics[name])
         for block, places, rows in self._owners(chain_idx):
             out[places] = block.statistic(name, rows, draw_idx)

@@ -189,8 +189,7 @@ class Trace(Draws):
 
     def read(self, chains: Index = None, draws: Index = None, parameters: Index = None) -> np.ndarray:
         """Draws [c, s, p]; see `Draws.read`."""
-        chain_idx = positions(chains, self.chains, "chain")
-        draw_idx = positions(draws, self.draws, "draw")
+        chain_idx, draw_idx = self._places(chains, draws)
         columns = positions(parameters, self.size, "parameter")
         out = np.empty((chain_idx.size, draw_idx.size, columns.size), dtype=self.dtype)
         read_shards(self.parts(out, np.arange(chain_idx.size), chain_idx, draw_idx, columns))
@@ -218,8 +217,7 @@ class Trace(Draws):
         header = self._header
         if name not in header.statistics:
             raise KeyError(f"{self.path} has no statistic '{name}'; it has {', '.join(header.statistics) or 'none'}")
-        chain_idx = positions(chains, self.chains, "chain")
-        draw_idx = positions(draws, self.draws, "draw")
+        chain_idx, draw_idx = self._places(chains, draws)
         out = np.empty((chain_idx.size, draw_idx.size), dtype=self.statistics[name])
         number = draw_idx // header.segment
         shape, kind = (header.chains, header.segment), header.statistics[name]

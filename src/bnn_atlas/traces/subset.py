@@ -45,7 +45,7 @@ class Selection(Draws):
         return self._source.statistic(name, *self._places(chains, draws))
 
     def _places(self, chains: Index, draws: Index) -> tuple[np.ndarray, np.ndarray]:
-        chain_idx, draw_idx = positions(chains, self.chains, "chain"), positions(draws, self.draws, "draw")
+        chain_idx, draw_idx = super()._places(chains, draws)
         return self._chain_idx[chain_idx], self._draw_idx[draw_idx]
 
 
