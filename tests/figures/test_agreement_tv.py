@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.agreement import agreements
-from bnn_atlas.figures.hmc_posteriors.agreement_tv import _figure, agreement_tv
+from bnn_atlas.figures.hmc_posteriors.agreement_tv import agreement_tv
 from bnn_atlas.figures.page import sign_text, trusted
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import Drawn
@@ -110,7 +110,7 @@ def test_the_ceiling_of_published_predictions_is_that_of_their_two_versions(tmp_
     ceiling = numbers[numbers["group"] == "ceiling"].set_index("metric")["value"]
     assert ceiling.to_dict() == {"agreement": 0.9904, "total_variation": 0.0101}
     assert said == "Reference: the predictions hmc imdb."
-    figure = _figure(numbers)
+    figure = agreement_tv(shown).figure
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["two published versions", "SGLD"]
     entries = [text.get_text() for text in figure.legends[0].get_texts()]
     assert entries == ["method ± 1 standard error", "ceiling: the reference's two published versions"]
@@ -129,7 +129,7 @@ def test_the_picture_has_a_panel_for_each_score_and_its_numbers(drawn: Drawn, tm
     shown = runs(tmp_path)
     table = drawn(agreement_tv, shown)
     assert set(table["metric"]) == {"agreement", "total_variation"}
-    figure = _figure(table)
+    figure = agreement_tv(shown).figure
     assert [ax.get_xlabel() for ax in figure.axes] == [
         "agreement,\ntest rows", "agreement,\nshifted rows", "total variation,\ntest rows",
         "total variation,\nshifted rows",

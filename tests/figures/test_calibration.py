@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.kinds.calibration import _figure, calibration, calibration_table
+from bnn_atlas.figures.kinds.calibration import calibration
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
@@ -39,7 +39,7 @@ def test_files_hold_both_metrics(drawn: Drawn, tmp_path: Path) -> None:
 
 
 def test_what_is_outside_chance_is_named(tmp_path: Path) -> None:
-    figure = _figure(calibration_table([run(tmp_path, "good", 0.001), run(tmp_path, "wide", 0.06)]))
+    figure = calibration([run(tmp_path, "good", 0.001), run(tmp_path, "wide", 0.06)]).figure
     good, wide = figure.axes[:2]
     assert not good.texts
     # 1.96 sqrt(0.25 / 400) = 0.049 at the level 0.5, less at the others.
@@ -52,7 +52,7 @@ def test_seeds_share_a_column(tmp_path: Path) -> None:
         run(tmp_path, f"mile-{seed}", excess, label="MILE", entry="mile", point={"seed": seed})
         for seed, excess in ((1, 0.02), (2, -0.02))
     ]
-    figure = _figure(calibration_table(pair))
+    figure = calibration(pair).figure
     assert len(figure.axes) == 2
     np.testing.assert_allclose(figure.axes[0].lines[-1].get_ydata(), 0, atol=1e-12)
 
@@ -60,6 +60,6 @@ def test_seeds_share_a_column(tmp_path: Path) -> None:
 def test_other_tables_and_too_many_runs_are_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "empty.parquet", [])
     with pytest.raises(ValueError, match="no coverage and no pit_histogram of run mile; only regressions have them"):
-        calibration_table([shown("mile", {"table": tmp_path / "empty.parquet"})])
+        calibration([shown("mile", {"table": tmp_path / "empty.parquet"})])
     with pytest.raises(ValueError, match="7 labels: at most 6 fit"):
-        calibration_table([shown(f"run{i}") for i in range(7)])
+        calibration([shown(f"run{i}") for i in range(7)])

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.kinds.claims_forest import _forest, claims_forest, forest_table
+from bnn_atlas.figures.kinds.claims_forest import claims_forest, forest_table
 from bnn_atlas.figures.page import FigureOutputs
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
@@ -45,7 +45,7 @@ def test_deviations_are_in_units_of_the_limit_and_grouped() -> None:
 def test_files_hold_the_numbers_and_every_mark_is_inside(drawn: Drawn, tmp_path: Path) -> None:
     CLAIMS.to_parquet(tmp_path / "claims.parquet")
     assert len(drawn(claims_forest, [], claims=tmp_path / "claims.parquet")) == 6
-    ax = _forest(forest_table(CLAIMS)).axes[0]
+    ax = claims_forest([], claims=tmp_path / "claims.parquet").figure.axes[0]
     low, high = ax.get_xlim()
     assert low == -high
     assert high > 45

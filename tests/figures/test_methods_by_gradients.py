@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.kinds.methods_by_gradients import _figure, gradient_curves, methods_by_gradients
+from bnn_atlas.figures.kinds.methods_by_gradients import methods_by_gradients
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
@@ -38,7 +38,7 @@ def runs(folder: Path) -> list[Shown]:
 
 
 def test_a_draw_costs_its_share_of_the_gradients(tmp_path: Path) -> None:
-    curves = gradient_curves(runs(tmp_path))
+    curves = methods_by_gradients(runs(tmp_path)).numbers
     mile = curves[curves["label"] == "mile"]
     np.testing.assert_allclose(mile["gradients_sampling"], [20, 200, 2000])
     np.testing.assert_allclose(mile["gradients_all"], [10020, 10200, 12000])
@@ -49,7 +49,7 @@ def test_a_draw_costs_its_share_of_the_gradients(tmp_path: Path) -> None:
 
 def test_files_and_lines(drawn: Drawn, tmp_path: Path) -> None:
     assert len(drawn(methods_by_gradients, runs(tmp_path))) == 10
-    figure = _figure(gradient_curves(runs(tmp_path)), False)
+    figure = methods_by_gradients(runs(tmp_path)).figure
     left, right = ([len(line.get_xdata()) for line in ax.lines if line.get_marker() == "None"] for ax in figure.axes)
     assert (left, right) == ([3, 3, 3, 2], [3, 3, 2])
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -62,14 +62,14 @@ def test_seeds_are_averaged_and_other_differences_refused(tmp_path: Path) -> Non
         run(tmp_path, f"mile-{seed}", "mclmc", shift, counted, label="MILE", entry="mile", point={"seed": seed})
         for seed, shift in ((1, 0.1), (2, -0.1))
     ]
-    curves = gradient_curves(pair)
+    curves = methods_by_gradients(pair).numbers
     np.testing.assert_allclose(curves["lppd"], [-1.0, -0.5, -0.4])
     assert set(curves["repetitions"]) == {2}
     with pytest.raises(ValueError, match="differ in more than their seeds"):
-        gradient_curves([pair[0], pair[1]._replace(model="wider")])
+        methods_by_gradients([pair[0], pair[1]._replace(model="wider")])
 
 
 def test_a_run_without_the_curve_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "empty.parquet", [])
     with pytest.raises(ValueError, match=r"empty\.parquet: no rows lppd_cumulative_draws of run mile"):
-        gradient_curves([shown("mile", {"table": tmp_path / "empty.parquet"})])
+        methods_by_gradients([shown("mile", {"table": tmp_path / "empty.parquet"})])

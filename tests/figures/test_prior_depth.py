@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.kinds.prior_depth import _prior_depth_figure, prior_depth, prior_depth_table
+from bnn_atlas.figures.kinds.prior_depth import prior_depth
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import Drawn
@@ -46,7 +46,7 @@ def test_files_hold_the_grid(drawn: Drawn, tmp_path: Path) -> None:
 
 def test_settings_that_were_not_run_are_gaps(tmp_path: Path) -> None:
     runs = [run for run in grid(tmp_path) if run.run != "energy-2-1-1"]
-    table = prior_depth_table(runs)
+    table = prior_depth(runs).numbers
     gap = table[table["repetitions"] == 0]
     assert list(zip(gap["dataset"], gap["metric"], gap["depth"], gap["scale"], strict=True)) == [
         ("energy", "lppd", 2, 1), ("energy", "rmse", 2, 1),
@@ -61,7 +61,7 @@ def test_ensembles_stand_beside_the_samples(tmp_path: Path) -> None:
         scored(tmp_path, f"de-{depth}", -1.0 + depth / 10, 0.4, method="deep_ensemble", hidden=(16,) * depth)
         for depth in (1, 2, 3)
     ]
-    table = prior_depth_table(runs)
+    table = prior_depth(runs).numbers
     ensembles = table[(table["method"] == "deep_ensemble") & (table["metric"] == "lppd")]
     assert list(ensembles["scale"]) == [1, 1, 1]
     np.testing.assert_allclose(ensembles["mean"], [-0.9, -0.8, -0.7])
@@ -71,11 +71,11 @@ def test_ensembles_stand_beside_the_samples(tmp_path: Path) -> None:
 def test_a_data_set_that_was_not_sampled_says_so(tmp_path: Path) -> None:
     runs = grid(tmp_path, ("airfoil",), (1, 2))
     runs.append(scored(tmp_path, "de", 0.2, 0.4, dataset="energy", method="deep_ensemble", hidden=(16,)))
-    table = prior_depth_table(runs)
+    table = prior_depth(runs).numbers
     energy = table[(table["dataset"] == "energy") & (table["method"] == "mclmc")]
     assert len(energy) == 2 * 2 * 3
     assert (energy["repetitions"] == 0).all()
-    axes = _prior_depth_figure(table, {"airfoil": "A", "energy": "E"}).axes
+    axes = prior_depth(runs).figure.axes
     assert [[text.get_text() for text in ax.texts] for ax in axes] == [[], ["not run"], [], ["not run"]]
 
 
@@ -92,9 +92,9 @@ def test_wild_and_undefined_values_stay_in_the_table(tmp_path: Path) -> None:
 def test_every_finite_value_is_inside_its_axes_with_its_bar(tmp_path: Path) -> None:
     runs = grid(tmp_path, ("airfoil",))
     runs[0] = scored(tmp_path, runs[0].run, -35.0, 80.0, **changed(runs[0]))
-    table = prior_depth_table(runs)
+    table = prior_depth(runs).numbers
     assert (table.loc[table["metric"] == "lppd", "standard_error"] == 0.04).all()
-    for ax, metric in zip(_prior_depth_figure(table, {"airfoil": "A"}).axes, ("lppd", "rmse"), strict=True):
+    for ax, metric in zip(prior_depth(runs).figure.axes, ("lppd", "rmse"), strict=True):
         part = table[table["metric"] == metric]
         low, high = ax.get_ylim()
         assert low < part["mean"].min()
@@ -113,10 +113,10 @@ def test_one_setting_and_many_are_enough(tmp_path: Path) -> None:
 def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
     runs = grid(tmp_path, ("airfoil",), (1,))
     with pytest.raises(ValueError, match="has no prior scale"):
-        prior_depth_table([*runs, runs[0]._replace(point={}, prior_sd=None)])
+        prior_depth([*runs, runs[0]._replace(point={}, prior_sd=None)])
     other = scored(tmp_path, "nuts", 0.1, 0.1, method="nuts")
     with pytest.raises(ValueError, match="one sampling method over prior scales, not mclmc, nuts"):
-        prior_depth_table([*runs, other])
+        prior_depth([*runs, other])
 
 
 def changed(run: Shown) -> dict:

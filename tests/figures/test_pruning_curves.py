@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.permutation_symmetry.pruning_curves import _figure, pruning_curves
+from bnn_atlas.figures.permutation_symmetry.pruning_curves import pruning_curves
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, write_frame
 from bnn_atlas.published import published_numbers
 from tests.figures.conftest import Drawn
@@ -37,7 +37,7 @@ def test_curves_are_means_over_orders_beside_the_published_ones(drawn: Drawn, tm
     assert of.loc[("kept", "HMC", "mean", "random", 50.0), "orders"] == 2
     assert of.loc[("kept", "ensemble", "mean", "sd of HMC", 20.0), "published"] == 79.84
     assert numbers.loc[numbers["dead_inputs"] == "removed", "published"].isna().all()
-    figure = _figure(numbers)
+    figure = pruning_curves(runs).figure
     assert len(figure.axes) == 4
     assert [ax.get_title("right") for ax in figure.axes[:2]] == ["HMC", "ensemble"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.figures.kinds.rhat_histograms import _figure, rhat_histograms, rhat_table
+from bnn_atlas.figures.kinds.rhat_histograms import rhat_histograms
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import FUNCTION_SCHEMA, PARAMETER_SCHEMA, write_frame
 from tests.figures.conftest import Drawn
@@ -43,7 +43,7 @@ def test_shares_below_the_limit_and_bins_that_hold_all(drawn: Drawn, tmp_path: P
     assert weights["share"].iloc[-1] == pytest.approx(2 / 6), "infinite and very large ones are in the last bin"
     found = table[(table["kind"] == "at most 1.1") & table["form"].str.startswith("rank")]
     assert found["left_out"].tolist() == [0, 1]
-    remarks = ["without R-hat: constant draws" in ax.texts[0].get_text() for ax in _figure(table).axes]
+    remarks = ["without R-hat: constant draws" in ax.texts[0].get_text() for ax in rhat_histograms([one]).figure.axes]
     assert remarks == [False, True], "in the panel that leaves values out, and only there"
 
 
@@ -55,7 +55,7 @@ def test_files_of_the_metrics_have_what_it_reads(tmp_path: Path) -> None:
     for name, draws in (("same", theta), ("apart", apart)):
         files = write_run(tmp_path, draws, name=name)
         one = shown(name, {"parameters": Path(files.parameters), "function_values": Path(files.functions)})
-        tables[name] = shares(rhat_table([one]))
+        tables[name] = shares(rhat_histograms([one]).numbers)
     assert min(tables["same"].values()) > 0.6
     assert max(share for (space, _), share in tables["apart"].items() if space == "weights") == 0
     assert max(tables["apart"].values()) < 0.5, "functions of weights that cancel do not part"
@@ -63,12 +63,12 @@ def test_files_of_the_metrics_have_what_it_reads(tmp_path: Path) -> None:
 
 def test_a_row_per_label_and_errors_that_say_what_to_do(tmp_path: Path) -> None:
     runs = [run(tmp_path, [1.0], [1.0], name=name) for name in ("a", "b")]
-    assert list(dict.fromkeys(rhat_table(runs)["label"])) == ["a", "b"]
+    assert list(dict.fromkeys(rhat_histograms(runs).numbers["label"])) == ["a", "b"]
     with pytest.raises(ValueError, match="5 labels: at most 4 fit in one figure"):
-        rhat_table([runs[0]._replace(label=str(i)) for i in range(5)])
+        rhat_histograms([runs[0]._replace(label=str(i)) for i in range(5)])
     with pytest.raises(ValueError, match="c: weights: no R-hat is defined"):
-        rhat_table([run(tmp_path, [np.nan], [1.0], name="c")])
+        rhat_histograms([run(tmp_path, [np.nan], [1.0], name="c")])
     old = pd.read_parquet(runs[0].files["parameters"]).drop(columns="rhat_gelman_rubin")
     old.to_parquet(runs[0].files["parameters"])
     with pytest.raises(ValueError, match="no column rhat_gelman_rubin; delete it and run the metrics of a again"):
-        rhat_table(runs)
+        rhat_histograms(runs)

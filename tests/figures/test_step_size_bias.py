@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.kinds.step_size_bias import _bias_figure, bias_table, step_size_bias
+from bnn_atlas.figures.kinds.step_size_bias import step_size_bias
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA, write_frame, write_table
@@ -84,7 +84,7 @@ def marks(figure: Figure, panel: int, marker: str) -> list[Line2D]:
 
 @pytest.mark.parametrize("sets", [1, 2])
 def test_marks_are_open_where_the_referee_has_not_mixed(tmp_path: Path, sets: int) -> None:
-    figure = _bias_figure(bias_table(two_sets(tmp_path)[: 2 * sets]))
+    figure = step_size_bias(two_sets(tmp_path)[: 2 * sets]).figure
     assert len(figure.axes) == 2 * sets
     shifts, scores = marks(figure, 0, "o"), marks(figure, sets, "s")
     for found, count in ((shifts, 2), (scores, 4)):
@@ -98,7 +98,7 @@ def test_marks_are_open_where_the_referee_has_not_mixed(tmp_path: Path, sets: in
 
 
 def test_the_axis_is_logarithmic_and_zero_is_in_view(tmp_path: Path) -> None:
-    figure = _bias_figure(bias_table(two_sets(tmp_path)))
+    figure = step_size_bias(two_sets(tmp_path)).figure
     assert {ax.get_xscale() for ax in figure.axes} == {"log"}
     for ax in figure.axes[:2]:
         low, high = ax.get_ylim()
@@ -106,7 +106,7 @@ def test_the_axis_is_logarithmic_and_zero_is_in_view(tmp_path: Path) -> None:
 
 
 def test_no_word_of_open_marks_where_all_have_mixed(tmp_path: Path) -> None:
-    figure = _bias_figure(bias_table([run(tmp_path, 0.5, 3.0)]))
+    figure = step_size_bias([run(tmp_path, 0.5, 3.0)]).figure
     assert not [text for text in figure.legends[0].get_texts() if text.get_text().startswith("open")]
 
 
@@ -125,11 +125,11 @@ def test_a_run_whose_chains_are_all_excluded_has_no_marks_of_its_referee(tmp_pat
 def test_runs_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     runs = two_sets(tmp_path)
     with pytest.raises(ValueError, match=r"run airfoil-0\.5: its method 'mclmc' is not tuned to an energy variance"):
-        bias_table([runs[0]._replace(energy_variance=None)])
+        step_size_bias([runs[0]._replace(energy_variance=None)])
     with pytest.raises(ValueError, match=r"'Airfoil' at 0\.5 has the runs 'airfoil-0.5' and 'other'"):
-        bias_table([runs[0], runs[0]._replace(run="other", label="other", model="mlp 4")])
+        step_size_bias([runs[0], runs[0]._replace(run="other", label="other", model="mlp 4")])
     with pytest.raises(ValueError, match="5 data sets: at most 4 fit in one figure"):
-        bias_table([runs[0]._replace(run=f"r{i}", label=f"set {i}", point={"dataset": i}) for i in range(5)])
+        step_size_bias([runs[0]._replace(run=f"r{i}", label=f"set {i}", point={"dataset": i}) for i in range(5)])
     write_table(runs[0].files["referee"], [])
     with pytest.raises(ValueError, match=r"no row 'referee_mixed' of run airfoil-0\.5; run its score_referee again"):
-        bias_table(runs[:1])
+        step_size_bias(runs[:1])

@@ -44,11 +44,6 @@ def agreement_tv(shown: Sequence[Shown]) -> Drawing:
     """
     numbers, reference = agreements(shown)
     table = numbers[numbers["metric"].isin(COMPARED)]
-    figure = _figure(table)
-    return Drawing(figure, table, notes=[reference])
-
-
-def _figure(table: pd.DataFrame) -> Figure:
     lines = _lines(table)
     kinds = [which for which in ROWS if (table["rows"] == which).any()]
     panels = [(metric, which) for metric in COMPARED for which in kinds]
@@ -59,7 +54,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         ax.set_xlabel(f"{TITLES[metric]},\n{ROWS[which]}")
     _names(axes[0], lines)
     page.legend_below(figure, _legend(table))
-    return figure
+    return Drawing(figure, table, notes=[reference])
 
 
 def _lines(table: pd.DataFrame) -> dict[tuple[str, str], float]:

@@ -42,7 +42,13 @@ def chains_against_length(shown: Sequence[Shown]) -> Drawing:
     `length_table`.
     """
     table, words = length_table(shown)
-    figure = _figure(table)
+    theirs = _published()
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
+    for ax, (metric, label) in zip(figure.subplots(1, len(LABELS)), LABELS.items(), strict=True):
+        rows = table[table["metric"] == metric]
+        _panel(ax, rows, theirs[theirs["metric"] == metric])
+        ax.set_ylabel(label)
+    page.legend_below(figure, _legend(table))
     theirs = _published().drop(columns="place").assign(kind="published", of="CIFAR-10")
     data = pd.concat([table.assign(kind="run"), theirs], ignore_index=True)
     return Drawing(figure, data, notes=[words])
@@ -95,17 +101,6 @@ def _published() -> pd.DataFrame:
         at = one.metric, int(one.label.partition(" ")[0]), int(one.x)
         rows.append((*at, float(one.value), PLACES.get(at, "right")))
     return pd.DataFrame(rows, columns=["metric", "chains", "draws", "value", "place"])
-
-
-def _figure(table: pd.DataFrame) -> Figure:
-    theirs = _published()
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
-    for ax, (metric, label) in zip(figure.subplots(1, len(LABELS)), LABELS.items(), strict=True):
-        rows = table[table["metric"] == metric]
-        _panel(ax, rows, theirs[theirs["metric"] == metric])
-        ax.set_ylabel(label)
-    page.legend_below(figure, _legend(table))
-    return figure
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:

@@ -56,7 +56,14 @@ def burn_in(shown: Sequence[Shown]) -> Drawing:
     chains, the thick ones their mean (Izmailov et al. 2021, section 5.3). Numbers are those of `burn_in_table`.
     """
     table, remarks = burn_in_table(shown)
-    return Drawing(_figure(table, remarks), table)
+    metrics = list(dict.fromkeys(table["metric"]))
+    figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
+    for ax, metric in zip(figure.subplots(1, len(metrics)), metrics, strict=True):
+        _panel(ax, table[table["metric"] == metric])
+        ax.set_ylabel(LABELS[metric])
+    remark(figure.axes[-1], [remarks])
+    page.legend_below(figure, _legend(table))
+    return Drawing(figure, table)
 
 
 def burn_in_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
@@ -124,17 +131,6 @@ def _course(course: Course, numbers: np.ndarray) -> Iterator[tuple[str, int, dic
         yield RUNNING, number, of(0, draw + 1)
     for dropped in range(draws - window + 1):
         yield AFTER, int(numbers[dropped]) - 1, of(dropped, dropped + window)
-
-
-def _figure(table: pd.DataFrame, remarks: str) -> Figure:
-    metrics = list(dict.fromkeys(table["metric"]))
-    figure = Figure(figsize=(style.TEXT_WIDTH, 2.5))
-    for ax, metric in zip(figure.subplots(1, len(metrics)), metrics, strict=True):
-        _panel(ax, table[table["metric"] == metric])
-        ax.set_ylabel(LABELS[metric])
-    remark(figure.axes[-1], [remarks])
-    page.legend_below(figure, _legend(table))
-    return figure
 
 
 def _panel(ax: Axes, table: pd.DataFrame) -> None:

@@ -30,18 +30,11 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
     """Coverage of central predictive intervals against their level, and below it the histogram of PIT values.
 
     A column per label, with the mean over its seeds and splits as marks and bars, and single runs as dots and steps.
-    Grey is where calibrated predictions of as many test rows lie 19 times in 20. Numbers are those of
-    `calibration_table`.
-    """
-    table = calibration_table(shown)
-    return Drawing(_figure(table), table)
+    Grey is where calibrated predictions of as many test rows lie 19 times in 20.
 
-
-def calibration_table(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Columns label, run, split, metric (`coverage`, `pit_histogram`), at, value, rows (test rows of the run).
-
-    Raises ValueError where a run has no such metrics (they are those of regressions), for runs of a label that differ
-    in more than their seeds, and for more labels than fit.
+    Columns label, run, split, metric (`coverage`, `pit_histogram`), at, value, rows (test rows of the run). Raises
+    ValueError where a run has no such metrics (they are those of regressions), for runs of a label that differ in more
+    than their seeds, and for more labels than fit.
     """
     check_repetitions(shown, [f"the column '{one.label}'" for one in shown])
     check_fits(len({one.label for one in shown}), MOST, "labels")
@@ -57,10 +50,7 @@ def calibration_table(shown: Sequence[Shown]) -> pd.DataFrame:
         parts.append(
             found.assign(at=found["at"].astype(float), label=one.label, run=one.run, split=one.split, rows=count)
         )
-    return pd.concat(parts, ignore_index=True)[["label", "run", "split", "metric", "at", "value", "rows"]]
-
-
-def _figure(table: pd.DataFrame) -> Figure:
+    table = pd.concat(parts, ignore_index=True)[["label", "run", "split", "metric", "at", "value", "rows"]]
     labels = list(dict.fromkeys(table["label"]))
     width = style.TEXT_WIDTH if len(labels) > 2 else style.COLUMN_WIDTH
     figure = Figure(figsize=(width, 3.6))
@@ -75,7 +65,7 @@ def _figure(table: pd.DataFrame) -> Figure:
     axes[0, 0].set_ylabel("observed \N{MINUS SIGN} nominal\ncoverage")
     axes[1, 0].set_ylabel("share of rows\nper bin")
     page.legend_below(figure, _legend(table))
-    return figure
+    return Drawing(figure, table)
 
 
 def _coverage(ax: Axes, part: pd.DataFrame) -> None:

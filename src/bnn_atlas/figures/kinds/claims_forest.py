@@ -46,45 +46,6 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     table = forest_table(pd.read_parquet(claims))
     if table.empty:
         raise ValueError(f"{claims}: no claim has a published number and a limit; this figure needs some")
-    return Drawing(_forest(table), table)
-
-
-def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
-    """Columns group, claim, verdict, measured, published, limit, deviation, bar; a row per numeric claim, in groups.
-
-    `equals`: deviation = (measured - published) / tolerance. `changes_less_than`: measured change / bound, whatever the
-    published one. Other relations have no published number to be near to and are left out. `bar` is the standard
-    deviation over repetitions, or else the standard error, over the same limit. What is not run has neither.
-    """
-    near = (judged["relation"] == "equals") & judged["tolerance"].notna()
-    still = (judged["relation"] == "changes_less_than") & judged["bound"].notna()
-    rows = judged[near | still].copy()
-    compares = rows["compares"].astype(bool)
-    measured, sd, error = (
-        rows[ours].where(~compares, rows[theirs]).astype(float)
-        for ours, theirs in (
-            ("value", "difference"), ("sd", "difference_sd"), ("standard_error", "difference_standard_error")
-        )
-    )  # fmt: skip
-    limit = rows["tolerance"].where(near[rows.index], rows["bound"]).astype(float)
-    centre = rows["paper_value"].where(near[rows.index], 0.0).astype(float)
-    table = pd.DataFrame(
-        {
-            "group": rows["section"],
-            "claim": rows["claim"],
-            "verdict": rows["verdict"],
-            "measured": measured,
-            "published": rows["paper_value"].astype(float),
-            "limit": limit,
-            "deviation": (measured - centre) / limit,
-            "bar": sd.fillna(error) / limit,
-        }
-    )
-    order = {group: place for place, group in enumerate(dict.fromkeys(table["group"]))}
-    return table.sort_values("group", key=lambda group: group.map(order), kind="stable").reset_index(drop=True)
-
-
-def _forest(table: pd.DataFrame) -> Figure:
     measured = table[table["measured"].notna()]
     heads = measured["group"].nunique()
     figure = Figure(figsize=(style.TEXT_WIDTH, ROW * (len(measured) + 1.3 * heads) + 1.1))
@@ -120,7 +81,42 @@ def _forest(table: pd.DataFrame) -> Figure:
         ax.set_title(f"{missing} of {len(table)} numeric claims not run", loc="right", fontsize=6, color=style.GREY)
     ax.set_xlabel("(measured \N{MINUS SIGN} published) / limit")
     page.legend_below(figure, _legend(table))
-    return figure
+    return Drawing(figure, table)
+
+
+def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
+    """Columns group, claim, verdict, measured, published, limit, deviation, bar; a row per numeric claim, in groups.
+
+    `equals`: deviation = (measured - published) / tolerance. `changes_less_than`: measured change / bound, whatever the
+    published one. Other relations have no published number to be near to and are left out. `bar` is the standard
+    deviation over repetitions, or else the standard error, over the same limit. What is not run has neither.
+    """
+    near = (judged["relation"] == "equals") & judged["tolerance"].notna()
+    still = (judged["relation"] == "changes_less_than") & judged["bound"].notna()
+    rows = judged[near | still].copy()
+    compares = rows["compares"].astype(bool)
+    measured, sd, error = (
+        rows[ours].where(~compares, rows[theirs]).astype(float)
+        for ours, theirs in (
+            ("value", "difference"), ("sd", "difference_sd"), ("standard_error", "difference_standard_error")
+        )
+    )  # fmt: skip
+    limit = rows["tolerance"].where(near[rows.index], rows["bound"]).astype(float)
+    centre = rows["paper_value"].where(near[rows.index], 0.0).astype(float)
+    table = pd.DataFrame(
+        {
+            "group": rows["section"],
+            "claim": rows["claim"],
+            "verdict": rows["verdict"],
+            "measured": measured,
+            "published": rows["paper_value"].astype(float),
+            "limit": limit,
+            "deviation": (measured - centre) / limit,
+            "bar": sd.fillna(error) / limit,
+        }
+    )
+    order = {group: place for place, group in enumerate(dict.fromkeys(table["group"]))}
+    return table.sort_values("group", key=lambda group: group.map(order), kind="stable").reset_index(drop=True)
 
 
 def _mark(ax: Axes, row: Any, height: float) -> None:

@@ -48,21 +48,12 @@ def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
     """LPPD of all chains with their first draws against the gradient evaluations that these draws have cost.
 
     Left those of the sampling phase, right those of all phases where they were counted; the deep ensemble and other
-    methods without a count are level lines. The last point has a bar of one standard error over test rows. Numbers are
-    those of `gradient_curves`.
-    """
-    curves = gradient_curves(shown)
-    several = len({one.dataset for one in shown}) > 1
-    names = [f"{one.dataset_title}: {one.label}" if several else one.label for one in shown]
-    return Drawing(_figure(curves, several), curves, names=names)
+    methods without a count are level lines. The last point has a bar of one standard error over test rows.
 
-
-def gradient_curves(shown: Sequence[Shown]) -> pd.DataFrame:
-    """The plotted numbers, with the columns of `COLUMNS`.
-
-    Draw k of n has cost k / n of the gradients of the sampling phase, and `gradients_all` those before it too; `of`
-    says what each is a gradient of. Means over the seeds and splits of a label. Raises ValueError where a run has no
-    cumulative LPPD, or the runs of a label differ in more than their seeds.
+    Numbers: the plotted numbers, with the columns of `COLUMNS`. Draw k of n has cost k / n of the gradients of the
+    sampling phase, and `gradients_all` those before it too; `of` says what each is a gradient of. Means over the seeds
+    and splits of a label. Raises ValueError where a run has no cumulative LPPD, or the runs of a label differ in more
+    than their seeds.
     """
     check_repetitions(shown, [f"the line '{one.label}' on '{one.dataset}'" for one in shown])
     tables: dict[Path, pd.DataFrame] = {}
@@ -88,19 +79,9 @@ def gradient_curves(shown: Sequence[Shown]) -> pd.DataFrame:
         standard_error=("standard_error", "mean"), gradients_sampling=("gradients_sampling", "mean"),
         gradients_all=("gradients_all", "mean"),
     )  # fmt: skip
-    return means[COLUMNS]
-
-
-def _counts(rows: pd.DataFrame) -> Counts:
-    """Gradients of a run and split from its metrics."""
-    found = rows[rows["metric"].isin(["gradients_sampling", "gradients_total"])].drop_duplicates("metric")
-    values = found.set_index("metric")["value"]
-    sampling = float(values.get("gradients_sampling", np.nan))
-    notes = [str(note).removeprefix("of all chains, ") for note in found["note"]]
-    return Counts(sampling, float(values.get("gradients_total", np.nan)) - sampling, notes[0] if notes else "")
-
-
-def _figure(curves: pd.DataFrame, several: bool) -> Figure:
+    curves = means[COLUMNS]
+    several = len({one.dataset for one in shown}) > 1
+    names = [f"{one.dataset_title}: {one.label}" if several else one.label for one in shown]
     labels = list(dict.fromkeys(zip(curves["dataset"], curves["label"], curves["method"], strict=True)))
     looks = dict(zip(labels, style.lines([method for _, _, method in labels]), strict=True))
     figure = Figure(figsize=(style.TEXT_WIDTH, 3.0))
@@ -116,7 +97,16 @@ def _figure(curves: pd.DataFrame, several: bool) -> Figure:
     axes[0].set_ylabel("LPPD per test row")
     remark(axes[1], [off_scale_remark(curves.groupby(["dataset", "label"])["lppd"].last().to_numpy(), limits)])
     page.legend_below(figure, _legend(curves, looks, several))
-    return figure
+    return Drawing(figure, curves, names=names)
+
+
+def _counts(rows: pd.DataFrame) -> Counts:
+    """Gradients of a run and split from its metrics."""
+    found = rows[rows["metric"].isin(["gradients_sampling", "gradients_total"])].drop_duplicates("metric")
+    values = found.set_index("metric")["value"]
+    sampling = float(values.get("gradients_sampling", np.nan))
+    notes = [str(note).removeprefix("of all chains, ") for note in found["note"]]
+    return Counts(sampling, float(values.get("gradients_total", np.nan)) - sampling, notes[0] if notes else "")
 
 
 def _limits(curves: pd.DataFrame) -> tuple[float, float]:

@@ -42,31 +42,12 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
     that was run at one prior scale only is drawn as a level line, for the prior has no part in its loss. Bars are one
     standard deviation over seeds and splits, or one standard error over test rows of a single run. Settings of the grid
     that were not run leave gaps and are counted, and a panel without any says so; the axis is compressed where values
-    are far from the others. Numbers are those of `prior_depth_table`.
-    """
-    table = prior_depth_table(shown)
-    titles = {run.dataset: run.dataset_title for run in shown}
-    figure = _prior_depth_figure(table, titles)
-    return Drawing(figure, table, names=[_name(one) for one in shown])
+    are far from the others.
 
-
-def _name(one: Shown) -> str:
-    """A run and split in words."""
-    layers = f"{len(one.hidden)} hidden layer{'s' if len(one.hidden) != 1 else ''}"
-    return f"{one.dataset_title} by {method_record(one.method).title}, {layers}, scale {_scale(one):g}"
-
-
-def _scale(one: Shown) -> float | None:
-    """Scale of the prior of a run: that of its grid, or else its standard deviation."""
-    return one.point.get(SCALE, one.prior_sd)
-
-
-def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Plotted numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions.
-
-    `depth` is the number of hidden layers, `scale` that of the prior, from the run's grid or else its standard
-    deviation. Settings of the full grid that no sampled run of a data set has are rows with 0 repetitions. Raises
-    ValueError for a run without a prior scale and for several sampling methods.
+    Numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions. `depth` is
+    the number of hidden layers, `scale` that of the prior, from the run's grid or else its standard deviation. Settings
+    of the full grid that no sampled run of a data set has are rows with 0 repetitions. Raises ValueError for a run
+    without a prior scale and for several sampling methods.
     """
     scores = read_scores(shown)
     scores["depth"] = [len(hidden) for hidden in scores["hidden"]]
@@ -94,10 +75,8 @@ def prior_depth_table(shown: Sequence[Shown]) -> pd.DataFrame:
     order = {dataset: i for i, dataset in enumerate(dict.fromkeys(scores["dataset"]))}
     joined = joined.assign(place=joined["dataset"].map(order), error=joined["metric"] != "lppd")
     joined = joined.sort_values(["place", "error", "method", "depth", "scale"], kind="stable")
-    return joined[[*keys, "mean", "sd", "standard_error", "low", "high", "repetitions"]].reset_index(drop=True)
-
-
-def _prior_depth_figure(table: pd.DataFrame, titles: Mapping[str, str]) -> Figure:
+    table = joined[[*keys, "mean", "sd", "standard_error", "low", "high", "repetitions"]].reset_index(drop=True)
+    titles = {run.dataset: run.dataset_title for run in shown}
     datasets = list(dict.fromkeys(table["dataset"]))
     columns = min(len(datasets), MAX_COLUMNS)
     blocks = math.ceil(len(datasets) / columns)
@@ -127,7 +106,18 @@ def _prior_depth_figure(table: pd.DataFrame, titles: Mapping[str, str]) -> Figur
         for ax, dataset in zip(heads, datasets[block * columns :], strict=False):
             ax.set_title(titles[str(dataset)] + "\n " * depth)
     page.legend_below(figure, _legend(table, looks))
-    return figure
+    return Drawing(figure, table, names=[_name(one) for one in shown])
+
+
+def _name(one: Shown) -> str:
+    """A run and split in words."""
+    layers = f"{len(one.hidden)} hidden layer{'s' if len(one.hidden) != 1 else ''}"
+    return f"{one.dataset_title} by {method_record(one.method).title}, {layers}, scale {_scale(one):g}"
+
+
+def _scale(one: Shown) -> float | None:
+    """Scale of the prior of a run: that of its grid, or else its standard deviation."""
+    return one.point.get(SCALE, one.prior_sd)
 
 
 def _looks(table: pd.DataFrame) -> dict[int, dict[str, Any]]:

@@ -39,21 +39,15 @@ def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
     """Histograms of R-hat over weights (left) and function values (right), a row per label, and shares below the limit.
 
     Of the rank-normalised split R-hat of Vehtari et al. 2021, by which chains are judged, and of the plain one
-    (`formulas.gelman_rubin`). The x axis is logarithmic in R-hat - 1. Numbers are those of `rhat_table`.
+    (`formulas.gelman_rubin`). The x axis is logarithmic in R-hat - 1.
+
+    Numbers, of all runs and splits of a label together. Rows of `kind` `bin` have low, high and share of a bin; one of
+    kind `at most 1.1` for each label, space and form has the share of the quantities up to that limit, `total`, how
+    many have an R-hat, and `left_out`, how many have none since their draws are constant or not finite. Raises
+    ValueError for more labels than fit, for a file without the plain R-hat, and where no quantity has one (a single
+    chain).
     """
-    table = rhat_table(shown)
-    return Drawing(_figure(table), table)
-
-
-def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Plotted numbers, of all runs and splits of a label together.
-
-    Rows of `kind` `bin` have low, high and share of a bin; one of kind `at most 1.1` for each label, space and form has
-    the share of the quantities up to that limit, `total`, how many have an R-hat, and `left_out`, how many have none
-    since their draws are constant or not finite. Raises ValueError for more labels than fit, for a file without the
-    plain R-hat, and where no quantity has one (a single chain).
-    """
-    labels = dict.fromkeys(one.label for one in shown)
+    labels = list(dict.fromkeys(one.label for one in shown))
     check_fits(len(labels), MOST, "labels")
     rows = []
     for label in labels:
@@ -63,7 +57,18 @@ def rhat_table(shown: Sequence[Shown]) -> pd.DataFrame:
                 values = np.concatenate([frame[column].to_numpy(dtype=float) for frame in frames])
                 common = {"label": label, "space": space, "form": form}
                 rows += [{**common, **row} for row in _shares(values, f"{label}: {space}")]
-    return pd.DataFrame(rows).astype({"total": "Int64", "left_out": "Int64"})
+    table = pd.DataFrame(rows).astype({"total": "Int64", "left_out": "Int64"})
+    figure = Figure(figsize=(style.TEXT_WIDTH, 1.75 * len(labels) + 0.55))
+    axes = figure.subplots(len(labels), len(SPACES), squeeze=False)
+    for label, row in zip(labels, axes, strict=True):
+        for space, ax in zip(SPACES.values(), row, strict=True):
+            _panel(ax, table[(table["label"] == label) & (table["space"] == space)])
+            ax.set_title(space if len(labels) == 1 else f"{label}: {space}")
+        row[0].set_ylabel("share")
+    for ax in axes[-1]:
+        ax.set_xlabel("R-hat")
+    page.legend_below(figure, _legend())
+    return Drawing(figure, table)
 
 
 def _read(one: Shown, name: str) -> pd.DataFrame:
@@ -87,21 +92,6 @@ def _shares(values: np.ndarray, where: str) -> list[dict[str, object]]:
     below = float((defined <= RHAT.look).mean())
     total = {"total": len(defined), "left_out": len(values) - len(defined)}
     return [*bins, {"kind": f"at most {RHAT.look:g}", "high": RHAT.look, "share": below, **total}]
-
-
-def _figure(table: pd.DataFrame) -> Figure:
-    labels = list(dict.fromkeys(table["label"]))
-    figure = Figure(figsize=(style.TEXT_WIDTH, 1.75 * len(labels) + 0.55))
-    axes = figure.subplots(len(labels), len(SPACES), squeeze=False)
-    for label, row in zip(labels, axes, strict=True):
-        for space, ax in zip(SPACES.values(), row, strict=True):
-            _panel(ax, table[(table["label"] == label) & (table["space"] == space)])
-            ax.set_title(space if len(labels) == 1 else f"{label}: {space}")
-        row[0].set_ylabel("share")
-    for ax in axes[-1]:
-        ax.set_xlabel("R-hat")
-    page.legend_below(figure, _legend())
-    return figure
 
 
 def _panel(ax: Axes, table: pd.DataFrame) -> None:

@@ -54,20 +54,12 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     x is the desired energy variance per dimension of the run's tuning. Upper panels: mean log-likelihood of the referee
     less that of the run, in standard deviations of the run's draws, as the mean over chains with its standard error;
     dots are chains. Lower panels: LPPD of all chains together, and of single chains with its standard error over
-    chains, of the run and of its referee. Marks of referees that have not mixed are open. Numbers are those of
-    `bias_table`.
-    """
-    table = bias_table(shown)
-    names = [f"{_column(one)} at {one.energy_variance:g}" for one in shown]
-    return Drawing(_bias_figure(table), table, names=names)
+    chains, of the run and of its referee. Marks of referees that have not mixed are open.
 
-
-def bias_table(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Plotted numbers: a row per run and split (`kind` is `run`), and one per chain (`chain`) with its shift and LPPDs.
-
-    `column` is the label where the run has one, else the data set. Raises ValueError for a run that is not tuned to an
-    energy variance, for runs that share a column and an energy variance and differ in more than seeds and splits, and
-    for more columns than fit.
+    Numbers: a row per run and split (`kind` is `run`), and one per chain (`chain`) with its shift and LPPDs. `column`
+    is the label where the run has one, else the data set. Raises ValueError for a run that is not tuned to an energy
+    variance, for runs that share a column and an energy variance and differ in more than seeds and splits, and for more
+    columns than fit.
     """
     for one in shown:
         if one.energy_variance is None:
@@ -90,28 +82,8 @@ def bias_table(shown: Sequence[Shown]) -> pd.DataFrame:
             {"kind": "chain", **common, **dict(zip(CHAINS.values(), chain, strict=True))}
             for chain in chains.itertuples(index=False, name=None)
         ]
-    return pd.DataFrame(rows).astype({"chain": "Int64"})
-
-
-def _column(one: Shown) -> str:
-    """Title of the panels of a run: its label where it has one, else the data set."""
-    return one.label if one.label != one.run else one.dataset_title
-
-
-def _of_run(one: Shown, found: dict[str, pd.DataFrame]) -> dict[str, Any]:
-    """Values of a run and split from its tables by metric; NaN where all chains are excluded."""
-    if MIXED not in found["referee"].index:
-        raise ValueError(f"{one.files['referee']}: no row '{MIXED}' of run {one.run}; run its score_referee again")
-    values: dict[str, Any] = {}
-    for name, (file, metric) in VALUES.items():
-        values[name] = found[file]["value"].get(metric, np.nan)
-        values[f"{name}_error"] = found[file]["standard_error"].get(metric, np.nan)
-    values["realised_energy_variance"] = found["table"]["value"].get(REALISED, np.nan)
-    mixed = found["referee"].loc[MIXED]
-    return {**values, "mixed": bool(mixed["value"] == 1), "note": mixed["note"]}
-
-
-def _bias_figure(table: pd.DataFrame) -> Figure:
+    table = pd.DataFrame(rows).astype({"chain": "Int64"})
+    names = [f"{_column(one)} at {one.energy_variance:g}" for one in shown]
     names = list(dict.fromkeys(table["column"]))
     figure = Figure(figsize=(style.TEXT_WIDTH, 4.0 if len(names) > 1 else 2.7))
     # One data set has its two panels side by side.
@@ -131,7 +103,25 @@ def _bias_figure(table: pd.DataFrame) -> Figure:
     axes[1, 0].set_ylabel("LPPD per test row")
     figure.align_ylabels(axes[:, 0])
     page.legend_below(figure, _legend(table))
-    return figure
+    return Drawing(figure, table, names=names)
+
+
+def _column(one: Shown) -> str:
+    """Title of the panels of a run: its label where it has one, else the data set."""
+    return one.label if one.label != one.run else one.dataset_title
+
+
+def _of_run(one: Shown, found: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    """Values of a run and split from its tables by metric; NaN where all chains are excluded."""
+    if MIXED not in found["referee"].index:
+        raise ValueError(f"{one.files['referee']}: no row '{MIXED}' of run {one.run}; run its score_referee again")
+    values: dict[str, Any] = {}
+    for name, (file, metric) in VALUES.items():
+        values[name] = found[file]["value"].get(metric, np.nan)
+        values[f"{name}_error"] = found[file]["standard_error"].get(metric, np.nan)
+    values["realised_energy_variance"] = found["table"]["value"].get(REALISED, np.nan)
+    mixed = found["referee"].loc[MIXED]
+    return {**values, "mixed": bool(mixed["value"] == 1), "note": mixed["note"]}
 
 
 def _shifts(ax: Axes, table: pd.DataFrame) -> None:

@@ -41,18 +41,6 @@ def wasserstein(shown: Sequence[Shown]) -> Drawing:
     distances = [wasserstein_squared(one.mean, one.scale) for one in functions]
     z = [significance(one.mean, one.scale) for one in functions]
     tables = [pair_table(one, matrix, z=values) for one, matrix, values in zip(functions, distances, z, strict=True)]
-    figure = _page(functions, distances, z)
-    return Drawing(figure, pd.concat(tables, ignore_index=True), names=names(shown))
-
-
-def _first_chain(functions: Functions) -> Functions:
-    chosen = functions.only(functions.chain == functions.chain[0])
-    if len(chosen.draw) < 2:
-        raise ValueError(f"{functions.name}: chain {chosen.chain[0]} has one draw; distances need at least 2")
-    return chosen
-
-
-def _page(functions: Sequence[Functions], distances: Sequence[np.ndarray], z: Sequence[np.ndarray]) -> Figure:
     columns = len(functions)
     width = style.COLUMN_WIDTH if columns == 1 else style.TEXT_WIDTH
     side = min(2.6, (width - 1.0) / columns - 0.35)
@@ -66,7 +54,14 @@ def _page(functions: Sequence[Functions], distances: Sequence[np.ndarray], z: Se
     distance_bar(axes[-1], image, functions)
     outline = Line2D([], [], color=style.ORANGE, marker="s", ms=4, mfc="none", mew=0.7, ls="")
     page.legend_below(figure, {f"not distinguishable, |z| < {DISTINGUISHABLE}": outline})
-    return figure
+    return Drawing(figure, pd.concat(tables, ignore_index=True), names=names(shown))
+
+
+def _first_chain(functions: Functions) -> Functions:
+    chosen = functions.only(functions.chain == functions.chain[0])
+    if len(chosen.draw) < 2:
+        raise ValueError(f"{functions.name}: chain {chosen.chain[0]} has one draw; distances need at least 2")
+    return chosen
 
 
 def _outlines(ax: Axes, z: np.ndarray) -> None:

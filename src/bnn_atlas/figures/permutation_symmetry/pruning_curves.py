@@ -30,27 +30,20 @@ def pruning_curves(shown: Sequence[Shown]) -> Drawing:
     """Accuracy against the share of parameters kept, a column per network and a row with and without dead inputs.
 
     Lines of repeated orders are means. Open black marks are the published curves, beside runs on MNIST.
+
+    Columns dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders, published (%).
     """
-    numbers = curves(shown)
-    return Drawing(_figure(numbers), numbers)
-
-
-def curves(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Columns dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders, published (%)."""
     (one,) = shown
     frame = read_frame(one.files["pruning_curves"], PRUNING_SCHEMA)
     keys = ["dead_inputs", "network", "of", "rank", "kept"]
     groups = frame.groupby(keys, sort=False)
     found = groups[["accuracy", "standard_error"]].mean().mul(100).assign(orders=groups.size()).reset_index()
-    numbers = published_numbers("permutation_symmetry", "pruning")
-    at = {(one.label, float(one.x)): float(100 * one.value) for one in numbers}
+    theirs = published_numbers("permutation_symmetry", "pruning")
+    at = {(one.label, float(one.x)): float(100 * one.value) for one in theirs}
     rows = zip(found["network"], found["of"], found["rank"], found["kept"], strict=True)
     found["published"] = [at.get((f"{network}, {of} by {rank}", kept)) for network, of, rank, kept in rows]
     found.loc[(found["dead_inputs"] != "kept") | (one.dataset != PUBLISHED_DATA), "published"] = None
-    return found.astype({"published": float})
-
-
-def _figure(numbers: pd.DataFrame) -> Figure:
+    numbers = found.astype({"published": float})
     networks, kinds = (list(dict.fromkeys(numbers[name])) for name in ("network", "dead_inputs"))
     figure = Figure(figsize=(style.TEXT_WIDTH, 0.9 + 1.9 * len(kinds)))
     axes = figure.subplots(len(kinds), len(networks), squeeze=False, sharex=True, sharey=True)
@@ -74,7 +67,7 @@ def _figure(numbers: pd.DataFrame) -> Figure:
         ax.set_xlabel("parameters kept in %")
     axes[0, 0].set_xlim(102, 0)
     page.legend_below(figure, _legend(numbers, colours))
-    return figure
+    return Drawing(figure, numbers)
 
 
 def _panel(ax: Axes, part: pd.DataFrame, colours: dict[str, str]) -> None:

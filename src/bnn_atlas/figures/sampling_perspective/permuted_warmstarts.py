@@ -55,25 +55,6 @@ def permuted_warmstarts(shown: Sequence[Shown]) -> Drawing:
     tables += [table.assign(panel="distances") for table in pairs]
     data = pd.concat(tables, ignore_index=True).astype({"chain": "Int64", "draws": "Int64"})
     data = data.astype(dict.fromkeys(("chain_a", "draw_a", "chain_b", "draw_b"), "Int64"))
-    figure = _page(titles, running, functions, distances)
-    return Drawing(figure, data, names=titles)
-
-
-def _few(functions: Functions) -> Functions:
-    kept = list(dict.fromkeys(functions.chain.tolist()))[:MOST_CHAINS]
-    return functions.only(np.isin(functions.chain, kept)).at_most(min(MOST_DRAWS, MOST_TOGETHER // len(kept)))
-
-
-def _pairs(functions: Functions, distances: np.ndarray) -> pd.DataFrame:
-    """A row per pair of draws of a map."""
-    published = wasserstein_squared_sommer(functions.mean, functions.scale)
-    return pair_table(functions, distances, wasserstein_squared_sommer=published)
-
-
-def _page(
-    titles: Sequence[str], running: Sequence[RunningLppd], functions: Sequence[Functions],
-    distances: Sequence[np.ndarray],
-) -> Figure:  # fmt: skip
     columns = len(titles)
     width = style.COLUMN_WIDTH if columns == 1 else style.TEXT_WIDTH
     side = min(2.5, (width - 1.0) / columns - 0.35)
@@ -98,7 +79,18 @@ def _page(
         "all chains": Line2D([], [], color=ENSEMBLE.colour, lw=1.8),
     }
     page.legend_below(figure, entries)
-    return figure
+    return Drawing(figure, data, names=titles)
+
+
+def _few(functions: Functions) -> Functions:
+    kept = list(dict.fromkeys(functions.chain.tolist()))[:MOST_CHAINS]
+    return functions.only(np.isin(functions.chain, kept)).at_most(min(MOST_DRAWS, MOST_TOGETHER // len(kept)))
+
+
+def _pairs(functions: Functions, distances: np.ndarray) -> pd.DataFrame:
+    """A row per pair of draws of a map."""
+    published = wasserstein_squared_sommer(functions.mean, functions.scale)
+    return pair_table(functions, distances, wasserstein_squared_sommer=published)
 
 
 def _limits(running: Sequence[RunningLppd]) -> tuple[float, float] | None:
