@@ -10,7 +10,7 @@ import yaml
 from bnn_atlas.config.parts.figures import FigureEntry
 from bnn_atlas.config.parts.kinds import kinds
 from tests.figures.conftest import Drawn
-from tests.figures.score_files import scored
+from tests.figures.set_files import scored
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add_a_figure.md").read_text(encoding="utf-8")
 

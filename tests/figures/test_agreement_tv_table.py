@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bnn_atlas.figures.hmc_posteriors.agreement_tv_table import agreement_tv_table
+from bnn_atlas.figures.hmc_posteriors.agreement_tv import agreement_tv_table
 from tests.figures.conftest import tex
 from tests.figures.set_files import UNCONVERGED
 from tests.figures.test_agreement_tv import reference, run, runs

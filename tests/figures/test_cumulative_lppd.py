@@ -8,8 +8,7 @@ import pytest
 
 from bnn_atlas.figures.kinds.cumulative_lppd import LEAST_HEIGHT, _lppd_figure, _papers, cumulative_lppd, lppd_curves
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.published import Published
-from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.shown import Published, Shown
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from tests.figures.conftest import Drawn

@@ -6,8 +6,7 @@ import pytest
 
 from bnn_atlas.figures.functions import names, read_functions
 from bnn_atlas.figures.kinds.bands import under_over
-from bnn_atlas.figures.kinds.functional_diversity import functional_diversity
-from bnn_atlas.figures.kinds.wasserstein import wasserstein
+from bnn_atlas.figures.kinds.distances import functional_diversity, wasserstein
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import permuted_warmstarts
 from bnn_atlas.metrics.tables.arrays import load_functions

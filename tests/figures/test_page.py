@@ -15,16 +15,13 @@ from matplotlib.text import Text
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
-from bnn_atlas.figures.implicit_vi.cross_layer_correlation import cross_layer_correlation
-from bnn_atlas.figures.implicit_vi.parallel_coordinates import parallel_coordinates
-from bnn_atlas.figures.implicit_vi.weight_densities import weight_densities
+from bnn_atlas.figures.implicit_vi.weights import cross_layer_correlation, parallel_coordinates, weight_densities
 from bnn_atlas.figures.page import Drawing, FigureOutputs, check_fits, sign_text, signed, trusted
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.provenance import Provenance
-from tests.figures.layered_subsets import write_draws
 from tests.figures.set_files import CONVERGED, UNCONVERGED, written
-from tests.figures.subset_files import run_with_subset
+from tests.figures.subset_files import run_with_subset, write_draws
 
 
 def test_labels_of_chains_that_should_not_be_trusted_have_a_sign_and_a_reason(tmp_path: Path) -> None:

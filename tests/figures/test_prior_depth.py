@@ -8,7 +8,7 @@ from bnn_atlas.figures.kinds.prior_depth import prior_depth
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import Drawn
-from tests.figures.score_files import scored
+from tests.figures.set_files import scored
 
 Outputs = Callable[[str], FigureOutputs]
 

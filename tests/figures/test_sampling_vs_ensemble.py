@@ -11,10 +11,9 @@ from bnn_atlas.figures.kinds.sampling_vs_ensemble import (
     sampling_vs_ensemble,
 )
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.figures.published import Published
-from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.shown import Published, Shown
 from tests.figures.conftest import Drawn
-from tests.figures.score_files import scored
+from tests.figures.set_files import scored
 
 Outputs = Callable[[str], FigureOutputs]
 

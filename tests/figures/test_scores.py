@@ -8,7 +8,7 @@ from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.scores import off_scale_remark, over_repetitions, read_scores, score_text
 from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from tests.figures.score_files import scored
+from tests.figures.set_files import scored
 
 LEVELS = ("0.5", "0.9")
 

@@ -1,7 +1,10 @@
-"""Limits that a few bad values do not set, and ticks that read well."""
+"""Limits that a few bad values do not set, ticks that read well, and marks of published numbers."""
+
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from bnn_atlas.figures import style
@@ -125,3 +128,18 @@ def rhat_axis(ax: Axes, low: float, high: float) -> None:
     ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in ticks]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticklabels([f"{tick:g}" for tick in ticks])
+
+
+PUBLISHED: dict[str, Any] = {"color": style.BLACK, "marker": "d", "ls": "none", "ms": 4, "mfc": "none", "mew": 0.9}
+PUBLISHED_LABEL = "published ± sd (where given)"
+"""How published numbers look: open black marks, with the standard deviation that the paper gives; and their legend."""
+
+
+def mark_published(ax: Axes, x: float, y: float, *, x_sd: float | None = None, y_sd: float | None = None) -> None:
+    """Draw a published number with its bar."""
+    ax.errorbar(x, y, xerr=x_sd, yerr=y_sd, elinewidth=0.8, ecolor=style.BLACK, zorder=6, clip_on=False, **PUBLISHED)
+
+
+def published_handle() -> Line2D:
+    """Its entry of a legend."""
+    return Line2D([], [], **PUBLISHED)

@@ -9,7 +9,24 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bnn_atlas.config.runs.studies import REPETITION
-from bnn_atlas.figures.published import Published
+
+
+class Published(NamedTuple):
+    """A number that a paper gives for a run, from the claims of its study."""
+
+    metric: str
+    value: float
+    sd: float | None
+    """Standard deviation that the paper gives with it."""
+    chains: int | None
+    """Chains of the average; None for all."""
+    at: str = ""
+    """What a metric with a parameter is taken at."""
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "Published":
+        """The same from plain data."""
+        return cls(**plain)
 
 
 class Shown(NamedTuple):

@@ -13,9 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import count_axis
+from bnn_atlas.figures.axes import PUBLISHED_LABEL, count_axis, mark_published, published_handle
 from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.published import LABEL, mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.tables.files import read_table
@@ -237,5 +236,5 @@ def _legend(figure: Figure, curves: pd.DataFrame, looks: Mapping[str, style.Line
         repeats = " and repeats" if curves["repetitions"].max() > 1 else ""
         entries[f"±1 sd over chain orders{repeats}"] = Patch(color=style.GREY, alpha=0.3, linewidth=0)
     if published:
-        entries[LABEL] = published_handle()
+        entries[PUBLISHED_LABEL] = published_handle()
     page.legend_below(figure, entries)

@@ -13,9 +13,8 @@ from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.methods.registry import method as method_record
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.axes import PUBLISHED_LABEL, fenced_limits, mark_published, published_handle
 from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.published import LABEL, mark_published, published_handle
 from bnn_atlas.figures.scores import (
     ENSEMBLE,
     ERROR,
@@ -239,5 +238,5 @@ def _legend(means: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> dict[s
     if means["standard_error"].notna().any():
         entries["one run ± 1 standard error over test rows"] = Line2D([], [], color=style.GREY, **ERROR_OF_MEAN)
     if means["published"].notna().any():
-        entries[LABEL] = published_handle()
+        entries[PUBLISHED_LABEL] = published_handle()
     return entries

@@ -83,7 +83,6 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
             for chain in chains.itertuples(index=False, name=None)
         ]
     table = pd.DataFrame(rows).astype({"chain": "Int64"})
-    names = [f"{_column(one)} at {one.energy_variance:g}" for one in shown]
     names = list(dict.fromkeys(table["column"]))
     figure = Figure(figsize=(style.TEXT_WIDTH, 4.0 if len(names) > 1 else 2.7))
     # One data set has its two panels side by side.
@@ -103,7 +102,7 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     axes[1, 0].set_ylabel("LPPD per test row")
     figure.align_ylabels(axes[:, 0])
     page.legend_below(figure, _legend(table))
-    return Drawing(figure, table, names=names)
+    return Drawing(figure, table, names=[f"{_column(one)} at {one.energy_variance:g}" for one in shown])
 
 
 def _column(one: Shown) -> str:

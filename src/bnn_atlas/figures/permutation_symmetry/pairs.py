@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.axes import mark_published, published_handle
 from bnn_atlas.figures.page import Drawing, check_fits
-from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame
 from bnn_atlas.published import published_numbers

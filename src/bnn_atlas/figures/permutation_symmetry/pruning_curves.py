@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.axes import mark_published, published_handle
 from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.published import mark_published, published_handle
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame
 from bnn_atlas.published import published_numbers

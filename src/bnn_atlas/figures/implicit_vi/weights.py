@@ -1,4 +1,4 @@
-"""Correlations of weights of different layers, by method."""
+"""Draws of single weights: their densities by method, lines over all of them, correlations across layers."""
 
 import math
 import re
@@ -7,16 +7,153 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import Drawing, check_fits
-from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.subsets import read_subset
+from bnn_atlas.figures.shown import Shown, check_repetitions, check_titles, panel_title
+from bnn_atlas.figures.subsets import NamedDraws, read_named, read_subset, remarks
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
 
-KIND = {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]}
+KINDS = {
+    "weight_densities": {"sections": ["subset"], "files": ["table"]},
+    "parallel_coordinates": {"sections": ["subset"], "files": ["table"]},
+    "cross_layer_correlation": {"sections": ["subset"], "files": ["table"], "files_if_any": ["aligned_draws"]},
+}
+
+SIDE = 4
+"""Panels along a side."""
+POINTS = 200
+"""Places at which a density is drawn."""
+
+
+def weight_densities(shown: Sequence[Shown]) -> Drawing:
+    """Gaussian kernel density (Scott's rule) of up to 16 parameters, evenly spread over the subset, a line per label.
+
+    Draws of all chains of a label together, and of its runs that differ in seeds and splits alone; others are refused.
+    A parameter that does not vary under a label is a vertical line. Inputs: `subset`, the draws, of the same parameters
+    for all runs, and `table`, which says whose chains can be trusted.
+    """
+    check_fits(len(shown))
+    check_repetitions(shown, [f"the line '{one.label}'" for one in shown])
+    draws = [read_named(one.files["subset"]) for one in shown]
+    chosen = _spread(draws, [one.run for one in shown])
+    pooled = _pooled(shown, draws)
+    looks = dict(zip(pooled, _lines(shown, list(pooled)), strict=True))
+    tables = []
+    figure, grid = page.panels(len(chosen), SIDE, 1.25, wide_from=1, more=0.35)
+    entries: dict[str, Artist] = {}
+    for ax, name in zip(grid.flat, chosen, strict=False):
+        for label, values in pooled.items():
+            look, own = looks[label], values[name]
+            if np.ptp(own) == 0:
+                entries[label] = ax.axvline(own[0], color=look.colour, ls=look.dash, lw=1)
+                tables.append(pd.DataFrame({"label": label, "parameter": name, "x": own[:1]}))
+                continue
+            x, density = _density(own)
+            (entries[label],) = ax.plot(x, density, color=look.colour, ls=look.dash, lw=1)
+            tables.append(pd.DataFrame({"label": label, "parameter": name, "x": x, "density": density}))
+        ax.set_title(name, fontsize=7)
+        ax.set_yticks([])
+        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+        ax.tick_params(labelsize=6)
+    for ax in grid[:, 0]:
+        ax.set_ylabel("density")
+        page.legend_below(figure, entries)
+    left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
+    return Drawing(figure, pd.concat(tables, ignore_index=True), notes=[left_out])
+
+
+def _spread(draws: Sequence[NamedDraws], runs: Sequence[str]) -> list[str]:
+    """Labels of up to SIDE x SIDE parameters of the first run, which all others must have."""
+    names = draws[0].parameters["label"].tolist()
+    for run, each in zip(runs, draws, strict=True):
+        if each.parameters["label"].tolist() != names:
+            raise ValueError(f"the runs '{runs[0]}' and '{run}' have other parameters; show runs of one network")
+    places = np.linspace(0, len(names) - 1, min(len(names), SIDE**2)).round().astype(int)
+    return [names[place] for place in places]
+
+
+def _pooled(shown: Sequence[Shown], draws: Sequence[NamedDraws]) -> dict[str, dict[str, np.ndarray]]:
+    """Label of a run -> label of a parameter -> all its draws."""
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for one, each in zip(shown, draws, strict=True):
+        before = found.setdefault(one.label, {})
+        for place, name in enumerate(each.parameters["label"]):
+            before[name] = np.concatenate([before.get(name, np.empty(0)), each.values[:, :, place].ravel()])
+    return found
+
+
+def _lines(shown: Sequence[Shown], labels: Sequence[str]) -> list[style.Line]:
+    """Colour by method, with further colours where several labels have one, and a dash of its own for each label."""
+    methods = {one.label: one.method for one in reversed(shown)}
+    lines = style.lines([methods[label] for label in labels])
+    return [style.Line(line.colour, style.dash(number)) for number, line in enumerate(lines)]
+
+
+def _density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places and kernel density, to a standard deviation beyond the draws."""
+    from scipy.stats import gaussian_kde  # takes long to import
+
+    x = np.linspace(values.min() - values.std(), values.max() + values.std(), POINTS)
+    return x, gaussian_kde(values)(x)
+
+
+MOST_PANELS = 8
+"""Panels."""
+LINES = 50
+"""Draws at most, evenly spread."""
+
+
+def parallel_coordinates(shown: Sequence[Shown]) -> Drawing:
+    """Up to 50 draws of each run and split, a line each, over the parameters in the order of their means.
+
+    A panel for each; the black line is the mean. As in appendix F.3 of Shi, Sun and Zhu 2018 (Kernel
+    Implicit Variational Inference). Inputs: `subset`, the draws, and `table`, which says whose chains can be trusted.
+    """
+    check_fits(len(shown), MOST_PANELS, "runs")
+    titles = [f"{panel_title(one)}, {one.dataset_title}" for one in shown]
+    check_titles(shown, titles)
+    draws = [read_named(one.files["subset"]) for one in shown]
+    tables = []
+    figure = Figure(figsize=(style.TEXT_WIDTH, 1.35 * len(shown) + 0.3))
+    grid = figure.subplots(len(shown), 1, squeeze=False, sharey=True)[:, 0]
+    for ax, one, each, title in zip(grid, shown, draws, titles, strict=True):
+        lines, names = _ordered(each)
+        x = np.arange(1, len(names) + 1)
+        ax.plot(x, lines.T, color=style.BLUE, lw=0.4, alpha=0.35)
+        ax.plot(x, lines.mean(0), color=style.BLACK, lw=1)
+        ax.set_xlim(1, max(len(names), 2))
+        ax.set_ylabel("value")
+        ax.set_title(title, fontsize=7)
+        table = pd.DataFrame(
+            {
+                "run": one.run,
+                "split": one.split,
+                "parameter": np.tile(names, len(lines)),
+                "place": np.tile(x, len(lines)),
+                "line": np.repeat(np.arange(len(lines)), len(names)),
+                "value": lines.ravel(),
+            }
+        )
+        tables.append(table)
+    grid[-1].set_xlabel("parameter, in the order of the means")
+    left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
+    return Drawing(figure, pd.concat(tables, ignore_index=True), names=titles, notes=[left_out])
+
+
+def _ordered(draws: NamedDraws) -> tuple[np.ndarray, np.ndarray]:
+    """Draws [line, parameter] and the labels of the parameters, in the order of the means of these draws."""
+    states = draws.values.reshape(-1, draws.values.shape[2])
+    places = np.linspace(0, len(states) - 1, min(len(states), LINES)).round().astype(int)
+    lines = states[places]
+    order = np.argsort(lines.mean(0), kind="stable")
+    return lines[:, order], draws.parameters["label"].to_numpy()[order]
+
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 SHARE = 0.92

@@ -1,0 +1,221 @@
+"""Marginal densities, and a formula, that R draws: each kind has a file of its name in Rcode/."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from bnn_atlas.figures.ggplot import RDrawing
+from bnn_atlas.figures.page import check_fits
+from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.subsets import NamedDraws, Subset, locate, read_named, read_subset, remarks
+from bnn_atlas.metrics.formulas.distances import prior_distance
+from bnn_atlas.published import published_numbers
+
+KINDS = {
+    "marginal_densities": {"sections": ["subset"]},
+    "bias_ridges": {"sections": ["subset"]},
+    "one_m_one": {"sections": ["subset"]},
+    "rescaling_curve": {"runs": "none"},
+}
+
+CHAINS_SHOWN = 50
+"""Chains of a run that get a line, the first ones."""
+
+
+def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
+    """Densities of chosen parameters: one thin line per chain, the pooled density, the prior dashed; a row per layer.
+
+    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn beside each other
+    under their labels, as far as six panels are in a row. At most `CHAINS_SHOWN` chains get a line; all enter the
+    pooled density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the
+    prior (`formulas.prior_distance.prior_distance`), where that is N(0, sd^2). Raises ValueError for draws that cannot
+    be shown and for two runs under one label, ggplot.RError from R.
+    """
+    check_fits(len(shown))
+    labels = [one.label for one in shown]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ValueError(f"marginal_densities: two runs have the label '{twice[0]}'; show one run and split of each")
+    draws = {one.label: read_named(one.files["subset"]) for one in shown}
+    return RDrawing(
+        "marginal_densities",
+        _panels(draws, {one.label: one.prior_sd for one in shown}),
+        {"chains_shown": CHAINS_SHOWN, "remark": remarks({label: named.subset for label, named in draws.items()})},
+    )
+
+
+def _panels(draws: Mapping[str, NamedDraws], prior_sd: Mapping[str, float | None]) -> pd.DataFrame:
+    """Draws with their panel: run, chain, label, layer (in order), value; prior_sd and prior_distance of the panel."""
+    parts = []
+    for run, named in draws.items():
+        labels, sd = named.parameters["label"], prior_sd[run]
+        of_each = named.values.reshape(-1, len(labels)).T
+        distances = [np.nan if sd is None else prior_distance(values, sd) for values in of_each]
+        rows = named.tidy(np.arange(len(labels)))
+        distance = rows["label"].map(dict(zip(labels, distances, strict=True)))
+        parts.append(rows.assign(run=run, prior_sd=np.float64(sd or np.nan), prior_distance=distance))
+    panels = pd.concat(parts, ignore_index=True)
+    # A small network's layers are among those of the largest, whose order serves all.
+    largest = max(draws.values(), key=lambda named: len(named.parameters)).parameters
+    orders = {
+        column: list(dict.fromkeys([*largest[column], *panels[column].unique()])) for column in ("label", "layer")
+    }
+    return panels[["run", "chain", "label", "layer", "value", "prior_sd", "prior_distance"]].assign(
+        run=pd.Categorical(panels["run"], list(draws)),
+        **{column: pd.Categorical(panels[column], order) for column, order in orders.items()},
+    )
+
+
+RIDGES = {"bias": 16, "weight": 3}
+"""Role -> ridges of a layer, at most."""
+
+
+def bias_ridges(shown: Sequence[Shown]) -> RDrawing:
+    """Marginal densities of biases, and of a few weights to compare, a ridge line each; two panels per layer.
+
+    `shown` are two runs, such as one with the prior N(0, 1) on all parameters and one whose biases have a flat prior,
+    with a subset with the roles bias and weight. At most `RIDGES` of a layer are drawn, the first ones; the labels tell
+    the runs apart. A ridge pools the draws of all chains. The prior of the runs that have one for all parameters is a
+    ridge of its own. Raises ValueError for runs that do not fit and for draws that cannot be shown; ggplot.RError from
+    R.
+    """
+    labels = [one.label for one in shown]
+    if len(shown) != 2 or len(set(labels)) != 2:
+        raise ValueError(
+            f"bias_ridges compares two runs under two labels, not {', '.join(labels) or 'none'}; "
+            "name one run (and split) of each prior in its settings"
+        )
+    draws = {one.label: read_named(one.files["subset"]) for one in shown}
+    sds = {one.prior_sd for one in shown if one.prior_sd is not None}
+    return RDrawing(
+        "bias_ridges",
+        _ridges(draws),
+        {
+            "prior_sd": float(sds.pop()) if len(sds) == 1 else None,
+            "remark": remarks({label: named.subset for label, named in draws.items()}),
+        },
+    )
+
+
+def _ridges(draws: Mapping[str, NamedDraws]) -> pd.DataFrame:
+    """Draws of the chosen ridges: run, chain, layer and label (in the order of the ridges), role, value."""
+    parts = []
+    for run, named in draws.items():
+        rows = named.parameters
+        kept = rows["role"].map(RIDGES) > rows.groupby(["layer", "role"]).cumcount()
+        # Biases before weights; the parameters are in the order of layers already.
+        chosen = rows[kept].sort_values("role", kind="stable")
+        parts.append(named.tidy(chosen.index.to_numpy()).assign(run=run))
+        if not (chosen["role"] == "bias").any():
+            raise ValueError(f"bias_ridges: the draws of {run} hold no bias; give its subset roles: [bias, weight]")
+    ridges = pd.concat(parts, ignore_index=True)
+    order = {column: ridges[column].unique() for column in ("run", "label", "role")}
+    order["layer"] = pd.concat([named.parameters["layer"] for named in draws.values()]).unique()
+    return ridges[["run", "chain", "layer", "label", "role", "value"]].assign(
+        **{column: pd.Categorical(ridges[column], values) for column, values in order.items()}
+    )
+
+
+WEIGHTS = ("layer0.weight[0,0]", "layer1.weight[0,0]")
+"""The incoming and the outgoing weight of the first hidden unit."""
+
+
+def one_m_one(shown: Sequence[Shown]) -> RDrawing:
+    """Joint density of (w1, w2) of the first hidden unit: a row of panels per width M, a column per prior sd.
+
+    `shown` are runs of networks with one hidden layer of M units, one input and one output, each with its prior
+    N(0, sd^2) and a subset with both scalars of `WEIGHTS`. Colours are the smallest regions that hold given
+    shares of the draws, from a kernel density estimate; a circle holds 95 per cent of the prior. The panels of a column
+    have the same limits; draws outside are counted in their panel. Raises ValueError for runs that do not fit, for
+    draws without spread, and for two runs of one panel; ggplot.RError from R.
+    """
+    check_fits(len(shown))
+    places: dict[tuple[int, float], Shown] = {}
+    subsets: dict[str, Subset] = {}
+    panels = []
+    for one in shown:
+        place = _place(one)
+        if (other := places.setdefault(place, one)) is not one:
+            raise ValueError(
+                f"one_m_one: {other.run} (split {other.split}) and {one.run} (split {one.split}) both have "
+                f"M = {place[0]} and prior sd {place[1]:g}; show one run and split of each panel"
+            )
+        subsets[f"M = {place[0]}, sd {place[1]:.3g}"] = subset = read_subset(one.files["subset"])
+        panels.append(_weights(subset, one).assign(hidden=place[0], prior_sd=place[1]))
+    return RDrawing("one_m_one", pd.concat(panels, ignore_index=True), {"remark": remarks(subsets)})
+
+
+def _place(one: Shown) -> tuple[int, float]:
+    """Width and prior sd, which give a run its panel."""
+    if len(one.hidden) != 1:
+        raise ValueError(f"one_m_one: run {one.run} ({one.model}) has {len(one.hidden)} hidden layers, not one")
+    if one.prior_sd is None:
+        raise ValueError(f"one_m_one: run {one.run} has no prior N(0, sd^2) that all weights share")
+    return one.hidden[0], one.prior_sd
+
+
+def _weights(subset: Subset, one: Shown) -> pd.DataFrame:
+    """Columns w1 and w2, a row per draw."""
+    values = locate(subset, WEIGHTS, one.files["subset"]).reshape(-1, 2)
+    for name, column in zip(WEIGHTS, values.T, strict=True):
+        if np.ptp(column) == 0:
+            raise ValueError(f"one_m_one: all draws of {name} in run {one.run} are the same; its chains never moved")
+    return pd.DataFrame(values, columns=["w1", "w2"])
+
+
+POINTS = 451
+
+
+def rescaling_curve(
+    shown: Sequence[Shown],
+    *,
+    b: float = 0.9,
+    w1: float = 0.5,
+    w2: float = 0.8,
+    limits: tuple[float, float] = (0.6, 1.05),
+) -> RDrawing:
+    """The curve h(c) of `prior_change` with its two zeros: c = 1, where nothing is rescaled, and that of `other_zero`.
+
+    An open black mark is where the paper has the other zero. It shows no runs: `shown` is empty, ValueError
+    else. The CSV has the columns kind (`curve`, `other zero`, `trivial zero`, `published zero`), c and h.
+    """
+    if shown:
+        raise ValueError(f"rescaling_curve draws a formula; take the runs out of its settings: {shown[0].run}, ...")
+    c = np.linspace(*limits, POINTS)
+    curve = pd.DataFrame({"kind": "curve", "c": c, "h": prior_change(c, b, w1, w2)})
+    zeros = pd.DataFrame({"kind": ["other zero", "trivial zero"], "c": [other_zero(b, w1, w2, limits), 1.0], "h": 0.0})
+    (theirs,) = published_numbers("sampling_perspective", "rescaling")
+    paper = pd.DataFrame({"kind": ["published zero"], "c": [float(theirs.value)], "h": 0.0})
+    return RDrawing(
+        "rescaling_curve",
+        pd.concat([curve, zeros, paper], ignore_index=True),
+        {"b": float(b), "w1": float(w1), "w2": float(w2)},
+    )
+
+
+def prior_change(c: np.ndarray | float, b: float, w1: float, w2: float) -> np.ndarray:
+    """How much prior density a unit loses by rescaling: h(c) = p(b) p(w1) p(w2) - p(b c) p(w1 c) p(w2 / c).
+
+    A ReLU unit with bias b, incoming weight w1 and outgoing weight w2 computes the same function with c b, c w1 and
+    w2 / c for every c > 0. p is the density of N(0, 1). From Sommer et al. 2025, A Sampling Perspective.
+    """
+    c = np.asarray(c, dtype=float)
+    return np.asarray(norm.pdf(b) * norm.pdf(w1) * norm.pdf(w2) - norm.pdf(b * c) * norm.pdf(w1 * c) * norm.pdf(w2 / c))
+
+
+def other_zero(b: float, w1: float, w2: float, limits: tuple[float, float]) -> float:
+    """The zero of `prior_change` within `limits` that is not c = 1; in closed form it is |w2| / sqrt(b^2 + w1^2).
+
+    h has one minimum, at the square root of that, and one zero on either side. Raises ValueError where the other zero
+    lies outside the limits, or falls together with c = 1.
+    """
+    minimum = np.sqrt(abs(w2) / np.hypot(b, w1))
+    low, high = (limits[0], minimum) if minimum < 1 else (minimum, limits[1])
+    if np.isclose(minimum, 1) or low >= high or prior_change(low, b, w1, w2) * prior_change(high, b, w1, w2) > 0:
+        raise ValueError(
+            f"h(c) has no zero but c = 1 within {limits} for b = {b}, w1 = {w1}, w2 = {w2}; "
+            f"its other zero is {minimum**2:.4g}"
+        )
+    return float(brentq(prior_change, low, high, args=(b, w1, w2), xtol=1e-12))
