@@ -1,18 +1,14 @@
 """Files of an alignment for tests of figures."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.symmetry.aligned_draws import AlignedDraws, save_aligned_draws
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame
 
 from .shown import shown
-
-Outputs = Callable[[str], FigureOutputs]
 
 NAMES = ("layer0.bias[0]", "layer0.weight[0,0]", "layer0.weight[1,2]", "layer1.weight[0,1]", "layer1.weight[2,0]")
 

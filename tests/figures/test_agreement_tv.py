@@ -1,4 +1,4 @@
-"""Agreement and total variation beside the ceiling: groups by prior, shifted means, published numbers, the picture."""
+"""Agreement and total variation with a reference: numbers, picture and table."""
 
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.agreement import agreements
-from bnn_atlas.figures.hmc_posteriors.agreement_tv import agreement_tv
+from bnn_atlas.figures.hmc_posteriors.agreement_tv import agreement_tv, agreement_tv_table
 from bnn_atlas.figures.page import sign_text, trusted
 from bnn_atlas.figures.shown import Shown
-from tests.figures.conftest import Drawn
+from tests.figures.conftest import Drawn, tex
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 
 SETS = ("fog1", "fog2", "rotated30")
@@ -148,3 +148,33 @@ def test_runs_without_one_reference_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="the runs have no reference in common"):
         agreements([run(tmp_path, "SGLD", 0.9), other])
+
+
+def test_blocks_are_the_ceiling_both_priors_and_the_paper(tmp_path: Path) -> None:
+    text = tex(agreement_tv_table, runs(tmp_path), tmp_path)
+    body = text.partition(r"\begin{tabular}{lrrrrrr}")[2]
+    assert " & accuracy & agreement & TV & accuracy, shifted & agreement, shifted & TV, shifted" in body
+    order = [
+        "Single chains of the reference",
+        r"HMC, single chains & $0.940 \pm 0.002$ & $0.970 \pm 0.003$ & $0.060 \pm 0.002$ & -- & $0.900 \pm 0.010$",
+        "On the same posterior",
+        r"SGLD & $0.930 \pm 0.010$ & $0.940 \pm 0.010$ & $0.060 \pm 0.020$ & $0.800 \pm 0.010$ & $0.790 \pm 0.010$",
+        "On the posterior with the prior that the method has in the paper",
+        "SGD-own",
+        "Published for CIFAR-10",
+        r"HMC, single chains & $0.896 \pm 0.003$ & $0.940 \pm 0.003$",
+    ]
+    places = [body.index(part) for part in order]
+    assert places == sorted(places)
+    assert "Shifted: mean over 2 shifted sets of the test rows." in body
+    assert r"Reference: HMC, 3 chains $\times$ 100 draws, R-hat of function values 1.02 at most" in body
+    csv = pd.read_csv(tmp_path / "table.csv")
+    assert set(csv["metric"]) == {"accuracy", "agreement", "total_variation"}
+
+
+def test_chains_that_should_not_be_trusted_have_a_dagger(tmp_path: Path) -> None:
+    shown = [reference(tmp_path, UNCONVERGED), run(tmp_path, "SGLD", 0.94, note="reference not converged: R-hat 1.8")]
+    text = tex(agreement_tv_table, shown, tmp_path)
+    assert r"HMC, single chains $\dagger$ &" in text
+    assert r"SGLD &" in text
+    assert r"reference not converged: R-hat 1.8. $\dagger$ not to be trusted: HMC (" in text

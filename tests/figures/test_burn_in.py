@@ -1,17 +1,14 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bnn_atlas.figures.kinds.burn_in import AFTER, RUNNING, SINGLE, burn_in, burn_in_table
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions, save_functions
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
-Outputs = Callable[[str], FigureOutputs]
 DRAWS, ROWS, CLASSES = 20, 60, 3
 
 

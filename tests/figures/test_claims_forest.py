@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +6,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.claims_forest import claims_forest, forest_table
-from bnn_atlas.figures.page import FigureOutputs
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def judged(*changes: dict[str, Any]) -> pd.DataFrame:

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +6,12 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.cumulative_lppd import LEAST_HEIGHT, _lppd_figure, _papers, cumulative_lppd, lppd_curves
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Published, Shown
 from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
-Outputs = Callable[[str], FigureOutputs]
 FIRST = {1: (0.6, 0.04), 2: (0.7, 0.03), 4: (0.75, 0.0)}
 
 

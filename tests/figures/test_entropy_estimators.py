@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,12 +6,9 @@ import pytest
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_frame
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def write(path: Path) -> Path:

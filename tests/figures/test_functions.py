@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +6,6 @@ import pytest
 from bnn_atlas.figures.functions import names, read_functions
 from bnn_atlas.figures.kinds.bands import under_over
 from bnn_atlas.figures.kinds.distances import functional_diversity, wasserstein
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import permuted_warmstarts
 from bnn_atlas.metrics.tables.arrays import load_functions
 
@@ -19,8 +17,6 @@ from .synthetic_functions import (
     networks,
     two_runs,
 )
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def test_chains_that_are_not_finite_are_left_out_and_named(tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.nuts_vs_mean_field import nuts_vs_mean_field
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
-Outputs = Callable[[str], FigureOutputs]
 NAMES = ("layer0.weight[0,0]", "layer1.weight[0,0]", "log_sigma")
 
 

@@ -1,10 +1,8 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import _limits, permuted_warmstarts
 from bnn_atlas.metrics.gathering.curves import RunningLppd
 from bnn_atlas.metrics.tables.arrays import load_functions
@@ -14,8 +12,6 @@ from .synthetic_functions import (
     save_running,
     two_runs,
 )
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def test_permuted_warm_starts_beside_regular_ones(drawn: Drawn, tmp_path: Path) -> None:

@@ -1,17 +1,14 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bnn_atlas.figures.kinds.posterior_surface import floor_below, posterior_surface
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces, save_surfaces
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
-Outputs = Callable[[str], FigureOutputs]
 TEMPERATURE = 0.5
 LABELS = ["chain 0, draw 0", "chain 1, draw 9", "sgd, chain 0"]
 

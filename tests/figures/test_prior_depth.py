@@ -1,16 +1,12 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bnn_atlas.figures.kinds.prior_depth import prior_depth
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import scored
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def grid(

@@ -1,17 +1,13 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.sampling_perspective.product_weights import product_weights
 from bnn_atlas.figures.shown import Shown
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def network(

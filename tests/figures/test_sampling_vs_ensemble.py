@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +9,9 @@ from bnn_atlas.figures.kinds.sampling_vs_ensemble import (
     comparison_table,
     sampling_vs_ensemble,
 )
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Published, Shown
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import scored
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def pairs(folder: Path, datasets: tuple[str, ...] = ("airfoil", "energy"), seeds: int = 3) -> list[Shown]:

@@ -1,14 +1,20 @@
+"""Scores of runs, on their test rows and on further sets, and how labels look."""
+
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.method_looks import method_looks, paler
 from bnn_atlas.figures.scores import off_scale_remark, over_repetitions, read_scores, score_text
+from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets, set_titles
 from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from tests.figures.set_files import scored
+from tests.figures.set_files import scored, written
+from tests.figures.shown import shown
 
 LEVELS = ("0.5", "0.9")
 
@@ -67,3 +73,89 @@ def test_limits_leave_out_what_lies_far_away() -> None:
     same = fenced_limits(np.array([1.0, 1, 1, 1, 5]))
     assert same[0] < 1 < 5 < same[1]
     assert score_text(-0.12345) == "−0.123"
+
+
+def test_sets_are_read_beside_the_test_rows_with_their_errors(tmp_path: Path) -> None:
+    one = written(
+        tmp_path, "a", {"accuracy": (0.9, 0.01), "lppd": -0.3}, {"rotated30": {"accuracy": (0.5, 0.02)}},
+        set_titles={"ood-notmnist": "notMNIST"},
+    )  # fmt: skip
+    rows = read_sets([one], ["accuracy"])
+    assert rows[["set", "value", "standard_error", "over"]].to_numpy().tolist() == [
+        ["test", 0.9, 0.01, "rows"],
+        ["rotated30", 0.5, 0.02, "rows"],
+    ]
+    means = averaged([one], rows)
+    assert means[["value", "error", "over", "repetitions"]].to_numpy().tolist() == [
+        [0.9, 0.01, "rows", 1],
+        [0.5, 0.02, "rows", 1],
+    ]
+    assert set_titles([one]) == {"test": "test rows", "ood-notmnist": "notMNIST"}
+
+
+def test_errors_over_splits_allow_for_the_rows_that_they_share(tmp_path: Path) -> None:
+    sizes = {"rows_test": 100, "rows_train": 400}
+    runs = [
+        written(tmp_path, "a", {"rmse": value, **sizes}, split=split, label="A")
+        for split, value in enumerate((1, 2, 6))
+    ]
+    (row,) = averaged(runs, read_sets(runs, ["rmse"])).to_dict("records")
+    variance = np.var([1, 2, 6], ddof=1)
+    assert row["value"] == 3
+    assert row["error"] == pytest.approx(np.sqrt(variance * (1 / 3 + 100 / 400)))
+    assert (row["over"], row["repetitions"], row["low"], row["high"]) == ("splits", 3, 1, 6)
+
+
+def test_a_run_without_the_metrics_and_unlike_runs_of_one_label_are_refused(tmp_path: Path) -> None:
+    one = written(tmp_path, "a", {"accuracy": 0.9})
+    with pytest.raises(
+        ValueError, match=r"a-0.parquet: no rmse and no lppd of run a, split 0; this figure cannot show"
+    ):
+        read_sets([one], ["rmse", "lppd"])
+    with pytest.raises(ValueError, match="no runs to draw"):
+        read_sets([], ["rmse"])
+    pair = [
+        written(tmp_path, name, {"accuracy": 0.9}, label="A", entry="a", point={"prior.scale": scale})
+        for name, scale in (("b", 1), ("c", 2))
+    ]
+    with pytest.raises(ValueError, match="'A' on 'mnist' has the runs 'b' and 'c', which differ in more than"):
+        averaged(pair, read_sets(pair, ["accuracy"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("test", None), ("ood-notmnist", None), ("rotated30", None), ("dead_pixels3", None), ("fog2", ("fog", 2)),
+        ("cifar10c_frost5", ("frost", 5)),
+    ],
+)  # fmt: skip
+def test_corruptions_are_told_from_other_sets(name: str, found: tuple[str, int] | None) -> None:
+    assert corruption_of(name) == found
+
+
+METHODS = ("hmc", "sgld", "sghmc", "sghmc_clr", "sghmc_clr_prec", "map", "mean_field")
+
+
+def test_methods_of_a_family_share_a_colour_and_differ_in_all_else() -> None:
+    looks = method_looks([shown(method, method=method) for method in METHODS])
+    assert [looks[name].colour for name in ("sghmc", "sghmc_clr", "sghmc_clr_prec")] == [style.GREEN] * 3
+    for field in ("marker", "fill"):
+        assert len({getattr(look, field) for look in looks.values()}) == len(METHODS)
+    assert len({(look.colour, str(look.dash)) for look in looks.values()}) == len(METHODS)
+
+
+def test_splits_of_a_label_share_a_look_and_a_second_optimum_has_its_own() -> None:
+    runs = [shown("a", split=0, label="SGD", method="map"), shown("a", split=1, label="SGD", method="map")]
+    looks = method_looks([*runs, shown("b", label="ensemble", method="map")])
+    assert list(looks) == ["SGD", "ensemble"]
+    assert looks["SGD"].colour != looks["ensemble"].colour
+
+
+def test_too_many_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match="13 labels: at most 12 fit in one figure"):
+        method_looks([shown(f"run{number}") for number in range(13)])
+
+
+def test_paler_mixes_with_white() -> None:
+    assert paler("#000000", 0.5) == "#808080"
+    assert paler(style.BLUE, 1.0) == "#ffffff"

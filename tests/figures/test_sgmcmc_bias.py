@@ -1,16 +1,12 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bnn_atlas.figures.hmc_posteriors.sgmcmc_bias import STEP_SIZE, TEMPERATURE, _figure, _said, sgmcmc_bias
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def sgld(

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,12 @@ from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.kinds.step_size_bias import step_size_bias
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
-Outputs = Callable[[str], FigureOutputs]
 CHAINS = 3
 
 

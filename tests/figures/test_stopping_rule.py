@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -6,7 +5,6 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.kinds.stopping_rule import Evidence, _page, _title, stopping_rule
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.files import write_e_values
 from tests.figures.conftest import Drawn
@@ -15,7 +13,6 @@ from .shown import shown
 
 SHIFT = 1000.0
 """How much less evidence there is against the ensemble here."""
-Outputs = Callable[[str], FigureOutputs]
 
 
 def evidence(path: Path, chains: list[tuple[int, list[float]]], alpha: float = 0.01) -> Shown:

@@ -1,3 +1,5 @@
+"""One look for all figures, and the files that they are written to."""
+
 import os
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.latex import TableOutputs
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import Drawing, FigureOutputs
 from bnn_atlas.figures.subsets import parameter_label
@@ -158,3 +161,9 @@ def test_a_long_note_stays_inside_the_figure() -> None:
     (text,) = figure.texts
     assert text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).x0 >= 0
     assert "\n" in text.get_text()
+
+
+def test_outputs_of_a_table_are_told_by_their_endings() -> None:
+    assert TableOutputs.of(["a/b.csv", "a/b.tex"]) == TableOutputs(Path("a/b.tex"), Path("a/b.csv"))
+    with pytest.raises(ValueError, match=r"one \.tex and one \.csv, not a\.pdf"):
+        TableOutputs.of(["a.pdf"])

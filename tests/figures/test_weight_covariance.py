@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -6,14 +5,11 @@ import pytest
 
 from bnn_atlas.figures import style, subsets
 from bnn_atlas.figures.kinds.weight_covariance import block_means, correlations, covariances, weight_covariance
-from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.models.layout import Layout, Parameter
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
-
-Outputs = Callable[[str], FigureOutputs]
 
 
 def names(inputs: int, *hidden: int) -> list[str]:

@@ -193,7 +193,6 @@ def _draw_axis(ax: Axes, run: Run) -> None:
 
 
 def _histogram(ax: Axes, panel: str, values: np.ndarray) -> pd.DataFrame:
-    """Number of chains by value."""
     counts, edges = np.histogram(values, bins=40)
     ax.stairs(counts, edges, fill=True, color=looks.BAND, alpha=0.6)
     ax.xaxis.set_major_locator(MaxNLocator(5))

@@ -103,7 +103,6 @@ def _of_what(group: str, label: str) -> str:
 
 
 def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:
-    """One metric on one kind of rows."""
     of_chains = part[part["group"] == CEILING]
     for value, error in of_chains[["value", "error"]].itertuples(index=False):
         ax.axvline(value, color=style.BLACK, lw=0.9, ls=(0, (4, 1.5)), zorder=1)
@@ -183,7 +182,6 @@ def agreement_tv_table(shown: Sequence[Shown]) -> LatexTable:
 
 
 def _rows(part: pd.DataFrame, columns: Sequence[tuple[str, str]], value: str, error: str) -> list[list[str]]:
-    """A row of cells for each label and group."""
     rows = []
     for (group, label), own in part.groupby(["group", "label"], sort=False):
         found = {(row.rows, row.metric): (getattr(row, value), getattr(row, error)) for row in own.itertuples()}
@@ -201,7 +199,6 @@ def _cell(value: float, error: float) -> str:
 
 
 def _notes(numbers: pd.DataFrame) -> list[str]:
-    """What the numbers are."""
     notes = ["Value ± standard error over test rows, of single chains over chains; published ± standard deviation."]
     if (shifted := numbers[numbers["rows"] == SHIFTED])["sets"].any():
         count = int(shifted["sets"].max())

@@ -148,7 +148,6 @@ def one_m_one(shown: Sequence[Shown]) -> RDrawing:
 
 
 def _place(one: Shown) -> tuple[int, float]:
-    """Width and prior sd, which give a run its panel."""
     if len(one.hidden) != 1:
         raise ValueError(f"one_m_one: run {one.run} ({one.model}) has {len(one.hidden)} hidden layers, not one")
     if one.prior_sd is None:
@@ -157,7 +156,6 @@ def _place(one: Shown) -> tuple[int, float]:
 
 
 def _weights(subset: Subset, one: Shown) -> pd.DataFrame:
-    """Columns w1 and w2, a row per draw."""
     values = locate(subset, WEIGHTS, one.files["subset"]).reshape(-1, 2)
     for name, column in zip(WEIGHTS, values.T, strict=True):
         if np.ptp(column) == 0:

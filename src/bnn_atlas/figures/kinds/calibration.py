@@ -69,7 +69,6 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
 
 
 def _coverage(ax: Axes, part: pd.DataFrame) -> None:
-    """Excess coverage of each level."""
     line = np.linspace(0, 1, 101)
     chance = CHANCE * np.sqrt(line * (1 - line) / part["rows"].min())
     ax.fill_between(line, -chance, chance, color="#E3E3E3", lw=0)
@@ -99,7 +98,6 @@ def _coverage(ax: Axes, part: pd.DataFrame) -> None:
 
 
 def _histogram(ax: Axes, part: pd.DataFrame) -> None:
-    """Share of rows in each bin of PIT values."""
     edges = np.array([0.0, *np.sort(part["at"].unique())])
     width = float(np.diff(edges)[0])
     chance = CHANCE * np.sqrt(width * (1 - width) / part["rows"].min())

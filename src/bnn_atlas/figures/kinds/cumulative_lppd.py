@@ -193,7 +193,6 @@ def _line_styles(curves: pd.DataFrame) -> dict[str, style.Line]:
 
 
 def _lppd_panel(ax: Axes, part: pd.DataFrame, over: str, looks: Mapping[str, style.Line]) -> None:
-    """Lines and bands of one data set."""
     ax.grid(axis="y")
     infinite = []
     for label, curve in part.groupby("label", sort=False):

@@ -167,6 +167,5 @@ def functional_diversity(shown: Sequence[Shown]) -> Drawing:
 
 
 def _distances(functions: Functions) -> np.ndarray:
-    """Distances of all pairs of draws."""
     squares = wasserstein_squared(functions.mean, functions.scale)
     return np.sqrt(squares[np.triu_indices(len(squares), 1)])

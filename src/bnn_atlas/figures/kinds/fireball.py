@@ -349,7 +349,6 @@ def _counted(ax: Axes, cells: Cells) -> None:
 
 
 def _bar(ax: Axes, of: ScalarMappable, label: str) -> mpl.colorbar.Colorbar:
-    """A colour bar below a panel."""
     figure = ax.get_figure()
     assert figure is not None
     bar = figure.colorbar(of, ax=ax, orientation="horizontal", shrink=0.8, aspect=28, pad=0.02)

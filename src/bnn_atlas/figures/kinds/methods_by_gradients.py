@@ -101,7 +101,6 @@ def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
 
 
 def _counts(rows: pd.DataFrame) -> Counts:
-    """Gradients of a run and split from its metrics."""
     found = rows[rows["metric"].isin(["gradients_sampling", "gradients_total"])].drop_duplicates("metric")
     values = found.set_index("metric")["value"]
     sampling = float(values.get("gradients_sampling", np.nan))

@@ -73,7 +73,6 @@ def floor_below(values: np.ndarray, at_points: np.ndarray) -> float:
 
 
 def _planes(one: Shown, *, several: bool) -> list[_Plane]:
-    """The planes of a run and split."""
     stored = load_surfaces(one.files["surface"])
     temperature = float(stored.temperature)
     found = []
@@ -157,7 +156,6 @@ def _nats(height: float) -> str:
 
 
 def _top(values: np.ndarray, at_points: np.ndarray) -> float:
-    """Largest finite value."""
     every = np.append(values, at_points)
     finite = every[np.isfinite(every)]
     if not finite.size:

@@ -131,7 +131,6 @@ def _looks(table: pd.DataFrame) -> dict[int, dict[str, Any]]:
 
 
 def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[int, dict[str, Any]], scales: np.ndarray) -> None:
-    """Lines of one data set and metric."""
     means = part["mean"].to_numpy(dtype=float)
     bars = part["sd"].fillna(part["standard_error"]).fillna(0).to_numpy(dtype=float)
     compressed = compress_beyond(ax, fenced_limits(means, bars), np.concatenate([means - bars, means + bars]))
@@ -175,7 +174,6 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[int, dict[str, Any]], sc
 
 
 def _legend(table: pd.DataFrame, looks: Mapping[int, dict[str, Any]]) -> dict[str, Artist]:
-    """Depths, and what solid and dashed lines are."""
     entries: dict[str, Artist] = {}
     for depth, look in looks.items():
         layers = "linear" if depth == 0 else f"{depth} hidden layer{'s' if depth > 1 else ''}"

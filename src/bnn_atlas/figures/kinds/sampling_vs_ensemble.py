@@ -151,7 +151,6 @@ def _comparison_figure(runs: pd.DataFrame, means: pd.DataFrame) -> Figure:
 
 
 def _looks(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each method."""
     markers = iter(("o", "s", "^", "v", "P", "X", "*", "<", ">"))
     lines = style.lines(methods)
     return {

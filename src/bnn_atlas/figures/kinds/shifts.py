@@ -158,7 +158,6 @@ def corruption_boxes(shown: Sequence[Shown]) -> Drawing:
 
 
 def _boxes(ax: Axes, part: pd.DataFrame, look: Look, offset: float, width: float) -> None:
-    """One metric of one label."""
     clean = part[part["severity"] == 0]
     for value, error in clean[["value", "error"]].itertuples(index=False):
         ax.errorbar(
@@ -247,7 +246,6 @@ def _noise(name: str) -> tuple[str, int]:
 
 
 def _weights(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Size of the weights, a line per label."""
     label_rows(ax, looks)
     for y, (label, look) in enumerate(looks.items()):
         own = part[part["label"] == label].set_index("metric")

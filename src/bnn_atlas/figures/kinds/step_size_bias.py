@@ -124,7 +124,6 @@ def _of_run(one: Shown, found: dict[str, pd.DataFrame]) -> dict[str, Any]:
 
 
 def _shifts(ax: Axes, table: pd.DataFrame) -> None:
-    """Upper panel."""
     ax.axhline(0, color=style.BLACK, lw=0.6, zorder=0)
     chains, runs = table[table["kind"] == "chain"], table[table["kind"] == "run"]
     ax.plot(chains["energy_variance"], chains["shift"], "o", ms=1.8, mew=0, color=style.SKY, zorder=1)

@@ -152,7 +152,6 @@ def _lines(ax: Axes, one: Evidence, parts: dict[int, pd.DataFrame], colours: dic
 
 
 def _remarks(one: Evidence) -> list[str]:
-    """What is not drawn, in words."""
     marks: dict[str, Callable[[pd.Series], Any]] = {
         "\N{INFINITY}": np.isposinf, "\N{MINUS SIGN}\N{INFINITY}": np.isneginf, "not a number": np.isnan
     }  # fmt: skip

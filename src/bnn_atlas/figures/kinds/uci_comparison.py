@@ -74,7 +74,6 @@ def uci_comparison(shown: Sequence[Shown]) -> Drawing:
 
 
 def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """One metric on one data set."""
     means = part[part["kind"] == "mean"]
     several = means.loc[means["repetitions"] > 1, "label"]
     singles = part[(part["kind"] == "run") & part["label"].isin(several)]

@@ -119,7 +119,6 @@ def _pooled(values: np.ndarray) -> dict[str, float | int]:
 
 
 def _rows(part: pd.DataFrame, datasets: Sequence[str]) -> list[list[str]]:
-    """One row of cells for each method."""
     rows = []
     for method, own in part.groupby("method", sort=False):
         given = zip(*(own[column] for column in ("dataset", "mean", "sd", "best", "distrusted")), strict=True)
@@ -144,7 +143,6 @@ def _cell(mean: float, sd: float, best: bool) -> str:
 
 
 def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
-    """What a reader has to know of the numbers."""
     counts = sorted(set(numbers["repetitions"]))
     if counts == [1]:
         notes = ["One run of each method on a data set, standardised targets; best value in bold."]

@@ -137,7 +137,6 @@ def weight_covariance(shown: Sequence[Shown]) -> Drawing:
 
 
 def _run(part: SubFigure, matrices: Covariances, side: float) -> pd.DataFrame:
-    """Draw one run; its plotted numbers."""
     name = "within chains" if matrices.chains > 1 else "one chain"
     pairs = {name: matrices.within} | ({"all draws": matrices.pooled} if matrices.chains >= ENOUGH else {})
     left, right = part.subfigures(1, 2, squeeze=False, width_ratios=[LEFT, side + 0.9])[0]

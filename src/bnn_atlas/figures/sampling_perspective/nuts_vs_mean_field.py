@@ -133,7 +133,6 @@ def _fill(ax: Axes, surface: Surface, levels: dict[float, float]) -> None:
 
 
 def _outline(ax: Axes, surface: Surface, levels: dict[float, float]) -> None:
-    """Regions of mean field."""
     if levels:
         colour = style.METHODS["mean_field"].colour
         ax.contour(surface.x, surface.y, surface.density.T, levels=list(levels.values()), colors=colour, linewidths=0.8)

@@ -88,7 +88,6 @@ def _few(functions: Functions) -> Functions:
 
 
 def _pairs(functions: Functions, distances: np.ndarray) -> pd.DataFrame:
-    """A row per pair of draws of a map."""
     published = wasserstein_squared_sommer(functions.mean, functions.scale)
     return pair_table(functions, distances, wasserstein_squared_sommer=published)
 

@@ -69,7 +69,6 @@ def _units(subset: Subset, run: Shown) -> list[int]:
 
 
 def _products(subset: Subset, units: Sequence[int], run: Shown) -> np.ndarray:
-    """Products [c, s, unit]."""
     into = locate(subset, tuple(f"layer0.weight[{unit},0]" for unit in units), run.files["subset"])
     out = locate(subset, tuple(f"layer1.weight[0,{unit}]" for unit in units), run.files["subset"])
     return into * out

@@ -106,7 +106,6 @@ def common_reference(shown: Sequence[Shown]) -> str:
 def _of_run(
     one: Shown, metrics: Sequence[str], reference: str | None, tables: dict[Path, pd.DataFrame]
 ) -> list[dict[str, Any]]:
-    """Rows of one run and split."""
     own = one.rows(_table(one.files["table"], tables))
     source = own if reference is None else one.rows(_table(one.parts["against"][reference], tables))
     source = source[~source["dataset"].str.contains("/")]  # the test rows, not those of further sets
