@@ -28,9 +28,6 @@ for name, (studies, stem) in claim_targets(ATLAS).items():
         conda:
             "../../envs/python.yaml"
         threads: 1
-        resources:
-            mem_mb=4000,
-            runtime=20,
         params:
             *claim_settings(ATLAS, studies),
             *versions(code("bnn_atlas.claims.report", without=JUDGING)),

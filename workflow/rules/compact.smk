@@ -17,7 +17,6 @@ rule gaussian:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
         runtime=60,
     params:
         gaussian=INPUTS.gaussian,

@@ -42,7 +42,6 @@ rule prepare:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
     params:
         **told("dataset", lambda w: w.dataset),
         entry=lambda w: {"entry": ATLAS.datasets[w.dataset].recipe},

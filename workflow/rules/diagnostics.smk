@@ -34,7 +34,6 @@ rule diagnostics_page:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
     params:
         *versions(code("bnn_atlas.figures.diagnostics.page", without=COMPUTING)),
         # A run's settings change its tables, and those draw its page again.
@@ -61,7 +60,6 @@ rule rates_table:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
     message:
         "Collecting the rates of {wildcards.study}"
     script:

@@ -19,7 +19,6 @@ rule pack:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
         runtime=60,
     params:
         *run_settings(INPUTS, *EXPORTED).values(),

@@ -27,9 +27,6 @@ for figure in FIGURES.all:
         conda:
             "../../envs/r.yaml" if figure.uses_r else "../../envs/python.yaml"
         threads: 1
-        resources:
-            mem_mb=4000,
-            runtime=20,
         params:
             *figure.settings,
             *versions(figure.code),

@@ -28,9 +28,6 @@ rule gallery:
     conda:
         "../../envs/python.yaml"
     threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
     params:
         lambda w: {"study": ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})},
         *versions(code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING)),
@@ -49,9 +46,6 @@ rule so_far:
     conda:
         "../../envs/python.yaml"
     threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
     params:
         **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies)),
     message:
@@ -69,9 +63,6 @@ rule keep:
     conda:
         "../../envs/python.yaml"
     threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
     params:
         **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies)),
     message:
@@ -95,9 +86,6 @@ for name, of_studies in STEPS.items():
         conda:
             "../../envs/python.yaml"
         threads: 1
-        resources:
-            mem_mb=4000,
-            runtime=20,
         params:
             **told("pages", lambda w, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies)),
             step="study_page.study_pages",

@@ -20,7 +20,6 @@ rule metrics:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
         runtime=120,
     params:
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
@@ -83,9 +82,6 @@ rule score_sets:
     conda:
         "../../envs/python.yaml"
     threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
     params:
         **named("sets", INPUTS.sets),
         **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
@@ -114,9 +110,6 @@ rule score_against:
     conda:
         "../../envs/python.yaml"
     threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
     params:
         **named("name", lambda w: w.reference),
         **named("published", INPUTS.is_published),
@@ -146,9 +139,6 @@ rule score_referee:
     conda:
         "../../envs/python.yaml"
     threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
     params:
         **row_settings(INPUTS),
     message:

@@ -27,7 +27,6 @@ rule table:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
     message:
         "Collecting the tables of {wildcards.study}"
     script:
@@ -54,9 +53,6 @@ rule summary:
     conda:
         "../../envs/python.yaml"
     threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=20,
     params:
         **named("runs", lambda w: INPUTS.grid_points(w.study)),
     message:

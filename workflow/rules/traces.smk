@@ -37,7 +37,6 @@ rule subset:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
         runtime=60,
     params:
         subset=lambda w: {"subset": FIGURES.section("subset", w.section)},
@@ -61,7 +60,6 @@ rule density_grid:
         "../../envs/python.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
         runtime=60,
     params:
         grid=lambda w: {"grid": FIGURES.section("grid", w.section)},

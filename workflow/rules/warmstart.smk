@@ -45,7 +45,6 @@ rule start:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
     params:
         draw=lambda w: {"draw": INPUTS.run(w).config.start.draw},
         array=lambda w: {"array": INPUTS.source_array(w)},
