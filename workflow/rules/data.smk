@@ -32,7 +32,7 @@ rule prepare:
     input:
         files=INPUTS.raw_files,
     output:
-        destination=PATHS.dataset("{dataset}"),
+        destination=f"{RESULTS}/data/{{dataset}}/prepared.npz",
     log:
         PATHS.log("prepare/{dataset}"),
     benchmark:
@@ -54,7 +54,7 @@ rule prepare:
 rule split:
     """Divide the rows of a data set into training, validation and test rows; runs with the same settings share the file."""
     input:
-        dataset=PATHS.dataset("{dataset}"),
+        dataset=f"{RESULTS}/data/{{dataset}}/prepared.npz",
     output:
         destination=f"{RESULTS}/splits/{{dataset}}-{{key}}/split{{split}}.npz",
     log:

@@ -6,11 +6,11 @@ rule pack:
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
         predictions=f"{RUN}/predictive/test.npz",
         metrics=f"{RUN}/metrics/metrics.parquet",
     output:
-        destination=PATHS.archive,
+        destination=f"{RESULTS}/export/{{study}}/{{run}}-split{{split}}.zip",
     log:
         PATHS.log("pack/{study}/{run}/split{split}"),
     benchmark:

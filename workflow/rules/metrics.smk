@@ -7,7 +7,7 @@ rule metrics:
         INPUTS.source_table,
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
         predictions=f"{RUN}/predictive/test.npz",
         timings=INPUTS.timings,
     output:
@@ -125,7 +125,7 @@ rule score_against:
 rule score_referee:
     """Compare a run with its referee, the same chains continued with a Metropolis test."""
     input:
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
         predictions=f"{RUN}/predictive/test.npz",
         referee_pool=INPUTS.of_referee("pool/pool.json"),
         referee_predictions=INPUTS.of_referee("predictive/test.npz"),

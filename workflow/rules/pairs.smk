@@ -6,7 +6,7 @@ rule barriers:
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
     output:
         table=f"{RUN}/metrics/barriers.parquet",
         lines=f"{RUN}/metrics/lines.parquet",

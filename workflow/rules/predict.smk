@@ -6,7 +6,7 @@ rule predict:
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
     output:
         destination=f"{RUN}/predictive/test.npz",
     log:
@@ -35,7 +35,7 @@ rule predict_sets:
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
         others=INPUTS.other_data,
     output:
         destination=directory(f"{RUN}/predictive/sets"),
@@ -68,7 +68,7 @@ rule functions:
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
     output:
         destination=f"{RUN}/functions/{{section}}.npz",
     log:
@@ -96,7 +96,7 @@ rule surface:
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
         pools=lambda w: list(INPUTS.other_pools(w, FIGURES.section("surface", w.section)).values()),
     output:
         destination=f"{RUN}/surface/{{section}}.npz",

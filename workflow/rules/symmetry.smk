@@ -12,7 +12,7 @@ rule align:
         unpack(INPUTS.of_alignment),
         dataset=INPUTS.dataset,
         split=INPUTS.split,
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
     output:
         frame=f"{ALIGNED}/frame.npz",
         draws=f"{ALIGNED}/draws.npz",
@@ -40,7 +40,7 @@ rule align:
 rule score_alignment:
     """Measure the draws of a run as they are, aligned, and in the controls."""
     input:
-        draws=rules.align.output.draws,
+        draws=f"{ALIGNED}/draws.npz",
     output:
         destination=f"{ALIGNED}/metrics.parquet",
     log:

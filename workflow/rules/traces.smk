@@ -26,7 +26,7 @@ rule pool:
 rule subset:
     """Take chosen parameters and draws out of a pool, for figures."""
     input:
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
     output:
         destination=f"{RUN}/subset/{{section}}.parquet",
     log:
@@ -49,7 +49,7 @@ rule subset:
 rule density_grid:
     """Accumulate bivariate marginal densities of a pool, for figures."""
     input:
-        pool=rules.pool.output[0],
+        pool=f"{RUN}/pool/pool.json",
     output:
         destination=f"{RUN}/grid/{{section}}.npz",
     log:

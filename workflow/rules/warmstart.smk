@@ -4,7 +4,7 @@
 rule warmstart:
     """Train the networks from which a block of chains starts; runs that need the same networks share the file."""
     input:
-        dataset=PATHS.dataset("{dataset}"),
+        dataset=f"{RESULTS}/data/{{dataset}}/prepared.npz",
         split=INPUTS.split_of_start,
     output:
         destination=f"{RESULTS}/warmstarts/{{dataset}}-{{key}}.npz",
