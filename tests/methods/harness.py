@@ -153,7 +153,7 @@ def build(config: Any, problem: Problem) -> Method:
 
 
 class Deviations(NamedTuple):
-    """Estimate less expectation of all first and second moments of whitened draws, and the Monte Carlo errors."""
+    """Estimate minus expectation of all first and second moments of whitened draws, and the Monte Carlo errors."""
 
     mean: np.ndarray
     mean_error: np.ndarray
@@ -187,4 +187,4 @@ def assert_moments(draws: np.ndarray, mean: np.ndarray, covariance: np.ndarray, 
     excess = np.abs(found.mean) - bias - 4 * found.mean_error
     assert excess.max() < 0, f"whitened means {found.mean} +- {found.mean_error}"
     excess = np.abs(found.covariance) - 2 * bias - 4 * found.covariance_error
-    assert excess.max() < 0, f"whitened covariances less I {found.covariance} +- {found.covariance_error}"
+    assert excess.max() < 0, f"whitened covariances minus I {found.covariance} +- {found.covariance_error}"

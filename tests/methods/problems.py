@@ -2,11 +2,22 @@
 
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bnn_atlas.config.parts.posterior import GaussianLikelihood, HeteroscedasticLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import NormalPrior, StandardNormalPrior
-from bnn_atlas.posterior.density import Gain, Posterior, PosteriorData, build_posterior, posterior_data, tempered_gain
+from bnn_atlas.posterior.density import (
+    Evaluation,
+    Gain,
+    LogDensity,
+    Posterior,
+    PosteriorData,
+    build_posterior,
+    posterior_data,
+    tempered_gain,
+)
 
 
 class Problem(NamedTuple):
@@ -18,6 +29,25 @@ class Problem(NamedTuple):
 def gain_of(temperature: float = 1.0) -> Gain:
     """Change of the tempered log density, from the densities alone."""
     return lambda new, old: tempered_gain(new.density, old.density, temperature)
+
+
+class Bent(NamedTuple):
+    """A target that is not Gaussian, tempered with T = 2 and in two large parts."""
+
+    scales: jax.Array
+
+    def log_density(self, x: jax.Array) -> jax.Array:
+        return -0.5 * jnp.sum((x / self.scales) ** 2) - 0.1 * jnp.sum(x**4)
+
+    def evaluate(self, x: jax.Array) -> Evaluation:
+        value, gradient = jax.value_and_grad(self.log_density)(x)
+        return Evaluation(LogDensity(1e3 + 0.75 * value, 0.25 * value - 1e3), gradient / 2)
+
+    def walled(self, value: float, x: jax.Array) -> Evaluation:
+        """The same with another log-prior outside of a cube."""
+        good = self.evaluate(x)
+        outside = jnp.any(jnp.abs(x) > 1)
+        return good._replace(density=good.density._replace(log_prior=jnp.where(outside, value, good.density.log_prior)))
 
 
 def regression(rows: int = 60, features: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

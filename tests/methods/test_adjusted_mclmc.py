@@ -1,5 +1,7 @@
 """Adjusted MCLMC: BlackJAX's transitions, and known moments through the runner."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,23 +11,13 @@ from blackjax.mcmc import adjusted_mclmc
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig
 from bnn_atlas.methods import adjusted_mclmc as ours_module
 from bnn_atlas.methods.warmup import start
-from bnn_atlas.posterior.density import Evaluation, LogDensity
 
-from .problems import gain_of, linear
+from .problems import Bent, gain_of, linear
 from .running import run
 
-SCALES = jnp.array([0.5, 1.0, 2.0, 1.5])
+TARGET = Bent(jnp.array([0.5, 1.0, 2.0, 1.5]))
+log_density, evaluate = TARGET.log_density, TARGET.evaluate
 INVERSE_MASS = jnp.array([0.3, 1.2, 2.5, 1.0])
-
-
-def log_density(x):
-    return -0.5 * jnp.sum((x / SCALES) ** 2) - 0.1 * jnp.sum(x**4)
-
-
-def evaluate(x):
-    """Tempered with T = 2, in two parts of which each is large."""
-    value, gradient = jax.value_and_grad(log_density)(x)
-    return Evaluation(LogDensity(1e3 + 0.75 * value, 0.25 * value - 1e3), gradient / 2)
 
 
 def transition(key, state, target=evaluate, step_size=0.9, mean_steps=4.0, max_steps=100):
@@ -90,11 +82,7 @@ def test_number_of_steps_has_the_mean_and_the_largest_value_asked_for():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_proposal_that_is_not_finite_is_rejected_and_counted(value):
-    def walled(x):
-        good = evaluate(x)
-        outside = jnp.any(jnp.abs(x) > 1)
-        return good._replace(density=good.density._replace(log_prior=jnp.where(outside, value, good.density.log_prior)))
-
+    walled = partial(TARGET.walled, value)
     state = start(jax.random.key(0), jnp.zeros(4), walled)
     move = jax.jit(lambda key, state: transition(key, state, walled))
     divergent = []

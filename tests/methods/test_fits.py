@@ -1,4 +1,4 @@
-"""What a method has learned is kept beside its trace, and independent draws cost no gradient."""
+"""What a method has learned is kept next to its trace, and independent draws cost no gradient."""
 
 import jax
 import jax.numpy as jnp

@@ -100,8 +100,8 @@ def error_of_storage(
 ) -> float:
     """Relative error of a gradient computed exactly, but for layers whose outputs are kept in single precision.
 
-    Rows with little noise magnify it without limit. Summing n products one by one, of which there are at most 64 here,
-    rounds n times instead of once and makes it about sqrt(n) times as large.
+    Rows with little noise magnify it without limit. Summing n products one by one, here at most 64, rounds n times
+    instead of once and makes it about sqrt(n) times as large.
     """
 
     def total(theta: Any, keep: Any) -> Any:

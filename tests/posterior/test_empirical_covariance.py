@@ -23,7 +23,7 @@ LAYOUT = build_network(MLPConfig(hidden=(UNITS,)), (INPUTS,), 1).layout
 
 
 def rows() -> np.ndarray:
-    """Correlated columns, the last of which never varies."""
+    """Correlated columns; the last one never varies."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, INPUTS)) @ rng.normal(size=(INPUTS, INPUTS))
     x[:, -1] = 0.7
@@ -89,7 +89,7 @@ def test_a_weight_of_an_input_that_never_varies_stays_near_zero() -> None:
 
 
 def test_the_prior_is_proper_at_the_published_floor() -> None:
-    """Its published inverse covariance has negative eigenvalues, of rows of which many columns never vary."""
+    """Many columns of its rows never vary, and the published inverse covariance has negative eigenvalues."""
     x = np.zeros((30, 40))
     x[:, :5] = np.random.default_rng(3).normal(size=(30, 5))
     layout = build_network(MLPConfig(hidden=(3,)), (40,), 1).layout

@@ -100,7 +100,7 @@ def test_memory_stays_within_the_budget() -> None:
 
 
 def compiled_bytes(posterior, data: PosteriorData) -> int:
-    """Memory beside arguments and results that a gradient takes, as compiled."""
+    """Memory that a compiled gradient takes in addition to arguments and results."""
     batch = jax.eval_shape(posterior.arrange, data)
     theta = jax.ShapeDtypeStruct((posterior.layout.size,), jnp.float32)
     return jax.jit(posterior.evaluate).lower(theta, batch).compile().memory_analysis().temp_size_in_bytes

@@ -1,4 +1,4 @@
-"""A sampling job in a process of its own, to be killed by tests: `python -m tests.runner.child DESTINATION`."""
+"""A sampling job in a separate process, to be killed by tests: `python -m tests.runner.child DESTINATION`."""
 
 import sys
 from pathlib import Path

@@ -51,9 +51,9 @@ def run(name: str, offset: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 def test_a_constant_in_the_log_likelihood_changes_nothing(name):
     """At -300,000 single precision resolves 1/32: energy errors move by no more, so acceptance stays.
 
-    The log-likelihoods at both ends of a trajectory are rounded by half of that each; nothing is rounded beside, since
-    every method forms the difference before it adds anything. A hundred times the constant costs a third of the
-    acceptance of all Metropolis methods alike.
+    The log-likelihoods at both ends of a trajectory are rounded by half of that each; nothing else is rounded, since
+    every method forms the difference before it adds anything. A hundred times the constant costs all Metropolis methods
+    a third of their acceptance.
     """
     draws, energy, acceptance = (np.asarray(leaf) for leaf in jax.jit(jax.vmap(lambda o: run(name, o)))(OFFSETS))
     resolution = np.spacing(np.float32(3e5))

@@ -225,7 +225,7 @@ def test_the_rule_computes_in_the_precision_of_the_run(tmp_path):
 
 
 def test_a_kill_changes_nothing(whole, log_e, alpha, tmp_path):
-    """While draws are looked at, some of which the next process has to look at again."""
+    """While draws are looked at; the next process has to look at some of them again."""
     destination = tmp_path / "trace.zarr"
     command = [sys.executable, "-m", "tests.runner.stopping", str(destination), repr(alpha)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

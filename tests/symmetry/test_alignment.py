@@ -132,7 +132,7 @@ def test_a_target_is_what_draws_were_matched_to(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_aligned_draws_enter_another_frame_as_one(activation: str, tmp_path: Path) -> None:
-    """All draws are carried by one permutation, also of signs: spread and objective stay, and the mean arrives."""
+    """One permutation, also of signs, carries all draws: spread and objective stay, and the mean enters the frame."""
     symmetry, signed = small_symmetry(hidden=(6,), activation=activation), activation == "tanh"
     draws, theta = copies(symmetry, 3, 4, 0.3)
     if signed:

@@ -15,7 +15,7 @@ def test_a_straight_line_has_no_excess_over_its_chord() -> None:
     found = barriers(line(11), 2.0 + 3.0 * line(11))
     assert found.sup == pytest.approx(0, abs=1e-12)
     assert found.midpoint == pytest.approx(0, abs=1e-12)
-    assert found.max == pytest.approx(1.5), "the higher end less the mean of both"
+    assert found.max == pytest.approx(1.5), "the higher end minus the mean of both"
 
 
 def test_a_parabola_has_its_height_by_every_definition() -> None:

@@ -1,4 +1,4 @@
-"""The first draws of a trace as a trace of its own, further attributes, and pools of blocks of different lengths."""
+"""The first draws of a trace as a separate trace, further attributes, and pools of blocks of different lengths."""
 
 import logging
 

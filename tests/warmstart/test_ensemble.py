@@ -217,7 +217,7 @@ def bounded(likelihood: LikelihoodConfig, rows: Rows, budget: float, hidden: int
 
 
 def temporaries(posterior: Posterior, config: WarmStartConfig, rows: Rows) -> int:
-    """Bytes beside arguments and results that the training of a member takes, as compiled."""
+    """Bytes that the compiled training of a member takes in addition to arguments and results."""
     shared = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (rows, jnp.int32(0)))
     train = jax.jit(partial(ensemble._train_member, posterior, config, config.batch_size or len(rows.x), jnp.float32))
     compiled = train.lower(shared, jax.ShapeDtypeStruct((), jnp.int32)).compile()

@@ -37,7 +37,7 @@ Sink = Callable[[int, np.ndarray, dict[str, np.ndarray]], None]
 """(number of a segment, draws [chain, draw, scalar], statistics [chain, draw])."""
 
 
-BESIDE = ("timing.json", "fit.npz")
+COMPANIONS = ("timing.json", "fit.npz")
 """Files next to a finished trace; they are moved there before the trace."""
 
 
@@ -91,21 +91,21 @@ def run_block(
         Interrupted: a signal asked to stop.
     """
     destination = block.destination
-    beside = [destination.with_name(name) for name in BESIDE]
+    companions = [destination.with_name(name) for name in COMPANIONS]
     with stop_signal() as stop, locked(destination, lambda: _obey(stop)):
         if destination.exists():
             same = open_trace(destination).attributes.get("fingerprint") == block.fingerprint
-            if same and all(path.exists() for path in beside):
+            if same and all(path.exists() for path in companions):
                 log.info("%s is complete already", destination)
                 shutil.rmtree(work_path(destination), ignore_errors=True)
                 return
-            reason = f"{' or '.join(BESIDE)} is missing" if same else "its settings, data or code have changed"
+            reason = f"{' or '.join(COMPANIONS)} is missing" if same else "its settings, data or code have changed"
             log.info("sampling %s again: %s", destination, reason)
             shutil.rmtree(destination)
         work = work_folder(destination, block.fingerprint)
         program = Program(method, posterior, data, block.chain_ids, block.seed, checkpoint_every)
         trace = _Run(program, posterior, block, work, stopping).run(stop)
-        for path in beside:
+        for path in companions:
             (work / path.name).replace(path)
         trace.replace(destination)
         shutil.rmtree(work)

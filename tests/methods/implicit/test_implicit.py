@@ -49,7 +49,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize(("likelihood", "name"), PUBLISHED)
 def test_published_losses_on_a_fixed_sample(likelihood, name):
-    """Mean cross-entropy (classes) or sum of negative log-likelihoods, less weighted entropy and log prior, and its
+    """Mean cross-entropy (classes) or sum of negative log-likelihoods, minus weighted entropy and log prior, and its
     gradient, for given noise; times the rows it is the negative objective."""
     with jax.enable_x64(True):
         case = tanh_network(LIKELIHOODS[likelihood], PRIOR)
@@ -431,7 +431,7 @@ def test_a_noise_with_a_prior_that_cannot_be_taken_out_is_refused():
 
 
 def test_a_state_is_the_generator_and_its_averages(tmp_path):
-    """With Adam three arrays of the generator's size, with amsgrad four; trace and fit.npz stand beside one another."""
+    """With Adam three arrays of the generator's size, with amsgrad four; fit.npz is next to the trace."""
     problem = network(chains=2)
     config = settings(samples=2, epochs=4, batch_size=13, optimiser=AdamConfig(), steps=3)
     method = build_implicit(config, problem.posterior, problem.data)
