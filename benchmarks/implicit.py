@@ -27,12 +27,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bnn_atlas.config.methods.generators import GeneratorConfig, MatrixGenerator, MLPGenerator
 from bnn_atlas.config.methods.implicit import (
     EntropyConfig,
     ExactEntropy,
+    GeneratorConfig,
     ImplicitConfig,
     LanczosEntropy,
+    MatrixGenerator,
+    MLPGenerator,
     PublishedEntropy,
     SmallestEntropy,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from bnn_atlas.config.checks import figures as figure_checks
-from bnn_atlas.config.parts.kinds import Kind, kinds
+from bnn_atlas.config.parts.figures import Kind, kinds
 
 KINDS = {
     kind.name: kind

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.config.checks.references import POSTERIOR
+from bnn_atlas.config.checks.runs import POSTERIOR
 from bnn_atlas.config.claims.claim import cannot_fail
 from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.settings import Atlas, load_atlas

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.claims.load import load_claims
-from bnn_atlas.config.claims.measurable import DETECTION, LPPD_SOMMER, TASKS
+from bnn_atlas.config.claims.load import DETECTION, LPPD_SOMMER, TASKS, load_claims
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.metrics.judgement.measure import SOMMER

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import yaml
 
-from bnn_atlas.config.parts.figures import FigureEntry
-from bnn_atlas.config.parts.kinds import kinds
+from bnn_atlas.config.parts.figures import FigureEntry, kinds
 from tests.figures.conftest import Drawn
 from tests.figures.set_files import scored
 

@@ -8,7 +8,7 @@ import jinja2
 import pytest
 from docutils.core import publish_parts
 
-from bnn_atlas.config.parts.kinds import kinds
+from bnn_atlas.config.parts.figures import kinds
 from bnn_atlas.figures.r_setup import RCODE
 
 REPORT = Path(__file__).parents[2] / "workflow" / "report"

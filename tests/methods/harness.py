@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bnn_atlas.config.methods.gaussian import CompactConfig, IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
-from bnn_atlas.config.methods.generators import MLPGenerator
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig, HMCConfig, NUTSConfig, UnadjustedHMCConfig
-from bnn_atlas.config.methods.implicit import ImplicitConfig, SmallestEntropy
+from bnn_atlas.config.methods.implicit import ImplicitConfig, MLPGenerator, SmallestEntropy
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig, MCLMCConfig
 from bnn_atlas.config.methods.optimisation import AdamConfig, DeepEnsembleConfig, MAPConfig, MeanAdamConfig, PathConfig
 from bnn_atlas.config.methods.sgmcmc import (

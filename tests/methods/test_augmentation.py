@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from scipy.stats import chi2
 
 from bnn_atlas.config.language.base import ConfigError
-from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.methods.optimisation import MAPConfig, SGDConfig
 from bnn_atlas.config.methods.sgmcmc import SGLDConfig
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, MLPConfig, StandardNormalPrior

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.methods.gaussian import IVONConfig, LaplaceConfig, LowRankConfig, MeanFieldConfig
-from bnn_atlas.config.methods.generators import MatrixGenerator
-from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, SmallestEntropy
+from bnn_atlas.config.methods.implicit import AMSGradConfig, ImplicitConfig, MatrixGenerator, SmallestEntropy
 from bnn_atlas.config.methods.optimisation import AdamConfig
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.implicit.fitting import build_implicit

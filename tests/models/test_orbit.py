@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.language.base import ConfigError
-from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LeNettiConfig, MLPConfig, StandardNormalPrior
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.methods.minibatch import augmented

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from bnn_atlas.config.claims.load import ClaimsConfig
-from bnn_atlas.config.parts.kinds import kinds
+from bnn_atlas.config.parts.figures import kinds
 from bnn_atlas.workflow.figures import Figures
 from bnn_atlas.workflow.paths import Paths
 from bnn_atlas.workflow.targets import Targets, about

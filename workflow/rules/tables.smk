@@ -1,5 +1,5 @@
 # Tables over the runs of a study: pooled over seeds and splits, and the runs themselves.
-from bnn_atlas.config.runs.overview import run_rows
+from bnn_atlas.config.runs.expansion import run_rows
 from bnn_atlas.provenance import fingerprint
 
 

@@ -6,12 +6,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator
 
-from bnn_atlas.config.checks.alignments import check_alignments
-from bnn_atlas.config.checks.data import check_data, check_sets
-from bnn_atlas.config.checks.figures import check_figure
-from bnn_atlas.config.checks.networks import check_networks
-from bnn_atlas.config.checks.references import check_references
-from bnn_atlas.config.checks.sources import inherit_from_sources
+from bnn_atlas.config.checks.figures import check_alignments, check_figure, check_networks
+from bnn_atlas.config.checks.runs import check_data, check_references, check_sets, inherit_from_sources
 from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import ConfigError, Model, near_or_all, validated

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bnn_atlas.claims.page import decimals
 from bnn_atlas.claims.verdict import HOLDS, Verdict
-from bnn_atlas.config.checks.data import DEPENDENT
+from bnn_atlas.config.checks.runs import DEPENDENT
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.gallery.escape import cell, sentence
 from bnn_atlas.gallery.numbers import DASH, DELTA, MARK, limit, with_sd

@@ -13,7 +13,7 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.placement import DATA_AXIS
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
 

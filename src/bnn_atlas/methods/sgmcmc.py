@@ -16,7 +16,7 @@ import optax
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.methods.sgmcmc import (
     ConstantSchedule,
     CyclicalSchedule,

@@ -13,7 +13,7 @@ from jax import Array
 from jax import numpy as jnp
 from jax.scipy.special import logsumexp
 
-from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.posterior import (
     CNNLSTMConfig,
     LeNet5Config,

@@ -6,7 +6,7 @@ from typing import Literal
 import jax
 import numpy as np
 
-from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
     GaussianLikelihood,

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bnn_atlas import published
-from bnn_atlas.config.checks.alignments import alignments_of
-from bnn_atlas.config.checks.data import marks
+from bnn_atlas.config.checks.figures import alignments_of
+from bnn_atlas.config.checks.runs import marks
 from bnn_atlas.config.language.base import ConfigError, Model
 from bnn_atlas.config.language.reading import with_lines
 from bnn_atlas.config.parts.evaluation import OUTSIDE
-from bnn_atlas.config.parts.figures import FigureConfig
-from bnn_atlas.config.parts.kinds import FILES, OF_SETS, Kind, Section, kinds
+from bnn_atlas.config.parts.figures import FILES, OF_SETS, FigureConfig, Kind, Section, kinds
 from bnn_atlas.config.runs.expansion import LONGEST_NAME, leaves
 from bnn_atlas.config.runs.studies import Run, legend_texts, shown_runs
 from bnn_atlas.config.settings import Atlas

@@ -4,12 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from bnn_atlas.config.checks.alignments import alignments_of, reference_run
-from bnn_atlas.config.checks.data import marks
-from bnn_atlas.config.checks.figures import other_runs
-from bnn_atlas.config.checks.networks import pruned_runs
-from bnn_atlas.config.checks.references import remark
-from bnn_atlas.config.checks.sources import Sources
+from bnn_atlas.config.checks.figures import alignments_of, other_runs, pruned_runs, reference_run
+from bnn_atlas.config.checks.runs import Sources, marks, remark
 from bnn_atlas.config.data.shift import PUBLISHED_SHIFTS
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.gaussian import CompactConfig

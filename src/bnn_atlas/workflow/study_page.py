@@ -5,10 +5,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from bnn_atlas.config.checks.sources import Sources
+from bnn_atlas.config.checks.runs import Sources
 from bnn_atlas.config.claims.load import claims_of
-from bnn_atlas.config.runs.expansion import leaves
-from bnn_atlas.config.runs.overview import run_rows
+from bnn_atlas.config.runs.expansion import leaves, run_rows
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.inference.code import code_of_draws

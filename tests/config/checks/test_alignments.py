@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.config.checks.alignments import alignments_of, reference_run
-from bnn_atlas.config.claims.measurable import never_measured
+from bnn_atlas.config.checks.figures import alignments_of, reference_run
+from bnn_atlas.config.claims.load import never_measured
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_atlas, load_study
 from bnn_atlas.workflow.figures import Figures

@@ -1,6 +1,6 @@
 """What results have to say of their rows."""
 
-from bnn_atlas.config.checks.data import DEPENDENT, marks
+from bnn_atlas.config.checks.runs import DEPENDENT, marks
 from bnn_atlas.config.data.datasets import load_registry
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
 from bnn_atlas.config.settings import load_study

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.checks.sources import Sources
+from bnn_atlas.config.checks.runs import Sources
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.optimisation import MeanSGDConfig, PathConfig
 from bnn_atlas.config.parts.evaluation import BarrierConfig, PruningConfig

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bnn_atlas.config.checks.sources import Sources
+from bnn_atlas.config.checks.runs import Sources
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.runs.studies import Scale, Study
 from bnn_atlas.config.settings import Atlas, Settings, load_studies

@@ -4,8 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from bnn_atlas.config.language.base import ConfigError, validated
-from bnn_atlas.config.methods.generators import CorrelatedGenerator, MatrixGenerator, Part
-from bnn_atlas.config.methods.implicit import ImplicitConfig
+from bnn_atlas.config.methods.implicit import CorrelatedGenerator, ImplicitConfig, MatrixGenerator, Part
 
 PART = Part(input=(3, 3), hidden=((2, 2),), output=(4, 4))
 MLP = {"kind": "mlp", "noise": 3, "hidden": [4]}

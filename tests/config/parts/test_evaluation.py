@@ -7,8 +7,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from bnn_atlas.config.checks.data import origin_of
-from bnn_atlas.config.checks.references import remark
+from bnn_atlas.config.checks.runs import origin_of, remark
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.data.shift import PUBLISHED_CORRUPTIONS, Shift
 from bnn_atlas.config.language.base import ConfigError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bnn_atlas.config.language.base import ConfigError
-from bnn_atlas.config.parts.kinds import Kind, kinds
+from bnn_atlas.config.parts.figures import Kind, kinds
 
 
 def written(folder: Path, **modules: str) -> Path:
@@ -77,7 +77,7 @@ def test_each_kind_of_the_repository_has_a_function_of_its_name(kind: Kind) -> N
 def test_the_rules_import_neither_matplotlib_nor_jax() -> None:
     code = (
         "import sys, bnn_atlas.workflow.figures, bnn_atlas.workflow.claims\n"
-        "from bnn_atlas.config.parts.kinds import kinds; kinds()\n"
+        "from bnn_atlas.config.parts.figures import kinds; kinds()\n"
         "print([name for name in ('matplotlib', 'jax', 'pandas', 'rpy2') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

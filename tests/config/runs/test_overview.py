@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from bnn_atlas.config.runs.overview import run_rows
+from bnn_atlas.config.runs.expansion import run_rows
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.metrics.judgement.pooled import write_runs
 from tests.config.folders import DATASETS, run_edit, study_file

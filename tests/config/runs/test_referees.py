@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from bnn_atlas.config.checks.sources import Sources
+from bnn_atlas.config.checks.runs import Sources
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import METHODS, RefereeMethod

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bnn_atlas.config.methods.generators import (
+from bnn_atlas.config.methods.implicit import (
     CorrelatedGenerator,
     FactorisedGenerator,
     GeneratorConfig,

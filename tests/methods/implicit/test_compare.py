@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
-from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig
+from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig, MatrixGenerator, MLPGenerator
 from bnn_atlas.methods.implicit import compare
 from bnn_atlas.methods.implicit.compare import PLACES, REPEATS, compared
 from bnn_atlas.methods.implicit.family import Fitted, build_family

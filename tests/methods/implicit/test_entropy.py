@@ -8,8 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
-from bnn_atlas.config.methods.implicit import ExactEntropy, ImplicitConfig, LanczosEntropy, PublishedEntropy
+from bnn_atlas.config.methods.implicit import (
+    ExactEntropy,
+    ImplicitConfig,
+    LanczosEntropy,
+    MatrixGenerator,
+    MLPGenerator,
+    PublishedEntropy,
+)
 from bnn_atlas.methods.implicit.entropy import (
     Exact,
     Lanczos,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.generators import (
+from bnn_atlas.config.methods.implicit import (
     CorrelatedGenerator,
     FactorisedGenerator,
     MatrixGenerator,

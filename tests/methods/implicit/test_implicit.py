@@ -5,13 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.generators import MatrixGenerator, MLPGenerator
 from bnn_atlas.config.methods.implicit import (
     AMSGradConfig,
     ExactEntropy,
     GeneratedConfig,
     ImplicitConfig,
     LanczosEntropy,
+    MatrixGenerator,
+    MLPGenerator,
     SmallestEntropy,
 )
 from bnn_atlas.config.methods.optimisation import AdamConfig

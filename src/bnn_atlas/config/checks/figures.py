@@ -1,18 +1,113 @@
-"""Whether the figures of a study have what their kinds need, and planes points of one posterior."""
+"""Whether alignments are of their runs, and whether figures, compact runs and pruned networks have what they need."""
 
+import re
 from collections.abc import Mapping
 from typing import get_args
 
-from bnn_atlas.config.checks.alignments import alignments_of
-from bnn_atlas.config.checks.sources import check_same
+from bnn_atlas.config.checks.runs import Sources, check_same
 from bnn_atlas.config.data.datasets import DatasetEntry
 from bnn_atlas.config.language.base import ConfigError, near_or_all
-from bnn_atlas.config.parts.figures import FigureConfig, PlaneConfig, PointConfig, SurfaceConfig
-from bnn_atlas.config.parts.kinds import FILES, OF_SETS, Kind, Section, kinds
+from bnn_atlas.config.methods.gaussian import CompactConfig
+from bnn_atlas.config.parts.alignments import OWN_REFERENCES, AlignmentConfig, unsuited
+from bnn_atlas.config.parts.figures import (
+    FILES,
+    OF_SETS,
+    FigureConfig,
+    Kind,
+    PlaneConfig,
+    PointConfig,
+    Section,
+    SurfaceConfig,
+    kinds,
+)
+from bnn_atlas.config.runs.expansion import NAME
 from bnn_atlas.config.runs.studies import Run, Study, shown_runs
 
 SAME = ("dataset", "split", "model", "likelihood", "prior", "temperature")
-"""Fields of a run that decide its posterior: two runs with equal ones differ in how they look for it only."""
+"""Fields of a run that decide its posterior."""
+
+
+def alignments_of(study: Study, run: Run) -> dict[str, AlignmentConfig]:
+    """Name -> alignments of a run, in the order of the study's file."""
+    return {name: each for name, each in study.alignments.items() if each.run in (run.name, run.entry)}
+
+
+def reference_run(study: Study, alignment: AlignmentConfig, run: Run) -> Run | None:
+    """The run in whose frame a run is aligned: that of another alignment (`other`); None for a frame of its own.
+
+    Of the runs of an entry it is the one with the same values of the grid. Raises ConfigError where there is none.
+    """
+    if alignment.other is None:
+        return None
+    there = study.runs_of((study.alignments[alignment.other].run,))
+    found = there if len(there) == 1 else [each for each in there if each.point == run.point]
+    if len(found) != 1:
+        raise ConfigError(
+            f"{_field(alignment)} = '{alignment.other}': it is an alignment of {len(there)} runs, {len(found)} of them "
+            f"with the grid values of '{run.name}'; name one for a single run"
+        )
+    return found[0]
+
+
+def check_alignments(study: Study, where: str, known: Mapping[str, object]) -> None:
+    """Refuse alignments of no run, of a run that they do not suit, and frames of other posteriors.
+
+    `known` are the names of all alignments of the study's file, at any scale. Raises ConfigError.
+    """
+    for name, alignment in study.alignments.items():
+        place = f"{where}: alignments.{name}"
+        if not re.fullmatch(NAME, name) or name in OWN_REFERENCES:
+            raise ConfigError(
+                f"{place}: a name is made of letters, digits, '_', '.', '-', and is not {', '.join(OWN_REFERENCES)}"
+            )
+        runs = study.runs_of((alignment.run,))
+        if not runs:
+            entries = sorted({run.entry for run in study.runs.values()})
+            raise ConfigError(
+                f"{place}.run = '{alignment.run}': no such run at this scale"
+                f"{near_or_all(alignment.run, 'there are', entries, study.runs)}"
+            )
+        _check_reference(study, name, alignment, place, known)
+        for run in runs:
+            if wrong := unsuited(alignment, run.config.model, run.config.chains, _draws(run)):
+                field, why = wrong
+                raise ConfigError(f"{place}.{field} = {getattr(alignment, field)!r} (run '{run.name}'): {why}")
+            try:
+                other = reference_run(study, alignment, run)
+            except ConfigError as error:
+                raise ConfigError(f"{place}.{error}") from None
+            if other is not None:
+                conclusion = "so its frame is one of another posterior"
+                check_same(
+                    run, other, SAME, f"{place}.{_field(alignment)} = '{alignment.other}' ('{other.name}')", conclusion
+                )
+
+
+def _check_reference(
+    study: Study, name: str, alignment: AlignmentConfig, place: str, known: Mapping[str, object]
+) -> None:
+    """Refuse a reference that is no alignment, or one whose own frame is another's."""
+    other, field = alignment.other, _field(alignment)
+    if other is None:
+        return
+    others = [*(OWN_REFERENCES if field == "reference" else ()), *(each for each in study.alignments if each != name)]
+    if other not in study.alignments or other == name:
+        why = "no such alignment at this scale" if other in known and other != name else f"no such {field}"
+        raise ConfigError(f"{place}.{field} = '{other}': {why}{near_or_all(other, 'there are', others)}")
+    if further := study.alignments[other].other:
+        raise ConfigError(
+            f"{place}.{field} = '{other}': the frame of '{other}' is itself that of '{further}'; name '{further}'"
+        )
+
+
+def _field(alignment: AlignmentConfig) -> str:
+    """The field that names another alignment."""
+    return "frame" if alignment.own_reference else "reference"
+
+
+def _draws(run: Run) -> int:
+    """Draws of a chain."""
+    return int(getattr(run.config.method, "draws", 1))
 
 
 def other_runs(studies: Mapping[str, Study], run: Run, surface: SurfaceConfig) -> dict[str, Run]:
@@ -203,4 +298,89 @@ def _check_generated(run: Run, kind: Kind, datasets: Mapping[str, DatasetEntry],
         raise ConfigError(
             f"{where}.runs: '{run.name}' is on '{dataset}', and a figure of the kind '{kind.name}' draws the function "
             f"behind data sets with generate.kind '{kind.generated}'; leave the run out, or draw another kind"
+        )
+
+
+def check_networks(studies: Mapping[str, Study]) -> None:
+    """Refuse alignments that there are not, and pruned networks without one frame; all studies are at one scale.
+
+    Raises ConfigError.
+    """
+    sources = Sources(studies)
+    for study in studies.values():
+        for run in study.runs.values():
+            where = f"config/studies/{study.name}.yaml at scale {run.scale}: runs.{run.entry}"
+            if isinstance(run.config.method, CompactConfig) and run.config.method.alignment is not None:
+                _check_compact(studies, run, run.config.method.alignment, sources, f"{where}.method.alignment")
+            if run.config.evaluate.pruning is not None:
+                _check_pruning(study, run, f"{where}.evaluate.pruning.networks")
+
+
+def pruned_runs(study: Study, run: Run) -> dict[str, Run]:
+    """Alignment -> its run, for each network that a run prunes, in order.
+
+    Of the runs of an entry it is the one with the same values of the grid. Raises ConfigError where there is none.
+    """
+    pruning = run.config.evaluate.pruning
+    found = {}
+    for name in pruning.networks.values() if pruning else ():
+        if name not in study.alignments:
+            raise ConfigError(
+                f"'{name}': no such alignment at this scale{near_or_all(name, 'there are', study.alignments)}"
+            )
+        there = study.runs_of((study.alignments[name].run,))
+        matching = there if len(there) == 1 else [one for one in there if one.point == run.point]
+        if len(matching) != 1:
+            raise ConfigError(f"'{name}': {len(matching)} of its runs have the grid values of '{run.name}'")
+        found[name] = matching[0]
+    return found
+
+
+def _check_compact(studies: Mapping[str, Study], run: Run, name: str, sources: Sources, where: str) -> None:
+    source = sources.of(run)
+    assert source is not None
+    own = alignments_of(studies[source.study], source)
+    if name not in own:
+        raise ConfigError(f"{where} = '{name}': no alignment of '{source.name}'{near_or_all(name, 'there are', own)}")
+    method = run.config.method
+    assert isinstance(method, CompactConfig)
+    if method.rank is not None and method.rank > own[name].rank:
+        raise ConfigError(
+            f"{where.removesuffix('.alignment')}.rank = {method.rank}: the alignment '{name}' keeps {own[name].rank} "
+            "directions; raise its rank, or leave this one out for all directions"
+        )
+    if method.source_chains is not None:
+        raise ConfigError(
+            f"{where.removesuffix('.alignment')}.source_chains = {method.source_chains}: which chains count is said by "
+            f"the alignment '{name}' (chains); leave this out"
+        )
+
+
+def _check_pruning(study: Study, run: Run, where: str) -> None:
+    if run.config.likelihood.kind != "categorical":
+        raise ConfigError(f"{where}: pruned networks are scored by their accuracy, and '{run.name}' is a regression")
+    try:
+        runs = pruned_runs(study, run)
+    except ConfigError as error:
+        raise ConfigError(f"{where} = {error}") from None
+    for name in runs:
+        if study.alignments[name].balanced:
+            raise ConfigError(
+                f"{where} = '{name}': it balances the scales of units, which decide what is pruned; name an alignment "
+                "with balanced: false"
+            )
+    first, *others = runs
+    for name in others:
+        if study.alignments[name].other != first:
+            raise ConfigError(
+                f"{where} = '{name}': its frame is '{study.alignments[name].other or 'its own'}'; networks are pruned "
+                f"in one frame, that of the first: set its frame to '{first}'"
+            )
+    for name, one in runs.items():
+        check_same(
+            run,
+            one,
+            (*SAME, "float64"),
+            f"{where} = '{name}' ('{one.name}')",
+            "so its networks are of another posterior",
         )

@@ -4,8 +4,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from bnn_atlas.config.language.base import Model, did_you_mean
-from bnn_atlas.config.language.fields import Chains, Count, Number, Positive
+from bnn_atlas.config.language.base import Chains, Count, Model, Number, Positive, did_you_mean
 from bnn_atlas.config.metrics import METRICS
 
 Source = Literal["paper", "package", "beyond"]

@@ -7,17 +7,19 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, RootMod
 
 from bnn_atlas.config.data.own_data import OwnTable, with_own_data
 from bnn_atlas.config.data.synthetic import BNNHMCGenerator, ClustersGenerator, GeneratorConfig, SinusoidsGenerator
-from bnn_atlas.config.language.base import ConfigError, Model, validated
-from bnn_atlas.config.language.fields import (
+from bnn_atlas.config.language.base import (
+    ConfigError,
     Count,
     CountOrNone,
     DatasetName,
     FileName,
     Given,
+    Model,
     Number,
     Positive,
     Sha256,
     Url,
+    validated,
 )
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.language.base import ConfigError, Model
-from bnn_atlas.config.language.fields import Count, Fraction, Share, Splits
+from bnn_atlas.config.language.base import ConfigError, Count, Fraction, Model, Share, Splits
 
 Scaling = Literal["columns", "all_rows", "channels", "published", "unit", "none"]
 Features = Literal["inputs", "squares"]

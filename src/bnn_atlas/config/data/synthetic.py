@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.language.base import Model
-from bnn_atlas.config.language.fields import Count, NonNegative, Number, Positive, Seed, Width
+from bnn_atlas.config.language.base import Count, Model, NonNegative, Number, Positive, Seed, Width
 
 Interval = tuple[Number, Number]
 

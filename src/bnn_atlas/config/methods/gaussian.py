@@ -4,7 +4,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from bnn_atlas.config.language.fields import Count, CountOrNone, Given, NonNegative, Positive, Share
+from bnn_atlas.config.language.base import Count, CountOrNone, Given, NonNegative, Positive, Share
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings, PointNoise
 from bnn_atlas.config.methods.optimisation import AdamConfig, OptimiserConfig
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.language.fields import Count, CountOrNone, Fraction, Given, GivenCount, Positive, Share
+from bnn_atlas.config.language.base import Count, CountOrNone, Fraction, Given, GivenCount, Positive, Share
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
 
 ROUNDING = 1 + 1e-6

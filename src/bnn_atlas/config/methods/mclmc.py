@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.language.fields import LARGEST, Count, Fraction, Positive
+from bnn_atlas.config.language.base import LARGEST, Count, Fraction, Positive
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
 
 

@@ -4,10 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.language.base import ByKind, Model
-from bnn_atlas.config.language.fields import Count, Positive, Share
-from bnn_atlas.config.methods.augmentation import AugmentationConfig, check_augmentation
-from bnn_atlas.config.methods.base import KindOfDraws, MethodSettings
+from bnn_atlas.config.language.base import ByKind, Count, Model, Positive, Share
+from bnn_atlas.config.methods.base import AugmentationConfig, KindOfDraws, MethodSettings, check_augmentation
 
 
 class SGDConfig(Model):

@@ -8,10 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.language.base import ByKind, Model
-from bnn_atlas.config.language.fields import Count, CountOrNone, Fraction, Positive, Share
-from bnn_atlas.config.methods.augmentation import AugmentationConfig, check_augmentation
-from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings
+from bnn_atlas.config.language.base import ByKind, Count, CountOrNone, Fraction, Model, Positive, Share
+from bnn_atlas.config.methods.base import (
+    AugmentationConfig,
+    ChainSettings,
+    KindOfDraws,
+    MethodSettings,
+    check_augmentation,
+)
 
 Decay = Share
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, RootModel
 
-from bnn_atlas.config.claims.grid import Families
-from bnn_atlas.config.claims.load import ClaimEntry, ClaimsFile
+from bnn_atlas.config.claims.load import ClaimEntry, ClaimsFile, Families
 from bnn_atlas.config.data.datasets import RegistryFile
 from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.methods.registry import METHODS, MethodConfig

@@ -4,8 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from bnn_atlas.config.language.base import Model
-from bnn_atlas.config.language.fields import Count, Seed
+from bnn_atlas.config.language.base import Count, Model, Seed
 from bnn_atlas.config.parts.posterior import ModelConfig
 
 OWN_REFERENCES = ("first", "last", "mean", "barycentre")

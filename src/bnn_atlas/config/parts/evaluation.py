@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from bnn_atlas.config.data.shift import ShiftSetting
-from bnn_atlas.config.language.base import Model
-from bnn_atlas.config.language.fields import Count, DatasetName, Number
+from bnn_atlas.config.language.base import Count, DatasetName, Model, Number
 
 
 class BarrierConfig(Model):

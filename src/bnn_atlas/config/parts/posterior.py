@@ -12,9 +12,8 @@ from pydantic import (
     model_serializer,
 )
 
-from bnn_atlas.config.language.base import ByKind, Model
-from bnn_atlas.config.language.fields import Count, Depth, Positive, Width
-from bnn_atlas.config.methods.augmentation import AugmentationConfig
+from bnn_atlas.config.language.base import ByKind, Count, Depth, Model, Positive, Width
+from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.priors import PriorConfig, StandardNormalPrior
 
 MOST_WEIGHTS = 10**9

@@ -5,8 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bnn_atlas.config.language.base import ByKind, Model
-from bnn_atlas.config.language.fields import Given, Number, Positive, Seed
+from bnn_atlas.config.language.base import ByKind, Given, Model, Number, Positive, Seed
 
 SAME = 1e-6
 """Relative difference up to which two widths are one, as in settings that were read before."""

@@ -4,8 +4,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from bnn_atlas.config.language.base import Model
-from bnn_atlas.config.language.fields import Count, CountOrNone, Fraction, Given, NonNegative, Positive
+from bnn_atlas.config.language.base import Count, CountOrNone, Fraction, Given, Model, NonNegative, Positive
 from bnn_atlas.config.parts.posterior import MLPConfig, ModelConfig
 
 

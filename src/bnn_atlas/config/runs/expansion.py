@@ -1,16 +1,114 @@
-"""Runs and figures of a study at one scale: the scale laid over each entry, the product of its grid, referees."""
+"""Runs and figures of a study at one scale: the scale laid over each entry, points of its grid, referees, a table."""
 
+import itertools
+import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from bnn_atlas.config.language.base import ConfigError, validated
+from bnn_atlas.config.language.base import MOST_RUNS, ConfigError, validated
 from bnn_atlas.config.parts.alignments import AlignmentConfig
 from bnn_atlas.config.parts.evaluation import EvaluationConfig
 from bnn_atlas.config.parts.figures import FigureConfig
 from bnn_atlas.config.parts.starts import StartConfig
-from bnn_atlas.config.runs.grids import points
-from bnn_atlas.config.runs.studies import REFEREE, Run, RunConfig, RunEntry, Scale
+from bnn_atlas.config.runs.studies import REFEREE, Run, RunConfig, RunEntry, Scale, Study
+
+Sections = Mapping[str, Mapping[str, list[Any]]]
+"""`grid` and `zipped` -> dotted field -> values; those at one place of `zipped` are a row of the file."""
+Axis = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+"""Fields that vary together, and their values at each place."""
+
+
+class Point(NamedTuple):
+    """One run of a grid."""
+
+    values: dict[str, Any]
+    """Dotted field -> value."""
+    label: tuple[str, ...]
+    """Parts of the run's name."""
+
+
+def points(sections: Sections, where: str, line_of: Callable[[str, str], int | None]) -> list[Point]:
+    """All points in order; one without values where there is no grid.
+
+    Args:
+        sections: `grid` and `zipped` of an entry at one scale.
+        where: file, scale and entry, for messages.
+        line_of: (section, field) -> line of the list in the file, if known.
+
+    Raises:
+        ConfigError: an empty list, a value given twice, a field that is given in both sections, or too many runs.
+    """
+    grid, zipped = sections["grid"], sections["zipped"]
+    for field, choices in grid.items():
+        _check_choices(choices, f"{where}.grid.{field}")
+    for field in zipped:
+        if field in grid:
+            raise ConfigError(
+                f"{where}: '{field}' is in grid{_line(line_of('grid', field))} and in "
+                f"zipped{_line(line_of('zipped', field))}; give its values in one of them"
+            )
+    axes: list[Axis] = []
+    if zipped:
+        first = next(iter(zipped))
+        _check_choices(zipped[first], f"{where}.zipped: '{first}'")
+        axes.append((tuple(zipped), list(zip(*zipped.values(), strict=True))))
+    for field, choices in grid.items():
+        axes.append(((field,), [(one,) for one in choices]))
+    number = math.prod(len(values) for _, values in axes)
+    if number > MOST_RUNS:
+        raise ConfigError(f"{where}.grid: its product gives {number:,} runs; at most {MOST_RUNS:,} are allowed")
+    names = _short([fields[0] for fields, _ in axes])
+    fields = [field for group, _ in axes for field in group]
+    return [
+        Point(
+            dict(zip(fields, itertools.chain(*rows), strict=True)),
+            tuple(_label(name, row[0]) for name, row in zip(names, rows, strict=True)),
+        )
+        for rows in itertools.product(*(values for _, values in axes))
+    ]
+
+
+def _line(number: int | None) -> str:
+    return f" (line {number})" if number else ""
+
+
+def _check_choices(choices: list[Any], where: str) -> None:
+    """Refuse a list of a grid that gives no run, or the same one twice."""
+    if not choices:
+        raise ConfigError(f"{where}: an empty list gives no run")
+    seen = set()
+    for value in choices:
+        if (key := frozen(value)) in seen:
+            raise ConfigError(f"{where}: {json.dumps(value, default=str)} is given twice; remove one")
+        seen.add(key)
+
+
+def frozen(value: Any) -> Any:
+    """A value that can be in a set, equal where the values are."""
+    if isinstance(value, dict):
+        return frozenset((key, frozen(part)) for key, part in value.items())
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+def _short(fields: Iterable[str]) -> list[str]:
+    """The last part of each dotted field, or all of it where another one ends alike."""
+    names = list(fields)
+    last = [name.rpartition(".")[2] for name in names]
+    return [end if last.count(end) == 1 else name for name, end in zip(names, last, strict=True)]
+
+
+def _label(field: str, value: Any) -> str:
+    """Part of a run's name: `airfoil` for a word, `scale0.1` for a number, `hidden16x16` for a list."""
+    if isinstance(value, Mapping):
+        return "-".join(str(v) if isinstance(v, str) else _label(k, v) for k, v in value.items())
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        value = "x".join(map(str, value))
+    return field + str(value)
+
 
 SECTION = "referee."
 """How reductions of a run begin that are those of its referee."""
@@ -189,3 +287,46 @@ def _without(tree: Mapping[str, Any], dotted: str) -> dict[str, Any]:
 def _nested(dotted: str, value: Any) -> dict[str, Any]:
     head, _, rest = dotted.partition(".")
     return {head: _nested(rest, value) if rest else value}
+
+
+SECTIONS = ("split", "likelihood", "prior", "method", "warmstart", "stopping", "referee")
+"""Sections whose settings get a column each."""
+
+
+def run_rows(study: Study) -> list[dict[str, Any]]:
+    """Column -> value for each run of a study at its scale; settings that a run does not have are left out of its row.
+
+    Columns are named as in the study's file (`prior.scale`, `method.step_size`); fields of the grid that are not
+    among them come after the name of the run.
+    """
+    fields = list(dict.fromkeys(field for run in study.runs.values() for field in run.point))
+    return [_row(run, fields) for run in study.runs.values()]
+
+
+def _row(run: Run, fields: list[str]) -> dict[str, Any]:
+    config = run.config
+    settings = {
+        "dataset": config.dataset,
+        "model": config.model.label,
+        "temperature": config.temperature,
+        "seed": config.seed,
+        "chains": config.chains,
+    }
+    dump = config.model_dump(mode="json", include=set(SECTIONS))
+    for section in SECTIONS:
+        settings |= {f"{section}.{key}": _text(value) for key, value in leaves(dump[section] or {})}
+    point = {field: _text(run.point.get(field)) for field in fields if field not in settings}
+    return {
+        "study": run.study,
+        "run": run.name,
+        "entry": run.entry,
+        "scale": run.scale,
+        **point,
+        **settings,
+        "reductions": "; ".join(run.reductions),
+    }
+
+
+def _text(value: Any) -> Any:
+    """Lists as `16x16`, all else as it is."""
+    return "x".join(map(str, value)) if isinstance(value, list) else value

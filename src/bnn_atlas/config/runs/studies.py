@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bnn_atlas.config.data.splits import SplitConfig
-from bnn_atlas.config.language.base import Model
-from bnn_atlas.config.language.fields import MOST_JOBS, Chains, Seed
+from bnn_atlas.config.language.base import MOST_JOBS, Chains, Model, Seed
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
@@ -18,7 +17,6 @@ from bnn_atlas.config.parts.figures import FigureConfig, FigureEntry
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.priors import NORMAL, NormalPrior, StandardNormalPrior, standard_deviation
 from bnn_atlas.config.parts.starts import InitialConfig, StartConfig, StoppingConfig, WarmStartConfig
-from bnn_atlas.config.runs.grids import columns
 from bnn_atlas.provenance import fingerprint
 
 Scale = Literal["demo", "laptop", "paper"]
@@ -259,13 +257,28 @@ class RunConfig(PosteriorConfig):
         return range(block * self.block_size, (block + 1) * self.block_size)
 
 
+def _columns(rows: Any) -> Any:
+    """The rows of `zipped` as dotted field -> values.
+
+    Raises:
+        ValueError: no list of rows, or a row that does not give the fields that the first one gives.
+    """
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("a list of rows is wanted, such as [{ seed: 1, chains: 4 }, { seed: 2, chains: 8 }]")
+    for number, row in enumerate(rows, 1):
+        if row.keys() != rows[0].keys():
+            first, other = (", ".join(each) or "none" for each in (rows[0], row))
+            raise ValueError(f"all rows give the same fields, but row 1 gives {first}, and row {number} gives {other}")
+    return {field: [row[field] for row in rows] for field in (rows[0] if rows else ())}
+
+
 class RunEntry(RunConfig):
     """A run as written in a study's file, with its grid and what the smaller scales change."""
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Dotted field -> values; the product of all lists gives named runs."""
     zipped: Annotated[
-        dict[str, list[Any]], BeforeValidator(columns, list[Annotated[dict[str, Any], Field(min_length=1)]])
+        dict[str, list[Any]], BeforeValidator(_columns, list[Annotated[dict[str, Any], Field(min_length=1)]])
     ] = Field(default_factory=dict)
     """Rows of dotted field -> value, for fields that vary together: a run for each row, named after its first value.
     With a `grid`, every row is combined with every point of that."""

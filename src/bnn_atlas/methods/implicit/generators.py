@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from bnn_atlas.config.methods.generators import (
+from bnn_atlas.config.methods.implicit import (
     CorrelatedGenerator,
     FactorisedGenerator,
     GeneratorConfig,
