@@ -1,7 +1,7 @@
 """Whether alignments are of their runs, and whether figures, compact runs and pruned networks have what they need."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import get_args
 
 from bnn_atlas.config.checks.runs import Sources, check_same
@@ -21,7 +21,7 @@ from bnn_atlas.config.parts.figures import (
     kinds,
 )
 from bnn_atlas.config.runs.expansion import NAME
-from bnn_atlas.config.runs.studies import Run, Study, shown_runs
+from bnn_atlas.config.runs.studies import Run, RunConfig, Study, shown_runs
 
 SAME = ("dataset", "split", "model", "likelihood", "prior", "temperature")
 """Fields of a run that decide its posterior."""
@@ -162,6 +162,20 @@ def _check_draw(run: Run, point: PointConfig, where: str) -> None:
         )
 
 
+NEEDED: tuple[tuple[Collection[str], Callable[[RunConfig], object], str], ...] = (
+    (OF_SETS, lambda run: run.evaluate.sets, "no further sets; give the run evaluate.shifts or "
+     "evaluate.out_of_distribution"),
+    ([file for file, path in FILES.items() if "{reference}" in path], lambda run: run.evaluate.references,
+     "no references; give the run evaluate.references"),
+    (("referee", "referee_chains"), lambda run: run.referee, "no referee; give the run the section referee"),
+    (("barriers", "lines", "matches", "norms"), lambda run: run.evaluate.barriers,
+     "no pairs of chains that are compared; give the run the section evaluate.barriers"),
+    (("pruning_curves",), lambda run: run.evaluate.pruning,
+     "no networks that are pruned; give the run the section evaluate.pruning"),
+)  # fmt: skip
+"""Files that a figure reads, the section of a run without which they are not made, and what to do about it."""
+
+
 def check_figure(
     studies: Mapping[str, Study], study: str, figure: str, datasets: Mapping[str, DatasetEntry], where: str
 ) -> None:
@@ -171,38 +185,18 @@ def check_figure(
     """
     config = studies[study].figures[figure]
     if config.draw not in kinds():
-        raise ConfigError(
-            f"{where}.draw = '{config.draw}': no such kind of figure{near_or_all(config.draw, 'there are', kinds())}"
-        )
+        near = near_or_all(config.draw, "there are", kinds())
+        raise ConfigError(f"{where}.draw = '{config.draw}': no such kind of figure{near}")
     kind = kinds()[config.draw]
     runs = _check_runs(studies, study, config, kind, where)
-    _check_sections(config, kind, where)
-    labelled = {*config.runs, *runs}
-    for name, text in config.labels.items():
-        if name not in labelled:
-            raise ConfigError(
-                f"{where}.labels.{name} = '{text}': not among the figure's runs; those are {', '.join(config.runs)}"
-            )
-    of_alignments = [file for file in (*kind.files, *kind.files_if_any, *config.files) if "{alignment}" in FILES[file]]
-    if config.alignments and not of_alignments:
-        raise ConfigError(f"{where}.alignments: a figure of the kind '{kind.name}' shows no alignments; leave it out")
-    there = list(dict.fromkeys(name for run in runs.values() for name in alignments_of(studies[run.study], run)))
-    for name in config.alignments:
-        if name not in there:
-            near = near_or_all(name, "there are", there)
-            raise ConfigError(f"{where}.alignments: '{name}': no alignment of the figure's runs{near}")
-    for name, run in runs.items():
-        if kind.generated is not None:
-            _check_generated(run, kind, datasets, where)
-        _check_files(run, name, (*kind.files, *config.files), where)
-        shown = [each for each in alignments_of(studies[run.study], run) if each in (config.alignments or there)]
-        if not shown and any("{alignment}" in FILES[file] for file in (*kind.files, *config.files)):
-            raise ConfigError(
-                f"{where}.runs: '{name}' has no alignment that it shows; add one to the study's alignments"
-            )
-        if config.functions is not None and config.functions.inputs == "line":
-            _check_line(run, datasets, where)
-        if config.surface is not None:
+    for problem in (
+        *_wrong_sections(config, kind),
+        *_wrong_names(studies, config, kind, runs),
+        *(wrong for name, run in runs.items() for wrong in _unfit(run, name, config, kind, datasets)),
+    ):
+        raise ConfigError(where + problem)
+    if config.surface is not None:
+        for run in runs.values():
             check_points(studies, run, config.surface, where)
 
 
@@ -210,18 +204,17 @@ def _check_runs(
     studies: Mapping[str, Study], study: str, config: FigureConfig, kind: Kind, where: str
 ) -> dict[str, Run]:
     """The figure's runs by their names in it."""
+    given = f"{where}.runs = {list(config.runs)}"
     if bool(config.runs) != (kind.runs != "none"):
         wanted = "at least one run is needed" if kind.runs != "none" else "this figure shows no runs; leave them out"
-        raise ConfigError(f"{where}.runs = {list(config.runs)}: {wanted}")
+        raise ConfigError(f"{given}: {wanted}")
     runs = shown_runs(studies, study, config.runs)
     known = {f"{run.study}/{name}" for run in runs.values() for name in (run.name, run.entry)}
     for name in config.runs:
         if (name if "/" in name else f"{study}/{name}") not in known:
             raise ConfigError(f"{where}.runs: {_missing(studies, study, name)}")
     if kind.runs == "one" and len(runs) > 1:
-        raise ConfigError(
-            f"{where}.runs = {list(config.runs)}: this figure shows one run; choose one of {', '.join(runs)}"
-        )
+        raise ConfigError(f"{given}: this figure shows one run; choose one of {', '.join(runs)}")
     return runs
 
 
@@ -229,76 +222,64 @@ def _missing(studies: Mapping[str, Study], study: str, name: str) -> str:
     """Why a name stands for no run."""
     other, slash, run = name.rpartition("/")
     if slash and other not in studies:
-        return (
-            f"'{name}': the study '{other}' is not loaded"
-            f"{near_or_all(other, 'add it to studies in config.yaml, beside', studies)}"
-        )
+        near = near_or_all(other, "add it to studies in config.yaml, beside", studies)
+        return f"'{name}': the study '{other}' is not loaded{near}"
     source = studies[other if slash else study]
     entries = sorted({each.entry for each in source.runs.values()})
     of_study = f" in study '{other}'" if slash else ""
     return f"no run '{run}'{of_study}{near_or_all(run, 'there are', entries, source.runs)}"
 
 
-def _check_sections(config: FigureConfig, kind: Kind, where: str) -> None:
-    """Refuse a figure without a section that its kind needs, or with one that it does not read."""
+def _wrong_sections(config: FigureConfig, kind: Kind) -> Iterator[str]:
+    """A section that the kind needs and the figure lacks, and one that the kind does not read."""
     for section in get_args(Section):
         given = getattr(config, section) is not None
         if section in kind.sections and not given:
             (model,) = (k for k in get_args(FigureConfig.model_fields[section].annotation) if k is not type(None))
-            raise ConfigError(
-                f"{where}.{section}: this figure needs the section; its keys are {', '.join(model.model_fields)}"
-            )
+            yield f".{section}: this figure needs the section; its keys are {', '.join(model.model_fields)}"
         if given and section not in kind.sections:
             reads = f"it reads {', '.join(kind.sections)}" if kind.sections else "it reads tables"
-            raise ConfigError(f"{where}.{section}: a figure of the kind '{kind.name}' has no such section; {reads}")
+            yield f".{section}: a figure of the kind '{kind.name}' has no such section; {reads}"
 
 
-def _check_files(run: Run, name: str, files: tuple[str, ...], where: str) -> None:
-    """Refuse runs that do not have the files that a figure reads."""
-    evaluate = run.config.evaluate
-    for file in files:
-        if file in OF_SETS and not evaluate.sets:
-            raise ConfigError(
-                f"{where}.runs: '{name}' has no further sets, and this figure reads their {file}; give the run "
-                "evaluate.shifts or evaluate.out_of_distribution, or leave it out"
-            )
-        if "{reference}" in FILES[file] and not evaluate.references:
-            raise ConfigError(
-                f"{where}.runs: '{name}' has no references; give the run evaluate.references, or leave it out"
-            )
-    if {"referee", "referee_chains"} & {*files} and not run.referee:
-        raise ConfigError(f"{where}.runs: '{name}' has no referee; give the run the section referee, or leave it out")
-    if {"barriers", "lines", "matches", "norms"} & {*files} and run.config.evaluate.barriers is None:
-        raise ConfigError(
-            f"{where}.runs: '{name}' compares no chains; give the run the section evaluate.barriers, or leave it out"
-        )
-    if "pruning_curves" in files and run.config.evaluate.pruning is None:
-        raise ConfigError(
-            f"{where}.runs: '{name}' prunes no networks; give the run the section evaluate.pruning, or leave it out"
-        )
+def _wrong_names(
+    studies: Mapping[str, Study], config: FigureConfig, kind: Kind, runs: Mapping[str, Run]
+) -> Iterator[str]:
+    """Labels and alignments that do not belong to the figure's runs, and runs without an alignment to show."""
+    for name, text in config.labels.items():
+        if name not in (*config.runs, *runs):
+            yield f".labels.{name} = '{text}': not among the figure's runs; those are {', '.join(config.runs)}"
+    read = (*kind.files, *config.files)
+    if config.alignments and not any("{alignment}" in FILES[file] for file in (*read, *kind.files_if_any)):
+        yield f".alignments: a figure of the kind '{kind.name}' shows no alignments; leave it out"
+    own = {name: alignments_of(studies[run.study], run) for name, run in runs.items()}
+    there = list(dict.fromkeys(one for names in own.values() for one in names))
+    for one in config.alignments:
+        if one not in there:
+            yield f".alignments: '{one}': no alignment of the figure's runs{near_or_all(one, 'there are', there)}"
+    for name, names in own.items() if any("{alignment}" in FILES[file] for file in read) else ():
+        if not {*names} & {*(config.alignments or there)}:
+            yield f".runs: '{name}' has no alignment that it shows; add one to the study's alignments"
+
+
+def _unfit(
+    run: Run, name: str, config: FigureConfig, kind: Kind, datasets: Mapping[str, DatasetEntry]
+) -> Iterator[str]:
+    """What the figure reads or draws and the run does not have."""
+    dataset, entry = run.config.dataset, datasets[run.config.dataset]
+    if kind.generated is not None and (entry.generate is None or entry.generate.kind != kind.generated):
+        drawn = f"the function behind data sets with generate.kind '{kind.generated}'"
+        on = f"'{run.name}' is on '{dataset}', and a figure of the kind '{kind.name}' draws {drawn}"
+        yield f".runs: {on}; leave the run out, or draw another kind"
+    files = {*kind.files, *config.files}
+    for needing, has, lacks in NEEDED:
+        if files.intersection(needing) and not has(run.config):
+            yield f".runs: '{name}' has {lacks}, or leave it out"
     if "e_values" in files and (why := run.config.no_e_values()):
-        raise ConfigError(f"{where}.runs: '{name}': {why}, or leave the run out")
-
-
-def _check_line(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse functions on a line for a run whose data have more than one input."""
-    dataset = run.config.dataset
-    if datasets[dataset].shape != (1,):
-        raise ConfigError(
-            f"{where}.functions.inputs = 'line': a line is for data of one input, and a row of '{dataset}' "
-            f"(run {run.name}) has the shape {list(datasets[dataset].shape)}; use 'test'"
-        )
-
-
-def _check_generated(run: Run, kind: Kind, datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """Refuse runs on data of another function than that which the figure draws."""
-    dataset = run.config.dataset
-    generate = datasets[dataset].generate
-    if generate is None or generate.kind != kind.generated:
-        raise ConfigError(
-            f"{where}.runs: '{run.name}' is on '{dataset}', and a figure of the kind '{kind.name}' draws the function "
-            f"behind data sets with generate.kind '{kind.generated}'; leave the run out, or draw another kind"
-        )
+        yield f".runs: '{name}': {why}, or leave the run out"
+    if config.functions is not None and config.functions.inputs == "line" and entry.shape != (1,):
+        row = f"a row of '{dataset}' (run {run.name}) has the shape {list(entry.shape)}"
+        yield f".functions.inputs = 'line': a line is for data of one input, and {row}; use 'test'"
 
 
 def check_networks(studies: Mapping[str, Study]) -> None:

@@ -1,6 +1,6 @@
 """Settings of a study: its runs and figures, as in its file and at one scale."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -61,121 +61,80 @@ class RunConfig(PosteriorConfig):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.chains % self.block_size:
-            raise ValueError(
-                f"chains ({self.chains}) must be a multiple of chains_per_block ({self.block_size}); "
-                f"for example chains_per_block: {_largest_divisor(self.chains, self.block_size)}"
-            )
-        if self.warmstart and self.start:
-            raise ValueError("start and warmstart both say where chains start: set warmstart: null or leave start out")
-        if self.warmstart and self.warmstart.patience is not None and self.split.validation == 0:
-            raise ValueError("warmstart.patience needs validation rows: set split.validation above 0 or patience: null")
-        if self.warmstart and self.warmstart.permuted is not None and not getattr(self.model, "hidden", ()):
-            raise ValueError(
-                f"warmstart.permuted ({self.warmstart.permuted}) needs hidden units to permute: it is for model.kind "
-                f"'mlp' with at least one hidden layer, not '{self.model.label}'; leave it out or set it to null"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _starts_untrained(self) -> Self:
-        if self.initial is None:
-            return self
-        if self.warmstart or self.start:
-            raise ValueError(
-                "initial says how networks are drawn from which chains start without training: set warmstart: null and "
-                "leave start out, or leave initial out"
-            )
-        self.initial.check(self.model, self.chains)
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_source(self) -> Self:
-        if not isinstance(self.method, CompactConfig):
-            return self
-        if self.start is None or self.start.draw != "last":
-            raise ValueError(
-                "method.kind 'compact' is a Gaussian of the draws of another run: name it in start.run, and leave "
-                "start.draw out"
-            )
-        if self.method.form == "mean" and self.chains != 1:
-            raise ValueError(f"method.form 'mean' is one network: set chains to 1, not {self.chains}")
-        return self
-
-    @model_validator(mode="after")
-    def _has_pairs(self) -> Self:
+        for problem in self._contradictions():
+            raise ValueError(problem)
+        if self.initial is not None:
+            self.initial.check(self.model, self.chains)
         if self.evaluate.barriers:
             self.evaluate.barriers.check(self.chains, bool(getattr(self.model, "hidden", True)))
-        return self
-
-    @model_validator(mode="after")
-    def _has_rows_for_the_prior(self) -> Self:
-        if self.prior.kind == "empirical_covariance" and self.model.kind == "cnn_lstm":
-            raise ValueError(
-                "prior.kind 'empirical_covariance' is for networks whose first layer is dense or a convolution of "
-                "pixels, and words have no covariance: use 'normal'"
-            )
-        if self.prior.kind == "empirical_covariance" and self.method.kind == "laplace":
-            raise ValueError(
-                "prior.kind 'empirical_covariance' correlates parameters, which method.kind 'laplace' does not allow "
-                "for: choose another method, or the prior 'normal'"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _has_noise_for_the_prior(self) -> Self:
-        if self.prior.kind == "normal_gamma_noise" and self.likelihood.kind != "learned_noise":
-            raise ValueError(
-                "prior.kind 'normal_gamma_noise' is a prior of the noise of likelihood.kind 'learned_noise', not of "
-                f"'{self.likelihood.kind}': use 'normal'"
-            )
-        if getattr(self.method, "noise", None) == "point" and self.likelihood.kind != "learned_noise":
-            raise ValueError(
-                "method.noise 'point' is for the noise of likelihood.kind 'learned_noise', not of "
-                f"'{self.likelihood.kind}': leave it out"
-            )
-        if self.method.kind == "ivon" and self.prior.kind not in NORMAL:
-            raise ValueError(
-                f"method.kind 'ivon' takes its weight decay from a normal prior, not from '{self.prior.kind}': use one "
-                f"of {', '.join(NORMAL)}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _has_lengths(self) -> Self:
         self.resolved()
         return self
 
-    @model_validator(mode="after")
-    def _has_spread(self) -> Self:
-        if self.referee and self.method.kind_of_draws is KindOfDraws.POINT:
-            raise ValueError(
-                "referee measures shifts in standard deviations of a chain's draws, and a chain of method.kind "
-                f"'{self.method.kind}' is one point: leave referee out"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _not_too_many_jobs(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        """Sections that do not go together, and what to do."""
+        method, prior, likelihood = self.method, self.prior.kind, self.likelihood.kind
+        warmstart, start, size = self.warmstart, self.start, self.block_size
+        if self.chains % size:
+            fits = _largest_divisor(self.chains, size)
+            must = f"chains ({self.chains}) must be a multiple of chains_per_block ({size})"
+            yield f"{must}; for example chains_per_block: {fits}"
         if (jobs := self.split.count * self.blocks) > MOST_JOBS:
-            raise ValueError(
-                f"split.count ({self.split.count:,}) times the blocks of chains ({self.blocks:,}) gives {jobs:,} jobs; "
-                f"at most {MOST_JOBS:,} are allowed: raise chains_per_block"
+            product = (
+                f"split.count ({self.split.count:,}) times the blocks of chains ({self.blocks:,}) gives {jobs:,} jobs"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_stop(self) -> Self:
-        if self.stopping is None:
-            return self
-        if why := self.no_e_values():
-            raise ValueError(f"stopping: {why}, or leave stopping out")
-        if self.blocks > 1:
-            raise ValueError(
-                f"stopping with {self.blocks} blocks would make the number of draws depend on them: set "
-                "chains_per_block: null"
+            yield f"{product}; at most {MOST_JOBS:,} are allowed: raise chains_per_block"
+        if warmstart and start:
+            yield "start and warmstart both say where chains start: set warmstart: null or leave start out"
+        if warmstart and warmstart.patience is not None and self.split.validation == 0:
+            yield "warmstart.patience needs validation rows: set split.validation above 0 or patience: null"
+        if warmstart and warmstart.permuted is not None and not getattr(self.model, "hidden", ()):
+            yield (
+                f"warmstart.permuted ({warmstart.permuted}) needs hidden units to permute: it is for model.kind 'mlp' "
+                f"with at least one hidden layer, not '{self.model.label}'; leave it out or set it to null"
             )
-        return self
+        if self.initial is not None and (warmstart or start):
+            yield (
+                "initial says how networks are drawn from which chains start without training: set warmstart: null and "
+                "leave start out, or leave initial out"
+            )
+        if isinstance(method, CompactConfig) and (start is None or start.draw != "last"):
+            yield (
+                "method.kind 'compact' is a Gaussian of the draws of another run: name it in start.run, and leave "
+                "start.draw out"
+            )
+        if isinstance(method, CompactConfig) and method.form == "mean" and self.chains != 1:
+            yield f"method.form 'mean' is one network: set chains to 1, not {self.chains}"
+        if prior == "empirical_covariance" and self.model.kind == "cnn_lstm":
+            yield (
+                f"prior.kind '{prior}' is for networks whose first layer is dense or a convolution of pixels, and "
+                "words have no covariance: use 'normal'"
+            )
+        if prior == "empirical_covariance" and method.kind == "laplace":
+            yield (
+                f"prior.kind '{prior}' correlates parameters, which method.kind 'laplace' does not allow for: choose "
+                "another method, or the prior 'normal'"
+            )
+        if prior == "normal_gamma_noise" and likelihood != "learned_noise":
+            yield (
+                f"prior.kind '{prior}' is a prior of the noise of likelihood.kind 'learned_noise', not of "
+                f"'{likelihood}': use 'normal'"
+            )
+        if getattr(method, "noise", None) == "point" and likelihood != "learned_noise":
+            of = "the noise of likelihood.kind 'learned_noise'"
+            yield f"method.noise 'point' is for {of}, not of '{likelihood}': leave it out"
+        if method.kind == "ivon" and prior not in NORMAL:
+            takes = "takes its weight decay from a normal prior"
+            yield f"method.kind 'ivon' {takes}, not from '{prior}': use one of {', '.join(NORMAL)}"
+        if self.referee and method.kind_of_draws is KindOfDraws.POINT:
+            yield (
+                "referee measures shifts in standard deviations of a chain's draws, and a chain of method.kind "
+                f"'{method.kind}' is one point: leave referee out"
+            )
+        if self.stopping and (why := self.no_e_values()):
+            yield f"stopping: {why}, or leave stopping out"
+        if self.stopping and self.blocks > 1:
+            depends = "would make the number of draws depend on them"
+            yield f"stopping with {self.blocks} blocks {depends}: set chains_per_block: null"
 
     def resolved(self) -> Self:
         """The same with lengths of trajectories that are relative to the prior as numbers.
