@@ -37,25 +37,33 @@ def read(folder: Path, kind: str, published: list[str], changes: dict[str, Any])
 @pytest.mark.parametrize(
     ("kind", "changes", "why"),
     [
-        ("regression", {"metric": "accuracy"}, "it is measured of a classification, and run 'two' is a regression"),
-        ("classification", {"metric": "rmse"}, "it is measured of a regression, and run 'two' is a classification"),
+        (
+            "regression",
+            {"metric": "accuracy"},
+            "measured only for a classification, and run 'two' is a regression",
+        ),
+        (
+            "classification",
+            {"metric": "rmse"},
+            "measured only for a regression, and run 'two' is a classification",
+        ),
         (
             "regression",
             {"metric": "lppd_sommer"},
             "it is measured in studies with `published: [sommer]` only; add it to config/studies/small.yaml",
         ),
         ("classification", {"metric": "ece_uppal"}, "`published: [uppal]` only"),
-        ("regression", {"metric": "ece_uppal"}, "it is measured of a classification"),
+        ("regression", {"metric": "ece_uppal"}, "measured only for a classification"),
         ("regression", {"metric": "elpd_diff", "at": "one"}, "run 'two' has none, not 'one'"),
         ("classification", {"metric": "agreement", "at": "oen"}, "run 'two' has one, not 'oen'"),
         (
             "classification",
             {"metric": "auroc_entropy"},
-            "on out-of-distribution rows; set `dataset` to such a set, of which 'two' has cifar10/ood-photos",
+            "on out-of-distribution rows; set `dataset` to such a set; 'two' has cifar10/ood-photos",
         ),
         ("classification", {"metric": "accuracy", "dataset": "cifar10/ood-photos"}, "it is not measured on out-of"),
-        ("regression", {"metric": "function_sd"}, "set `dataset` to one, of which 'two' has none: give it evaluate"),
-        ("classification", {"metric": "noise_sd"}, "it is measured of a regression"),
+        ("regression", {"metric": "function_sd"}, "set `dataset` to one; 'two' has none: give it evaluate"),
+        ("classification", {"metric": "noise_sd"}, "measured only for a regression"),
     ],
 )
 def test_a_metric_that_can_never_be_measured_is_refused(
@@ -70,8 +78,14 @@ def test_a_metric_that_can_never_be_measured_is_refused(
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("regression", "it is measured of deep_ensemble, laplace, mean_field, and the method of run 'two' is mclmc"),
-        ("noise per row", "it is measured where all rows have one noise level, and run 'two' learns one for each row"),
+        (
+            "regression",
+            "measured only for deep_ensemble, laplace, mean_field, and the method of run 'two' is mclmc",
+        ),
+        (
+            "noise per row",
+            "measured only if all rows have one noise level, and run 'two' learns one for each row",
+        ),
     ],
 )
 def test_the_published_lppd_needs_a_method_and_a_noise_that_it_gets_wrong(tmp_path: Path, kind: str, why: str) -> None:
@@ -85,7 +99,9 @@ def test_its_methods_are_those_that_are_measured() -> None:
 
 def test_the_other_side_is_checked_too(tmp_path: Path) -> None:
     changes = {"relation": "less_than", "than": {"metric": "brier"}}
-    with pytest.raises(ConfigError, match=r"claims\.error\.than\.metric = 'brier': it is measured of a classification"):
+    with pytest.raises(
+        ConfigError, match=r"claims\.error\.than\.metric = 'brier': it is measured only for a classification"
+    ):
         read(tmp_path, "regression", [], changes)
 
 

@@ -453,7 +453,8 @@ def test_devices_that_share_the_rows_sample_the_target(tmp_path):
 
 def test_settings_that_do_not_fit_are_refused():
     with pytest.raises(
-        ValueError, match=r"epochs \(10\) less burn_in_epochs \(4\) must be a positive multiple of ensemble_every \(4\)"
+        ValueError,
+        match=r"epochs \(10\) minus burn_in_epochs \(4\) must be a positive multiple of ensemble_every",
     ):
         SGLDConfig(epochs=10, burn_in_epochs=4, ensemble_every=4, step_size=1e-3)
     with pytest.raises(ValueError, match="positive multiple"):

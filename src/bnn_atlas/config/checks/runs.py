@@ -27,7 +27,7 @@ POSTERIOR = ("prior", "temperature")
 
 
 def inherit_from_sources(studies: Mapping[str, Study]) -> None:
-    """Give each run of these studies, all at one scale, the reductions of the runs that it stands on beside its own.
+    """Give each run of these studies, all at one scale, the reductions of the runs that it stands on, after its own.
 
     Raises ConfigError as `Sources.of` does, and for runs that start from each other in a circle.
     """
@@ -96,7 +96,7 @@ class Sources:
         return f"{file}: {key}: no such run{near}"
 
     def _matching(self, study: str, name: str, candidates: list[Run], run: Run) -> list[Run]:
-        """Those of the candidates that agree with `run` in the fields that both grids have."""
+        """The candidates that agree with `run` in the fields that both grids have."""
         shared = tuple(field for field in candidates[0].point if field in run.point)
         if (study, name, shared) not in self._at:
             at = self._at[study, name, shared] = {}
@@ -125,7 +125,7 @@ def _chain(run: Run, sources: Sources) -> list[Run]:
 
 
 def check_same(run: Run, other: Run, fields: tuple[str, ...], where: str, conclusion: str) -> None:
-    """Refuse another run of which one of these fields differs, or that has fewer splits.
+    """Refuse another run that differs in one of these fields, or that has fewer splits.
 
     Of the split, the number of repetitions may differ. `conclusion` ends the message on a field. Raises ConfigError.
     """
@@ -320,7 +320,7 @@ def check_references(study: Study, datasets: Mapping[str, DatasetEntry], where: 
 
 
 def remark(run: Run, name: str, study: Study, datasets: Mapping[str, DatasetEntry]) -> str:
-    """What has to stand beside a comparison of a run with a reference: whether both are about one posterior.
+    """What to say with a comparison of a run with a reference: whether both are about one posterior.
 
     Of published predictions it says the number of training rows, as far as it is known, and the run's rows and prior.
     """

@@ -175,7 +175,7 @@ DETECTION = {
     for metric in (*SETS, *PUBLISHED)
     if metric.name.startswith(("auroc_", "fpr95_")) or "_ood" in metric.name
 }
-"""Metrics of an out-of-distribution set beside the test rows."""
+"""Metrics that tell an out-of-distribution set from the test rows."""
 ALIGNED = {metric.name for metric in ALIGNMENT}
 """Metrics of an alignment, which the column `at` names before a slash."""
 
@@ -187,7 +187,7 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
     """
     task = "classification" if run.config.likelihood.kind == "categorical" else "regression"
     if TASKS.get(metric, task) != task:
-        return f"it is measured of a {TASKS[metric]}, and run '{run.name}' is a {task}"
+        return f"it is measured only for a {TASKS[metric]}, and run '{run.name}' is a {task}"
     author = metric.rpartition("_")[2]
     if author in get_args(PublishedBy) and author not in study.config.published:
         return (
@@ -195,14 +195,14 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
         )
     method = run.config.method.kind
     if metric == "lppd_sommer" and method not in LPPD_SOMMER:
-        return f"it is measured of {', '.join(LPPD_SOMMER)}, and the method of run '{run.name}' is {method}"
+        return f"it is measured only for {', '.join(LPPD_SOMMER)}, and the method of run '{run.name}' is {method}"
     if metric == "lppd_sommer" and run.config.likelihood.kind == "heteroscedastic":
-        return f"it is measured where all rows have one noise level, and run '{run.name}' learns one for each row"
+        return f"it is measured only if all rows have one noise level, and run '{run.name}' learns one for each row"
     if metric in OF_PAIRS and run.config.evaluate.barriers is None:
-        return f"it is measured of runs with evaluate.barriers, which run '{run.name}' has not"
+        return f"it is measured only for runs with evaluate.barriers; run '{run.name}' has none"
     aligned = [name for name, one in study.config.alignments.items() if one.run in (run.name, run.entry)]
     if metric in ALIGNED and at.partition("/")[0] not in aligned:
-        return f"it is measured of an alignment; run '{run.name}' has {', '.join(aligned) or 'none'}, not '{at}'"
+        return f"it is measured for an alignment; run '{run.name}' has {', '.join(aligned) or 'none'}, not '{at}'"
     references = run.config.evaluate.references
     if metric in COMPARED and at not in references:
         has = f"has {', '.join(references)}" if references else "has none"
@@ -213,12 +213,12 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
             return f"on an interval of the input only {FUNCTION_SD} is measured"
         sets = [f"{run.config.dataset}/{INTERVAL}{name}" for name in run.config.evaluate.intervals]
         there = ", ".join(sets) or "none: give it evaluate.intervals"
-        return f"it is measured on an interval of the input; set `dataset` to one, of which '{run.name}' has {there}"
+        return f"it is measured on an interval of the input; set `dataset` to one; '{run.name}' has {there}"
     outside = (dataset or "").partition("/")[2].startswith(OUTSIDE)
     if metric in DETECTION and not outside:
         sets = [f"{run.config.dataset}/{OUTSIDE}{name}" for name in run.config.evaluate.out_of_distribution]
         there = ", ".join(sets) or "none: give it evaluate.out_of_distribution"
-        need = "it is measured on out-of-distribution rows; set `dataset` to such a set, of which"
+        need = "it is measured on out-of-distribution rows; set `dataset` to such a set;"
         return f"{need} '{run.name}' has {there}"
     if outside and metric not in DETECTION:
         return f"it is not measured on out-of-distribution rows; those have {', '.join(sorted(DETECTION))}"

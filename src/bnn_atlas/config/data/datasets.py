@@ -335,7 +335,7 @@ class DatasetEntry(Model):
     """Predictions: the order in which the file has them (`bnn_atlas.data.orders`)."""
     training_rows: Count | None = None
     """Predictions: training rows that their posterior is conditioned on; a run with another number is not compared with
-    them. Null where that is not known: rows and prior of the run then stand beside every comparison."""
+    them. Null if that is not known: every comparison then states rows and prior of the run."""
     licence: str
     """Licence of the data, for readers."""
     note: str = ""

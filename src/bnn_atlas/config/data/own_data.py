@@ -1,4 +1,4 @@
-"""Data of one's own in config/datasets.yaml: files beside the configuration, of which nothing has to be registered."""
+"""Your own data in config/datasets.yaml: local files that need no checksum, and tables that need no description."""
 
 import csv
 import hashlib
@@ -146,7 +146,7 @@ def _measured(
 
 
 def _columns(path: Path, own: OwnTable, separator: str, where: str) -> tuple[str, ...]:
-    """Names of the columns of a table, those that the entry names among them."""
+    """Names of the columns of a table, which have to include all that the entry names."""
     line = next(_rows(path, separator, where), None)
     if line is None or not any(line[1]):
         what = "the file is empty" if line is None else "the first line is empty"

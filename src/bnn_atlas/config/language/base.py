@@ -79,7 +79,7 @@ class ConfigError(ValueError):
 
 
 SHORT, LONGEST_LIST = 4, 12
-"""Letters of a short name, of which a slip changes a large part; names of a list that fits beside a suggestion."""
+"""Names this short match more loosely; lists this long are still printed in full."""
 
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
@@ -89,7 +89,7 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
 
 
 def near_or_all(name: str, there: str, allowed: Iterable[str], also: Iterable[str] = ()) -> str:
-    """` (did you mean '...'?)` where a name is near, and `; <there> a, b, c`, unless that is long beside a suggestion.
+    """` (did you mean '...'?)` if a name is near, and `; <there> a, b, c`; a long list only if none is near.
 
     `also` are names that may be suggested and are not listed.
     """
@@ -220,7 +220,7 @@ def validated(
 
 
 def _own(problems: Sequence[Any]) -> list[Any]:
-    """Problems less those that follow from others.
+    """Problems without those that follow from others.
 
     Pydantic counts the items of a list without the refused ones, and names each item that a list lacks: the last says
     how many are wanted.
@@ -278,7 +278,7 @@ def _problem(problem: Any, data: Any) -> tuple[tuple[Any, ...], str]:
 
 
 def _choice(must: str, names: str, given: Any) -> str:
-    """What is allowed, with the name that a text is near to, beside which a long list is left out."""
+    """What is allowed, and the nearest name; a long list only if none is near."""
     allowed = re.findall(r"'([^']*)'", names)
     near = did_you_mean(given, allowed).strip(" ()") if isinstance(given, str) else ""
     if near and len(allowed) > LONGEST_LIST:

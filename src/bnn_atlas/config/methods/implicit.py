@@ -204,8 +204,8 @@ class SmallestEntropy(Model):
     iterations: Count = 3
     """Iterations in each step of the fit."""
     tolerance: Positive = 0.1
-    """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search has converged and the value
-    less the residual is called a bound."""
+    """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search counts as converged and the
+    value minus the residual as a bound."""
 
     @property
     def words(self) -> str:
@@ -268,7 +268,7 @@ class GeneratedConfig(Model):
 
 
 class ImplicitConfig(ChainSettings):
-    """Implicit variational inference: weights are a generator's outputs for normal noise, and a little noise more.
+    """Implicit variational inference: weights are a generator's output for Gaussian noise, plus a small one.
 
     theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is taken from g made linear at
     z, a normal with the covariance J J' + sigma^2 I. Uppal et al. 2023 (Implicit Variational Inference for

@@ -100,7 +100,7 @@ class SGMCMCConfig(MethodSettings):
         sampling = self.epochs - self.burn_in_epochs
         if sampling < self.ensemble_every or sampling % self.ensemble_every:
             raise ValueError(
-                f"epochs ({self.epochs}) less burn_in_epochs ({self.burn_in_epochs}) must be a positive multiple of "
+                f"epochs ({self.epochs}) minus burn_in_epochs ({self.burn_in_epochs}) must be a positive multiple of "
                 f"ensemble_every ({self.ensemble_every})"
             )
         return self

@@ -23,7 +23,7 @@ class AlignmentConfig(Model):
     criterion: Literal["weights", "cosine", "activations", "centred", "correlation"] = "weights"
     """By what units are told apart. `weights`: all parameters that belong to a unit, by coordinate descent over the
     groups of units (git-re-basin); `cosine`: of its incoming weights, one hidden layer only, and `activations`: as they
-    are, both of Xiao et al. 2023; `centred`: activations less their means; `correlation`: of activations."""
+    are, both of Xiao et al. 2023; `centred`: activations minus their means; `correlation`: of activations."""
     rows: Count | None = 1000
     """Activations are those of at most this many rows that the posterior is conditioned on, evenly spread; null takes
     all."""

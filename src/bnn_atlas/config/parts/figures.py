@@ -21,7 +21,7 @@ from bnn_atlas.config.language.base import (
 )
 
 FIGURES = Path(__file__).parents[2] / "figures"
-"""Its folders hold the kinds: `kinds` those of all studies, others those of one study."""
+"""Its folders hold the kinds: `kinds` for all studies, the others for one study each."""
 ONE, SEVERAL = "KIND", "KINDS"
 """What a module assigns at its top level: a literal with the fields of `Kind` that are not left out, for the kind of
 its name, or a dictionary with such a literal for each of several kinds."""
@@ -90,7 +90,7 @@ class Kind(Model):
     files: tuple[FileName, ...] = ()
     """Further files of each run and split, by their names in `FILES`."""
     files_if_any: tuple[OptionalName, ...] = ()
-    """The same of those of further sets and references, which a run need not have."""
+    """Files of further sets and references, which a run need not have."""
     runs: Literal["some", "one", "none"] = "some"
     """How many runs it shows; `none` is for formulas."""
     generated: str | None = None
@@ -223,7 +223,7 @@ class FunctionsConfig(Model):
 
 
 PLACES = ("first", "middle", "last", "best")
-"""Draws of a chain that have a name, beside their numbers."""
+"""Draws of a chain that have a name as well as a number."""
 
 
 def _number_or_place(draw: Any) -> Any:
@@ -302,7 +302,7 @@ class FigureConfig(Model):
     alignments: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
     """Alignments that it shows, of kinds that show alignments; left out, all those of its runs."""
     files: tuple[FileName, ...] = ()
-    """Files of each run that the figure reads besides those that its kind needs."""
+    """Further files of each run that the figure reads, in addition to what its kind needs."""
     subset: SubsetConfig | None = None
     """Parameters and draws that the figure shows."""
     grid: GridConfig | None = None

@@ -85,7 +85,7 @@ class LeNet5MaxConfig(Model):
 
     kind: Literal["lenet5_max"] = "lenet5_max"
     activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
-    """Increasing functions, of which the maximum is that of their arguments."""
+    """Function of the hidden units; all are increasing, so that it may be applied before or after a maximum."""
 
     @property
     def label(self) -> str:
@@ -169,7 +169,7 @@ class CNNLSTMConfig(Model):
     kernel: Width = 5
     """Words under a filter."""
     pool: Width = 4
-    """Positions of which the largest response is kept; 1 keeps them all."""
+    """Of this many positions, the largest response is kept; 1 keeps them all."""
     cells: Width = 128
     """Width of the LSTM's state."""
     activation: Annotated[Literal["relu", "silu", "elu"], Field(exclude_if=lambda value: value == "relu")] = "relu"

@@ -111,7 +111,7 @@ def _label(field: str, value: Any) -> str:
 
 
 SECTION = "referee."
-"""How reductions of a run begin that are those of its referee."""
+"""Prefix of the reductions that belong to a run's referee."""
 
 
 def with_referee(run: Run) -> list[Run]:
@@ -226,7 +226,7 @@ def expand(
 
 
 def _has_effect(paper: Mapping[str, Any], overlay: Mapping[str, Any], field: str, choices: list[Any]) -> bool:
-    """Whether what an overlay sets at a field of the grid is still there beside some choice of the grid."""
+    """Whether what a scale sets at a field of the grid still matters for some choice of the grid."""
     scaled, without = merge(paper, overlay), merge(paper, _without(overlay, field))
     changes = [_nested(field, choice) for choice in choices]
     return any(merge(scaled, change) != merge(without, change) for change in changes)
