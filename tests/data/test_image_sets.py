@@ -92,7 +92,7 @@ def test_images_sorted_by_class_take_the_order_of_the_labels(tmp_path: Path) -> 
         (_grey(inputs=[4, 4, 3]), CONTENTS, r"small: .*file0: .*4 x 4 x 3 is registered .* Delete the raw file"),
         (_grey(classes=["a", "b"]), CONTENTS, r"small: .*file1: row 1: label 2; 2 classes .* \(0 to 1\)"),
         (_grey(rows=8), CONTENTS, r"small: the files have 2 test rows and 2 labels, but 3 are"),
-        (_grey(published_train=4), CONTENTS, r"small: 5 train rows .* 4 are registered"),
+        (_grey(published_train=4), CONTENTS, r"small: the files have 5 train rows .* 4 are registered"),
         (_grey(), CONTENTS[:3], r"small: needs 4 raw files \(file0, file1, file2, file3\), got 3"),
     ],
 )

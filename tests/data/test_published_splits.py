@@ -128,7 +128,7 @@ def test_settings_that_do_not_fit_together(fields: dict[str, Any], message: str)
         ("mnist", {"scaling": "columns"}, r"split\.scaling = 'columns': .*'mnist' \(image\), use one of channels"),
         ("fashion_mnist", {"scaling": "published"}, r"'fashion_mnist' \(image\), use one of channels, unit, none"),
         ("imdb", {"scaling": "unit"}, r"'imdb' \(tokens\), use one of none"),
-        ("digits", {"scaling": "channels"}, r"'digits' \(table\), allowed are columns, all_rows, none"),
+        ("digits", {"scaling": "channels"}, r"'digits' \(table\), use one of columns, all_rows, none"),
         ("hmc_imdb", {}, r"dataset = 'hmc_imdb': these are published predictions for 'imdb', not a data set"),
     ],
 )
