@@ -42,6 +42,7 @@ def small_copy(folder: Path) -> Path:
         demo = study["runs"][name]["scales"]["demo"]
         for key, value in changes.items():
             demo[key] = {**demo[key], **value} if isinstance(value, dict) and key in demo else value
+    study.pop("scales")
     shown = {name: study["figures"][name] for name in ("cumulative_lppd", "fireball")}
     study["figures"] = {name: figure | figure.pop("scales")["demo"] for name, figure in shown.items()}
     path.write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
