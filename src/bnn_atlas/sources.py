@@ -1,7 +1,7 @@
-"""Which code determines a result: the files that a module is made of, and the definitions that a function reaches.
+"""Which code determines a result: the files that a module imports, and the definitions that a function reaches.
 
 `code_of` follows imports from file to file. `code_digest` is finer: it follows names from definition to definition, and
-hashes their syntax trees. A draw, a warm start and a prediction carry the second, since making them again is expensive.
+hashes their syntax trees. Draws, warm starts and predictions carry such a digest, since making them again is expensive.
 
 A process reads the sources once, so that its digests are of one state of the code, and keeps digests in the user's
 cache folder for all processes that find the same sources: each plan and each job asks for some.

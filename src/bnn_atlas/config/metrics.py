@@ -94,7 +94,7 @@ CLASSIFICATION = (
     Metric("calibration_accuracy", "accuracy in the same bin", at="share of rows up to the bin's end"),
     Metric(
         "calibration_share",
-        "share of rows in it, other than the others' where confidences tie",
+        "share of rows in the bin (bins differ only where confidences tie)",
         at="share of rows up to the bin's end",
     ),
     Metric("entropy_histogram", "share of rows whose predictive entropy lies in a bin", at="right edge of the bin"),
@@ -148,22 +148,22 @@ PUBLISHED = (
 REFEREE = (
     Metric(
         "referee_log_likelihood_shift",
-        "log-likelihood of the referee less that of the run, mean over chains",
+        "log-likelihood of the referee minus that of the run, mean over chains",
         "",
         "sd of the run's draws",
     ),
     Metric("referee_log_prior_shift", "the same of the log-prior", "", "sd of the run's draws"),
     Metric(
         "referee_log_likelihood_change",
-        "log-likelihood of the referee less that of the run, mean over chains",
+        "log-likelihood of the referee minus that of the run, mean over chains",
         "",
         NATS,
     ),
     Metric("referee_log_prior_change", "the same of the log-prior", "", NATS),
     Metric("referee_lppd", "LPPD of the referee's chains together", "higher", NATS),
-    Metric("referee_lppd_change", "the same less the LPPD of the run", "", NATS),
+    Metric("referee_lppd_change", "the same minus the LPPD of the run", "", NATS),
     Metric("referee_lppd_chain_mean", "LPPD of a chain of the referee alone, mean over chains", "higher", NATS),
-    Metric("referee_lppd_chain_change", "the same less that of the run", "", NATS),
+    Metric("referee_lppd_chain_change", "the same minus that of the run", "", NATS),
     Metric("referee_rhat_max", "R-hat of the log posterior between the halves of a referee's chain, largest", "lower"),
     Metric(
         "referee_ess_min",
@@ -177,8 +177,8 @@ REFEREE = (
 STATE = "rows and state of the second network"
 DEFINITIONS = {
     "sup": "largest excess over the chord",
-    "midpoint": "at the middle less the mean of the ends",
-    "max": "largest on the line less the mean of the ends",
+    "midpoint": "at the middle minus the mean of the ends",
+    "max": "largest on the line minus the mean of the ends",
 }
 """Definition of a barrier, as part of a metric's name -> text."""
 PAIRS = (
@@ -207,7 +207,7 @@ PAIRS = (
     ),
     Metric("pair_transpositions_ceiling", "mean NoT of uniformly random permutations, n - (1 + 1/2 + ... + 1/n)"),
     Metric(
-        "pair_transpositions_change_max", "NoT of a pair of last draws less that of its start, largest absolute value"
+        "pair_transpositions_change_max", "NoT of a pair of last draws minus that of its start, largest absolute value"
     ),
     Metric(
         "pair_squared_distance",
@@ -270,7 +270,7 @@ CONVERGENCE += (
     Metric("prior_shell", "theta^2 over the prior variance, mean over parameters, draws and chains"),
     Metric(
         "prior_shell_shift",
-        "its mean over the second halves of the chains less that over the first",
+        "its mean over the second halves of the chains minus that over the first",
         "",
         "standard errors",
     ),
@@ -358,8 +358,8 @@ VARIATIONAL = (
     Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),
     Metric(
         "noise_sd_optimal",
-        "noise at which the log-likelihood of the draws is largest on average, their functions as they are: where fits "
-        "whose noise is one number come to",
+        "noise at which the log-likelihood of the draws, with their functions, is largest on average: the optimum of a "
+        "noise that is one number",
         "",
         TARGET,
     ),
@@ -384,7 +384,7 @@ GROUPS = {
     "Regression": REGRESSION,
     "Classification": CLASSIFICATION,
     "Other sets and references": SETS,
-    "A run beside its referee, the same chains continued with a Metropolis test": REFEREE,
+    "A run against its referee, the same chains continued with a Metropolis test": REFEREE,
     "Published variants, for studies that ask for them": PUBLISHED,
     "Pairs of networks, for runs with `evaluate.barriers`": PAIRS,
     "Pruned networks": PRUNED,
