@@ -14,7 +14,17 @@ import bnn_atlas.locks  # noqa: F401  whole entries in JAX's cache, which all pr
 from bnn_atlas.runtime import configure
 from bnn_atlas.workflow import compiling
 
-LONGEST = ("slurm/", "workflow/test_workflow", "workflow/", "runner/", "methods/", "steps/", "posterior/", "native/")
+LONGEST = (
+    "slurm/",
+    "workflow/test_workflow",
+    "workflow/test_reruns",
+    "workflow/",
+    "runner/",
+    "methods/",
+    "steps/",
+    "posterior/",
+    "native/",
+)
 """Beginnings of the paths of long files, relative to this folder."""
 QUICKLY = {name: json.loads(value) for flag in compiling.QUICKLY for name, value in [flag.strip("-").split("=")]}
 """The demo's flags as options of one program, since those of a process cannot be changed."""

@@ -1,10 +1,6 @@
-"""The whole workflow on a small study: what runs, what runs again, and what a person reads when something is wrong."""
+"""The whole workflow on a small study: what it makes, and what a person reads when something is wrong."""
 
-import ast
-import os
-import random
 import shutil
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,35 +15,11 @@ from bnn_atlas.metrics.judgement.rows import average
 from bnn_atlas.metrics.tables.files import SCHEMA
 from bnn_atlas.traces.pool import open_pool
 
-from .workspace import STUDY, dry_run, planned, small_workspace, snakemake
+from .workspace import FIGURES, RESULTS, STUDY, dry_run, edit, planned, snakemake
 
-RESULTS = Path("results/demo")
-FIGURES = RESULTS / "figures" / "sampling_perspective"
 R_MISSING = available()
 FIGURE_NAMES = ("cumulative_lppd", "fireball", *(() if R_MISSING else ("marginal_densities",)))
-FIGURE_RULES = [f"sampling_perspective_{name}" for name in FIGURE_NAMES]
 RUNS = ("first-seed1", "first-seed2", "second", "images", "ensemble")
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A workspace in which everything was made."""
-    folder = small_workspace(tmp_path_factory.mktemp("finished"))
-    run = snakemake(folder, "all", "diagnostics")
-    assert run.returncode == 0, run.stdout
-    return folder
-
-
-@pytest.fixture
-def workspace(finished, tmp_path):
-    """A copy of the finished workspace, with its times, to change."""
-    return shutil.copytree(finished, tmp_path / "workspace", symlinks=True)
-
-
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def test_everything_is_made(finished):
@@ -141,256 +113,6 @@ def test_a_set_that_does_not_fit_is_one_readable_line(workspace):
     assert "runs.images.evaluate.shifts: 'cifar10c_fog3' is for 'cifar10', not 'digits_images'" in run.stdout
 
 
-def test_a_second_run_does_nothing(finished):
-    assert planned(finished) == {}
-
-
-def test_a_script_with_another_time_runs_nothing(workspace):
-    for script in (workspace / "workflow" / "scripts").iterdir():
-        script.touch()
-    assert planned(workspace, "all", "diagnostics") == {}
-
-
-@pytest.fixture(scope="module")
-def copied(finished, tmp_path_factory):
-    """A fresh clone with the results of another one, whose files got times in no order."""
-    folder = small_workspace(tmp_path_factory.mktemp("copied"))
-    shutil.copytree(finished / "results", folder / "results", copy_function=shutil.copyfile)
-    files = sorted(path for path in (folder / "results").rglob("*") if path.is_file())
-    for number, path in enumerate(random.Random(1).sample(files, len(files))):
-        os.utime(path, (time.time() + number,) * 2)
-    return folder
-
-
-def test_copied_results_count_in_a_fresh_clone(copied):
-    assert planned(copied, "all", "diagnostics") == {}
-
-
-@pytest.mark.parametrize(
-    ("file", "jobs"),
-    [
-        ("methods/hmc.py", {"sample": 2}),
-        ("warmstart/ensemble.py", {"warmstart": 7}),
-        ("inference/predictor.py", {"predict": 5}),
-        ("figures/style.py", {}),
-    ],
-)
-def test_what_code_makes_again_also_in_copied_results(copied, file, jobs):
-    """Sampling, training and predictions where their own code has changed, and nothing of them for a figure."""
-    path = copied / "src/bnn_atlas" / file
-    before = path.read_bytes()
-    tree = ast.parse(before)
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            function.body += ast.parse("edited = True").body
-    path.write_text(ast.unparse(tree), encoding="utf-8")
-    try:
-        plan = planned(copied)
-    finally:
-        path.write_bytes(before)
-    assert plan, "something depends on each"
-    expensive = ("warmstart", "sample", "predict")
-    first = next((rule for rule in expensive if rule in plan), None)
-    assert ({first: plan[first]} if first else {}) == jobs
-
-
-def test_a_changed_setting_counts_in_copied_results(copied):
-    path = copied / STUDY
-    before = path.read_text(encoding="utf-8")
-    edit(path, "trajectory_length: 0.05", "trajectory_length: 0.06")
-    try:
-        assert planned(copied)["sample"] == 1
-    finally:
-        path.write_text(before, encoding="utf-8")
-
-
-def test_data_that_are_made_again_count_in_copied_results(copied):
-    jobs = planned(copied, "--forcerun", "prepare")
-    assert (jobs["warmstart"], jobs["sample"], jobs["predict"], jobs["predict_sets"]) == (7, 7, 5, 1)
-
-
-def test_a_forced_job_keeps_draws_that_are_up_to_date(workspace):
-    block = RESULTS / "sampling_perspective/second/split0/block0"
-    draws = workspace / block / "trace.zarr" / "zarr.json"
-    before = draws.stat()
-    run = snakemake(workspace, "--forcerun", "sample", "--", str(block / "timing.json"))
-    assert run.returncode == 0, run.stdout
-    after = draws.stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
-def test_one_figure_needs_only_its_own_runs(tmp_path):
-    folder = small_workspace(tmp_path)
-    jobs = planned(folder, "fireball")
-    assert jobs == {
-        "prepare": 1, "split": 1, "warmstart": 2, "sample": 2, "pool": 1, "density_grid": 1, "predict": 1,
-        "metrics": 1, "fireball": 1, "sampling_perspective_fireball": 1,
-    }  # fmt: skip
-
-
-def test_editing_r_code_reruns_its_figure(workspace):
-    if R_MISSING:
-        pytest.skip(str(R_MISSING))
-    with (workspace / "Rcode" / "marginal_densities.R").open("a") as code:
-        code.write("\n")
-    assert planned(workspace) == {"sampling_perspective_marginal_densities": 1}
-
-
-@pytest.mark.parametrize("figure", ["cumulative_lppd", "fireball", "marginal_densities"])
-def test_editing_the_module_of_a_figure_redraws_that_figure_alone(workspace, figure):
-    if figure == "marginal_densities" and R_MISSING:
-        pytest.skip(str(R_MISSING))
-    with (workspace / "src/bnn_atlas/figures/kinds" / f"{figure}.py").open("a") as code:
-        code.write("\n")
-    assert planned(workspace) == {f"sampling_perspective_{figure}": 1}
-
-
-def test_editing_the_style_redraws_all_figures(workspace):
-    with (workspace / "src/bnn_atlas/figures/style.py").open("a") as code:
-        code.write("\n")
-    assert planned(workspace) == dict.fromkeys(FIGURE_RULES, 1)
-    assert planned(workspace, "diagnostics")["diagnostics_page"] == 5
-
-
-def test_editing_a_panel_of_the_diagnostics_redraws_the_pages(workspace):
-    with (workspace / "src/bnn_atlas/figures/diagnostics/courses.py").open("a") as code:
-        code.write("\n")
-    assert planned(workspace) == {}
-    assert planned(workspace, "diagnostics") == {"diagnostics_page": 5, "diagnostics": 1}
-
-
-def test_runs_share_splits_and_warm_starts(finished):
-    """`first` has two seeds on one split, and a method or prior of another run changes no start."""
-    assert len(list((finished / RESULTS / "splits").glob("diabetes-*/split*.npz"))) == 1
-    starts = finished / RESULTS / "warmstarts"
-    assert len(list(starts.glob("diabetes-*.npz"))) == 2 * 2 + 1, "two seeds in two blocks, and the second run"
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("learned_noise }", "learned_noise }\n    prior: { kind: normal, scale: 2.0 }"),
-        ("steps: 20, step_size: 0.01", "steps: 30, step_size: 0.02"),
-    ],
-)
-def test_another_prior_or_method_trains_no_start_again(workspace, old, new):
-    edit(workspace / STUDY, old, new)
-    jobs = planned(workspace)
-    assert jobs["sample"] == 1
-    assert not jobs.keys() & {"split", "warmstart"}
-
-
-def test_the_reason_of_a_sampling_job_names_the_setting(workspace):
-    edit(workspace / STUDY, "learned_noise }", "learned_noise }\n    prior: { kind: normal, scale: 2.0 }")
-    timing = RESULTS / "sampling_perspective" / "second" / "split0" / "block0" / "timing.json"
-    run = dry_run(workspace, "--allowed-rules", "sample", "--", str(timing))
-    (reason,) = [line for line in run.stdout.splitlines() if line.startswith("Reason: ")]
-    _, _, changed = reason.rstrip().partition("Params have changed since last execution: ")
-    another = {"code", "posterior.prior.kind from standard_normal to normal"}
-    assert set(changed.split("; ")) == another, "another prior is other code, too"
-
-
-FURTHER = """\
-  fit: &beside
-    description: a fit in two blocks, from the draws of the second
-    dataset: diabetes
-    split: { test: 0.2, validation: 0.1 }
-    model: { hidden: [4] }
-    likelihood: { kind: learned_noise }
-    start: { run: second }
-    method: { kind: mean_field, epochs: 3, batch_size: null, steps: 5 }
-    chains: 2
-    chains_per_block: 1
-  third: &still
-    <<: *beside
-    method: { kind: hmc, burn_in: 0, steps: 10, step_size: 1.0e-9, trajectory_length: 1.0e-9 }
-    chains: 3
-  fourth: { <<: *still, start: { run: second, draw: start } }
-  fifth: { <<: *still, start: { run: fit, draw: mean } }
-"""
-
-
-@pytest.mark.slow
-def test_chains_start_from_draws_starts_or_the_fit_of_another_run(workspace):
-    edit(workspace / STUDY, "  images:\n", f"{FURTHER}  images:\n")
-    study, folder = RESULTS / "sampling_perspective", "split0/pool/pool.json"
-    run = snakemake(workspace, "--", *(str(study / name / folder) for name in ("third", "fourth", "fifth")))
-    assert run.returncode == 0, run.stdout
-    results = workspace / study
-    source, *pools = (open_pool(results / name / folder) for name in ("second", "third", "fourth", "fifth"))
-    networks = [np.load(file)["parameters"] for file in (workspace / RESULTS / "warmstarts").glob("diabetes-*.npz")]
-    (starts,) = (found for found in networks if found.shape == (2, source.layout.size))
-    wanted = {
-        "last draws": source.read(draws=[source.draws - 1])[:, 0],
-        "starts": starts,
-        "means": np.concatenate([np.load(results / f"fit/split0/block{b}/fit.npz")["mean"] for b in (0, 1)]),
-    }
-    for pool, (name, positions) in zip(pools, wanted.items(), strict=True):
-        np.testing.assert_allclose(pool.read(draws=[0])[:, 0], positions[[0, 1, 0]], atol=1e-6, err_msg=name)
-    assert np.abs(wanted["means"] - wanted["last draws"]).min() > 1e-5
-    assert np.abs(wanted["starts"] - wanted["last draws"]).max() > 1e-3
-
-
-def test_editing_one_run_reruns_what_depends_on_it(workspace):
-    edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
-    jobs = planned(workspace)
-    assert jobs == {
-        "sample": 1, "pool": 1, "predict": 1, "metrics": 1, "table": 1, "summary": 1,
-        "runs_table": 1, "sampling_perspective_cumulative_lppd": 1,
-    }  # fmt: skip
-
-
-def test_the_reason_of_a_redrawn_figure_names_the_run_and_the_setting(workspace):
-    edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
-    rule = "sampling_perspective_cumulative_lppd"
-    run = dry_run(workspace, "--allowed-rules", rule, "--", rule)
-    (reason,) = [line for line in run.stdout.splitlines() if line.startswith("Reason: ")]
-    changed = "Params have changed since last execution: second: method.trajectory_length from 0.05 to 0.06"
-    assert reason.rstrip().endswith(changed)
-
-
-def test_a_figure_does_not_wait_for_other_runs(workspace):
-    edit(workspace / STUDY, "runs: [first, second], labels: { first: MILE, second: HMC }", "runs: [first]")
-    edit(workspace / STUDY, "trajectory_length: 0.05", "trajectory_length: 0.06")
-    assert planned(workspace, "cumulative_lppd") == {"sampling_perspective_cumulative_lppd": 1, "cumulative_lppd": 1}
-
-
-def test_settings_that_are_left_out_have_defaults(workspace):
-    settings = workspace / "config" / "config.yaml"
-    lines = settings.read_text(encoding="utf-8").splitlines()
-    kept = [line for line in lines if not line.startswith(("cache:", "mirror:", "device:"))]
-    assert len(kept) == len(lines) - 3
-    settings.write_text("\n".join(kept), encoding="utf-8")
-    target = RESULTS / "sampling_perspective" / "second" / "split0" / "metrics" / "metrics.parquet"
-    run = snakemake(workspace, "--forcerun", "metrics", "--", str(target))
-    assert run.returncode == 0, run.stdout
-
-
-def test_a_figure_that_is_taken_out_is_not_made(workspace):
-    text = (workspace / STUDY).read_text(encoding="utf-8")
-    kept = [line for line in text.splitlines() if not line.startswith("  fireball:")]
-    (workspace / STUDY).write_text("\n".join(kept), encoding="utf-8")
-    assert planned(workspace) == {}
-
-
-def test_metadata_of_a_figure_say_what_the_scale_reduced(workspace):
-    edit(workspace / STUDY, "    chains: 2\n", "    chains: 2\n    scales: { demo: { method: { steps: 10 } } }\n")
-    run = snakemake(workspace, "cumulative_lppd")
-    assert run.returncode == 0, run.stdout
-    settings = read_provenance(workspace / FIGURES / "cumulative_lppd.png").settings
-    assert settings["reductions"] == {"first": [], "second": ["method.steps: 20 -> 10"]}
-
-
-def test_adding_a_seed_runs_only_that_run(workspace):
-    edit(workspace / STUDY, "seed: [1, 2]", "seed: [1, 2, 3]")
-    jobs = planned(workspace)
-    assert jobs["sample"] == jobs["warmstart"] == 2
-    assert jobs["predict"] == jobs["metrics"] == 1
-    assert "prepare" not in jobs
-    assert "split" not in jobs, "the runs share it"
-    assert "sampling_perspective_fireball" not in jobs
-
-
 @pytest.mark.slow
 def test_making_it_again_changes_no_byte(workspace):
     kept = {
@@ -479,3 +201,63 @@ def test_the_log_of_a_sampling_job_tells_how_far_it_is(finished):
     assert "step 25 of 25" in text
     assert "chain-gradients/s" in text
     assert "left" in text
+
+
+FURTHER = """\
+  fit: &beside
+    description: a fit in two blocks, from the draws of the second
+    dataset: diabetes
+    split: { test: 0.2, validation: 0.1 }
+    model: { hidden: [4] }
+    likelihood: { kind: learned_noise }
+    start: { run: second }
+    method: { kind: mean_field, epochs: 3, batch_size: null, steps: 5 }
+    chains: 2
+    chains_per_block: 1
+  third: &still
+    <<: *beside
+    method: { kind: hmc, burn_in: 0, steps: 10, step_size: 1.0e-9, trajectory_length: 1.0e-9 }
+    chains: 3
+  fourth: { <<: *still, start: { run: second, draw: start } }
+  fifth: { <<: *still, start: { run: fit, draw: mean } }
+"""
+
+
+@pytest.mark.slow
+def test_chains_start_from_draws_starts_or_the_fit_of_another_run(workspace):
+    edit(workspace / STUDY, "  images:\n", f"{FURTHER}  images:\n")
+    study, folder = RESULTS / "sampling_perspective", "split0/pool/pool.json"
+    run = snakemake(workspace, "--", *(str(study / name / folder) for name in ("third", "fourth", "fifth")))
+    assert run.returncode == 0, run.stdout
+    results = workspace / study
+    source, *pools = (open_pool(results / name / folder) for name in ("second", "third", "fourth", "fifth"))
+    networks = [np.load(file)["parameters"] for file in (workspace / RESULTS / "warmstarts").glob("diabetes-*.npz")]
+    (starts,) = (found for found in networks if found.shape == (2, source.layout.size))
+    wanted = {
+        "last draws": source.read(draws=[source.draws - 1])[:, 0],
+        "starts": starts,
+        "means": np.concatenate([np.load(results / f"fit/split0/block{b}/fit.npz")["mean"] for b in (0, 1)]),
+    }
+    for pool, (name, positions) in zip(pools, wanted.items(), strict=True):
+        np.testing.assert_allclose(pool.read(draws=[0])[:, 0], positions[[0, 1, 0]], atol=1e-6, err_msg=name)
+    assert np.abs(wanted["means"] - wanted["last draws"]).min() > 1e-5
+    assert np.abs(wanted["starts"] - wanted["last draws"]).max() > 1e-3
+
+
+def test_settings_that_are_left_out_have_defaults(workspace):
+    settings = workspace / "config" / "config.yaml"
+    lines = settings.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if not line.startswith(("cache:", "mirror:", "device:"))]
+    assert len(kept) == len(lines) - 3
+    settings.write_text("\n".join(kept), encoding="utf-8")
+    target = RESULTS / "sampling_perspective" / "second" / "split0" / "metrics" / "metrics.parquet"
+    run = snakemake(workspace, "--forcerun", "metrics", "--", str(target))
+    assert run.returncode == 0, run.stdout
+
+
+def test_metadata_of_a_figure_say_what_the_scale_reduced(workspace):
+    edit(workspace / STUDY, "    chains: 2\n", "    chains: 2\n    scales: { demo: { method: { steps: 10 } } }\n")
+    run = snakemake(workspace, "cumulative_lppd")
+    assert run.returncode == 0, run.stdout
+    settings = read_provenance(workspace / FIGURES / "cumulative_lppd.png").settings
+    assert settings["reductions"] == {"first": [], "second": ["method.steps: 20 -> 10"]}

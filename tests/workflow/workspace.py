@@ -13,6 +13,8 @@ from pathlib import Path
 from tests.copies import copy_repository
 
 STUDY = "config/studies/sampling_perspective.yaml"
+RESULTS = Path("results/demo")
+FIGURES = RESULTS / "figures" / "sampling_perspective"
 
 
 def small_workspace(destination: Path) -> Path:
@@ -70,3 +72,9 @@ def planned(folder: Path, *arguments: str) -> dict[str, int]:
     table = run.stdout.rpartition("Job stats:")[2].partition("Reasons:")[0]
     jobs = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE)}
     return {rule: count for rule, count in jobs.items() if rule not in ("all", "total")}
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
