@@ -233,7 +233,7 @@ def with_about(**changes: Any) -> Callable[[dict[str, Any]], None]:
     [
         (lambda c: c.pop(DRAWS), r"missing: draws\.npy"),
         (lambda c: c.update({DRAWS: c["chains.npy"]}), r"draws of shape \(3,\), but there are 3 chains, 8 draws"),
-        (lambda c: c.update({"statistics/log_prior.npy": c["chains.npy"]}), r"statistic 'log_prior' of shape \(3,\)"),
+        (lambda c: c.update({"statistics/log_prior.npy": c["chains.npy"]}), r"statistic 'log_prior' has shape \(3,\)"),
         (lambda c: c.update({"targets/test.npy": c["targets/train.npy"]}), r"6 test rows and targets of shape \(8,\)"),
         (lambda c: c.update({"predictions/probabilities.npy": c["chains.npy"]}), r"predictions 'probabilities'"),
         (lambda c: c.update({"chains.npy": b"words"}), r"not an archive of a reference posterior \("),
