@@ -10,11 +10,9 @@ import pytest
 from PIL import Image
 
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
-from bnn_atlas.gallery.captions import markdown
-from bnn_atlas.gallery.figures import LARGEST
+from bnn_atlas.gallery.figures import LARGEST, markdown, shrink
 from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.gallery.page import duration, write_gallery
-from bnn_atlas.gallery.pictures import shrink
 from tests.config.folders import REPOSITORY
 from tests.gallery.making import STUDY, benchmark, gallery_inputs, study_jobs, timing
 

@@ -1,15 +1,25 @@
 """The figures of a study on its page: heading, picture, a sentence on what one sees, and a link to its numbers."""
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.gallery.captions import markdown
+from PIL import Image
+
+from bnn_atlas.files import atomic
 from bnn_atlas.gallery.escape import plain
-from bnn_atlas.gallery.pictures import shrink
 from bnn_atlas.gallery.tables import method_tables
 
+COLOURS = 256
+MARKUP = (
+    (r"\\\s", ""),  # an escaped space only separates markup from text
+    (r":sub:`([^`]*)`", r"<sub>\1</sub>"),
+    (r":sup:`([^`]*)`", r"<sup>\1</sup>"),
+    (r"``([^`]*)``", r"`\1`"),
+)
+"""Patterns of reStructuredText in captions, and their replacement in Markdown."""
 WIDTH = 1300
 """Largest width of a picture, in pixels."""
 LARGEST = 500_000
@@ -68,3 +78,31 @@ def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
         "text": plain(given.get("text", "")),
         "reading": "\n\n".join(filter(None, (definitions, notes))),
     }
+
+
+def markdown(path: str | Path) -> str:
+    """The paragraphs of a caption or of notes as Markdown, without those that Snakemake fills in."""
+    paragraphs = Path(path).read_text(encoding="utf-8").strip().split("\n\n")
+    return "\n\n".join(_paragraph(text) for text in paragraphs if not re.search(r"\{\{|\{%", text))
+
+
+def _paragraph(text: str) -> str:
+    for pattern, replacement in MARKUP:
+        text = re.sub(pattern, replacement, text)
+    return re.sub(r"\s+", " ", text.strip())
+
+
+def shrink(source: str | Path, destination: Path, width: int) -> None:
+    """Write a PNG at most `width` pixels wide, with a palette of 256 colours: small, with legible text.
+
+    A picture that already is like that is copied unchanged.
+    """
+    with Image.open(source) as picture:
+        if picture.mode == "P" and picture.width <= width:
+            shutil.copyfile(source, destination)
+            return
+        small = picture.convert("RGB")
+    if small.width > width:
+        small = small.resize((width, round(small.height * width / small.width)), Image.Resampling.LANCZOS)
+    with atomic(destination) as temporary:
+        small.quantize(COLOURS, dither=Image.Dither.NONE).save(temporary, format="PNG", optimize=True)
