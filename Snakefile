@@ -6,9 +6,9 @@ import time
 from snakemake.utils import min_version
 
 sys.path.insert(0, f"{workflow.basedir}/src")
-from bnn_atlas.workflow import hooks
-from bnn_atlas.workflow.changes import changes_text
-from bnn_atlas.workflow.targets import Targets
+from bnn_atlas.pipeline import hooks
+from bnn_atlas.pipeline.changes import changes_text
+from bnn_atlas.pipeline.targets import Targets
 
 STARTED = time.monotonic()
 # A plan is a large number of objects that stay: looking through them for garbage would take a sixth of its time.
@@ -70,7 +70,7 @@ onstart:
 
 
 onsuccess:
-    from bnn_atlas.workflow.farewell import farewell
+    from bnn_atlas.pipeline.farewell import farewell
 
     print(
         farewell(

@@ -17,10 +17,10 @@ TABLES = ("rates", "parameters", "functions", "chains", "samplers", "curves")
 
 def main(job: dict[str, Any]) -> None:
     configure(job["cores"])
-    from bnn_atlas.steps.predict import predict
-    from bnn_atlas.steps.sample import sample
-    from bnn_atlas.steps.score import score
-    from bnn_atlas.steps.warmstart import warm_start
+    from bnn_atlas.pipeline.steps.predict import predict
+    from bnn_atlas.pipeline.steps.sample import sample
+    from bnn_atlas.pipeline.steps.score import score
+    from bnn_atlas.pipeline.steps.warmstart import warm_start
     from bnn_atlas.traces.pool import pool_traces
 
     data, posterior, seed = (job["dataset"], job["split"]), job["posterior"], job["seed"]

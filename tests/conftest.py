@@ -11,8 +11,8 @@ from jax import clear_caches
 from jax._src import compiler
 
 import bnn_atlas.locks  # noqa: F401  whole entries in JAX's cache, which all processes read
+from bnn_atlas.pipeline import compiling
 from bnn_atlas.runtime import configure
-from bnn_atlas.workflow import compiling
 
 LONGEST = (
     "slurm/",

@@ -7,7 +7,7 @@ import pytest
 
 from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.settings import load_atlas
-from bnn_atlas.workflow.figures import rule_names
+from bnn_atlas.pipeline.figures import rule_names
 from tests.copies import PUBLISHED, REPOSITORY
 
 TEXT = (REPOSITORY / "README.md").read_text(encoding="utf-8")

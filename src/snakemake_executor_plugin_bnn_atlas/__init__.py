@@ -28,7 +28,7 @@ class Executor(LocalExecutor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        from bnn_atlas.workflow.forks import SHORTEST_PLAN
+        from bnn_atlas.pipeline.forks import SHORTEST_PLAN
 
         self._pays = sum(1 for _ in self.dag.needrun_jobs()) >= SHORTEST_PLAN
 
@@ -47,7 +47,7 @@ class ForkedScript(PythonScript):
 
     def execute_script(self, fname: str, edit: bool = False) -> None:
         """Run the script that Snakemake has written into a file."""
-        from bnn_atlas.workflow.forks import run_in_fork
+        from bnn_atlas.pipeline.forks import run_in_fork
 
         if (self.conda_env, self.container_img, self.env_modules) != (None, None, None):
             super().execute_script(fname, edit=edit)

@@ -55,7 +55,7 @@ class LogHandler(LogHandlerBase):
         self._console.emit(record)
 
     def _remember(self, record: Any) -> None:
-        from bnn_atlas.workflow.changes import changed_names
+        from bnn_atlas.pipeline.changes import changed_names
 
         place = tuple(record.wildcards.get(name) for name in ("study", "run"))
         if all(place) and (names := changed_names(record.rule_name, record.reason)):
@@ -72,7 +72,7 @@ class Formatter(DefaultFormatter):
 
     def format_job_info(self, msg: dict[str, Any]) -> str:
         """A reason with the settings that changed, instead of the sections that they are in."""
-        from bnn_atlas.workflow.changes import shortened
+        from bnn_atlas.pipeline.changes import shortened
 
         return str(super().format_job_info({**msg, "reason": shortened(msg["reason"])}))
 

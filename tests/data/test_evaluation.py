@@ -15,7 +15,7 @@ from bnn_atlas.data.evaluation import corrupted_rows, interval_rows, outside_row
 from bnn_atlas.data.readers.cifar10c import read_cifar10c
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
-from tests.steps.making import SHAPE, SIDE, TEST, TRAIN, cifar10c_tar, make_images
+from tests.pipeline.steps.making import SHAPE, SIDE, TEST, TRAIN, cifar10c_tar, make_images
 
 MEAN, SCALE = np.array([100.0, 110.0, 120.0]), np.array([50.0, 60.0, 70.0])
 PLACES = np.array([4, 0, 5, 1])

@@ -23,12 +23,12 @@ from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.pipeline.steps.export import export
+from bnn_atlas.pipeline.steps.predict import predict
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
-from bnn_atlas.steps.export import export
-from bnn_atlas.steps.predict import predict
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import open_pool, pool_traces
-from tests.steps.making import LAYOUT, POSTERIOR, make_run
+from tests.pipeline.steps.making import LAYOUT, POSTERIOR, make_run
 from tests.traces.making import write_trace
 
 METHOD = {"kind": "hmc", "burn_in": 5, "steps": 8, "step_size": 0.1, "trajectory_length": 1.0}

@@ -1,6 +1,6 @@
 # Claims of the papers against the tables: `claims` for all loaded studies, `<study>_claims` for one.
-from bnn_atlas.workflow.claims import claim_settings, claim_targets, claimed_studies, compared_predictions
-from bnn_atlas.workflow.figures import JUDGING, code, versions
+from bnn_atlas.pipeline.claims import claim_settings, claim_targets, claimed_studies, compared_predictions
+from bnn_atlas.pipeline.figures import JUDGING, code, versions
 
 for name, (studies, stem) in claim_targets(ATLAS).items():
 

@@ -1,5 +1,5 @@
 # One page per run and split on which a person sees whether to trust it; `diagnostics` makes all of them.
-from bnn_atlas.workflow.figures import COMPUTING, code, versions
+from bnn_atlas.pipeline.figures import COMPUTING, code, versions
 
 
 rule diagnostics:

@@ -1,7 +1,7 @@
 # What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
-from bnn_atlas.workflow.figures import JUDGING, code, versions
-from bnn_atlas.workflow.ladder import step_inputs
-from bnn_atlas.workflow.study_page import KEPT, pages, so_far
+from bnn_atlas.pipeline.figures import JUDGING, code, versions
+from bnn_atlas.pipeline.ladder import step_inputs
+from bnn_atlas.pipeline.study_page import KEPT, pages, so_far
 
 SO_FAR = so_far(PATHS)
 

@@ -7,12 +7,12 @@ from bnn_atlas.config.runs.expansion import NAME
 from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
-from bnn_atlas.workflow.claims import claim_targets
-from bnn_atlas.workflow.compiling import compile_quickly
-from bnn_atlas.workflow.figures import Figures, rule_names, versions
-from bnn_atlas.workflow.inputs import Inputs
-from bnn_atlas.workflow.ladder import steps, wanted_scale
-from bnn_atlas.workflow.params import (
+from bnn_atlas.pipeline.claims import claim_targets
+from bnn_atlas.pipeline.compiling import compile_quickly
+from bnn_atlas.pipeline.figures import Figures, rule_names, versions
+from bnn_atlas.pipeline.inputs import Inputs
+from bnn_atlas.pipeline.ladder import steps, wanted_scale
+from bnn_atlas.pipeline.params import (
     EXPORTED,
     code_hash_of_predictions,
     code_hash_of_run,
@@ -23,8 +23,8 @@ from bnn_atlas.workflow.params import (
     run_settings,
     told,
 )
-from bnn_atlas.workflow.paths import Paths
-from bnn_atlas.workflow.resources import JobResources
+from bnn_atlas.pipeline.paths import Paths
+from bnn_atlas.pipeline.resources import JobResources
 
 try:
     read_yaml(Path(workflow.basedir) / "config" / "config.yaml")

@@ -1,4 +1,4 @@
-"""Do the work of a job of any rule: its function is in `bnn_atlas.steps`."""
+"""Do the work of a job of any rule: its function is in `bnn_atlas.pipeline.steps`."""
 
 from contextlib import nullcontext
 
@@ -7,6 +7,6 @@ from bnn_atlas.runner.signals import stop_signal
 
 # Imports take seconds: the log, and for a sampler the handler of signals, are there before them.
 with logged(snakemake.log[0]), stop_signal() if snakemake.rule == "sample" else nullcontext():
-    from bnn_atlas.steps import run
+    from bnn_atlas.pipeline.steps import run
 
     run(snakemake)

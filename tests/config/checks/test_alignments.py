@@ -10,9 +10,9 @@ from bnn_atlas.config.checks.figures import alignments_of, reference_run
 from bnn_atlas.config.claims.load import never_measured
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_atlas, load_study
-from bnn_atlas.workflow.figures import Figures
-from bnn_atlas.workflow.inputs import Inputs
-from bnn_atlas.workflow.paths import Paths
+from bnn_atlas.pipeline.figures import Figures
+from bnn_atlas.pipeline.inputs import Inputs
+from bnn_atlas.pipeline.paths import Paths
 from tests.config.folders import DATASETS, RUN, Edit, config_folder, study_file
 
 TANH = {"kind": "mlp", "hidden": [4], "activation": "tanh"}

@@ -12,8 +12,8 @@ from bnn_atlas.config.checks.runs import Sources
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.runs.studies import Scale, Study
 from bnn_atlas.config.settings import Atlas, Settings, load_studies
-from bnn_atlas.workflow.inputs import Inputs
-from bnn_atlas.workflow.paths import Paths
+from bnn_atlas.pipeline.inputs import Inputs
+from bnn_atlas.pipeline.paths import Paths
 from tests.config.folders import DATASETS, HMC, RUN, STUDY
 
 FROM_ONE = {key: value for key, value in RUN.items() if key != "warmstart"} | {"method": HMC, "start": {"run": "one"}}

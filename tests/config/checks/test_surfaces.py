@@ -8,8 +8,8 @@ import pytest
 from bnn_atlas.config.checks.figures import other_runs
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_atlas, load_study
-from bnn_atlas.workflow.inputs import Inputs
-from bnn_atlas.workflow.paths import Paths
+from bnn_atlas.pipeline.inputs import Inputs
+from bnn_atlas.pipeline.paths import Paths
 from tests.config.folders import DATASETS, RUN, Edit, config_folder, study_file
 
 MAP = {"kind": "map", "epochs": 2, "optimiser": {"kind": "sgd", "learning_rate": 1e-6}}

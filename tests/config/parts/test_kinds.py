@@ -76,7 +76,7 @@ def test_each_kind_of_the_repository_has_a_function_of_its_name(kind: Kind) -> N
 
 def test_the_rules_import_neither_matplotlib_nor_jax() -> None:
     code = (
-        "import sys, bnn_atlas.workflow.figures, bnn_atlas.workflow.claims\n"
+        "import sys, bnn_atlas.pipeline.figures, bnn_atlas.pipeline.claims\n"
         "from bnn_atlas.config.parts.figures import kinds; kinds()\n"
         "print([name for name in ('matplotlib', 'jax', 'pandas', 'rpy2') if name in sys.modules])"
     )

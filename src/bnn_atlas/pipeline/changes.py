@@ -1,0 +1,134 @@
+"""What a plan says of runs whose settings are no longer those that their results were made with."""
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.config.language.reading import Anchor, shared_anchors
+from bnn_atlas.config.runs.expansion import leaves
+from bnn_atlas.config.settings import Atlas
+
+LONGEST_LISTED = 6
+"""Names that are listed; of more, the rest is counted."""
+SHARED = "split or warm start"
+"""Stands for settings that the files shared by runs depend on, where it is not known which of them changed."""
+ABSENT = "nothing"
+"""Stands for a setting that was, or is, not there."""
+PARAMS = re.compile(
+    r"Union of exclusive params before and now across all output: before: (.*?) now: (.*?) (?=; Software env|$)",
+    re.DOTALL,
+)
+"""What Snakemake says in the reason of a job of params that have changed: all values that were, and are, there."""
+INPUTS = "Set of input files has changed"
+SECTIONS = {"posterior.": "", "training.": "warmstart."}
+"""What the names of settings begin with in params -> in a study's file."""
+
+
+def changes_text(atlas: Atlas, studies: Path, changed: Mapping[tuple[str, str], Collection[str]]) -> str:
+    """A line for each study with changed runs, and one for each anchor through which an edit reached several of them.
+
+    Args:
+        atlas: the configuration.
+        studies: folder of the studies' files.
+        changed: (study, run) -> names of the settings that changed, such as `posterior.prior.scale`.
+    """
+    lines: list[str] = []
+    for study in atlas.studies.values():
+        settings = {
+            run: {_in_file(name) for name in changed[study.name, run]}
+            for run in study.runs
+            if (study.name, run) in changed
+        }
+        if not settings:
+            continue
+        groups: dict[str, list[str]] = {}
+        for run, names in settings.items():
+            groups.setdefault(_listed(sorted(names)), []).append(run)
+        what = "; ".join(f"{names} of {_listed(runs)}" for names, runs in groups.items())
+        lines.append(f"Settings changed since the results of {study.name} were made: {what}")
+        entries: dict[str, set[str]] = {}
+        for run, names in settings.items():
+            for name in names:
+                entries.setdefault(name, set()).add(study.runs[run].entry)
+        lines += _through_anchors(shared_anchors(studies / f"{study.name}.yaml"), entries)
+    return "\n".join(lines)
+
+
+def _through_anchors(anchors: Collection[Anchor], entries: Mapping[str, set[str]]) -> list[str]:
+    """A line for each anchor that has a changed setting, the innermost of several; `entries` are those of a setting."""
+    lines = []
+    for name, of in entries.items():
+        having = [one for one in anchors if _has(one, name) and one.entries[0] in of and len(of & {*one.entries}) > 1]
+        if having:
+            anchor = min(having, key=lambda one: len(one.fields))
+            owner, *others = (entry for entry in anchor.entries if entry in of)
+            lines.append(f"  the anchor '{anchor.name}' of runs.{owner} is also used by {_listed(others)}")
+    return list(dict.fromkeys(lines))
+
+
+def _in_file(name: str) -> str:
+    """Name of a setting in a study's file."""
+    for section, there in SECTIONS.items():
+        if name.startswith(section):
+            return there + name.removeprefix(section)
+    return name
+
+
+def _has(anchor: Anchor, name: str) -> bool:
+    """Whether a setting is part of what an anchor repeats."""
+    *sections, last = name.split(".")
+    return last in anchor.fields and (last == anchor.key or not sections or sections[-1] in anchor.fields)
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - LONGEST_LISTED
+    return ", ".join(names[:LONGEST_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def shortened(reason: str) -> str:
+    """The reason of a job, with the settings that changed in place of all params that have one of them."""
+    return PARAMS.sub(lambda found: _in_words(_differences(*map(_params, found.groups()))) or found[0], reason)
+
+
+def changed_names(rule: str, reason: str) -> set[str]:
+    """Settings of a run that a reason of a job of a rule names; code, identities and files are left out.
+
+    The files that runs share have a hash of their settings in their path, so that a change shows as other input.
+    """
+    found = PARAMS.search(reason)
+    settings = _differences(*map(_params, found.groups())) if found else {}
+    names = {name for name in settings if "/" not in name and name.split(".")[0] not in ("identity", "code")}
+    return names | ({SHARED} if rule == "sample" and INPUTS in reason else set())
+
+
+def _params(text: str) -> list[Any]:
+    """Params as Snakemake lists them, where all are plain values."""
+    try:
+        return list(ast.literal_eval(f"[{text}]"))
+    except (ValueError, SyntaxError):
+        return []
+
+
+def _differences(old: Iterable[Any], new: Iterable[Any]) -> dict[str, tuple[Any, Any]]:
+    """Setting -> value before and after; of a section of another kind, the kind alone.
+
+    A param is a dictionary with the setting's name (`bnn_atlas.pipeline.params`) or with a code file's.
+    """
+    before, after = (dict(leaves(_sections(params))) for params in (old, new))
+    names = [name for name in {**before, **after} if before.get(name, ABSENT) != after.get(name, ABSENT)]
+    kinds = {name.removesuffix("kind") for name in names if name.endswith(".kind")}
+    kept = (n for n in names if n.endswith(".kind") or not any(n.startswith(kind) for kind in kinds))
+    return {name: (before.get(name, ABSENT), after.get(name, ABSENT)) for name in kept}
+
+
+def _sections(params: Iterable[Any]) -> dict[str, Any]:
+    named = (param for param in params if isinstance(param, dict) and all(isinstance(key, str) for key in param))
+    return {key: value for param in named for key, value in param.items()}
+
+
+def _in_words(settings: Mapping[str, tuple[Any, Any]]) -> str:
+    """What became of settings; of code only that it changed."""
+    code = {name for name in settings if name == "code" or "/" in name}
+    return "; ".join(n if n in code else f"{n} from {old} to {new}" for n, (old, new) in settings.items())

@@ -1,0 +1,73 @@
+"""Claims as their rule sees them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from bnn_atlas.claims.plan import OF_ROWS, claimed_study
+from bnn_atlas.config.runs.expansion import leaves
+from bnn_atlas.config.runs.studies import Run
+from bnn_atlas.config.settings import Atlas
+from bnn_atlas.pipeline.paths import Paths
+
+
+def claim_targets(atlas: Atlas) -> dict[str, tuple[list[str], str]]:
+    """Target -> its studies, and the path of its page below the results without the ending."""
+    each = {f"{study}_claims": ([study], f"claims/{study}") for study in atlas.claims}
+    return {"claims": (list(atlas.claims), "claims")} | each
+
+
+def claimed_studies(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]]:
+    """The claims of studies, with what their verdicts need of their runs, as plain data."""
+    scale = atlas.settings.scale
+    return [
+        claimed_study(atlas.studies[study], atlas.claims[study], scale).model_dump(mode="json") for study in studies
+    ]
+
+
+def findings_of(atlas: Atlas, study: str) -> list[dict[str, Any]]:
+    """The findings of a study as plain data; none where it has no claims."""
+    claims = atlas.claims.get(study)
+    return [finding.model_dump(mode="json") for finding in claims.findings] if claims else []
+
+
+def compared_predictions(atlas: Atlas, paths: Paths, studies: Iterable[str]) -> dict[str, str]:
+    """`study/run/split<n>` -> predictions for the test rows of runs that claims compare row by row."""
+    found = {}
+    for study in studies:
+        for claim in atlas.claims[study].claims.values():
+            sides = list(claim.sides.values())
+            if len(sides) < 2 or any(side.metric not in OF_ROWS for side in sides):
+                continue
+            for run in atlas.studies[study].runs_of(tuple(name for side in sides for name in side.runs)):
+                for split in range(run.config.split.count):
+                    found[f"{study}/{run.name}/split{split}"] = paths.of(run, split, "predictive/test.npz")
+    return found
+
+
+def claim_settings(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]]:
+    """The same, one setting each with its name, so that a changed one can be named."""
+    found = claimed_studies(atlas, studies)
+    return [{f"{study['name']}: {key}": value} for study in found for key, value in leaves(study)]
+
+
+def published_of(atlas: Atlas, run: Run) -> list[dict[str, Any]]:
+    """The numbers that the claims of a run's study state of it, for its pictures, as fields of `figures.published`.
+
+    None where the run is on other data than at the papers' scale. Differences of two runs are no numbers of one.
+    """
+    study, claims = atlas.studies[run.study], atlas.claims.get(run.study)
+    paper = study.runs_at["paper"].get(run.name)
+    if claims is None or paper is None or paper.config.dataset != run.config.dataset:
+        return []
+    return [
+        {
+            "metric": claim.metric,
+            "value": claim.paper_value,
+            "sd": claim.paper_sd,
+            "chains": claim.chains,
+            "at": claim.at,
+        }
+        for claim in claims.claims.values()
+        if claim.relation == "equals" and claim.than is None and {run.name, run.entry} & set(claim.runs)
+        if claim.dataset in (None, run.config.dataset)
+    ]

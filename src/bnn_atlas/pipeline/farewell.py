@@ -1,0 +1,100 @@
+"""What Snakemake prints when everything is made: where to look, how long it took, what to do next."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from bnn_atlas.claims.console import count_line, read_rows, verdict_lines
+from bnn_atlas.config.claims.load import claims_of
+from bnn_atlas.config.settings import Atlas
+from bnn_atlas.pipeline.claims import claim_targets
+from bnn_atlas.pipeline.figures import Figures
+from bnn_atlas.pipeline.ladder import steps
+from bnn_atlas.pipeline.paths import Paths
+from bnn_atlas.pipeline.study_page import KEPT, so_far
+from bnn_atlas.pipeline.targets import Targets
+
+NEXT = {
+    "demo": (
+        ("snakemake --cores 2 diagnostics", "a page per run on which to decide whether to trust it"),
+        ("snakemake --cores 2 --config scale=laptop -n", "what the papers' own data would take"),
+    ),
+    "laptop": (("snakemake --cores 2 keep --config scale=laptop", "a folder of results per study, in docs/results"),),
+    "paper": (("snakemake --cores 2 keep --config scale=paper", "a folder of results per study, in docs/results"),),
+}
+"""Scale -> commands to try next, each with what it makes."""
+
+
+def farewell(
+    atlas: Atlas,
+    paths: Paths,
+    figures: Figures,
+    known: Targets,
+    missing_r: str | None,
+    targets: Collection[str],
+    seconds: float,
+) -> str:
+    """The last lines of a run; where only some targets were asked for, what was made for them.
+
+    Args:
+        atlas: the configuration.
+        paths: where the results of its scale are.
+        figures: the figures of its studies.
+        known: the targets that there are.
+        missing_r: what to install where R cannot draw, else None.
+        targets: what was asked for; empty for everything.
+        seconds: since Snakemake started.
+    """
+    if targets and "all" not in targets:
+        made = [line for target in sorted(targets) for line in _made(target, atlas, paths, known)]
+        return "\n".join([f"Made in {_duration(seconds)}:", *made]) if made else ""
+    first = next(iter(atlas.studies))
+    looks = [(f"{paths.results}/claims.html", "the papers' claims, each with its verdict")] if atlas.claims else []
+    looks += [(f"{paths.results}/figures/{first}/", f"the figures of {first}: PDF, PNG and the plotted numbers")]
+    looks += [(f"{paths.results}/tables/{first}-summary.csv", "scores of its runs, pooled over seeds and splits")]
+    lines = [f"Made in {_duration(seconds)}. Where to look first:", *_columns(looks)]
+    if figures.not_made:
+        lines.append(f"Not made: {', '.join(figures.not_made)}. {missing_r}")
+    lines += ["What to do next:", *_columns(NEXT[atlas.settings.scale]), "  README.md, 'Changing something'"]
+    return "\n".join(lines)
+
+
+def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
+    """What to open after a target that has a name; nothing for other targets."""
+    if figure := known.figure(target):
+        return [f"  {figure.outputs[-1]}"]
+    if target in atlas.studies:
+        return [f"  {paths.results}/figures/{target}/", f"  {paths.results}/tables/{target}-summary.csv"]
+    if target in (pages := claim_targets(atlas)):
+        return [f"  {paths.results}/{pages[target][1]}.html"]
+    if target in ("so_far", "keep"):
+        folder = KEPT if target == "keep" else so_far(paths)
+        return [line for study in atlas.studies for line in _judged(f"{folder}/{study}")]
+    if target in (of := steps(atlas.claims)):
+        return [line for study in of[target] for line in _checked(f"{so_far(paths)}/{study}", atlas, study, target)]
+    if target in known.runs:
+        folders = dict.fromkeys(f"  {file.rpartition('/')[0]}/" for file in known.runs[target])
+        return [*folders, f"  judged by: snakemake --cores 2 so_far --config scale={atlas.settings.scale}"]
+    return []
+
+
+def _judged(page: str) -> list[str]:
+    """A page, and how often each verdict is on it."""
+    rows = read_rows(f"{page}/claims.csv")
+    return [f"  {page}/README.md" + (f"  ({count_line(rows)})" if rows else "")]
+
+
+def _checked(page: str, atlas: Atlas, study: str, step: str) -> list[str]:
+    """The verdicts of a step's claims, and the page."""
+    table = verdict_lines(read_rows(f"{page}/claims.csv"), claims_of(atlas.claims[study], step))
+    return ["", *(f"  {line}".rstrip() for line in table), "", f"  {page}/README.md"]
+
+
+def _columns(rows: Collection[tuple[str, str]]) -> list[str]:
+    width = max(len(Path(left).as_posix()) for left, _ in rows) + 1
+    return [f"  {left:<{width}}  {right}" for left, right in rows]
+
+
+def _duration(seconds: float) -> str:
+    """Minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

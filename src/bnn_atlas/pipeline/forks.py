@@ -1,0 +1,79 @@
+"""Scripts of local jobs, run in forks of one process that has imported their packages once."""
+
+import multiprocessing
+import os
+import runpy
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import wait
+from typing import Any
+
+SHORTEST_PLAN = 8
+"""Jobs from which on importing everything once takes less time than importing what is needed in each."""
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["bnn_atlas.pipeline.preload"])
+STARTING = threading.Lock()
+
+
+def run_in_fork(path: str, threads: int, resources: Any, record: Any) -> None:
+    """Run a script of a job in a process of its own, with its own environment, memory and exit code.
+
+    Args:
+        path: the script, as Snakemake has written it for the job.
+        threads: cores of the job.
+        resources: of the job, as Snakemake has them.
+        record: Snakemake's measurement of the job; None where it has no benchmark.
+
+    Raises:
+        subprocess.CalledProcessError: the script failed.
+    """
+    process = CONTEXT.Process(target=run_script, args=(path, environment(threads, resources)))
+    with STARTING:
+        process.start()
+    with measured(process.pid, record):
+        wait([process.sentinel])
+    # Starting a process reads the exit codes of all that have ended, and an exit code can be read only once.
+    with STARTING:
+        process.join()
+    if process.exitcode:
+        raise subprocess.CalledProcessError(process.exitcode, f"python {path}")
+
+
+def environment(threads: int, resources: Any) -> dict[str, str]:
+    """Environment variables that Snakemake gives a script: cores of linear algebra, folder of scratch files."""
+    pools = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
+    names = {f"{pool}_{'MAXIMUM' if pool == 'VECLIB' else 'NUM'}_THREADS": str(threads) for pool in pools}
+    folder = resources.get("tmpdir")
+    return names | (dict.fromkeys(("TMPDIR", "TMP", "TEMPDIR", "TEMP"), folder) if folder else {})
+
+
+def run_script(path: str, variables: Mapping[str, str]) -> None:
+    """Run a script in this process, a fork, as if it had been started with these environment variables."""
+    from threadpoolctl import threadpool_limits
+
+    os.environ.update(variables)
+    threadpool_limits(int(variables["OMP_NUM_THREADS"]))
+    runpy.run_path(path, run_name="__main__")
+
+
+@contextmanager
+def measured(process: int | None, record: Any) -> Iterator[None]:
+    """Snakemake's measurement of a process, where the job has a benchmark; of one that has ended, only its time."""
+    from psutil import NoSuchProcess
+    from snakemake.benchmark import benchmarked
+
+    begun = time.time()
+    with ExitStack() as stack:
+        ended = False
+        if record is not None:
+            try:
+                stack.enter_context(benchmarked(process, record))
+            except NoSuchProcess:
+                ended = record.process_gone = True
+        yield
+    if ended:
+        record.running_time = time.time() - begun

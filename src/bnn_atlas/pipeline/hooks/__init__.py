@@ -1,0 +1,78 @@
+"""Workarounds for behaviour of Snakemake, one call each; `install` makes those that need no settings.
+
+| call | what Snakemake does | what it uses of Snakemake |
+|---|---|---|
+| `require_slurm(argv)` | without Slurm's commands, the Slurm executor fails late or never ends | its command line |
+| the same, for Slurm | two Snakemakes start for a job | `format_job_exec` of the Slurm executor |
+| `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
+| `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
+| `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
+| `keep_records(folder)` | copying results looks like a change | records of `FilePersistence`, times of files |
+| `remember_paths()` | the path of a script is taken apart again for every job | `sourcecache.parse_uri` |
+| `remember_signatures()` | the functions of a rule are inspected again for every job | `rules.get_function_params` |
+| `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
+| `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
+| `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
+
+All of them were written for Snakemake 9. Look at each again at Snakemake `LOOK_AGAIN`: whether it is still needed, and
+whether what it uses is still there. `tests/pipeline/test_hooks.py` fails with the pinned version where it is not.
+"""
+
+import os
+from collections.abc import Collection, Sequence
+
+from bnn_atlas.pipeline.hooks.keeping import keep_outputs
+from bnn_atlas.pipeline.hooks.locks import release_stale_locks
+from bnn_atlas.pipeline.hooks.planning import remember_paths, remember_signatures
+from bnn_atlas.pipeline.hooks.rate_limit import without_default_limit
+from bnn_atlas.pipeline.hooks.records import keep_records
+from bnn_atlas.pipeline.hooks.request import requested_targets, set_config
+from bnn_atlas.pipeline.hooks.sigterm import relay_sigterm
+from bnn_atlas.pipeline.hooks.slurm import require_slurm
+from bnn_atlas.sources import PACKAGE
+
+LOOK_AGAIN = "10.0"
+"""First version of Snakemake with which nobody has checked the hooks."""
+
+__all__ = [
+    "LOOK_AGAIN",
+    "install",
+    "keep_outputs",
+    "keep_records",
+    "relay_sigterm",
+    "release_stale_locks",
+    "remember_paths",
+    "remember_signatures",
+    "requested_targets",
+    "require_slurm",
+    "set_config",
+    "without_default_limit",
+]
+
+
+def install(argv: Sequence[str], kept: Collection[str]) -> None:
+    """Make the calls that need no settings, before any rule is read.
+
+    Args:
+        argv: the command line of Snakemake, `sys.argv`; Slurm's commands must be there if it asks for Slurm.
+        kept: rules whose outputs are left to their scripts (`keep_outputs`).
+    """
+    require_slurm(argv)
+    relay_sigterm(argv)
+    release_stale_locks()
+    keep_outputs(kept, argv)
+    search_here()
+    remember_signatures()
+    remember_paths()
+
+
+def search_here() -> None:
+    """Let processes that this one starts, which do not get its `sys.path`, find the package of this Snakefile first.
+
+    Scripts take it from the folder of the Snakefile, as the Snakefile itself does, whichever is installed; those in a
+    conda environment or a container take the one that is installed there.
+    """
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    here = str(PACKAGE.parent)
+    if others[:1] != [here]:
+        os.environ["PYTHONPATH"] = os.pathsep.join([here, *others])

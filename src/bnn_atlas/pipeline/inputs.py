@@ -1,0 +1,395 @@
+"""Input functions of the rules: what wildcards stand for, and which files a job needs."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from bnn_atlas.config.checks.figures import alignments_of, other_runs, pruned_runs, reference_run
+from bnn_atlas.config.checks.runs import Sources, marks, remark
+from bnn_atlas.config.data.shift import PUBLISHED_SHIFTS
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.methods.gaussian import CompactConfig
+from bnn_atlas.config.methods.optimisation import PathConfig
+from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.evaluation import OUTSIDE
+from bnn_atlas.config.parts.figures import SurfaceConfig
+from bnn_atlas.config.parts.starts import StartConfig
+from bnn_atlas.config.runs.shared import SharedSplit, SharedStart, shared_split, shared_start
+from bnn_atlas.config.runs.studies import Run, by_name
+from bnn_atlas.config.settings import Atlas
+from bnn_atlas.pipeline.paths import Paths
+
+Wildcards = Any
+"""Snakemake's wildcards of a job, as attributes."""
+
+
+class Inputs:
+    """Lookups for the rules of one scale; every method that takes wildcards can be an input function."""
+
+    def __init__(self, atlas: Atlas, paths: Paths) -> None:
+        self.atlas, self.paths = atlas, paths
+        self._sources = Sources(atlas.studies)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs of all studies."""
+        return [run for study in self.atlas.studies.values() for run in study.runs.values()]
+
+    @cached_property
+    def shared_splits(self) -> dict[str, SharedSplit]:
+        """Address -> splits that runs share."""
+        found = (shared_split(run.config) for run in self.runs)
+        return {split.key: split for split in found}
+
+    @cached_property
+    def shared_starts(self) -> dict[str, SharedStart]:
+        """Address -> warm starts that runs share."""
+        found = (
+            shared_start(run.config, split, block)
+            for run in self.runs
+            if run.config.start is None
+            for split in range(run.config.split.count)
+            for block in range(run.config.blocks)
+        )
+        return {start.key: start for start in found}
+
+    def run(self, w: Wildcards) -> Run:
+        """The run that the wildcards name."""
+        return self.atlas.studies[w.study].runs[w.run]
+
+    def raw_files(self, w: Wildcards) -> list[str]:
+        """Downloaded files of a data set; none for bundled ones."""
+        files = self.atlas.datasets[w.dataset].files
+        return [f"{self.paths.results}/data/{w.dataset}/raw/{file.name}" for file in files]
+
+    def dataset(self, w: Wildcards) -> str:
+        """The prepared data set of a run."""
+        return self.paths.dataset(self.run(w).config.dataset)
+
+    def split(self, w: Wildcards) -> str:
+        """The split of a run."""
+        return self.paths.split(shared_split(self.run(w).config), int(w.split))
+
+    def split_of_start(self, w: Wildcards) -> str:
+        """The split on which shared networks are trained."""
+        start = self.shared_starts[w.key]
+        return self.paths.split(start.split, start.number)
+
+    def start(self, w: Wildcards) -> str:
+        """Where a block of chains starts: shared networks, or draws of another run."""
+        return self._start(self.run(w), int(w.split), int(w.block))
+
+    def starts(self, w: Wildcards) -> list[str]:
+        """The same for all blocks of a run and split."""
+        run = self.run(w)
+        return [self._start(run, int(w.split), block) for block in range(run.config.blocks)]
+
+    def source_traces(self, w: Wildcards) -> list[str]:
+        """Traces of the run from whose draws a run starts."""
+        return self._traces(self._source(w), int(w.split)) if self._from_draws(w) else []
+
+    def source_pool(self, w: Wildcards) -> str | list[str]:
+        """Pool of the run from whose draws a run starts."""
+        return self.paths.of(self._source(w), int(w.split), "pool/pool.json") if self._from_draws(w) else []
+
+    def source_arrays(self, w: Wildcards) -> list[str]:
+        """Files of all blocks that have the other positions of a run from which another starts: its starts or fits."""
+        source, split = self._source(w), int(w.split)
+        if self._from_draws(w):
+            return []
+        if self._start_of(w).draw == "mean":
+            return [self.paths.of(source, split, f"block{block}/fit.npz") for block in range(source.config.blocks)]
+        return [self._start(source, split, block) for block in range(source.config.blocks)]
+
+    def source_array(self, w: Wildcards) -> str | None:
+        """Name of the array with the positions in these files."""
+        names = {"start": "parameters", "mean": self._source(w).config.method.centre}
+        return names.get(self._start_of(w).draw)
+
+    def traces(self, w: Wildcards) -> list[str]:
+        """Traces of all blocks of a run and split."""
+        return self._traces(self.run(w), int(w.split))
+
+    def timings(self, w: Wildcards) -> list[str]:
+        """What the blocks of a run and split took."""
+        return [f"{trace.removesuffix('trace.zarr')}timing.json" for trace in self.traces(w)]
+
+    def other_pools(self, w: Wildcards, surface: Mapping[str, Any]) -> dict[str, str]:
+        """Name of each further run that a surface (a `SurfaceConfig` in plain values) takes points from -> its pool."""
+        others = other_runs(self.atlas.studies, self.run(w), SurfaceConfig.model_validate(surface))
+        return {name: self.paths.of(run, int(w.split), "pool/pool.json") for name, run in others.items()}
+
+    def sets(self, w: Wildcards) -> list[str]:
+        """Names of the sets besides its test rows for which a run predicts."""
+        return list(self.run(w).config.evaluate.sets)
+
+    def sets_elsewhere(self, w: Wildcards) -> list[str]:
+        """Those of them that are not made of the run's own data."""
+        return [name for name in self.sets(w) if name.startswith((OUTSIDE, PUBLISHED_SHIFTS))]
+
+    def intervals(self, w: Wildcards) -> dict[str, tuple[float, float]]:
+        """Ends of the intervals among them."""
+        return self.run(w).config.evaluate.intervals
+
+    def other_data(self, w: Wildcards) -> list[str]:
+        """Where each set from elsewhere comes from: another prepared data set, or published corruptions."""
+        return [self._elsewhere(name) for name in self.sets_elsewhere(w)]
+
+    def is_published(self, w: Wildcards) -> bool:
+        """Whether a reference is one of the registry, not a run."""
+        return w.reference not in self.atlas.studies[w.study].runs
+
+    def reference_predictions(self, w: Wildcards) -> str:
+        """Published predictions, or those of another run for its test rows."""
+        if self.is_published(w):
+            return self.paths.dataset(w.reference)
+        return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "predictive/test.npz")
+
+    def reference_table(self, w: Wildcards) -> str | list[str]:
+        """Metric table of a reference that is a run, which says whether its chains have converged."""
+        if self.is_published(w):
+            return []
+        return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "metrics/metrics.parquet")
+
+    def reference_remark(self, w: Wildcards) -> str:
+        """What has to stand beside a comparison with a reference."""
+        return remark(self.run(w), w.reference, self.atlas.studies[w.study], self.atlas.datasets)
+
+    def compared_shifts(self, w: Wildcards) -> list[str]:
+        """Names of the shifted sets for which a run and its reference, another run, both have predictions."""
+        if self.is_published(w):
+            return []
+        theirs = self.atlas.studies[w.study].runs[w.reference].config.evaluate.shifts
+        return [shift.name for shift in self.run(w).config.evaluate.shifts if shift in theirs]
+
+    def shifted_predictions(self, w: Wildcards) -> list[str]:
+        """Folders with the predictions of a run and of its reference for these sets."""
+        if not self.compared_shifts(w):
+            return []
+        runs = (self.run(w), self.atlas.studies[w.study].runs[w.reference])
+        return [self.paths.of(run, int(w.split), "predictive/sets") for run in runs]
+
+    def of_referee(self, file: str) -> Callable[[Wildcards], str]:
+        """A file of a run's referee, by its path below a run and split."""
+
+        def found(w: Wildcards) -> str:
+            runs = self.atlas.studies[w.study].runs
+            referee = runs[w.run].referee if w.run in runs else None
+            if referee is None:
+                raise ConfigError(
+                    f"config/studies/{w.study}.yaml: runs.{w.run}: it has no referee; give it the section referee"
+                )
+            return self.paths.of(runs[referee], int(w.split), file)
+
+        return found
+
+    def alignment(self, w: Wildcards) -> AlignmentConfig:
+        """The alignment that the wildcards name; ConfigError where the run has none of this name."""
+        study = self.atlas.studies[w.study]
+        found = alignments_of(study, study.runs[w.run]) if w.run in study.runs else {}
+        if w.alignment not in found:
+            raise ConfigError(f"config/studies/{w.study}.yaml: alignments: none of '{w.run}' is called '{w.alignment}'")
+        return found[w.alignment]
+
+    def aligned_by(self, w: Wildcards) -> dict[str, Any]:
+        """The settings of an alignment in plain values; of which run it is follows from the path."""
+        return self.alignment(w).model_dump(mode="json")
+
+    def of_alignment(self, w: Wildcards) -> dict[str, Any]:
+        """Further files of an alignment: the frame of another one, and fits whose means stand for their chains."""
+        alignment, run, split = self.alignment(w), self.run(w), int(w.split)
+        files: dict[str, Any] = {}
+        if other := reference_run(self.atlas.studies[w.study], alignment, run):
+            files["reference"] = self.paths.of(other, split, f"alignment/{alignment.other}/frame.npz")
+        if run.config.method.centre is not None and alignment.unit == "chain":
+            blocks = range(run.config.blocks)
+            files["fits"] = [self.paths.of(run, split, f"block{block}/fit.npz") for block in blocks]
+        return files
+
+    def tables(self, w: Wildcards) -> list[str]:
+        """Tables of all runs of a study: on the test rows, on further sets, and against references."""
+        return [file for run in self.atlas.studies[w.study].runs.values() for file in self.tables_of(run)]
+
+    def tables_of(self, run: Run) -> list[str]:
+        """The same of one run, all splits of one kind of table after another."""
+        sets, references = run.config.evaluate.sets, run.config.evaluate.references
+        referee = ("referee",) if run.referee else ()
+        own = run.config.evaluate
+        pairs = [name for name in ("barriers", "pruning") if getattr(own, name) is not None]
+        further = ["sets"] if sets else []
+        names = ("metrics", *referee, *pairs, *further, *(f"against/{n}" for n in references))
+        aligned = [f"alignment/{name}" for name in alignments_of(self.atlas.studies[run.study], run)]
+        files = [*(f"metrics/{name}.parquet" for name in names), *(f"{name}/metrics.parquet" for name in aligned)]
+        return [file for name in files for file in self.paths.per_split([run], name)]
+
+    @cached_property
+    def run_targets(self) -> dict[str, list[str]]:
+        """Name of each run and of each entry -> the tables of its runs, whichever studies these are of."""
+        found: dict[str, list[str]] = {}
+        for study in self.atlas.studies.values():
+            for name, runs in by_name(study.runs).items():
+                found.setdefault(name, []).extend(file for run in runs for file in self.tables_of(run))
+        return found
+
+    def scored_draws(self, w: Wildcards) -> dict[str, Any]:
+        """Which draws of a run are predicted and scored, where they are not all."""
+        return {"last": True} if isinstance(self.run(w).config.method, PathConfig) else {}
+
+    def source_table(self, w: Wildcards) -> str | list[str]:
+        """Metric table of the run whose draws a compact representation has the moments of."""
+        if not isinstance(self.run(w).config.method, CompactConfig):
+            return []
+        return self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")
+
+    def judged_source(self, w: Wildcards) -> dict[str, Any]:
+        """The same as a setting of the job that scores a run."""
+        table = self.source_table(w)
+        return {"source": table} if table else {}
+
+    def source_frame(self, w: Wildcards) -> str | list[str]:
+        """Alignment of the draws that a compact representation has the moments of."""
+        method = self.run(w).config.method
+        assert isinstance(method, CompactConfig), f"{w.run} is no compact representation"
+        if method.alignment is None:
+            return []
+        return self.paths.of(self._source(w), int(w.split), f"alignment/{method.alignment}/frame.npz")
+
+    def pruned(self, file: str) -> Callable[[Wildcards], list[str]]:
+        """A file of each network that a run prunes: `frame` of its alignment, or `pool` of its draws."""
+
+        def found(w: Wildcards) -> list[str]:
+            study, run = self.atlas.studies[w.study], self.run(w)
+            files = []
+            for name, one in pruned_runs(study, run).items():
+                path = f"alignment/{name}/frame.npz" if file == "frame" else "pool/pool.json"
+                files.append(self.paths.of(one, int(w.split), path))
+            return files
+
+        return found
+
+    def pruning_settings(self, w: Wildcards) -> dict[str, Any]:
+        """Which networks a run prunes, and how."""
+        settings = self.run(w).config.evaluate.pruning
+        if settings is None:
+            raise ConfigError(
+                f"config/studies/{w.study}.yaml: runs.{w.run}: it prunes no networks; give it evaluate.pruning"
+            )
+        return settings.model_dump(mode="json")
+
+    def gaussian(self, w: Wildcards) -> dict[str, Any]:
+        """What the job that draws from a compact representation is told."""
+        run = self.run(w).config
+        assert isinstance(run.method, CompactConfig), f"{w.run} is no compact representation"
+        aligned = alignments_of(self.atlas.studies[w.study], self._source(w)).get(run.method.alignment or "")
+        return {
+            "form": run.method.form,
+            "rank": run.method.rank,
+            "chains": run.method.source_chains,
+            "balance": aligned is not None and aligned.balanced,
+            "model": run.model.model_dump(mode="json"),
+            "members": list(run.chain_ids(int(w.block))),
+            "seed": run.seed_of(int(w.split)),
+        }
+
+    def barrier_settings(self, w: Wildcards) -> dict[str, Any]:
+        """What is compared between the chains of a run."""
+        settings = self.run(w).config.evaluate.barriers
+        if settings is None:
+            raise ConfigError(
+                f"config/studies/{w.study}.yaml: runs.{w.run}: it compares no chains; give it evaluate.barriers"
+            )
+        return settings.model_dump(mode="json")
+
+    def initial(self, w: Wildcards) -> dict[str, Any] | None:
+        """How the untrained networks of a run are drawn."""
+        settings = self.run(w).config.initial
+        return settings.model_dump(mode="json") if settings else None
+
+    def identity(self, w: Wildcards) -> dict[str, Any]:
+        """First columns of a run's rows in the tables."""
+        run = self.run(w)
+        return {
+            "study": w.study,
+            "run": w.run,
+            "scale": run.scale,
+            "split": int(w.split),
+            "dataset": run.config.dataset,
+            "model": run.config.model.label,
+            "method": run.config.method.kind,
+        }
+
+    def marks(self, w: Wildcards) -> list[str]:
+        """What the note of every row of a run has to say."""
+        return marks(self.run(w), self.atlas.datasets)
+
+    def described(self, w: Wildcards) -> dict[str, Any]:
+        """What the archive of a run says that it is."""
+        run, study = self.run(w), self.atlas.studies[w.study].config
+        return {
+            "study": w.study,
+            "title": study.title,
+            "paper": study.paper,
+            "run": w.run,
+            "scale": run.scale,
+            "split": int(w.split),
+            "description": run.config.description,
+            # Further sets are not in it.
+            "reductions": [text for text in run.reductions if not text.startswith("evaluate.")],
+            "marks": self.marks(w),
+        }
+
+    def archives(self, w: Wildcards) -> list[str]:
+        """Archives of the runs that studies name under `export`, as far as this scale has them."""
+        return [
+            file
+            for study in self.atlas.studies.values()
+            for run in study.runs_of(study.config.export)
+            for file in self.paths.archives_of(run)
+        ]
+
+    def grid_points(self, study: str) -> dict[str, dict[str, Any]]:
+        """Run -> its entry, its values in the entry's grid, and what every table has to say of it."""
+        return {
+            name: {"entry": run.entry, "point": run.point, "marks": marks(run, self.atlas.datasets)}
+            for name, run in self.atlas.studies[study].runs.items()
+        }
+
+    def shared_jobs(self, study: str) -> list[str]:
+        """`<rule>/<name>` of the splits and warm starts that the runs of a study use."""
+        names = []
+        for run in self.atlas.studies[study].runs.values():
+            blocks = range(run.config.blocks) if run.config.start is None else ()
+            for split in range(run.config.split.count):
+                names.append(f"split/{shared_split(run.config).name(split)}")
+                names += [f"warmstart/{shared_start(run.config, split, block).name}" for block in blocks]
+        return list(dict.fromkeys(names))
+
+    def _elsewhere(self, name: str) -> str:
+        if name.startswith(OUTSIDE):
+            return self.paths.dataset(name.removeprefix(OUTSIDE))
+        (file,) = self.atlas.datasets[PUBLISHED_SHIFTS].files
+        return f"{self.paths.results}/data/{PUBLISHED_SHIFTS}/raw/{file.name}"
+
+    def _start(self, run: Run, split: int, block: int) -> str:
+        if isinstance(run.config.method, CompactConfig):
+            return self.paths.of(run, split, f"start/compact{block}.npz")
+        if run.config.start is not None:
+            return self.paths.of(run, split, f"start/block{block}.npz")
+        return self.paths.start(shared_start(run.config, split, block))
+
+    def _traces(self, run: Run, split: int) -> list[str]:
+        return [self.paths.of(run, split, f"block{block}/trace.zarr") for block in range(run.config.blocks)]
+
+    def _start_of(self, w: Wildcards) -> StartConfig:
+        start = self.run(w).config.start
+        assert start is not None, f"{w.run} stands on no other run"
+        return start
+
+    def _from_draws(self, w: Wildcards) -> bool:
+        return self._start_of(w).draw in ("last", "best")
+
+    def _source(self, w: Wildcards) -> Run:
+        run = self.run(w)
+        source = self._sources.of(run)
+        assert source is not None, f"{run.name} stands on no other run"
+        return source

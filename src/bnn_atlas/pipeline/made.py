@@ -1,0 +1,74 @@
+"""What results were made from, by Snakemake's records of them: whether they are those of today's settings."""
+
+import ast
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from bnn_atlas.pipeline.params import CODE
+
+LONGEST = 254
+"""Characters of a record's file name, after which Snakemake goes on in a folder."""
+
+
+class Records:
+    """Records of the results of one scale (`hooks.keep_records`)."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self.of = lru_cache(maxsize=None)(self._read)
+        """The record of a file by its path; empty where there is none."""
+
+    def made_from(self, path: str) -> dict[str, Any]:
+        """Name of each recorded setting -> its value."""
+        return dict(self._settings(path))
+
+    def drawn_from(self, path: str) -> list[list[Any]]:
+        """Name and value of each recorded setting of a figure, in order; a name may be there several times.
+
+        Code is left out: the names of its files have no colon.
+        """
+        return sorted([name, value] for name, value in self._settings(path) if "/" not in name or ": " in name)
+
+    def _settings(self, path: str) -> Iterator[tuple[str, Any]]:
+        for text in self.of(path).get("params") or ():
+            try:
+                value = ast.literal_eval(text)
+            except (ValueError, SyntaxError):
+                continue
+            if isinstance(value, dict):
+                yield from value.items()
+
+    def code_of(self, path: str) -> str:
+        """Hash of the code that made a file, as recorded; empty if that is not known."""
+        return str(self.made_from(path).get(CODE, ""))
+
+    def is_current(self, path: str, settings: Mapping[str, Any], inputs: Iterable[str] = ()) -> bool:
+        """Whether a file was made with these settings and, if given, these inputs; so it is if there is no record."""
+        record = self.of(path)
+        if not record:
+            return True
+        made = self.made_from(path)
+        same = {name: value for name, value in made.items() if name in settings} == dict(settings)
+        gone = [name for name in made if name not in settings and name != CODE and "/" not in name]
+        wanted = sorted(inputs)
+        return same and not gone and (not wanted or sorted(record.get("input") or ()) == wanted)
+
+    def is_later(self, path: str, than: Iterable[str]) -> bool:
+        """Whether a file was made after others, as far as records say."""
+        times = [time for other in than if (time := self.of(other).get("endtime")) is not None]
+        made = self.of(path).get("endtime")
+        return made is None or all(made >= time for time in times)
+
+    def _read(self, path: str) -> dict[str, Any]:
+        name = urlsafe_b64encode(path.encode()).decode()
+        parts = [name[start : start + LONGEST] for start in range(0, len(name), LONGEST)]
+        file = self._folder.joinpath(*(f"@{part}" for part in parts[:-1]), parts[-1])
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return record if isinstance(record, dict) else {}

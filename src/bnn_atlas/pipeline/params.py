@@ -1,0 +1,113 @@
+"""Params of the rules: settings section by section, each with its name, so that the reason of a rerun can be read.
+
+Snakemake compares the values of a job's params, not their names, and prints those that differ. A value here is a
+dictionary with one dotted name: `{"posterior.prior": {"kind": "normal", "scale": 2.0}}`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from bnn_atlas.config.parts.posterior import PosteriorConfig
+from bnn_atlas.inference.code import code_of_draws, code_of_predictions, code_of_starts
+from bnn_atlas.pipeline.inputs import Inputs, Wildcards
+
+Param = Callable[[Wildcards], dict[str, Any]]
+CODE = "code"
+"""Name of the param that is compared with that of the last time, and that the job is not told."""
+EXPORTED = ("posterior", "dataset", "split", "seed", "warmstart", "initial", "start", "method", "chains", "stopping")
+"""Fields of a run's settings that its archive has: all that its draws depend on."""
+
+
+def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:
+    """Param for each field of a run's settings; `posterior` stands for all fields that define the posterior."""
+    posterior = tuple(PosteriorConfig.model_fields) if "posterior" in fields else ()
+    names = {name: f"posterior.{name}" for name in posterior} | {name: name for name in fields if name != "posterior"}
+    return {field: _field(inputs, field, name) for field, name in names.items()}
+
+
+def row_settings(inputs: Inputs) -> dict[str, Param]:
+    """Params of a rule that writes rows of a run's metrics: their first columns, and what every note has to say."""
+    return named("identity", inputs.identity) | named("marks", inputs.marks)
+
+
+def named(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Param]:
+    """A param of this name."""
+    return {name: lambda w: {name: value(w)}}
+
+
+def told(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Callable[..., dict[str, Any]]]:
+    """A param of this name for the job alone: Snakemake compares no function that takes the input."""
+    return {name: lambda w, input: {name: value(w)}}
+
+
+def code_hash_of_run(inputs: Inputs) -> dict[str, Param]:
+    """Param with a hash of the code that the draws of a run depend on."""
+
+    @cache
+    def digest(study: str, run: str) -> str:
+        config = inputs.atlas.studies[study].runs[run].config
+        return code_of_draws(config.method, config.posterior, stopped=config.stopping is not None)[:12]
+
+    return named(CODE, lambda w: digest(w.study, w.run))
+
+
+def code_hash_of_predictions(inputs: Inputs) -> dict[str, Param]:
+    """Param with a hash of the code that the predictions of a run depend on."""
+
+    @cache
+    def digest(study: str, run: str) -> str:
+        return code_of_predictions(inputs.atlas.studies[study].runs[run].config.posterior)[:12]
+
+    return named(CODE, lambda w: digest(w.study, w.run))
+
+
+def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
+    """Param with a hash of the code that the networks depend on from which a block of chains starts."""
+
+    @cache
+    def digest(key: str) -> str:
+        start = inputs.shared_starts[key]
+        return code_of_starts(start.posterior, start.training, start.initial)[:12]
+
+    return named(CODE, lambda w: digest(w.key))
+
+
+def _field(inputs: Inputs, field: str, name: str) -> Param:
+    def param(w: Wildcards) -> dict[str, Any]:
+        return {name: plain(getattr(inputs.run(w).config, field))}
+
+    return param
+
+
+def exported_settings(inputs: Inputs, w: Wildcards) -> dict[str, Any]:
+    """The settings that the archive of a run has."""
+    return settings({name: param(w) for name, param in run_settings(inputs, *EXPORTED).items()})
+
+
+def plain(value: Any) -> Any:
+    """Settings as dictionaries, lists, numbers and text."""
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if dump else value
+
+
+def settings(params: Any) -> dict[str, Any]:
+    """The settings of a job from its params: `{"a.b": 1}` and `{"c": 2}` become `{"a": {"b": 1}, "c": 2}`.
+
+    Hashes of code are left out: a job finds those of the code that it runs. So are params without a name; a value that
+    is no dictionary has the param's name.
+
+    Args:
+        params: with `items()`, as Snakemake gives them to a script.
+    """
+    result: dict[str, Any] = {}
+    for given, param in params.items():
+        for name, value in (param if isinstance(param, Mapping) else {given: param}).items():
+            if name == CODE:
+                continue
+            *sections, last = name.split(".")
+            place = result
+            for section in sections:
+                place = place.setdefault(section, {})
+            place[last] = value
+    return result

@@ -1,0 +1,67 @@
+"""The steps of the pipeline: one function per rule, from files and plain settings to files."""
+
+from importlib import import_module
+from typing import Any
+
+FUNCTIONS = {
+    "align": "symmetry.align",
+    "barriers": "symmetry.barriers",
+    "density_grid": "traces.density_grid",
+    "diagnostics_page": "figures.page",
+    "download": "data.download",
+    "e_values": "comparisons.e_values",
+    "entropies": "comparisons.entropies",
+    "functions": "evaluations.functions",
+    "gallery": "study_page.study_pages",
+    "gaussian": "starts.compact_starts",
+    "keep": "study_page.study_pages",
+    "metrics": "score.score",
+    "pack": "export.export",
+    "pool": "traces.pool",
+    "predict": "predict.predict",
+    "predict_sets": "predict.predict_sets",
+    "prepare": "data.prepare",
+    "pruning": "symmetry.pruning",
+    "rates_table": "tables.table",
+    "runs_table": "tables.runs_table",
+    "sample": "sample.sample",
+    "score_against": "score.score_against",
+    "score_alignment": "symmetry.score_alignment",
+    "score_referee": "score.score_referee",
+    "score_sets": "score.score_sets",
+    "so_far": "study_page.study_pages",
+    "split": "data.split",
+    "start": "starts.take_starts",
+    "subset": "traces.subset",
+    "summary": "tables.summary",
+    "surface": "evaluations.surface",
+    "table": "tables.table",
+    "warmstart": "warmstart.warm_start",
+}
+"""Rule -> its function in this package. Rules with a name from the configuration have the param `step` instead."""
+
+
+def run(job: Any) -> None:
+    """Do the work of a job: call its function with the named files and params of the rule.
+
+    A file without a name only has to exist before, or is made as well; a param without a name only triggers reruns.
+    A rule with the resource `gpu` computes with JAX: on a GPU if it is above 0.
+
+    Args:
+        job: the object that Snakemake passes to a script as `snakemake`.
+    """
+    from bnn_atlas.pipeline.params import settings
+
+    given = settings(job.params)
+    step = given.pop("step", None) or FUNCTIONS[job.rule]
+    gpus = job.resources.get("gpu")
+    if gpus is not None:
+        from bnn_atlas.runtime import configure
+
+        posterior = given["posterior"]
+        shards = posterior["data_shards"] if job.rule == "sample" else 1
+        configure(job.threads, "gpu" if gpus else "cpu", posterior["float64"], shards)
+    module, _, name = step.rpartition(".")
+    function = getattr(import_module(f"{__name__}.{module}"), name)
+    files = {**dict(job.input.items()), **dict(job.output.items())}
+    function(**{name: file if isinstance(file, str) else list(file) for name, file in files.items()}, **given)

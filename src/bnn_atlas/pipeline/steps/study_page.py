@@ -1,0 +1,282 @@
+"""The page of a study, from the results that exist and the results that an earlier page keeps."""
+
+import logging
+import tempfile
+from collections.abc import Collection, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bnn_atlas.claims.measured import Measured
+from bnn_atlas.claims.plan import OF_ROWS, ClaimedStudy
+from bnn_atlas.claims.table import write_claims
+from bnn_atlas.claims.verdict import Judgement, judge
+from bnn_atlas.figures.drawing import draw
+from bnn_atlas.files import replaced
+from bnn_atlas.gallery.ladder import ladder
+from bnn_atlas.gallery.machines import machine_of
+from bnn_atlas.gallery.page import write_gallery
+from bnn_atlas.gallery.pieces import RUN_COLUMNS, Piece, Place, compact, kept_scale, read_piece, union, write_piece
+from bnn_atlas.gallery.times import StudyJobs, jobs
+from bnn_atlas.metrics.judgement.pooled import CURVES, GridPoint, write_runs, write_summary
+from bnn_atlas.metrics.tables.files import TableError, concat_tables, read_table, write_rows
+from bnn_atlas.pipeline.made import Records
+
+log = logging.getLogger(__name__)
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "blackjax", "numpy", "scipy")
+"""Packages on which draws depend."""
+MOST_NAMED = 5
+"""Largest number of names on a console line; further names are counted."""
+
+
+class Found(NamedTuple):
+    """Results of a study that were made with today's settings."""
+
+    piece: Piece
+    figures: dict[str, list[Path]]
+    """Figure -> its files."""
+    predictions: dict[str, str]
+    """`run/split<n>` -> predictions for the test rows."""
+
+
+def study_page(destination: str | Path, *, plan: Mapping[str, Any], command: str, kept: str | Path | None) -> None:
+    """Judge the claims of a study and write its page into a folder, together with what a later page can build on.
+
+    Nothing is run. Existing results that were made with other settings than today's are left out, with a line on the
+    console. The folder is replaced as a whole at the end.
+
+    Args:
+        destination: the folder.
+        plan: the result of `pipeline.study_page.page_plan`.
+        command: the command that makes the results, for the page.
+        kept: folder of an earlier page; its results count if there are no newer ones. None for no such page.
+
+    Raises:
+        TableError: the earlier page is damaged, or has another scale and would be replaced.
+    """
+    if kept and Path(kept) == Path(destination) and kept_scale(kept) not in (None, plan["scale"]):
+        raise TableError(
+            f"{destination} keeps results of scale {kept_scale(kept)}, but these are of scale {plan['scale']}: move it "
+            f"away, or run with `--config scale={kept_scale(kept)}`"
+        )
+    found = fresh(plan)
+    earlier = current(read_piece(kept, plan["scale"]), plan) if kept else Piece.empty(plan["scale"])
+    claimed = ClaimedStudy.model_validate(plan["claims"]) if plan["claims"] else None
+    piece = union(found.piece, earlier)
+    piece = piece._replace(table=compact(piece.table, _chains(claimed)), jobs=_of_study(piece, plan))
+    _tell(piece, found, plan)
+    files = found.figures | {name: _kept_files(earlier, name) for name in earlier.figures if name not in found.figures}
+    with replaced(destination) as folder, tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        files |= _of_rows(plan, piece, files, work)
+        if claimed:
+            pictures = {figure: path for figure, paths in files.items() for path in paths if path.suffix == ".png"}
+            pictures |= {f: paths[0].with_suffix(".png") for f, paths in files.items() if f not in pictures and paths}
+            table = piece.table[piece.table["run"].isin(list(claimed.runs))]
+            measured = Measured(table, pictures, found.predictions, piece.densities)
+            judgements = [judge(one, claimed, measured) for one in claimed.claims.claims]
+            piece = piece._replace(densities=_densities(judgements, measured))
+            write_claims(work / "claims.parquet", judgements)
+            files |= _of_claims(plan, work)
+        _write_tables(piece, plan, work)
+        write_gallery(
+            folder,
+            study=plan["study"],
+            scale=plan["scale"],
+            command=command,
+            figures=[file for figure in plan["figures"] for file in files.get(figure, ())],
+            captions=plan["captions"],
+            summary=work / "summary.csv",
+            runs=work / "runs.csv",
+            claims=work / "claims.parquet" if claimed else None,
+            jobs=piece.jobs,
+            entries=plan["entries"],
+            datasets=plan["datasets"],
+            steps=ladder(plan["study"]["name"], plan["steps"]),
+        )
+        write_piece(folder, piece)
+
+
+def study_pages(*, pages: Mapping[str, tuple[Mapping[str, Any], str, str | Path | None]]) -> None:
+    """Write the page of each study: folder -> the arguments `plan`, `command` and `kept` of `study_page`."""
+    for folder, (plan, command, kept) in pages.items():
+        study_page(folder, plan=plan, command=command, kept=kept)
+
+
+def fresh(plan: Mapping[str, Any]) -> Found:
+    """The existing results that were made with today's settings; the others are named on the console."""
+    records = Records(plan["records"])
+    rows, tables, old = [], [], []
+    for run, of in plan["runs"].items():
+        for split, files in enumerate(of["splits"]):
+            if not all(Path(file).is_file() for file in files["tables"]):
+                continue
+            if not _is_current(files, records):
+                old.append(run)
+                continue
+            code = records.code_of(next(iter(files["traces"])))
+            rows.append((run, split, of["settings"], code, _machines(files["traces"]), _packages(), of["reductions"]))
+            tables += files["tables"]
+    if old:
+        log.warning("%s: results of other settings than today's are left out: %s", plan["study"]["name"], _named(old))
+    places = {(row[0], row[1]) for row in rows}
+    frame = pd.DataFrame(rows, columns=list(RUN_COLUMNS))
+    figures = {name: paths for name, of in plan["figures"].items() if (paths := _fresh_files(of, records))}
+    predictions = {
+        f"{run}/split{split}": path
+        for run, split in sorted(places)
+        if (path := plan["predictions"].get(f"{plan['study']['name']}/{run}/split{split}"))
+    }
+    piece = Piece.empty(plan["scale"])._replace(
+        runs=frame,
+        table=_read(tables) if tables else Piece.empty("").table,
+        jobs=jobs(plan["benchmarks"], StudyJobs(**plan["jobs"])),
+        figures={name: plan["figures"][name]["settings"] for name in figures},
+    )
+    return Found(piece, figures, predictions)
+
+
+def current(kept: Piece, plan: Mapping[str, Any]) -> Piece:
+    """The kept runs and figures with unchanged settings; the others are named on the console."""
+    places: list[Place] = []
+    changed = []
+    for row in kept.runs.to_dict("records"):
+        run, split = row["run"], int(row["split"])
+        of = plan["runs"].get(run)
+        if of and of["settings"] == row["settings"] and split < len(of["splits"]):
+            places.append((run, split))
+        else:
+            changed.append(run)
+    figures = {n: s for n, s in kept.figures.items() if n in plan["figures"] and plan["figures"][n]["settings"] == s}
+    changed += [f"figure {name}" for name in kept.figures if name not in figures]
+    if changed:
+        log.warning(
+            "%s: kept results with settings that have changed are left out: %s",
+            plan["study"]["name"],
+            _named(changed),
+        )
+    gone = {run for run, _ in kept.places} - {run for run, _ in places}
+    of_gone = kept.jobs["job"].map(lambda job: bool(gone & set(str(job).split("/")))).astype(bool)
+    return kept.of_runs(places)._replace(figures=figures, jobs=kept.jobs[~of_gone])
+
+
+def _is_current(files: Mapping[str, Any], records: Records) -> bool:
+    """Whether the tables of a run and split come from today's settings and the existing traces."""
+    traces = files["traces"]
+    made = all(records.is_current(trace, files["settings"], inputs) for trace, inputs in traces.items())
+    return made and all(records.is_later(table, traces) for table in files["tables"])
+
+
+def _fresh_files(figure: Mapping[str, Any], records: Records) -> list[Path]:
+    """Files of a figure that was drawn with today's settings from the existing files; empty for others."""
+    files = figure["files"]
+    if figure["of_claims"] or not all(Path(file).is_file() for file in files):
+        return []
+    made = records.drawn_from(files[0])
+    current = not made or made == figure["drawn_from"]
+    return [Path(file) for file in files] if current and records.is_later(files[0], figure["inputs"]) else []
+
+
+def _kept_files(earlier: Piece, figure: str) -> list[Path]:
+    """Files of a figure on an earlier page."""
+    assert earlier.folder is not None
+    return [file for end in ("png", "csv", "tex") if (file := earlier.folder / f"{figure}.{end}").is_file()]
+
+
+def _read(tables: Collection[str]) -> pd.DataFrame:
+    with tempfile.TemporaryDirectory() as folder:
+        concat_tables(list(tables), Path(folder) / "table.parquet")
+        return read_table(Path(folder) / "table.parquet")
+
+
+def _of_study(piece: Piece, plan: Mapping[str, Any]) -> pd.DataFrame:
+    """The jobs that the study still has."""
+    of = StudyJobs(**plan["jobs"])
+    names = zip(piece.jobs["rule"], piece.jobs["job"], strict=True)
+    return piece.jobs[np.array([of.has(rule, job) for rule, job in names], dtype=bool)]
+
+
+def _chains(claimed: ClaimedStudy | None) -> set[int]:
+    """The numbers of chains for which there are claims."""
+    sides = [side for claim in (claimed.claims.claims.values() if claimed else ()) for side in claim.sides.values()]
+    return {side.chains for side in sides if side.chains is not None}
+
+
+def _densities(judgements: Collection[Judgement], measured: Measured) -> dict[tuple[str, int, str, int], np.ndarray]:
+    """The values per row behind the error of a difference, for claims with one run and split on each side.
+
+    They are kept instead of the differences, so that two runs from different sessions can be paired.
+    """
+    found = {}
+    for judged in judgements:
+        for rows in judged.rows.values():
+            if len(judged.rows) == 2 and len(rows) == 1 and rows[0].metric in OF_ROWS:
+                key = (rows[0].run, rows[0].split, rows[0].metric, rows[0].chains)
+                if (values := measured.row_values(*key)) is not None:
+                    found[key] = values
+    return found
+
+
+def _of_claims(plan: Mapping[str, Any], work: Path) -> dict[str, list[Path]]:
+    """Draw the figures that show the judged claims."""
+    claims = {"claims": str(work / "claims.parquet")}
+    return {name: _draw(of, work, claims) for name, figure in plan["figures"].items() if (of := figure["of_claims"])}
+
+
+def _of_rows(plan: Mapping[str, Any], piece: Piece, there: Collection[str], work: Path) -> dict[str, list[Path]]:
+    """Draw the missing figures that need only metric tables, if all their runs are available."""
+    table = work / "rows.parquet"
+    write_rows(table, piece.table)
+    curves = piece.table[piece.table["metric"].isin(CURVES)]
+    complete = piece.places & set(zip(curves["run"], curves["split"], strict=True))
+    made = {}
+    for name, figure in plan["figures"].items():
+        if (of := figure["of_rows"]) and name not in there:
+            shown = [{**one, "files": {"table": str(table)}} for one in of["described"]["shown"]]
+            if {(one["run"], one["split"]) for one in shown} <= complete:
+                made[name] = _draw(of, work, {"shown": shown})
+    return made
+
+
+def _draw(figure: Mapping[str, Any], work: Path, changes: Mapping[str, Any]) -> list[Path]:
+    """Draw a figure in a folder from changed inputs, and return the files of it that a page shows."""
+    outputs = [work / file for file in figure["outputs"]]
+    draw({**figure["described"], **changes}, outputs)
+    return [file for file in outputs if file.suffix != ".pdf"]
+
+
+def _write_tables(piece: Piece, plan: Mapping[str, Any], work: Path) -> None:
+    """Write the summary of the metric table, and the table of the study's runs."""
+    write_rows(work / "table.parquet", piece.table)
+    points = {name: GridPoint(**point) for name, point in plan["points"].items()}
+    write_summary(work / "table.parquet", points, work / "summary.parquet", work / "summary.csv")
+    write_runs(plan["rows"], work / "runs.csv")
+
+
+def _tell(piece: Piece, found: Found, plan: Mapping[str, Any]) -> None:
+    """Log how many runs there are, and which of them were made by other code than today's."""
+    name, all_ = plan["study"]["name"], sum(len(of["splits"]) for of in plan["runs"].values())
+    here, kept = len(piece.runs), len(piece.runs) - len(found.piece.runs)
+    log.info("%s: %d of %d runs and splits, %d of them kept", name, here, all_, kept)
+    rows = piece.runs.to_dict("records")
+    other = [row["run"] for row in rows if row["code"] not in ("", plan["runs"][row["run"]]["code"])]
+    if other:
+        log.warning("%s: results of earlier code, still used: %s (kept/runs.csv)", name, _named(other))
+
+
+def _machines(traces: Collection[str]) -> str:
+    found = dict.fromkeys(machine_of(Path(trace).with_name("timing.json")) for trace in traces)
+    return " and ".join(machine for machine in found if machine)
+
+
+def _packages() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+
+
+def _named(names: Collection[str]) -> str:
+    different = list(dict.fromkeys(names))
+    more = len(different) - MOST_NAMED
+    return ", ".join(different[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,164 @@
+"""What the page of a study is made from, as plain data: the files that may be there, and what made them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from bnn_atlas.config.checks.runs import Sources
+from bnn_atlas.config.claims.load import claims_of
+from bnn_atlas.config.runs.expansion import leaves, run_rows
+from bnn_atlas.config.runs.studies import Run
+from bnn_atlas.config.settings import Atlas
+from bnn_atlas.inference.code import code_of_draws
+from bnn_atlas.pipeline.claims import claimed_studies, compared_predictions, findings_of
+from bnn_atlas.pipeline.figures import Figure, Figures
+from bnn_atlas.pipeline.inputs import Inputs
+from bnn_atlas.pipeline.params import run_settings
+from bnn_atlas.pipeline.paths import Paths
+from bnn_atlas.provenance import fingerprint
+
+KEPT = "docs/results"
+"""Where the pages of all studies are kept."""
+OF_DRAWS = ("posterior", "method", "stopping")
+"""Settings of a run that the rule `sample` is told."""
+NOT_IN_DRAWS = {"description", "evaluate", "chains_per_block", "referee"}
+"""Settings of a run that change none of its draws."""
+LENGTH = 12
+"""Characters of a hash."""
+
+
+Page = tuple[dict[str, Any], str, str | None]
+"""What a page is made from, the commands that make it, and the folder of an earlier page (`steps.study_page`)."""
+
+
+def pages(
+    atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, folder: str, studies: Iterable[str], kept: bool = True
+) -> dict[str, Page]:
+    """Folder of each page -> its `Page`, from what there is and, if so wanted, from what earlier sittings kept."""
+    return {
+        f"{folder}/{study}": (
+            page_plan(atlas, paths, inputs, figures, study),
+            commands(paths, study),
+            f"{KEPT}/{study}" if kept else None,
+        )
+        for study in studies
+    }
+
+
+def so_far(paths: Paths) -> str:
+    """Where the pages of what has been run so far are."""
+    return f"{paths.results}/so_far"
+
+
+def commands(paths: Paths, study: str) -> str:
+    """What makes all results of a study and puts them into its page."""
+    options = f"--config scale={Path(paths.results).name} 'studies=[{study}]'"
+    return f"snakemake --cores 2 {options}  # or runs and figures, by name\nsnakemake --cores 2 keep {options}"
+
+
+def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, study: str) -> dict[str, Any]:
+    """All that `steps.study_page` has to know of a study."""
+    config, runs = atlas.studies[study].config, atlas.studies[study].runs
+    drawn = [figure for figure in figures.all if figure.study == study]
+    return {
+        "study": {
+            "name": study, "title": config.title, "paper": config.paper, "differences": list(config.differences),
+            "findings": findings_of(atlas, study),
+        },
+        "scale": atlas.settings.scale,
+        "records": f"{paths.results}/records",
+        "benchmarks": f"{paths.results}/benchmarks",
+        "claims": claimed_studies(atlas, [study])[0] if study in atlas.claims else None,
+        "runs": {name: _run(run, atlas, inputs) for name, run in runs.items()},
+        "rows": run_rows(atlas.studies[study]),
+        "points": inputs.grid_points(study),
+        "figures": {figure.name: _figure(figure, atlas) for figure in drawn},
+        "captions": figures.captions(study),
+        "entries": {name: run.entry for name, run in runs.items()},
+        "datasets": {name: entry.title or name.replace("_", " ") for name, entry in atlas.datasets.items()},
+        "steps": _steps(atlas, study),
+        "predictions": compared_predictions(atlas, paths, [study]) if study in atlas.claims else {},
+        "jobs": {
+            "study": study,
+            "sizes": {name: [run.config.split.count, run.config.blocks] for name, run in runs.items()},
+            "figures": [figure.name for figure in drawn],
+            "sections": figures.digests(study),
+            "shared": inputs.shared_jobs(study),
+        },
+    }  # fmt: skip
+
+
+def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int]]:
+    """Name, time and number of claims of each step of a study."""
+    claims = atlas.claims.get(study)
+    if claims is None:
+        return []
+    return [(name, step.takes, len(claims_of(claims, name))) for name, step in claims.steps.items()]
+
+
+def settings_of_run(run: Run, atlas: Atlas) -> str:
+    """Hash of what determines a run's draws: its settings without their defaults, its data, the run it starts from.
+
+    Without defaults, so that a field added later leaves kept results as they are.
+    """
+    full = run.config.model_dump(mode="json", exclude=NOT_IN_DRAWS)
+    source = Sources(atlas.studies).of(run)
+    of = {
+        "set": run.config.model_dump(mode="json", exclude=NOT_IN_DRAWS, exclude_defaults=True),
+        "kinds": {key: value for key, value in leaves(full) if key.rpartition(".")[2] == "kind"},
+        "files": [file.checksum for file in atlas.datasets[run.config.dataset].files],
+        "source": settings_of_run(source, atlas) if source else None,
+    }
+    return fingerprint(of)[:LENGTH]
+
+
+def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
+    """A run: its hashes, and for each split its files with what the traces have to be made from."""
+    splits = []
+    tables = inputs.tables_of(run)
+    for split in range(run.config.split.count):
+        w = SimpleNamespace(study=run.study, run=run.name, split=str(split), block="0")
+        folder = inputs.paths.of(run, split) + "/"
+        settings: dict[str, Any] = {"seed": run.config.seed_of(split)}
+        for param in run_settings(inputs, *OF_DRAWS).values():
+            settings |= param(w)
+        starts = inputs.starts(w)
+        splits.append(
+            {
+                "tables": [file for file in tables if file.startswith(folder)],
+                "settings": settings,
+                "traces": {
+                    trace: [inputs.dataset(w), inputs.split(w), start]
+                    for trace, start in zip(inputs.traces(w), starts, strict=True)
+                },
+            }
+        )
+    config = run.config
+    return {
+        "settings": settings_of_run(run, atlas),
+        "code": code_of_draws(config.method, config.posterior, stopped=config.stopping is not None)[:LENGTH],
+        "reductions": "; ".join(run.reductions),
+        "splits": splits,
+    }
+
+
+def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
+    """A figure: its files, its hash, what its files have to be made from, and how the page itself draws it, if it can.
+
+    That is `of_claims` for a figure of the judged claims, and `of_rows` for one that shows metric tables alone.
+    """
+    of = {
+        "figure": figure.config.model_dump(mode="json", exclude={"caption", "title"}, exclude_defaults=True),
+        "runs": {name: settings_of_run(run, atlas) for name, run in figure.runs.items()},
+    }
+    kind, outputs = figure.kind, [Path(file).name for file in figure.outputs]
+    rows_alone = figure.inputs.keys() == {"table"} and not (kind.files_if_any or figure.uses_r)
+    drawn = {"described": figure.described(), "outputs": outputs}
+    return {
+        "files": [file for file in figure.outputs if not file.endswith(".pdf")],
+        "settings": fingerprint(of)[:LENGTH],
+        "drawn_from": sorted([name, value] for setting in figure.settings for name, value in setting.items()),
+        "inputs": [file for files in figure.inputs.values() for file in files],
+        **{key: drawn if wanted else None for key, wanted in (("of_claims", kind.claims), ("of_rows", rows_alone))},
+    }

@@ -1,0 +1,127 @@
+"""Targets by name: what each makes, and what a target that does not exist was meant to be."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from bnn_atlas.config.claims.load import claims_of
+from bnn_atlas.config.language.base import ConfigError, did_you_mean
+from bnn_atlas.config.runs.studies import Run, Scale
+from bnn_atlas.config.settings import Atlas
+from bnn_atlas.pipeline.figures import REPOSITORY, Figure, Figures
+from bnn_atlas.pipeline.ladder import steps, wrong_scale
+from bnn_atlas.pipeline.paths import Paths
+
+FOLDERS = (
+    "data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "so_far", "export", "logs", "benchmarks",
+)  # fmt: skip
+"""Folders of a scale's results that are not studies."""
+
+
+class Targets:
+    """Targets of the loaded studies at one scale."""
+
+    def __init__(
+        self, atlas: Atlas, paths: Paths, figures: Figures, runs: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """`runs` are the tables that the name of a run, or of an entry, stands for as a target."""
+        self._atlas, self._paths, self._figures = atlas, paths, figures
+        self.runs = dict(runs or {})
+
+    def figure(self, target: str) -> Figure | None:
+        """The figure that a target stands for, by its own name or as `<study>_<figure>`."""
+        return {figure.target: figure for figure in self._figures.all}.get(target) or self._figures.targets.get(target)
+
+    @property
+    def sentences(self) -> dict[str, str]:
+        """What a rule of the name of a figure, a run, an entry or a step makes, in a sentence for `--list-rules`."""
+        names = {run.name: run for run in self._runs.values()} | self._runs
+        said = {
+            name: f"Scores of {run.study}. {run.config.description}" for name, run in names.items() if name in self.runs
+        }
+        said |= {figure.target: f"{figure.study}. {about(figure)}" for figure in self._figures.all}
+        said |= {name: f"{figure.study}. {about(figure)}" for name, figure in self._figures.targets.items()}
+        return said | {name: self._about_step(name) for name in steps(self._atlas.claims)}
+
+    def refusals(self, targets: Collection[str], rules: Collection[str]) -> str:
+        """What is wrong with each of these targets, a line each."""
+        return "\n".join(text for target in sorted(targets) if (text := self.refusal(target, rules)))
+
+    def at_its_scale(self, name: str) -> list[str]:
+        """No files, as the input of a rule that is for some scales only; ConfigError at the others."""
+        if wrong := self._of_step(name):
+            raise ConfigError(wrong)
+        return []
+
+    def refusal(self, target: str, rules: Collection[str]) -> str | None:
+        """What is wrong with a target, and what it may have been meant to be; None where nothing is."""
+        if target in rules:
+            return self._of_step(target)
+        if Path(target).exists():
+            return None
+        return self._of_path(target) if "/" in target else self._of_name(target, rules)
+
+    @property
+    def _runs(self) -> dict[str, Run]:
+        """Runs by name, and entries with a grid by the first of their runs."""
+        runs = [run for study in self._atlas.studies.values() for run in study.runs.values()]
+        return {run.entry: run for run in reversed(runs)} | {run.name: run for run in reversed(runs)}
+
+    def _about_step(self, name: str) -> str:
+        """What a step of checking claims does."""
+        of = steps(self._atlas.claims)[name]
+        number = sum(len(claims_of(self._atlas.claims[study], name)) for study in of)
+        takes = "; ".join(dict.fromkeys(step.takes for step in of.values()))
+        return f"Check {number} of the papers' claims and print their verdicts: {takes}."
+
+    def _of_step(self, name: str) -> str | None:
+        """What is wrong with the scale, if a target is for another one."""
+        scale = self._atlas.settings.scale
+        if name == "keep" and scale == "demo":
+            return "keep is for results on the papers' own data: add `--config scale=laptop` (demo: so_far)"
+        return wrong_scale(self._atlas.claims, name, scale)
+
+    def _of_name(self, name: str, rules: Collection[str]) -> str:
+        if name in self._atlas.datasets:
+            return f"'{name}' is a data set, not a target; prepared, it is {self._paths.dataset(name)}"
+        if name not in self._atlas.studies and (REPOSITORY / "config" / "studies" / f"{name}.yaml").is_file():
+            return f"the study '{name}' is not loaded; add it to `studies` in config/config.yaml"
+        near = did_you_mean(name, [*rules, *self._runs, *self._atlas.datasets])
+        return f"no target '{name}'{near}; `snakemake --list-rules` shows all"
+
+    def _of_path(self, path: str) -> str | None:
+        parts, root = Path(path).parts, Path(self._paths.results).parts
+        scale = parts[len(root) - 1] if parts[: len(root) - 1] == root[:-1] and len(parts) >= len(root) else ""
+        if scale != root[-1]:
+            other = scale in get_args(Scale)
+            return f"{path} is a file of scale {scale}; add `--config scale={scale}`" if other else None
+        match parts[len(root) :]:
+            case ("data", name, _, *_):
+                return _unknown(path, "data set", name, self._atlas.datasets)
+            case ("figures", study, file):
+                names = [figure.name for figure in self._figures.all if figure.study == study]
+                wrong = _unknown(path, "study", study, self._atlas.studies)
+                return wrong or _unknown(path, "figure", Path(file).stem, names)
+            case ("export", study, file):
+                if wrong := _unknown(path, "study", study, self._atlas.studies):
+                    return wrong
+                run = Path(file).stem.rpartition("-split")[0]
+                return _unknown(path, "run", run, self._atlas.studies[study].runs)
+            case ("gallery", study):
+                return _unknown(path, "study", study, self._atlas.studies)
+            case (study, run, _, *_) if study not in FOLDERS:
+                if wrong := _unknown(path, "study", study, self._atlas.studies):
+                    return wrong
+                return _unknown(path, "run", run, self._atlas.studies[study].runs)
+        return None
+
+
+def about(figure: Figure) -> str:
+    """What a figure shows: the first sentence of its kind's caption."""
+    caption = (REPOSITORY / "workflow" / "report" / f"{figure.kind.name}.rst").read_text(encoding="utf-8")
+    return " ".join(caption.partition("\n\n")[0].split()).strip("*")
+
+
+def _unknown(path: str, what: str, name: str, known: Collection[str]) -> str | None:
+    """The refusal of a name in a path; None for one that is known."""
+    return None if name in known else f"{path}: no {what} '{name}' at this scale{did_you_mean(name, known)}"

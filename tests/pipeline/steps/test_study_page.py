@@ -1,0 +1,286 @@
+"""The page of a study in several sittings, from a few small tables."""
+
+import json
+import shutil
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from bnn_atlas.claims.console import read_rows
+from bnn_atlas.files import save_arrays
+from bnn_atlas.metrics.tables.files import TableError, write_table
+from bnn_atlas.pipeline.steps.study_page import study_page
+from tests.claims.making import CLAIM, planned, row
+
+CHANGE = {"metric": "lppd", "relation": "changes_less_than", "bound": 0.5, "paper_value": None, "tolerance": None}
+IN_FIGURE = {"figure": "curve", "in_figure": {"column": "c"}, "metric": None, "runs": []}
+CLAIMS = {
+    "error": CLAIM | {"runs": ["one"]},
+    "compared": CLAIM | CHANGE | {"runs": ["one"], "than": {"runs": ["two"]}},
+    "number": CLAIM | IN_FIGURE,
+}
+STUDY = {
+    "name": "small",
+    "title": "A study",
+    "scale": "laptop",
+    "claims": {"paper": "Nobody, 2000", "claims": CLAIMS},
+    "runs": {name: planned(name) for name in ("one", "two")},
+    "figures": {"curve": {"runs": ["one"]}},
+    "scales": {},
+}
+SETTINGS = {"seed": 1}
+DRAWN_FROM = [["a: reduces", "b"], ["a: reduces", "c"], ["curve: bins", "10"]]
+DRAWN = ["{'curve: bins': '10'}", "{'src/x.py': 'hash'}", "{'a: reduces': 'c'}", "{'a: reduces': 'b'}"]
+
+
+SHOWN = {
+    "study": "small", "dataset": "airfoil", "dataset_title": "Airfoil", "task": "regression", "model": "mlp",
+    "point": {}, "hidden": [], "method": "mclmc", "likelihood": "gaussian", "prior_sd": 1.0, "energy_variance": None,
+    "split": 0, "chains": 10, "files": {"table": "not there"}, "parts": {}, "set_titles": {}, "published": [],
+}  # fmt: skip
+CUMULATIVE = {
+    "study": "small", "figure": "cumulative", "kind": "cumulative_lppd", "caption": "", "scale": "laptop",
+    "module": "bnn_atlas.figures.kinds.cumulative_lppd", "reductions": {}, "runs": ["one", "two"], "own": {},
+    "of_runs": {"one": {}, "two": {}},
+    "shown": [SHOWN | {"run": run, "entry": run, "label": run} for run in ("one", "two")],
+}  # fmt: skip
+
+
+class Results:
+    """Made-up results of the runs `one` and `two`, and of a figure."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.kept = folder / "results", folder / "docs" / "small"
+        self.plan = {
+            "study": {
+                "name": "small", "title": "A study", "paper": "Nobody, 2000", "differences": [], "findings": [],
+            },
+            "scale": "laptop",
+            "records": str(self.folder / "records"),
+            "benchmarks": str(self.folder / "benchmarks"),
+            "claims": STUDY,
+            "runs": {run: self._run(run) for run in ("one", "two")},
+            "rows": [{"run": "one"}, {"run": "two"}],
+            "points": {run: {"entry": run, "point": {}} for run in ("one", "two")},
+            "figures": {
+                "curve": {
+                    "files": [str(self.folder / f"curve.{end}") for end in ("csv", "png")], "settings": "f",
+                    "drawn_from": DRAWN_FROM, "inputs": [str(self.table("one"))], "of_claims": None,
+                    "of_rows": None,
+                },
+                "cumulative": {
+                    "files": [str(self.folder / f"cumulative.{end}") for end in ("csv", "png")], "settings": "g",
+                    "drawn_from": [], "inputs": [str(self.table(run)) for run in ("one", "two")], "of_claims": None,
+                    "of_rows": {
+                        "described": CUMULATIVE, "outputs": [f"cumulative.{end}" for end in ("pdf", "csv", "png")],
+                    },
+                },
+            },
+            "captions": {},
+            "entries": {"one": "one", "two": "two"},
+            "datasets": {},
+            "steps": [],
+            "predictions": {f"small/{run}/split0": str(self.predictions(run)) for run in ("one", "two")},
+            "jobs": {
+                "study": "small", "sizes": {"one": [1, 1], "two": [1, 1]}, "figures": ["curve"], "sections": [],
+                "shared": [],
+            },
+        }  # fmt: skip
+
+    def table(self, run: str) -> Path:
+        return self.folder / run / "metrics.parquet"
+
+    def predictions(self, run: str) -> Path:
+        return self.folder / run / "test.npz"
+
+    def trace(self, run: str) -> str:
+        return str(self.folder / run / "trace.zarr")
+
+    def make(self, run: str, value: float) -> None:
+        """Results of a run: scores, densities of four rows, a job's time, and what they were made from."""
+        write_table(self.table(run), [row(run, value), row(run, -value, metric="lppd"), row(run, np.nan, metric="ess")])
+        densities = np.random.default_rng(sum(map(ord, run))).normal(size=(10, 4))
+        arrays = {"log_density_by_chain": densities - value, "divergent": np.zeros(10, bool)}
+        save_arrays(self.predictions(run), arrays)
+        job = self.folder / f"benchmarks/sample/small/{run}/split0/block0.tsv"
+        job.parent.mkdir(parents=True, exist_ok=True)
+        job.write_text(f"s\tcpu_time\n{100 * value}\t-\n")
+        self.record(self.trace(run), params=[repr(SETTINGS), "{'code': 'now'}"], input=["data"], endtime=1.0)
+        self.record(str(self.table(run)), params=[], input=[], endtime=2.0)
+
+    def draw(self, value: float) -> None:
+        """The figure."""
+        csv, png = self.plan["figures"]["curve"]["files"]  # type: ignore[index]
+        Path(csv).parent.mkdir(exist_ok=True)
+        Path(csv).write_text(f"c\n{value}\n")
+        Image.new("RGB", (20, 10), "red").save(png)
+        for file in (csv, png):
+            self.record(file, params=DRAWN, input=[], endtime=3.0)
+
+    def record(self, path: str, **values: Any) -> None:
+        folder = self.folder / "records"
+        name = urlsafe_b64encode(path.encode()).decode()
+        assert len(name) < 254
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(values))
+
+    def page(self, destination: Path | None = None) -> dict[str, dict[str, str]]:
+        """Write the page; its claims by name."""
+        study_page(destination or self.kept, plan=self.plan, command="snakemake", kept=self.kept)
+        return {one["claim"]: dict(one) for one in read_rows((destination or self.kept) / "claims.csv")}
+
+    def verdicts(self) -> dict[str, str]:
+        return {name: one["verdict"] for name, one in self.page().items()}
+
+    def _run(self, run: str) -> dict[str, Any]:
+        split = {"tables": [str(self.table(run))], "settings": SETTINGS, "traces": {self.trace(run): ["data"]}}
+        return {"settings": f"hash of {run}", "code": "now", "reductions": "", "splits": [split]}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path)
+
+
+def test_without_results_there_is_a_page_with_commands(results: Results) -> None:
+    claims = results.page()
+    assert {one["verdict"] for one in claims.values()} == {"not run"}
+    assert claims["compared"]["needed"] == "snakemake --cores 2 one two --config scale=laptop"
+    assert claims["number"]["needed"] == "snakemake --cores 2 curve --config scale=laptop"
+    assert "3 not run." in (results.kept / "README.md").read_text()
+
+
+def test_a_campaign_in_three_sittings(results: Results) -> None:
+    """Each sitting begins without the results of the one before; the page has all of them."""
+    results.make("one", 0.5)
+    assert results.verdicts() == {"error": "reproduced", "compared": "not run", "number": "not run"}
+    shutil.rmtree(results.folder)
+    results.draw(0.6)
+    assert results.verdicts() == {"error": "reproduced", "compared": "not run", "number": "reproduced"}
+    shutil.rmtree(results.folder)
+    results.make("two", 0.75)
+    claims = results.page()
+    assert {one["verdict"] for one in claims.values()} == {"reproduced"}
+    assert claims["number"]["value"] == "0.6"
+    assert claims["compared"]["difference"] == "0.25"
+
+    page, jobs = (results.kept / "README.md").read_text(), pd.read_csv(results.kept / "kept/jobs.csv")
+    assert "![curve](curve.png)" in page
+    assert "3 reproduced." in page
+    assert jobs["seconds"].tolist() == [50.0, 75.0]
+    assert not [path for path in results.kept.parent.iterdir() if path.name.startswith(".")], "nothing is left behind"
+
+
+def test_a_figure_of_metric_tables_is_drawn_once_all_its_runs_are_kept(results: Results) -> None:
+    curves = {"one": [-1.0, -0.5, -0.25], "two": [-1.5, -0.75, -0.5]}
+    drawn = []
+    for run, values in curves.items():
+        results.make(run, 0.5)
+        points = zip((1, 2, 5), values, strict=True)
+        rows = [row(run, value, metric="lppd_cumulative_chains", chains=n) for n, value in points]
+        rows += [row(run, values[-1], metric="lppd_cumulative_draws", draws=n) for n in (10, 100)]
+        write_table(results.table(run), [row(run, 0.5), row(run, -0.5, metric="lppd"), *rows])
+        results.page()
+        drawn.append((results.kept / "cumulative.png").is_file())
+        shutil.rmtree(results.folder)
+    assert drawn == [False, True]
+    numbers = pd.read_csv(results.kept / "cumulative.csv", comment="#")
+    by_chains = numbers[numbers["over"] == "chains"].groupby("label")["mean"]
+    assert {label: values.tolist() for label, values in by_chains} == curves
+    assert numbers[numbers["over"] == "draws"].groupby("label").size().to_dict() == {"one": 2, "two": 2}
+    assert "![cumulative](cumulative.png)" in (results.kept / "README.md").read_text()
+    picture = (results.kept / "cumulative.png").read_bytes()
+    results.page()
+    assert (results.kept / "cumulative.png").read_bytes() == picture
+
+
+def test_runs_without_the_points_of_curves_are_not_drawn(results: Results) -> None:
+    """As those that were kept before these points were."""
+    for run in ("one", "two"):
+        results.make(run, 0.5)
+    results.page()
+    assert not (results.kept / "cumulative.png").exists()
+
+
+def test_a_difference_is_paired_by_row_whenever_its_runs_were_made(results: Results) -> None:
+    for run in ("one", "two"):
+        results.make(run, 0.5)
+    together = float(results.page()["compared"]["difference_standard_error"])
+    shutil.rmtree(results.kept)
+    for run in ("one", "two"):
+        shutil.rmtree(results.folder)
+        results.make(run, 0.5)
+        apart = results.page()["compared"]
+    assert together > 0.01
+    assert float(apart["difference_standard_error"]) == pytest.approx(together, abs=1e-3)
+
+
+def test_a_page_made_again_of_what_is_kept_is_the_same(results: Results) -> None:
+    results.make("one", 0.5)
+    results.draw(0.6)
+    results.page()
+    before = {path: path.read_bytes() for path in results.kept.rglob("*") if path.is_file()}
+    shutil.rmtree(results.folder)
+    results.page()
+    assert {path: path.read_bytes() for path in results.kept.rglob("*") if path.is_file()} == before
+
+
+def test_fresh_results_replace_kept_ones(results: Results) -> None:
+    results.make("one", 0.9)
+    assert results.verdicts()["error"] == "not reproduced"
+    results.make("one", 0.5)
+    assert results.verdicts()["error"] == "reproduced"
+
+
+def test_kept_results_of_other_settings_are_left_out(results: Results, caplog: pytest.LogCaptureFixture) -> None:
+    results.make("one", 0.5)
+    results.draw(0.6)
+    results.page()
+    shutil.rmtree(results.folder)
+    results.plan["runs"]["one"]["settings"] = results.plan["figures"]["curve"]["settings"] = "changed"  # type: ignore[index]
+    assert set(results.verdicts().values()) == {"not run"}
+    assert "have changed are left out: one, figure curve" in caplog.text
+    assert pd.read_csv(results.kept / "kept/jobs.csv").empty
+    assert not (results.kept / "curve.png").exists()
+
+
+def test_results_that_are_there_with_other_settings_are_left_out(
+    results: Results, caplog: pytest.LogCaptureFixture
+) -> None:
+    for change in ({"params": ["{'seed': 2}"]}, {"input": ["other"]}, {"endtime": 9.0}):
+        results.make("one", 0.5)
+        fields = {"params": [repr(SETTINGS)], "input": ["data"], "endtime": 1.0}
+        results.record(results.trace("one"), **(fields | change))
+        caplog.clear()
+        assert results.verdicts()["error"] == "not run", change
+        assert "small: results of other settings than today's are left out: one" in caplog.text
+    results.make("one", 0.5)
+    results.draw(0.6)
+    results.record(results.plan["figures"]["curve"]["files"][0], params=["{'curve: bins': '20'}"])  # type: ignore[index]
+    assert results.verdicts() == {"error": "reproduced", "compared": "not run", "number": "not run"}
+
+
+def test_results_of_earlier_code_count_and_are_named(results: Results, caplog: pytest.LogCaptureFixture) -> None:
+    results.make("one", 0.5)
+    results.page()
+    assert not caplog.text
+    shutil.rmtree(results.folder)
+    results.plan["runs"]["one"]["code"] = "later"  # type: ignore[index]
+    assert results.verdicts()["error"] == "reproduced"
+    assert "small: results of earlier code, still used: one (kept/runs.csv)" in caplog.text
+    assert pd.read_csv(results.kept / "kept/runs.csv")["code"].tolist() == ["now"]
+
+
+def test_results_of_another_scale_are_not_replaced(results: Results, tmp_path: Path) -> None:
+    results.make("one", 0.5)
+    results.page()
+    results.plan["scale"] = "paper"
+    with pytest.raises(TableError, match="keeps results of scale laptop, but these are of scale paper"):
+        results.page()
+    assert results.page(tmp_path / "elsewhere").keys() == CLAIMS.keys()
+    assert read_rows(results.kept / "claims.csv")[0]["verdict"] == "reproduced"

@@ -1,0 +1,130 @@
+"""The last lines of a run."""
+
+import csv
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bnn_atlas.claims.console import verdict_lines
+from bnn_atlas.config.claims.load import ClaimsConfig
+from bnn_atlas.pipeline.farewell import farewell
+from bnn_atlas.pipeline.paths import Paths
+from tests.config.folders import CLAIM
+
+CLAIMS = ClaimsConfig.model_validate(
+    {"paper": "p", "steps": {"evaluate": {"takes": "a minute", "claims": ["error"]}}, "claims": {"error": CLAIM}}
+)
+CELLS = {
+    "study": "small", "compares": "False", "paper_value": "0.12345", "tolerance": "0.01", "bound": "", "reason": "",
+    "relation": "equals", "value": "0.5", "sd": "0.25", "difference": "", "difference_sd": "", "verdict": "reproduced",
+}  # fmt: skip
+
+
+def page(folder: Path, *rows: dict[str, str]) -> None:
+    """The claims beside a page."""
+    folder.mkdir(parents=True)
+    with (folder / "claims.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["claim", *CELLS])
+        writer.writeheader()
+        writer.writerows(CELLS | row for row in rows)
+
+
+def lines(targets: frozenset[str] = frozenset(), scale: str = "demo", **changes: Any) -> list[str]:
+    atlas = SimpleNamespace(settings=SimpleNamespace(scale=scale), studies={"small": None}, claims={"small": CLAIMS})
+    vars(atlas).update({key: value for key, value in changes.items() if key == "claims"})
+    figures = SimpleNamespace(not_made=changes.get("not_made", []))
+    drawn = SimpleNamespace(
+        outputs=["results/demo/figures/small/fireball.pdf", "results/demo/figures/small/fireball.png"]
+    )
+    tables = [f"results/demo/small/one/split{split}/metrics/metrics.parquet" for split in (0, 1)]
+    known = SimpleNamespace(figure={"fireball": drawn, "small_fireball": drawn}.get, runs={"one": tables})
+    return farewell(atlas, Paths("results/demo"), figures, known, "Install R.", targets, 243.4).splitlines()
+
+
+def test_three_places_to_look_and_what_to_do_next() -> None:
+    text = lines()
+    assert text[0] == "Made in 4 min 3 s. Where to look first:"
+    assert [line.split()[0] for line in text[1:4]] == [
+        "results/demo/claims.html", "results/demo/figures/small/", "results/demo/tables/small-summary.csv",
+    ]  # fmt: skip
+    assert text[4] == "What to do next:"
+    assert any(line.strip().startswith("snakemake --cores 2 diagnostics ") for line in text[5:])
+
+
+def test_columns_are_aligned() -> None:
+    starts = [len(line) - len(line[2:].partition("  ")[2].lstrip()) for line in lines()[1:4]]
+    assert len(set(starts)) == 1
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_commands_name_the_scale(scale: str) -> None:
+    assert any(f"snakemake --cores 2 keep --config scale={scale}" in line for line in lines(scale=scale))
+
+
+def test_figures_that_need_r_are_named() -> None:
+    assert "Not made: one, two. Install R." in lines(not_made=["one", "two"])
+
+
+def test_a_study_without_claims_has_no_claims_page() -> None:
+    assert not any("claims.html" in line for line in lines(claims={}))
+
+
+@pytest.mark.parametrize(
+    ("target", "paths"),
+    [
+        ("fireball", ["results/demo/figures/small/fireball.png"]),
+        ("small_fireball", ["results/demo/figures/small/fireball.png"]),
+        ("small", ["results/demo/figures/small/", "results/demo/tables/small-summary.csv"]),
+        ("claims", ["results/demo/claims.html"]),
+        ("small_claims", ["results/demo/claims/small.html"]),
+        ("so_far", ["results/demo/so_far/small/README.md"]),
+        ("keep", ["docs/results/small/README.md"]),
+    ],
+)
+def test_a_named_target_ends_with_what_was_made(target: str, paths: list[str]) -> None:
+    assert lines(frozenset({target})) == ["Made in 4 min 3 s:", *(f"  {path}" for path in paths)]
+
+
+def test_a_file_as_target_ends_without_words() -> None:
+    assert lines(frozenset({"results/demo/tables/small.parquet"})) == []
+
+
+def test_everything_among_the_targets_ends_as_everything() -> None:
+    assert lines(frozenset({"all", "fireball"}))[0].endswith("Where to look first:")
+
+
+def test_a_step_ends_with_the_verdicts_of_its_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = {"claim": "growth", "compares": "True", "difference": "-0.1", "difference_sd": "", "relation": "less_than"}
+    missed = {"verdict": "not reproduced", "reason": "outside by 0.4"}
+    page(Path("results/demo/so_far/small"), {"claim": "error", **missed}, other | {"paper_value": "", "bound": "0.05"})
+    assert lines(frozenset({"evaluate"})) == [
+        "Made in 4 min 3 s:",
+        "",
+        "  claim  paper    ours               verdict",
+        "  error  0.12345  0.50000 ± 0.25000  not reproduced: outside by 0.4",
+        "",
+        "  results/demo/so_far/small/README.md",
+    ]
+    assert lines(frozenset({"so_far"}))[1] == (
+        "  results/demo/so_far/small/README.md  (1 reproduced, 1 not reproduced)"
+    )
+
+
+def test_columns_of_verdicts_hold_differences_and_limits() -> None:
+    compared = CELLS | {"compares": "True", "difference": "-0.1", "paper_value": "", "relation": "less_than"}
+    rows = [CELLS | {"claim": "error"}, compared | {"claim": "grows", "bound": "0.05"}, CELLS | {"claim": "left out"}]
+    assert verdict_lines(rows, ["error", "grows"]) == [
+        "claim  paper                   ours               verdict",
+        "error  0.12345                 0.50000 ± 0.25000  reproduced",
+        "grows  difference below −0.05  −0.1000            reproduced",
+    ]
+
+
+def test_the_name_of_a_run_ends_with_its_scores_and_how_they_are_judged() -> None:
+    assert lines(frozenset({"one"}))[1:] == [
+        "  results/demo/small/one/split0/metrics/", "  results/demo/small/one/split1/metrics/",
+        "  judged by: snakemake --cores 2 so_far --config scale=demo",
+    ]  # fmt: skip

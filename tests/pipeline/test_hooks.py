@@ -1,0 +1,166 @@
+"""What the hooks use of Snakemake, in the version that is installed."""
+
+import dataclasses
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import snakemake
+import snakemake.common
+import snakemake.rules
+import snakemake.sourcecache
+from packaging.requirements import Requirement
+from packaging.version import Version
+from snakemake.benchmark import benchmarked
+from snakemake.cli import get_argument_parser
+from snakemake.dag import DAG
+from snakemake.executors.local import Executor as LocalExecutor
+from snakemake.executors.local import run_wrapper
+from snakemake.jobs import Job
+from snakemake.parser import Run
+from snakemake.persistence import MetadataRecord, PersistenceBase
+from snakemake.persistence.file import FilePersistence
+from snakemake.scheduling.job_scheduler import JobRateLimiter, JobScheduler
+from snakemake.script import PythonScript, ScriptBase
+from snakemake.settings.types import DAGSettings
+from snakemake.workflow import Workflow
+from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
+from snakemake_executor_plugin_slurm_jobstep import Executor as JobStep
+from snakemake_interface_common.plugin_registry import PluginRegistryBase
+from snakemake_interface_executor_plugins.executors.real import RealExecutor
+from snakemake_interface_executor_plugins.settings import ExecMode
+
+from bnn_atlas.pipeline import one_job, slurm_step
+from bnn_atlas.pipeline.hooks import LOOK_AGAIN, slurm
+from tests.test_envs import project
+
+OPTIONS = {option for action in get_argument_parser()._actions for option in action.option_strings}
+
+
+def look_again(hook: str, what: str) -> str:
+    return f"Snakemake {snakemake.__version__} {what}: look again at bnn_atlas.pipeline.hooks.{hook}"
+
+
+def test_the_hooks_were_looked_at_for_this_version() -> None:
+    assert Version(snakemake.__version__) < Version(LOOK_AGAIN), look_again("*", "is new")
+    requirements = [Requirement(text) for text in project()["optional-dependencies"]["workflow"]]
+    (allowed,) = [requirement.specifier for requirement in requirements if requirement.name == "snakemake"]
+    assert Version(LOOK_AGAIN) not in allowed
+
+
+def test_command_line_that_the_slurm_check_reads() -> None:
+    for option in ("--executor", "-e", "--profile", "--workflow-profile"):
+        assert option in OPTIONS, look_again("slurm", f"has no option {option}")
+    assert any(slurm.RUNS_NOTHING.fullmatch(option) for option in OPTIONS)
+    for option in ("-n", "--dry-run", "--lint", "--list-rules", "--unlock", "--report", "--dag", "--summary"):
+        assert option in OPTIONS, look_again("slurm", f"has no option {option}")
+        assert slurm.RUNS_NOTHING.fullmatch(option)
+
+
+def test_command_line_that_the_relay_reads() -> None:
+    assert "--mode" in OPTIONS, look_again("sigterm", "has no option --mode")
+    assert ExecMode.REMOTE.item_to_choice() == "remote", look_again("sigterm", "calls the mode of a job otherwise")
+
+
+def test_snakemake_still_keeps_sigterm_to_itself() -> None:
+    source = inspect.getsource(JobScheduler)
+    assert "signal.signal(signal.SIGTERM" in source, look_again("sigterm", "no longer handles SIGTERM in its scheduler")
+
+
+def test_limiter_that_is_taken_off_the_scheduler() -> None:
+    source = inspect.getsource(JobScheduler)
+    assert re.search(r"self\.job_rate_limiter\b\s*=", source), look_again("rate_limit", "has no job_rate_limiter")
+    assert "if self.job_rate_limiter is None" in source, look_again("rate_limit", "may need its job_rate_limiter")
+    for name in ("max_jobs", "timespan"):
+        assert hasattr(JobRateLimiter, name), look_again("rate_limit", f"has no JobRateLimiter.{name}")
+
+
+def test_settings_that_hold_the_targets() -> None:
+    message = look_again("request", "has no workflow.dag_settings.targets")
+    assert "dag_settings" in {field.name for field in dataclasses.fields(Workflow)}, message
+    assert "targets" in {field.name for field in dataclasses.fields(DAGSettings)}, message
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [((), "[]"), (("first",), "['first']")])
+def test_targets_reach_the_end_of_a_run(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:
+    (tmp_path / "Snakefile").write_text(
+        "from bnn_atlas.pipeline.hooks import requested_targets\n\n"
+        "rule first:\n    output: touch('first.txt')\n\n"
+        "onsuccess:\n    print('targets', sorted(requested_targets(workflow)))\n"
+    )
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "all", "--", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert f"targets {expected}" in done.stdout + done.stderr
+
+
+def test_what_the_executor_plugin_uses() -> None:
+    message = f"Snakemake {snakemake.__version__} is new: look again at snakemake_executor_plugin_bnn_atlas"
+    assert list(inspect.signature(PythonScript.execute_script).parameters) == ["self", "fname", "edit"], message
+    assert list(inspect.signature(benchmarked).parameters)[:2] == ["pid", "benchmark_record"], message
+    made = inspect.getsource(Run.start)
+    for name in inspect.signature(ScriptBase).parameters:
+        known = name in ("path", "cache_path", "source", "input_", "config", "rulename", "is_local")
+        assert known or f"{name}, " in made, message
+    assert "run = job_rule.run_func" in inspect.getsource(run_wrapper), message
+    assert "            job.rule,\n" in inspect.getsource(LocalExecutor.job_args_and_prepare), message
+
+
+def test_functions_that_plan() -> None:
+    for module in (snakemake.common, snakemake.rules):
+        assert callable(module.get_function_params), look_again("planning", "has no get_function_params")
+    assert callable(snakemake.sourcecache.parse_uri), look_again("planning", "has no sourcecache.parse_uri")
+    assert "parse_uri(" in inspect.getsource(snakemake.sourcecache.SourceFile.get_cache_path)
+
+
+def test_locks_that_name_their_holder() -> None:
+    message = look_again("locks", "keeps its locks otherwise")
+    assert list(inspect.signature(FilePersistence._write_locks).parameters) == ["self", "lock_type", "keys"], message
+    assert "yield lock_type, f.strip()" in inspect.getsource(FilePersistence._read_locks), message
+    assert "self._lockfile[lock_type] = lockfile" in inspect.getsource(FilePersistence._write_locks), message
+    assert "shutil.rmtree(self._lockdir)" in inspect.getsource(FilePersistence._delete_locks), message
+    for call in ("self._read_locks()", "self.unlock()"):
+        assert call in inspect.getsource(PersistenceBase), message
+
+
+def test_snakemake_still_removes_the_outputs_of_jobs() -> None:
+    message = look_again("keeping", "prepares or cleans up its jobs otherwise")
+    assert "await self.remove_existing_output()" in inspect.getsource(Job.prepare), message
+    assert list(inspect.signature(Job.cleanup).parameters) == ["self", "skip_outputs"], message
+    assert inspect.getsource(Job.postprocess).rstrip().endswith("await self.cleanup(skip_cleanup_outputs)"), message
+    assert "self._unmark_incomplete" in inspect.getsource(PersistenceBase.finished), message
+    assert "self._mark_incomplete" in inspect.getsource(PersistenceBase.started), message
+
+
+def test_records_and_times_of_results() -> None:
+    message = look_again("records", "keeps its records or compares times otherwise")
+    assert 'self._metadata_path = os.path.join(self.path, "metadata")' in inspect.getsource(FilePersistence), message
+    assert "endtime" in MetadataRecord.model_fields, message
+    needed = inspect.getsource(DAG.update_needrun)
+    assert "await job_.output_mintime" in needed, message
+    assert "await f.is_newer(output_mintime_)" in needed, message
+
+
+def test_command_of_a_job_of_slurm() -> None:
+    message = look_again("slurm", "or its Slurm plugin composes the command of a job otherwise")
+    usual = inspect.getsource(RealExecutor.format_job_exec)
+    assert f'self.get_python_executable(),\n                "{slurm.SNAKEMAKE}",' in usual, message
+    assert "self.additional_general_args()," in usual, message
+    assert "--executor slurm-jobstep --jobs 1" in inspect.getsource(SlurmExecutor.additional_general_args), message
+    assert "exec_job = self.format_job_exec(job)" in inspect.getsource(SlurmExecutor.run_job), message
+    assert "self.array_jobs = " in inspect.getsource(SlurmExecutor.__post_init__), message
+    # What the executor of the first Snakemake does besides reading the workflow.
+    step = inspect.getsource(JobStep.run_job)
+    assert f'call = "{" ".join(slurm_step.SRUN)} "' in step, message
+    for option in ("get_cpu_setting(job, self.gpu_job)", "get_gpu_setting(job)", "get_node_setting(job)"):
+        assert option in step, message
+    for name in slurm_step.IDENTITY:
+        assert f'"SLURM_{name}"' in step, message
+
+
+def test_plugin_that_a_job_does_not_import() -> None:
+    message = look_again("slurm", "finds its plugins otherwise")
+    assert "in pkgutil.iter_modules():" in inspect.getsource(PluginRegistryBase.collect_plugins), message
+    assert SlurmExecutor.__module__ == one_job.LEFT_OUT, message
