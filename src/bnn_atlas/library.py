@@ -1,6 +1,6 @@
 """The public functions of this package: build the posterior of a network, sample it, predict and score.
 
-The modules that they need are imported with the first call, because JAX must not be imported before `configure`.
+The modules that they need are imported on the first call, because JAX must not be imported before `configure`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class NetworkPosterior(NamedTuple):
-    """The posterior of a network's parameters given rows."""
+    """The posterior of a network's parameters given data."""
 
     density: "Posterior"
     data: "PosteriorData"
@@ -38,12 +38,12 @@ class NetworkPosterior(NamedTuple):
 def build_posterior(
     x: np.ndarray, y: np.ndarray, settings: Mapping[str, Any], *, classes: int = 0, vocabulary: int = 0
 ) -> NetworkPosterior:
-    """Posterior of a network given rows, p(theta | x, y)^(1 / T) up to a constant.
+    """Posterior of a network given data, p(theta | x, y)^(1 / T) up to a constant.
 
     Nothing is scaled here: inputs and regression targets should have zero mean and unit variance.
 
     Args:
-        x: rows: tables [n, d], images [n, height, width, channels], or token ids [n, length].
+        x: inputs, as tables [n, d], images [n, height, width, channels], or token ids [n, length].
         y: targets [n], or class numbers [n].
         settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other fields of
             `bnn_atlas.config.parts.posterior.PosteriorConfig`, as in the runs of config/studies/.
@@ -210,7 +210,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndar
     """Scores of the average over all draws at the rows x [n, ...] with targets y [n], and diagnostics of the chains.
 
     The columns are `metric`, `value`, `standard_error` and `note`. Chains that never move, or with predictions that are
-    not finite, are left out and counted. Raises like `predict`.
+    not finite, are left out and counted. Raises the same errors as `predict`.
     """
     import pandas as pd
 
@@ -230,7 +230,7 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndar
 
 
 class _HeldOut(NamedTuple):
-    """Rows to score, in the units of the arguments."""
+    """Rows to score, in the units in which they were passed."""
 
     x_test: np.ndarray
     y_test: np.ndarray

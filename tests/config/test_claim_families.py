@@ -76,16 +76,19 @@ def test_published_numbers_of_a_family(tmp_path: Path, study: Study) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"for": []}, "claims.error_{n}.for: rows are wanted, such as [{ set: airfoil, bound: 0.1 }"),
-        ({"for": {"n": 3}}, "claims.error_{n}.for: rows are wanted"),
+        ({"for": []}, "claims.error_{n}.for: give rows, such as [{ set: airfoil, bound: 0.1 }"),
+        ({"for": {"n": 3}}, "claims.error_{n}.for: give rows"),
         ({"for": [{"m": 3}]}, "claims.error_{n}: {n} stands for nothing; known are m"),
         ({"for": [{"n": 1}, {"n": 1}]}, "claims.error_{n}: two claims have the name 'error_1': put a key of `for` in"),
-        ({"for": [{"n": 1, "bond": 3}]}, "claims.error_{n}.for: 'bond' is no key of a claim (did you mean 'bound'?)"),
+        (
+            {"for": [{"n": 1, "bond": 3}]},
+            "claims.error_{n}.for: 'bond' is not a key of a claim (did you mean 'bound'?",
+        ),
         ({"statement": "{set}"}, "claims.error_{n}: {set} stands for nothing; known are n (line 3)"),
         ({"for": [{"n": 1}, {"n": 2, "bound": "x"}]}, "claims.error_2.bound = 'x': a number is wanted"),
         ({"runs": ["two"]}, "claims.error_1.runs: no run 'two' in study 'small'"),
         ({"published": "table/one/2/rmse"}, "claims.error_{n}.published: no number 'table/one/2/rmse' in config/publ"),
-        ({"published": 3}, "claims.error_{n}.published = 3: the key of a published number is wanted, as text"),
+        ({"published": 3}, "claims.error_{n}.published = 3: give the key of a published number, as text"),
         (
             {"published": "table/one/1/rmse", "paper_value": 1},
             "claims.error_{n}.paper_value: the claim takes its number from `published`; leave one of them out",

@@ -93,9 +93,9 @@ def test_sinusoids_are_two_noisy_grids_with_a_gap_and_test_rows_without_noise() 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"train": (38,)}, "train: 2 intervals need as many numbers of rows"),
-        ({"test": (7, 6, 1)}, "test: 2 intervals need as many numbers of rows"),
-        ({"intervals": ((0.0, 1.0), (0.5, 2.0))}, "must be apart"),
+        ({"train": (38,)}, "train: .*2, not 1"),
+        ({"test": (7, 6, 1)}, "test: .*2, not 3"),
+        ({"intervals": ((0.0, 1.0), (0.5, 2.0))}, "must not overlap"),
         ({"train": (30, 30)}, "these intervals give rows 73 and published_train 60"),
     ],
 )

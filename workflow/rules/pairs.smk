@@ -1,4 +1,4 @@
-# What is between networks of two chains, and how networks predict of which a part is left out.
+# Loss barriers between networks of two chains, and pruning: how networks predict without some of their weights.
 
 
 rule barriers:

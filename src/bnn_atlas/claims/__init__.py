@@ -1,1 +1,1 @@
-"""Judge the claims of the papers by the metric tables: values, verdicts, a table and a page."""
+"""Judge the claims of the papers by the metric tables: values, verdicts, a table and a page; `report` is the way in."""

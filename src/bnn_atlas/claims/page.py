@@ -197,7 +197,7 @@ def _with_spread(estimate: Estimate, digits: int) -> str:
 
 
 def _spread(estimate: Estimate, digits: int) -> str:
-    """What the number after the ± of a value is, and its Monte Carlo error."""
+    """What the number after the ± of a value stands for, and its Monte Carlo error."""
     other = estimate.monte_carlo_error
     chains = "" if other is None else f"; Monte Carlo error {number(other, digits)}"
     if estimate.repetitions > 1:
@@ -210,7 +210,7 @@ def _spread(estimate: Estimate, digits: int) -> str:
 
 
 def _difference_spread(difference: Estimate, digits: int) -> str:
-    """What the number after the ± of a difference is."""
+    """What the number after the ± of a difference stands for."""
     if difference.sd is not None:
         return f"mean ± sd of {difference.repetitions} paired differences{_error_over(difference, digits)}"
     if difference.over == PAIRED_ROWS:

@@ -21,7 +21,7 @@ class Metric(NamedTuple):
 
 NATS, TARGET = "nats", "standardised target"
 SPACES = {"weight": "scalar parameters", "function": "function values at test rows"}
-"""What convergence is measured of: part of a metric's name -> quantities."""
+"""Quantities whose convergence is measured: part of a metric's name -> quantities."""
 RATES = {
     "per_gradient": "per gradient evaluation of the sampling phase",
     "per_gradient_total": "per gradient evaluation of all phases",
@@ -47,7 +47,7 @@ DENSITY = (
     Metric(
         "lppd_stacked", "LPPD with stacking weights of the chains, fitted to the other half of the rows", "higher", NATS
     ),
-    Metric("stacked_chains", "chains that these weights amount to, 1 / sum of their squares", "", "chains"),
+    Metric("stacked_chains", "effective number of chains, 1 / sum of the squared weights", "", "chains"),
 )
 REGRESSION = (
     Metric("rmse", "root mean square error of the predictive mean", "lower", TARGET),
@@ -84,11 +84,11 @@ CLASSIFICATION = (
     Metric("brier", "Brier score, summed over classes (0 to 2)", "lower"),
     Metric("mean_maximum_confidence", "largest probability of a row, mean over rows"),
     Metric("predictive_entropy", "entropy of the predictive distribution, mean over rows", "", NATS),
-    Metric("ece", "expected calibration error, equally wide bins", "lower"),
-    Metric("ece_equal_mass", "expected calibration error, bins of equally many rows", "lower"),
+    Metric("ece", "expected calibration error, bins of equal width", "lower"),
+    Metric("ece_equal_mass", "expected calibration error, bins with equal numbers of rows", "lower"),
     Metric(
         "calibration_confidence",
-        "mean confidence in a bin of equally many rows",
+        "mean confidence in a bin, bins with equal numbers of rows",
         at="share of rows up to the bin's end",
     ),
     Metric("calibration_accuracy", "accuracy in the same bin", at="share of rows up to the bin's end"),
@@ -98,7 +98,7 @@ CLASSIFICATION = (
         at="share of rows up to the bin's end",
     ),
     Metric("entropy_histogram", "share of rows whose predictive entropy lies in a bin", at="right edge of the bin"),
-    Metric("mce", "maximum calibration error, equally wide bins", "lower"),
+    Metric("mce", "maximum calibration error, bins of equal width", "lower"),
     Metric("sce", "static calibration error, class by class", "lower"),
     Metric("agreement_ceiling", "agreement of a chain with the average of the others", "higher"),
     Metric("total_variation_ceiling", "total variation between a chain and the average of the others", "lower"),
@@ -117,7 +117,7 @@ SETS = (
     Metric("mean_maximum_confidence_ood", "largest probability of other rows, mean"),
     Metric("predictive_entropy_ood", "predictive entropy of other rows, mean", "", NATS),
     Metric("agreement", "share of rows with the same most probable class as the reference", "higher", "", "reference"),
-    Metric("total_variation", "total variation to the reference, mean over rows", "lower", "", "reference"),
+    Metric("total_variation", "total variation from the reference, mean over rows", "lower", "", "reference"),
     Metric(
         "wasserstein_1",
         "first Wasserstein distance between predictive distributions, noise included, mean over rows",
@@ -131,7 +131,7 @@ SETS = (
 )
 PUBLISHED = (
     Metric("lppd_sommer", "LPPD with the noise that Sommer et al. 2025's scorer reads by mistake", "higher", NATS),
-    Metric("calibration_error_sommer", "calibration error averaged once more, as by Sommer et al. 2025", "lower"),
+    Metric("calibration_error_sommer", "calibration error averaged a second time, as in Sommer et al. 2025", "lower"),
     Metric(
         "lppd_izmailov",
         "log density of one Gaussian with the mixture's moments, in the target's own units, as by Izmailov et al. 2021",
@@ -172,7 +172,7 @@ REFEREE = (
         "draws",
     ),
     Metric("referee_trend", "rise of the referee's log-likelihood over its draws, mean over chains", "", NATS),
-    Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, it bounds nothing"),
+    Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, its values bound nothing"),
 )
 STATE = "rows and state of the second network"
 DEFINITIONS = {
@@ -223,7 +223,7 @@ PAIRS = (
 PRUNED = (
     Metric(
         "accuracy_pruned",
-        "accuracy of a network of which some parameters are 0, for runs with `evaluate.pruning`",
+        "accuracy of a network some of whose parameters are 0, for runs with `evaluate.pruning`",
         "higher",
         "",
         "`<network> <of> by <rank>, <kept> % kept`",
@@ -306,10 +306,10 @@ ALIGNMENT = (
 SAMPLER = (
     Metric("chains_excluded", "chains that are left out: not finite, or never moved", "lower"),
     Metric("acceptance_mean", "acceptance probability, mean over chains"),
-    Metric("acceptance_chain_min", "the same of the chain with the lowest"),
-    Metric("bfmi_min", "Bayesian fraction of missing information of the chain with the lowest, HMC and NUTS", "higher"),
+    Metric("acceptance_chain_min", "the lowest of any chain"),
+    Metric("bfmi_min", "Bayesian fraction of missing information, lowest of any chain, HMC and NUTS", "higher"),
     Metric("cut_short_share", "share of transitions at the largest tree depth or number of integration steps", "lower"),
-    Metric("cut_short_share_chain_max", "the same of the chain with the most", "lower"),
+    Metric("cut_short_share_chain_max", "the highest of any chain", "lower"),
     Metric("divergences", "divergent steps of all chains", "lower"),
     Metric("divergences_chains", "chains with a divergent step", "lower"),
     Metric("divergence_share", "share of steps that diverged", "lower"),
@@ -352,14 +352,14 @@ VARIATIONAL = (
         "lower",
         NATS,
     ),
-    Metric("entropy_bracket", "how far that mean may be too large for lack of steps of Lanczos", "lower", NATS),
+    Metric("entropy_bracket", "how far that mean may be too large because Lanczos took too few steps", "lower", NATS),
     Metric("entropy_as_trained", "entropy by the form of the fit, mean over draws", "", NATS),
     Metric("entropy_is_bound", "share of draws at which the search for the smallest singular value has converged"),
     Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),
     Metric(
         "noise_sd_optimal",
         "noise at which the log-likelihood of the draws, with their functions, is largest on average: the optimum of a "
-        "noise that is one number",
+        "single noise parameter",
         "",
         TARGET,
     ),

@@ -59,7 +59,7 @@ class Shown(NamedTuple):
     split: int
     chains: int
     files: dict[str, Path]
-    """Section of the figure, or name in `config.kinds.FILES` -> file."""
+    """Section of the figure, or name in `config.parts.figures.FILES` -> file."""
     parts: dict[str, dict[str, Path]]
     """Name of which a run has several files, such as `against` -> reference -> file."""
     set_titles: dict[str, str]

@@ -11,7 +11,7 @@ NOT_RECORDED = "a machine that was not recorded"
 
 
 class Made(NamedTuple):
-    """Runs of one entry in the study's file that were sampled on the same machines."""
+    """The runs of one entry of a study that were sampled on the same machines."""
 
     entry: str
     runs: int

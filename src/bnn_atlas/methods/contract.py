@@ -70,7 +70,7 @@ class Method(NamedTuple):
     position: Callable[[State], Array]
     density: Callable[[State], LogDensity]
     gradients_per_step: float | None
-    """Gradient evaluations per step (on average), for rates; None where only the trace can tell."""
+    """Gradients per step (on average), for rates; None if a step takes none, or if only the trace can tell."""
     fit: Callable[[State], dict[str, Array]] = nothing_learned
     """What one chain has learned apart from its draws, by name, from its state after the last phase; on the host."""
 

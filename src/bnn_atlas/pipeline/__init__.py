@@ -1,1 +1,1 @@
-"""What the Snakemake rules ask of the configuration: paths, input functions and resources."""
+"""What the Snakemake rules ask (paths, input functions, resources) and do (`steps`), and `hooks` into Snakemake."""

@@ -120,8 +120,8 @@ def test_local_files_of_other_formats_need_no_checksum(tmp_path: Path) -> None:
             {"content": "a,colour,y\n1,red,3\n1,red,4\n"},
             ["the same in all rows, and these are: a, colour"],
         ),
-        ({"content": "y\n1\n2\n", "text": []}, ["data/mine.csv has no inputs"]),
-        ({"drop": ["a", "colour"], "text": []}, ["data/mine.csv has no inputs"]),
+        ({"content": "y\n1\n2\n", "text": []}, ["data/mine.csv has no input columns"]),
+        ({"drop": ["a", "colour"], "text": []}, ["data/mine.csv has no input columns"]),
         (
             {"content": "a;b;y\n1,5;2;3\n", "text": []},
             ['data/mine.csv: the first line has semicolons between its cells; give `separator: ";"`'],

@@ -97,7 +97,7 @@ def _rows(given: Any, where: str) -> Iterator[tuple[tuple[Any, ...], dict[str, A
         yield from (((), dict(zip(given, row, strict=True))) for row in itertools.product(*given.values()))
     else:
         raise ConfigError(
-            f"{where}.for: rows are wanted, such as [{{ set: airfoil, bound: 0.1 }}, {{ set: concrete, bound: 0.2 }}], "
+            f"{where}.for: give rows, such as [{{ set: airfoil, bound: 0.1 }}, {{ set: concrete, bound: 0.2 }}], "
             "or lists of which all combinations are taken, such as { set: [airfoil, concrete], seed: [1, 2] }"
         )
 
@@ -108,7 +108,9 @@ def _check_used(row: Mapping[str, Any], fields: Sequence[str], texts: Any, where
     for key in row:
         if key not in fields and key not in used:
             near = did_you_mean(key, fields)
-            raise ConfigError(f"{where}.for: '{key}' is no key of a claim{near}, and no text of this one has {{{key}}}")
+            raise ConfigError(
+                f"{where}.for: '{key}' is not a key of a claim{near}, and no text of this one has {{{key}}}"
+            )
 
 
 def _published(
@@ -119,7 +121,7 @@ def _published(
         if key in own:
             raise ConfigError(f"{where}.{key}: the claim takes its number from `published`; leave one of them out")
     if not isinstance(own["published"], str):
-        raise ConfigError(f"{where}.published = {own['published']!r}: the key of a published number is wanted, as text")
+        raise ConfigError(f"{where}.published = {own['published']!r}: give the key of a published number, as text")
     text = _filled(own["published"], known, where) if is_family else own["published"]
     found = []
     for key in text.split(MINUS):
@@ -128,7 +130,7 @@ def _published(
             raise ConfigError(f"{where}.published: no number '{key}' in config/published{near}; add a row for it")
         found.append(numbers[key])
     if len(found) > 2:
-        raise ConfigError(f"{where}.published: the difference of two numbers is wanted, not of {len(found)}")
+        raise ConfigError(f"{where}.published: give one number or the difference of two, not of {len(found)}")
     value: Decimal = found[0].value - found[1].value if len(found) > 1 else found[0].value
     error = found[0].error if len(found) == 1 else None
     known |= {"value": value} | ({} if error is None else {"error": error})

@@ -229,7 +229,7 @@ class Copy(Model):
 
     A file is accepted if its bytes have the SHA-256 `sha256`, or if the numbers in it have the hash `table_sha256`
     (`bnn_atlas.data.tables.table_hash`), which line ends and re-saving do not change. Images and sequences that are
-    packed in several ways have `content_sha256` instead (`bnn_atlas.data.readers.content_hash`). One is enough.
+    packed in several ways have `content_sha256` instead (hashes in `bnn_atlas.data.readers`). One is enough.
     """
 
     url: Url | None = None

@@ -16,7 +16,7 @@ from bnn_atlas.config.language.base import ConfigError, Model, near_or_all, vali
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Ending of a file -> what separates its cells."""
 OTHERS = {";": "semicolons", "\t": "tabs", ",": "commas"}
-"""What may separate them instead, and how it is called."""
+"""What may separate them instead, and what it is called."""
 DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 
 
@@ -26,7 +26,7 @@ class OwnTable(Model):
     path: str
     """A .csv or .tsv file, relative to the repository; its checksum is computed whenever Snakemake starts."""
     title: str | None = None
-    """Name in figures; null takes the set's own, with spaces for underscores."""
+    """Name in figures; null takes the data set's name, with spaces for underscores."""
     task: Literal["regression", "classification"]
     """What is predicted: a number or a class."""
     target: str
@@ -48,7 +48,7 @@ class OwnTable(Model):
 
 
 def with_own_data(registry: Any, source: str, root: Path) -> Any:
-    """The registry with own tables written out as entries with files, and with the checksums of local files.
+    """The registry with the user's tables written out as entries with files, and with the checksums of local files.
 
     Paths are relative to `root`. Raises ConfigError that names `source`, the data set, the file and the place in it.
     """
@@ -81,8 +81,8 @@ def _entry(name: str, own: OwnTable, where: str, root: Path) -> dict[str, Any]:
     separator = own.separator or SEPARATORS.get(path.suffix.lower())
     if separator is None:
         raise ConfigError(
-            f"{where}.path = '{own.path}': .csv and .tsv files are read, or text with a `separator:`; save it as CSV, "
-            "or describe it under `files:` as other entries do"
+            f"{where}.path = '{own.path}': only .csv and .tsv files are read without a `separator:`; give one, save it "
+            "as CSV, or describe it under `files:` as other entries do"
         )
     text = (*own.text, own.target) if own.task == "classification" else own.text
     columns, rows, words = _measured(path, own, text, separator, where)
@@ -174,7 +174,7 @@ def _columns(path: Path, own: OwnTable, separator: str, where: str) -> tuple[str
     if own.target in own.drop:
         raise ConfigError(f"{where}: the target '{own.target}' is also listed under `drop`")
     if set(columns) <= {own.target, *own.drop}:
-        raise ConfigError(f"{where}: {own.path} has no inputs: columns besides the target and those under `drop`")
+        raise ConfigError(f"{where}: {own.path} has no input columns besides the target and those under `drop`")
     return columns
 
 

@@ -11,7 +11,7 @@ Interval = tuple[Number, Number]
 
 
 class _Generator(Model):
-    """What all kinds have."""
+    """Settings common to all kinds."""
 
     noise: NonNegative
     """Standard deviation of the normal noise on y."""
@@ -54,11 +54,10 @@ class WaveGenerator(_Generator):
 
 
 class ClustersGenerator(_Generator):
-    """y = f(x) + N(0, noise^2), where f is a random network; training rows in clusters, test rows all along.
+    """y = f(x) + N(0, noise^2), where f is a random network; training rows in clusters, test rows over the whole range.
 
-    The network is relu, takes [z, z^2] for z = x / unit, has `hidden` layers and draws every weight and bias from
-    N(0, prior_sd^2). The x of the published training rows are uniform on the intervals, those of the published test
-    rows an even grid over `test`.
+    The network has ReLU activations and `hidden` layers, takes [z, z^2] for z = x / unit, and draws every weight and
+    bias from N(0, prior_sd^2). Training inputs are uniform on the intervals, test inputs an even grid over `test`.
     """
 
     kind: Literal["clusters"]
@@ -83,9 +82,9 @@ class ClustersGenerator(_Generator):
 class BNNHMCGenerator(_Generator):
     """The synthetic regression of Izmailov et al. (2021), as their notebook makes it: y = f(x) + N(0, noise^2).
 
-    f is a relu network of [x, x^2] with `hidden` layers, whose weights and biases are JAX's draws from N(0, prior_sd^2)
-    with the key `seed`. x of the published training rows is an even grid on each interval, x of the test rows one over
-    `test`; the targets of the test rows are f(x) itself, without noise.
+    f is a network of [x, x^2] with ReLU activations and `hidden` layers. Its weights and biases are JAX's draws from
+    N(0, prior_sd^2) with the key `seed`. Training inputs are an even grid on each interval, test inputs one over
+    `test`; test targets are f(x) itself, without noise.
     """
 
     kind: Literal["bnn_hmc"]
@@ -110,9 +109,9 @@ class BNNHMCGenerator(_Generator):
 class SinusoidsGenerator(_Generator):
     """The toy regression of Uppal et al. (2023): y = x + 0.8 sin(2 pi x) + 0.8 sin(4 pi x) + N(0, noise^2).
 
-    x of the published training rows is an even grid on each interval, and so is that of the test rows, whose targets
-    have no noise. The input is x divided by the largest |x| of the intervals. Training rows are in random order, so
-    that the last of them can serve as validation rows.
+    Training and test inputs each form an even grid on every interval; test targets have no noise. The input is x
+    divided by the largest |x| of the intervals. Training rows are in random order, so that the last of them can serve
+    as validation rows.
     """
 
     kind: Literal["sinusoids"]
@@ -128,7 +127,8 @@ class SinusoidsGenerator(_Generator):
         _check_intervals(self.intervals)
         for name in ("train", "test"):
             if len(getattr(self, name)) != len(self.intervals):
-                raise ValueError(f"{name}: {len(self.intervals)} intervals need as many numbers of rows")
+                given = len(getattr(self, name))
+                raise ValueError(f"{name}: give one number of rows per interval ({len(self.intervals)}, not {given})")
         return self
 
 
@@ -148,4 +148,4 @@ def _check_intervals(intervals: tuple[Interval, ...]) -> None:
         _check_interval("intervals", interval)
     for left, right in pairwise(intervals):
         if left[1] > right[0]:
-            raise ValueError(f"intervals: {list(left)} and {list(right)} must be apart and from left to right")
+            raise ValueError(f"intervals: {list(left)}, {list(right)} must not overlap and must be in ascending order")

@@ -1,1 +1,1 @@
-"""How configuration files are read: YAML, lines of keys, errors, bounds of values. Nothing of any study."""
+"""How configuration files are read: YAML, lines of keys, errors, bounds of values. It knows no study."""

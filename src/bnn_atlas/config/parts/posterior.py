@@ -17,7 +17,7 @@ from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.priors import PriorConfig, StandardNormalPrior
 
 MOST_WEIGHTS = 10**9
-"""Bound of the weights between hidden layers: 4 GB for each copy of one network."""
+"""Bound on the number of weights between hidden layers: 4 GB for each copy of one network."""
 
 
 class MLPConfig(Model):
@@ -27,7 +27,7 @@ class MLPConfig(Model):
     hidden: Annotated[tuple[Width, ...], Field(max_length=1000)]
     """Widths of the hidden layers; empty for a linear model."""
     activation: Literal["relu", "tanh", "sigmoid", "silu", "gelu", "elu", "identity"] = "relu"
-    """`gelu` is x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); `elu` is x for x > 0 and exp(x) - 1 for others."""
+    """`gelu` is x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); `elu` is x for x > 0 and exp(x) - 1 otherwise."""
     bias: bool = True
     """Whether layers add biases."""
 
@@ -85,7 +85,7 @@ class LeNet5MaxConfig(Model):
 
     kind: Literal["lenet5_max"] = "lenet5_max"
     activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
-    """Function of the hidden units; all are increasing, so that it may be applied before or after a maximum."""
+    """Function of the hidden units; each is increasing, so it may be applied before or after a maximum."""
 
     @property
     def label(self) -> str:
@@ -149,7 +149,7 @@ class WideResNetFRNConfig(Model):
 
 
 def _depth(depth: int, other: int) -> int:
-    """The depth, if beside `other` layers it has the same number of two-layer blocks in three stacks."""
+    """The depth, if besides `other` layers it has the same number of two-layer blocks in three stacks."""
     if depth < 6 + other or (depth - other) % 6:
         raise ValueError(f"6 n + {other} with n at least 1 is allowed: {6 + other}, {12 + other}, {18 + other}, ...")
     return depth
@@ -179,9 +179,7 @@ class CNNLSTMConfig(Model):
     @classmethod
     def _commutes_with_pooling(cls, activation: str, info: ValidationInfo) -> str:
         if activation == "silu" and info.data.get("pool", 1) != 1:
-            raise ValueError(
-                "maxima before and after silu differ, and with pooling only relu or elu may be given: set model.pool: 1"
-            )
+            raise ValueError("silu and the maximum of pooling do not commute: use relu or elu, or set model.pool: 1")
         return activation
 
     @property
@@ -235,9 +233,9 @@ class CategoricalLikelihood(Model):
     """y ~ Categorical(softmax f(x)), or the mean of these probabilities over an orbit of each image.
 
     With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta) over all K flips and moves g_k that an
-    augmentation of the same settings draws from. It is a likelihood of the data set, where random changes in
-    mini-batches have none; predictions are averaged in the same way, and every row costs K forward passes. Nabarro et
-    al. 2022, Data Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
+    augmentation of the same settings draws from. Unlike random changes in mini-batches, this has a likelihood of the
+    data set; predictions are averaged in the same way, and every row costs K forward passes. Nabarro et al. 2022, Data
+    Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
     """
 
     kind: Literal["categorical"] = "categorical"
@@ -246,7 +244,7 @@ class CategoricalLikelihood(Model):
 
     @model_serializer(mode="wrap")
     def _without_default(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What came later is part of addresses and fingerprints only where it is given."""
+        """`orbit` is part of addresses and fingerprints only where it is given."""
         found: dict[str, Any] = written(self)
         return {name: value for name, value in found.items() if name != "orbit" or value is not None}
 

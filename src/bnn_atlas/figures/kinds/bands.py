@@ -41,7 +41,7 @@ MOST, MOST_NETWORKS = 12, 6
 ROOM = 0.6
 """How far beyond the targets the axis reaches, as a share of their range."""
 LEVELS = (0.05, 0.95)
-"""Quantiles from which to which bands reach."""
+"""Lower and upper quantile of the bands."""
 
 Looks = Mapping[str, dict[str, Any]]
 """Series -> its look: with a line width it is a line, else a band."""
@@ -107,10 +107,10 @@ SHARE = "share of the first run"
 
 
 def toy_bands(shown: Sequence[Shown]) -> Drawing:
-    """Bands from the 5 to the 95 % quantile along the input: of the functions of all draws, and of new targets.
+    """Bands from the 5 % to the 95 % quantile along the input: of the functions of all draws, and of new targets.
 
     The toy regression of Uppal et al. 2023 as in their Figure 1. The band of targets has the quantiles of the mixture
-    over draws of N(f(x), sigma^2). A run of one point has only that one. File: `functions` along a line, and
+    over draws of N(f(x), sigma^2). A run of a single point has only that band. File: `functions` along a line, and
     function_sd on the intervals of each run. Numbers are those of `synthetic_bands`, with the series `truth`, and those
     of `spread_table`. Raises ValueError for more panels than fit.
     """
@@ -170,7 +170,7 @@ def spread_table(shown: Sequence[Shown]) -> pd.DataFrame:
 
 
 MOST_DRAWS = 1000
-"""Draws of each chain at most."""
+"""Largest number of draws that are used of a chain."""
 SAMPLED = 5
 """Functions drawn one by one, evenly chosen among the draws."""
 NETWORK: Looks = {

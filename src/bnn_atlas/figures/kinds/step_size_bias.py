@@ -52,7 +52,7 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     """Shift of the log-likelihood from runs to their referees, and the LPPD before and after, a column per data set.
 
     x is the desired energy variance per dimension of the run's tuning. Upper panels: mean log-likelihood of the referee
-    less that of the run, in standard deviations of the run's draws, as the mean over chains with its standard error;
+    minus that of the run, in standard deviations of the run's draws, as the mean over chains with its standard error;
     dots are chains. Lower panels: LPPD of all chains together, and of single chains with its standard error over
     chains, of the run and of its referee. Marks of referees that have not mixed are open.
 
@@ -113,7 +113,9 @@ def _column(one: Shown) -> str:
 def _of_run(one: Shown, found: dict[str, pd.DataFrame]) -> dict[str, Any]:
     """Values of a run and split from its tables by metric; NaN where all chains are excluded."""
     if MIXED not in found["referee"].index:
-        raise ValueError(f"{one.files['referee']}: no row '{MIXED}' of run {one.run}; run its score_referee again")
+        raise ValueError(
+            f"{one.files['referee']}: no row '{MIXED}' of run {one.run}; run the rule score_referee for it again"
+        )
     values: dict[str, Any] = {}
     for name, (file, metric) in VALUES.items():
         values[name] = found[file]["value"].get(metric, np.nan)
@@ -157,7 +159,7 @@ def _mark(dash: str, mixed: bool) -> dict[str, Any]:
 
 
 def _limit(ax: Axes, values: np.ndarray, errors: np.ndarray | None = None) -> None:
-    """Limits that one wild value does not set, and a remark on it."""
+    """Axis limits that ignore a single extreme value, and a remark on it."""
     limits = fenced_limits(values, errors)
     ax.set_ylim(limits)
     remark(ax, [off_scale_remark(values, limits)])

@@ -20,7 +20,7 @@ DIGITS = 3
 def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
     """Accuracy, agreement and total variation by label, and what the paper prints for a label of that name.
 
-    Cells are a value and its standard error, over test rows or, of several runs with one label, over these.
+    Cells are a value and its standard error, over test rows or, for several runs with one label, over the runs.
     """
     numbers, texts = compact_numbers(shown)
     header = ["", *METRICS.values(), *(f"published {name}" for name in METRICS.values())]
@@ -38,7 +38,7 @@ def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
 
 
 def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
-    """Columns label, metric, value, error, published; and what has to be said of the reference."""
+    """Columns label, metric, value, error, published; and what must be said about the reference."""
     check_repetitions(shown, [one.label for one in shown])
     found, texts = [], []
     for one in shown:

@@ -27,7 +27,7 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 log = logging.getLogger(__name__)
 
 LARGE_SIGMA = 0.1
-"""Noise on the weights above which it may make up most of their spread."""
+"""Value of sigma above which this noise may account for most of the spread of the weights."""
 
 
 class Entropies(NamedTuple):
@@ -37,7 +37,7 @@ class Entropies(NamedTuple):
     """By the form that scores draws."""
     entropy_error: Array
     entropy_bracket: Array
-    """How far `entropy` may be too large for lack of steps."""
+    """How far `entropy` may be too large because too few steps were taken."""
     entropy_as_trained: Array
 
 
@@ -58,7 +58,7 @@ class ImplicitState(NamedTuple):
     skipped: Array
     """Updates that were skipped because something was not finite."""
     singular: Array
-    """Samples so far at which J'J was singular to rounding."""
+    """Samples so far at which J'J was numerically singular."""
 
 
 def build_implicit(config: ImplicitConfig, posterior: Posterior, data: PosteriorData) -> Method:
@@ -66,17 +66,19 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
 
     Statistics of a draw, with H the entropy at its z (`implicit.entropy`):
 
-    - `entropy` = H as `scored_by` computes it, `entropy_error`, its standard deviation over probes, and
-      `entropy_bracket`, how far it may be too large for lack of steps;
+    - `entropy` = H as `scored_by` computes it;
+    - `entropy_error`, its standard deviation over probes;
+    - `entropy_bracket`, how far H may be too large because too few steps were taken;
     - `entropy_as_trained` = H by the form of the fit;
     - `elbo` = (log-likelihood + log-prior) / T + H on all rows with the lower end of the bracket: its mean over draws
       is at most the evidence lower bound of the density linearised at z;
     - `objective`, the same with the weights and the entropy of the fit;
-    - `gradient_norm` of the last update; `skipped_updates`; `singular`, samples at which J'J was singular to rounding,
-      for forms that check it; `divergent`, 1 if the density of a draw was not finite, which repeats the draw before it
-      and its entropies; for a fit by the smallest singular value, `entropy_is_bound`, 1 if its search has converged.
+    - `gradient_norm` of the last update, and `skipped_updates`;
+    - `singular`, samples at which J'J was numerically singular, for forms that check it;
+    - `divergent`, 1 if the density of a draw was not finite: the draw before it is then repeated, with its entropies;
+    - `entropy_is_bound`, 1 if the search for the smallest singular value has converged, for a fit by that value.
 
-    The fit has the generator's parameters by name, `noise`, the number d of its noise entries, `generated` [D] and
+    The fit has the generator's parameters by name, the number d of its noise entries (`noise`), `generated` [D] and
     `points` [r], the indices of generated and of other scalars, and `point` [r], the values of the others;
     `family.fitted` makes further draws from it.
 
@@ -123,7 +125,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         keys = jax.random.split(samples_key, config.samples)
         found = objective.estimate(keys, state.q, evaluate, target, state.search)
         norm = jnp.linalg.norm(found.gradient)
-        # Finite only where all of the gradient is; asking each number is a tenth of the code of the whole program.
+        # Finite only where all of the gradient is; testing each number would add a tenth to the compiled program.
         finite = jnp.isfinite(norm)
         changes, memory = optimiser.update(found.gradient, state.optimiser, state.q)
         q, memory = _where(finite, (state.q + changes, memory), (state.q, state.optimiser))
@@ -230,7 +232,7 @@ def _where(chosen: Array, new: Any, old: Any) -> Any:
 
 
 def _finite_or(new: Array, old: Array) -> Array:
-    """`new`, or `old` where something of it is not finite."""
+    """`new` if all of it is finite, else `old`."""
     return jnp.where(jnp.all(jnp.isfinite(new)), new, old)
 
 

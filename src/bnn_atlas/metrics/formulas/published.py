@@ -35,7 +35,7 @@ def lppd_of_moments_sommer(
     """Log density [n] of N(m, exp(v)^2) with the predictive mean m and variance v; arguments [C, n].
 
     The published scorer of Laplace and mean-field benchmarks is given the variance where it expects the log of the
-    noise: it never exceeds -log(2 pi) / 2 - v.
+    noise, so this score never exceeds -log(2 pi) / 2 - v.
     """
     centre, variance = mixture_moments(mean, second_moment, noise_variance)
     with np.errstate(over="ignore"):
@@ -55,7 +55,7 @@ def calibration_error_sommer(nominal: np.ndarray, observed: np.ndarray, kappa: f
 def wasserstein_squared_sommer(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """What the published figure on permuted warm starts shows instead of `distances.wasserstein_squared`, [m, m].
 
-    sum_i (mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2: the script passed standard deviations to a function that
+    sum_i [(mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2]: the script passed standard deviations to a function that
     expects variances and takes their roots. The second term is not in squared units of the target, so the number
     depends on those units. Arguments and errors as for `distances.wasserstein_squared`.
     """
@@ -98,8 +98,8 @@ def sce_uppal(probabilities: np.ndarray, labels: np.ndarray) -> float:
 def ece_izmailov(probabilities: np.ndarray, labels: np.ndarray, bins: int = IZMAILOV_BINS) -> float:
     """ECE over bins of equally many rows, without the rows on the edges of the bins.
 
-    The edges are every ceil(n / bins)-th sorted confidence, starting at the smallest, and the largest. A bin is open on
-    both sides, so a row with a confidence on an edge is lost, but the weights n_b / n still count all n rows.
+    The edges are every ceil(n / bins)-th sorted confidence, starting with the smallest, plus the largest. A bin is open
+    on both sides, so a row with a confidence on an edge is lost, but the weights n_b / n still count all n rows.
     """
     confidence, hit = confidence_and_hits(probabilities, labels)
     n = len(hit)

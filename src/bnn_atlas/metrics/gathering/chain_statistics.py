@@ -1,4 +1,4 @@
-"""What a method reports with every draw: a summary of each chain, and its course in a bounded number of points.
+"""What a method reports with every draw: a summary of each chain, and its trace reduced to a bounded number of points.
 
 Statistics are read a few whole chains at a time, so memory does not grow with chains x draws. Columns of statistics
 that a method does not report stay empty.
@@ -106,7 +106,7 @@ class Course(NamedTuple):
         return (self.edges[:-1] + self.edges[1:] + 1) / 2
 
     def totals(self) -> np.ndarray:
-        """[C, B] sum over the draws of a bin."""
+        """[C, B] sum over the draws of a bin, as if values that are not finite had the mean of the bin."""
         return self.mean * np.diff(self.edges)
 
 

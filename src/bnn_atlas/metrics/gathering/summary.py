@@ -65,7 +65,7 @@ class PredictiveSummary(NamedTuple):
 
     @property
     def kept(self) -> np.ndarray:
-        """Numbers of the chains that are not divergent."""
+        """Indices of the chains that are not divergent."""
         return np.flatnonzero(~self.divergent)
 
 

@@ -58,7 +58,7 @@ class GridPoint(NamedTuple):
     point: Mapping[str, Any]
     """Field of the grid -> value."""
     marks: Sequence[str] = ()
-    """Remarks that every table has to make on the run (`config.marks`)."""
+    """Remarks that every table has to make on the run (`config.checks.runs.marks`)."""
 
 
 def point_text(point: Mapping[str, Any]) -> str:

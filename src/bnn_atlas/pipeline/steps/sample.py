@@ -75,7 +75,7 @@ def sample(
 
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:
-    from bnn_atlas.config.parts.starts import StoppingConfig  # most runs have no rule, and scores are slow to import
-    from bnn_atlas.inference.validation import ValidationDensity
+    from bnn_atlas.config.parts.starts import StoppingConfig
+    from bnn_atlas.inference.validation import ValidationDensity  # slow to import, and most runs have no rule
 
     return StoppingRule(StoppingConfig.model_validate(settings).alpha, ValidationDensity(problem), starts, chains)
