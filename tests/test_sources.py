@@ -242,11 +242,21 @@ def test_another_process_takes_a_digest_from_the_cache_until_a_source_changes(
 def test_digests_that_were_half_written_or_cannot_be_kept_are_computed(kernel: Path, tmp_path: Path) -> None:
     computed = digest()
     (kept,) = (tmp_path / "cache" / "digests").iterdir()
-    kept.write_text(kept.read_text()[:100] + "\n\xff")
+    kept.write_bytes(kept.read_bytes()[:100] + b"\xff\n")
     assert digest() == computed
+    forget()
+    assert sources._kept(), "the next line is whole"
     shutil.rmtree(tmp_path / "cache")
     (tmp_path / "cache").write_text("no folder")
     assert digest() == computed
+
+
+def test_digests_need_no_home(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(sources, "cache_folder", no_home)
+    assert digest() == digest()
 
 
 def test_digests_are_of_the_sources_that_were_read_first(kernel: Path) -> None:
@@ -254,5 +264,15 @@ def test_digests_are_of_the_sources_that_were_read_first(kernel: Path) -> None:
     forget()
     sources.read_sources()
     edit(kernel / "methods/kernel.py", "LOG = 1.5", "LOG = 2.5")
+    moved = (kernel / "methods/steps.py").rename(kernel / "methods/moved.py")
     assert code_digest("bnn_atlas.methods.kernel:build", classes=[NORMAL]) == computed
+    moved.rename(kernel / "methods/steps.py")
     assert digest() != computed
+
+
+def test_what_an_editor_leaves_beside_a_module_is_no_module(kernel: Path) -> None:
+    computed = digest()
+    (kernel / "methods/.#kernel.py").symlink_to("nowhere")
+    (kernel / "methods/.kernel.py").write_text("half a line (")
+    assert digest() == computed
+    assert not any("/." in path for path in sources.read_sources())

@@ -25,6 +25,8 @@ IMPORT = re.compile(
     r"^\s*(?:from (bnn_atlas\b[\w.]*) import (\([^)]*\)|[^#\n]*)|import (bnn_atlas\b[\w.]*))", re.MULTILINE
 )
 """Import of something of this package: (package, what, ...) or (..., ..., module). A fifth of the time of a parser."""
+NO_CACHE = (OSError, RuntimeError)
+"""What a cache folder raises that cannot be written or read, or that has no home to be in."""
 DIGEST_LINE = re.compile(r"[0-9a-f]{64} [0-9a-f]{64}")
 PLUMBING = ("bnn_atlas.files", "bnn_atlas.locks", "bnn_atlas.logs", "bnn_atlas.provenance", "bnn_atlas.sources")
 """Modules that handle bytes and messages but change no number and no picture; editing them remakes nothing."""
@@ -91,7 +93,7 @@ def _digest(roots: tuple[str, ...], live: frozenset[Place] | None, without: tupl
     question = hashlib.sha256(repr((roots, live and sorted(live), without)).encode()).hexdigest()
     if (found := _kept().get(question)) is None:
         found = _follow(roots, live, without)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*NO_CACHE):
             _file_of_digests().parent.mkdir(parents=True, exist_ok=True)
             with _file_of_digests().open("a", encoding="ascii") as file:
                 file.write(f"{question} {found}\n")
@@ -102,8 +104,8 @@ def _digest(roots: tuple[str, ...], live: frozenset[Place] | None, without: tupl
 def _kept() -> dict[str, str]:
     """Digests that earlier processes computed from the same sources; lines that were half written are left out."""
     try:
-        lines = _file_of_digests().read_text(encoding="ascii").splitlines()
-    except (OSError, UnicodeDecodeError):
+        lines = _file_of_digests().read_text(encoding="ascii", errors="replace").splitlines()
+    except NO_CACHE:
         return {}
     return dict(line.split() for line in lines if DIGEST_LINE.fullmatch(line))
 
@@ -120,8 +122,12 @@ def _file_of_digests() -> Path:
 
 @cache
 def read_sources() -> dict[str, bytes]:
-    """Path below the package -> source, of all its modules, read once in a process."""
-    return {str(file.relative_to(PACKAGE)): file.read_bytes() for file in sorted(PACKAGE.rglob("*.py"))}
+    """Path below the package -> source, of all its modules, read once in a process.
+
+    Hidden files are no modules: an editor puts locks and copies of its own beside a file.
+    """
+    files = (file for file in sorted(PACKAGE.rglob("*.py")) if file.name[0] != "." and file.is_file())
+    return {file.relative_to(PACKAGE).as_posix(): file.read_bytes() for file in files}
 
 
 def _follow(roots: tuple[str, ...], live: frozenset[Place] | None, without: tuple[str, ...]) -> str:
@@ -168,7 +174,7 @@ class _Module:
 
 @cache
 def _module(name: str) -> _Module:
-    tree = ast.parse(read_sources()[str(_file(name).relative_to(PACKAGE))])
+    tree = ast.parse(_source(name))
     module = _Module(name)
     acting: list[tuple[ast.stmt, ast.AST]] = []
     for statement in tree.body:
@@ -488,7 +494,7 @@ def _within(name: str, packages: tuple[str, ...]) -> bool:
 def _imported(name: str) -> frozenset[str]:
     """Modules of this package that a module imports, and the packages that contain it and them."""
     names = set()
-    for package, what, module in IMPORT.findall(_file(name).read_text(encoding="utf-8")):
+    for package, what, module in IMPORT.findall(_source(name).decode()):
         inner = {f"{package}.{one.split()[0]}" for one in what.strip("()").split(",") if one.strip()}
         names |= ({one for one in inner if _exists(one)} or {package}) if package else {module}
     parents = {one.rpartition(".")[0] for one in {name, *names} if one.count(".") > 1}
@@ -496,26 +502,30 @@ def _imported(name: str) -> frozenset[str]:
 
 
 @cache
+def _path(name: str) -> str | None:
+    """Path below the package of a module's source; None if there is no such module."""
+    place = "/".join(name.split(".")[1:])
+    paths = (f"{place}/__init__.py".lstrip("/"), f"{place}.py")
+    return next((path for path in paths if path in read_sources()), None)
+
+
 def _exists(name: str) -> bool:
-    path = _path(name)
-    return path.is_dir() or path.with_suffix(".py").is_file()
+    return _path(name) is not None
 
 
 def _file(name: str) -> Path:
-    """Source of a module of this package."""
-    path = _path(name)
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not file.is_file():
-        raise ModuleNotFoundError(f"{name}: there is no {file}", name=name)
-    return file
+    """File of a module of this package."""
+    if (path := _path(name)) is None:
+        raise ModuleNotFoundError(f"{name}: there is no such module in {PACKAGE}", name=name)
+    return PACKAGE / path
 
 
-def _path(name: str) -> Path:
-    return PACKAGE.joinpath(*name.split(".")[1:])
+def _source(name: str) -> bytes:
+    return read_sources()[_file(name).relative_to(PACKAGE).as_posix()]
 
 
 def forget() -> None:
     """Forget the sources that were read, after they or PACKAGE have changed."""
-    for known in (_digest, _kept, _file_of_digests, read_sources, _module, _imported, _exists):
+    for known in (_digest, _kept, _file_of_digests, read_sources, _module, _imported, _path):
         known.cache_clear()
     _READINGS.clear()

@@ -13,7 +13,7 @@ import gc
 import importlib
 import re
 
-from bnn_atlas.sources import PACKAGE, code_of, read_sources
+from bnn_atlas.sources import code_of, read_sources
 
 PACKAGES = (
     "flax.linen",
@@ -44,11 +44,10 @@ def without_blackjax(name: str) -> bool:
 gc.disable()
 for name in PACKAGES:
     importlib.import_module(name)
-for file in sorted(PACKAGE.rglob("*.py")):
-    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+for path in read_sources():  # the digests of jobs are of the code that is imported here
+    parts = ("bnn_atlas", *path.removesuffix(".py").split("/"))
     needed = parts[1] not in LEFT_OUT or "steps" in parts
     if needed and parts[-1] != "__init__" and without_blackjax(".".join(parts)):
         importlib.import_module(".".join(parts))
-read_sources()  # the digests of jobs are of the code that was imported here
 gc.freeze()  # or a fork would copy every page that its first collection marks
 gc.enable()
