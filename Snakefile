@@ -72,6 +72,7 @@ onstart:
 onsuccess:
     from bnn_atlas.pipeline.farewell import farewell
 
+    hooks.finish_printing(workflow)
     print(
         farewell(
             ATLAS, PATHS, FIGURES, TARGETS, MISSING_R, hooks.requested_targets(workflow), time.monotonic() - STARTED

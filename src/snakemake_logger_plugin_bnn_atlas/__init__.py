@@ -39,7 +39,16 @@ class LogHandler(LogHandlerBase):
         self._changed: dict[tuple[str, str], set[str]] = {}
 
     def emit(self, record: LogRecord) -> None:
-        """Write a record, unless it is about one of very many jobs of a dry run."""
+        """Write a record, unless it is about one of very many jobs of a dry run.
+
+        An error here is printed and ends nothing: the thread that calls this has the messages of the whole run.
+        """
+        try:
+            self._print(record)
+        except Exception:
+            self.handleError(record)
+
+    def _print(self, record: LogRecord) -> None:
         event, settings = getattr(record, "event", None), self.common_settings
         match event:
             case LogEvent.RUN_INFO:

@@ -20,6 +20,7 @@ from snakemake.dag import DAG
 from snakemake.executors.local import Executor as LocalExecutor
 from snakemake.executors.local import run_wrapper
 from snakemake.jobs import Job
+from snakemake.logging import LoggerManager
 from snakemake.parser import Run
 from snakemake.persistence import MetadataRecord, PersistenceBase
 from snakemake.persistence.file import FilePersistence
@@ -94,6 +95,27 @@ def test_targets_reach_the_end_of_a_run(tmp_path: Path, arguments: tuple[str, ..
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "all", "--", *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert f"targets {expected}" in done.stdout + done.stderr
+
+
+def test_what_prints_messages_in_another_thread() -> None:
+    source = inspect.getsource(LoggerManager)
+    assert "self.queue_listener" in source, look_again("request", "has no LoggerManager.queue_listener")
+    assert "self.queue_listener._thread is not None" in source, look_again("request", "may look at it in another way")
+
+
+def test_the_last_lines_come_after_all_messages(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        "from bnn_atlas.pipeline.hooks import finish_printing\n\n"
+        "rule all:\n    input: expand('{n}.txt', n=range(20))\n\n"
+        "rule one:\n    output: touch('{n}.txt')\n\n"
+        "onsuccess:\n    finish_printing(workflow)\n    print('farewell', flush=True)\n"
+    )
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--logger", "bnn-atlas"]
+    done = subprocess.run(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert lines.index("farewell") > lines.index("21 of 21 steps (100%) done")
 
 
 def test_what_the_executor_plugin_uses() -> None:

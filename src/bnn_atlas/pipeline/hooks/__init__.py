@@ -13,6 +13,7 @@
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
 | `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
+| `finish_printing(workflow)` | the lines of `onsuccess` overtake messages | `LoggerManager.queue_listener` |
 
 All of them were written for Snakemake 9. Look at each again at Snakemake `LOOK_AGAIN`: whether it is still needed, and
 whether what it uses is still there. `tests/pipeline/test_hooks.py` fails with the pinned version where it is not.
@@ -26,7 +27,7 @@ from bnn_atlas.pipeline.hooks.locks import release_stale_locks
 from bnn_atlas.pipeline.hooks.planning import remember_paths, remember_signatures
 from bnn_atlas.pipeline.hooks.rate_limit import without_default_limit
 from bnn_atlas.pipeline.hooks.records import keep_records
-from bnn_atlas.pipeline.hooks.request import requested_targets, set_config
+from bnn_atlas.pipeline.hooks.request import finish_printing, requested_targets, set_config
 from bnn_atlas.pipeline.hooks.sigterm import relay_sigterm
 from bnn_atlas.pipeline.hooks.slurm import require_slurm
 from bnn_atlas.sources import PACKAGE
@@ -36,6 +37,7 @@ LOOK_AGAIN = "10.0"
 
 __all__ = [
     "LOOK_AGAIN",
+    "finish_printing",
     "install",
     "keep_outputs",
     "keep_records",

@@ -1,4 +1,4 @@
-"""What the command line asks for: its targets, and a scale in place of the one in the configuration file."""
+"""What the command line asks for (its targets, and a scale in place of the configured one), and its last lines."""
 
 from typing import Any
 
@@ -26,3 +26,14 @@ def requested_targets(workflow: Any) -> frozenset[str]:
     Snakemake passes no targets to `onsuccess`; they are in `workflow.dag_settings`, which is not documented.
     """
     return frozenset(workflow.dag_settings.targets)
+
+
+def finish_printing(workflow: Any) -> None:
+    """Wait until logger plugins have printed all messages so far.
+
+    Snakemake passes messages to them in a thread of its own, which what `onsuccess` prints would overtake.
+    """
+    listener = workflow.logger_manager.queue_listener
+    if listener is not None and listener._thread is not None:
+        listener.stop()  # after the last message
+        listener.start()
