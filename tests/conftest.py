@@ -16,12 +16,11 @@ from bnn_atlas.runtime import configure
 
 LONGEST = (
     "slurm/",
-    "workflow/test_workflow",
-    "workflow/test_reruns",
-    "workflow/",
+    "pipeline/test_workflow",
+    "pipeline/test_reruns",
+    "pipeline/",
     "runner/",
     "methods/",
-    "steps/",
     "posterior/",
     "native/",
 )

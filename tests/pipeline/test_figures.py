@@ -222,7 +222,7 @@ def test_code_of_a_figure_is_what_draws_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted({*COMPUTING, *JUDGING}))
 def test_code_that_is_left_out_exists(name: str) -> None:
-    assert _exists(name), f"{name} has moved: put its new name into workflow/figures.py"
+    assert _exists(name), f"{name} has moved: put its new name into pipeline/figures.py"
 
 
 def test_a_figure_cannot_have_the_name_of_a_page_of_claims(tmp_path: Path) -> None:
