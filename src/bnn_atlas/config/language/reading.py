@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bnn_atlas.config.language.base import ConfigError, ModelT, validated
+from bnn_atlas.config.language.base import ConfigError
 
 DEEPEST = 50
 """Levels of a file, with its aliases written out."""
@@ -54,11 +54,6 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}: not valid YAML: {' '.join(reason.split())}{place}") from None
     except yaml.reader.ReaderError as error:
         raise ConfigError(f"{path}: not valid YAML: {error.reason} (at character {error.position + 1})") from None
-
-
-def read_model(model: type[ModelT], path: Path) -> ModelT:
-    """The file `path` as `model`; ConfigError names the file, the key, the line, the value and what is allowed."""
-    return validated(model, read_yaml(path), str(path), Lines(path))
 
 
 def composed(path: Path) -> tuple[Any, dict[tuple[int, int], str]]:
