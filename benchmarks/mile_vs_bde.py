@@ -29,7 +29,7 @@ from bnn_atlas.config.data.datasets import load_registry
 from bnn_atlas.config.runs.studies import Run
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.data.dataset import save
-from bnn_atlas.data.download import fetch
+from bnn_atlas.data.download import download
 from bnn_atlas.data.errors import DownloadError
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.splits import load_split, make_split, save_split
@@ -133,7 +133,7 @@ def prepared(base: Path, run: Run, registry: dict[str, Any], mirror: str | None)
     folder = Path("results/paper/data") / config.dataset
     table = Path(TARGET.format(run=run.name))
     dataset, split, arrays = folder / "prepared.npz", table.parents[1] / "split.npz", folder / "arrays.npz"
-    raw = [fetch(entry, file.name, base / folder / "raw" / file.name, mirror=mirror) for file in entry.files]
+    raw = [download(file, base / folder / "raw" / file.name, mirror=mirror) for file in entry.files]
     data = prepare(config.dataset, entry, raw)
     if not (base / dataset).exists():
         save(base / dataset, data)

@@ -65,7 +65,7 @@ def test_other_methods_and_fits_are_refused(tmp_path: Path) -> None:
     run, fit = make_run(tmp_path), tmp_path / "fit.npz"
     make_fit(run, fit)
     files = run.dataset, run.split, fit, tmp_path / "entropies.parquet"
-    with pytest.raises(EntropyError, match="the method is 'mean_field': show runs of kind 'implicit' only"):
+    with pytest.raises(EntropyError, match="the method is 'mean_field'"):
         entropies(*files, posterior=POSTERIOR, method={"kind": "mean_field"}, seed=3)
     other = METHOD | {"generator": {"kind": "mlp", "noise": 6, "hidden": [8]}}
     with pytest.raises(FitError, match="not a fit of these settings"):
