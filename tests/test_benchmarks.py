@@ -138,7 +138,7 @@ def test_gpu_chains(tmp_path: Path) -> None:
 def test_mile_on_our_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = Dataset(rng.normal(size=(60, 5)), rng.normal(size=60), tuple("abcde"), "y", "regression", ())
-    monkeypatch.setattr(mile_vs_bde, "fetch", lambda entry, name, path, mirror: path)
+    monkeypatch.setattr(mile_vs_bde, "download", lambda file, path, mirror: path)
     monkeypatch.setattr(mile_vs_bde, "prepare", lambda name, entry, raw: rows)
     base = tmp_path / "base"
     options = Namespace(pairs=1, epochs=1, warmup=200, mirror=None)

@@ -11,7 +11,7 @@ from logging import LogRecord
 from pathlib import Path
 from typing import Any
 
-from snakemake.logging import ColorizingTextHandler, DefaultFormatter, show_logs
+from snakemake.logging import ColorizingTextHandler, DefaultFormatter, logger, show_logs
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -33,7 +33,9 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         settings = self.common_settings
         stream = sys.stdout if settings.stdout else sys.stderr
-        self.formatter = Formatter(settings.quiet, settings.show_failed_logs)
+        self.formatter = Formatter(settings.quiet)
+        if settings.show_failed_logs:
+            logger.addFilter(read_logs)
         self._console = ColorizingTextHandler(settings.nocolor, stream, self.formatter)
         self._jobs = 0
         self._changed: dict[tuple[str, str], set[str]] = {}
@@ -74,9 +76,8 @@ class LogHandler(LogHandlerBase):
 class Formatter(DefaultFormatter):
     """Snakemake's, with single settings in reasons, and of a log the last attempt alone."""
 
-    def __init__(self, quiet: Any, show_failed_logs: bool) -> None:
+    def __init__(self, quiet: Any) -> None:
         super().__init__(quiet, show_failed_logs=False)
-        self._show_logs = show_failed_logs
         self._begun: float | None = None
 
     def format_job_info(self, msg: dict[str, Any]) -> str:
@@ -96,7 +97,17 @@ class Formatter(DefaultFormatter):
     def _format_job_error(self, msg: dict[str, Any]) -> list[str]:
         """Without a message where there is none, and without the errors of earlier attempts, which were printed."""
         lines = [line for line in super()._format_job_error(msg) if line != "    message: None"]
-        return [*lines, *(last_attempts(msg["log"]) if self._show_logs else ())]
+        return [*lines, *msg.get("last_attempt", ())]
+
+
+def read_logs(record: LogRecord) -> bool:
+    """Put the lines of a failed job's last attempt into its record, which passes.
+
+    Records are printed in a thread of their own; by then the next attempt may have removed the log.
+    """
+    if getattr(record, "event", None) == LogEvent.JOB_ERROR:
+        record.last_attempt = list(last_attempts(record.log))  # type: ignore[attr-defined]
+    return True
 
 
 def last_attempts(logs: list[str]) -> Iterator[str]:
