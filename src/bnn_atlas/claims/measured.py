@@ -63,7 +63,7 @@ class Measured:
 
     @cached_property
     def unmixed_referees(self) -> dict[tuple[str, int], str]:
-        """Run and split with a referee that has not mixed -> why, according to the table."""
+        """Run and split whose referee did not mix -> the reason that the table gives."""
         if self.table is None:
             return {}
         rows = self.table[(self.table["metric"] == MIXED) & (self.table["value"] != 1)]

@@ -3,8 +3,8 @@
 A claim is judged by the mean over its repetitions (seeds and splits). Their spread is shown but does not enter; the
 distance of the mean from the limit is shown as well, so that a reader sees a close call. A value that is not finite
 never passes. A claim is "not run" if something was not measured, or if it leans on a reference that has not converged.
-It is "not tested" if the warm starts alone would give the same verdict, if it leans on a referee that has not mixed, or
-if it depends on a fit with a noise that has not converged. docs/verdicts.md has the order.
+It is "not tested" if the warm starts alone would give the same verdict, if it leans on a referee that did not mix, or
+if it depends on a fit whose noise parameter did not converge. docs/verdicts.md has the order.
 """
 
 import math
@@ -111,7 +111,7 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     - `not run`: a run, metric, figure or number of chains is missing; a run uses another data set than the paper; both
       sides of a comparison are the same row; the number needs the full size and a run is reduced; or the claim leans on
       a reference that has not converged (its numbers are kept).
-    - `not tested`: a value leans on a referee that has not mixed, or on a fit with a noise that has not converged; a
+    - `not tested`: a value leans on a referee that did not mix, or on a fit whose noise parameter did not converge; a
       claim that has to hold first does not; the limit is in standard errors that are unknown; the claim leans only on
       its own runs and their Monte Carlo error is larger than the distance from the limit; or the warm starts alone give
       the same verdict, with values that the claim cannot distinguish from the chains'.

@@ -16,9 +16,9 @@ def tfds_order(part: Literal["train", "test"], n: int) -> np.ndarray:
     """[n] int64: position k in TensorFlow Datasets holds row `order[k]` of the publisher's file.
 
     TensorFlow Datasets writes examples sorted by the MD5 hash of their key, with the part's name as salt and the row
-    number as key: order = argsort_i md5(part + str(i)). It is known to hold for `config.splits.TFDS_ORDERED`: for MNIST
-    and CIFAR-10 from their labels; CIFAR-100 has the same generator as CIFAR-10 (image_classification/cifar.py of
-    tensorflow_datasets, class Cifar100), from one file per part into one shard.
+    number as key: order = argsort_i md5(part + str(i)). It is known to hold for `config.data.splits.TFDS_ORDERED`: for
+    MNIST and CIFAR-10 from their labels; CIFAR-100 has the same generator as CIFAR-10 (image_classification/cifar.py
+    of tensorflow_datasets, class Cifar100), from one file per part into one shard.
     """
     hashes = [hashlib.md5(f"{part}{i}".encode(), usedforsecurity=False).digest() for i in range(n)]
     return np.array(sorted(range(n), key=hashes.__getitem__), dtype=np.int64)

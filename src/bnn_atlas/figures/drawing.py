@@ -30,7 +30,7 @@ def write(
 
 
 def draw(described: Mapping[str, Any], outputs: Sequence[str | Path]) -> None:
-    """Draw the figure that the workflow describes (`workflow.figures.Figure.described`) and write its files."""
+    """Draw the figure that the workflow describes (`pipeline.figures.Figure.described`) and write its files."""
     kind = getattr(import_module(described["module"]), described["kind"])
     settings = {key: value for key, value in described.items() if key not in ("module", "caption", "shown", "claims")}
     more = {"claims": Path(described["claims"])} if "claims" in described else {}

@@ -54,7 +54,7 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     x is the desired energy variance per dimension of the run's tuning. Upper panels: mean log-likelihood of the referee
     minus that of the run, in standard deviations of the run's draws, as the mean over chains with its standard error;
     dots are chains. Lower panels: LPPD of all chains together, and of single chains with its standard error over
-    chains, of the run and of its referee. Marks of referees that have not mixed are open.
+    chains, of the run and of its referee. Marks are open where the referee did not mix.
 
     Numbers: a row per run and split (`kind` is `run`), and one per chain (`chain`) with its shift and LPPDs. `column`
     is the label where the run has one, else the data set. Raises ValueError for a run that is not tuned to an energy
@@ -154,7 +154,7 @@ def _line(ax: Axes, runs: pd.DataFrame, name: str, colour: str, dash: str) -> No
 
 
 def _mark(dash: str, mixed: bool) -> dict[str, Any]:
-    """Circles for runs, squares for what their referees score; open where the referee has not mixed."""
+    """Circles for runs, squares for what their referees score; open where the referee did not mix."""
     return {"marker": "o" if dash == "-" else "s", "ms": 3.6, "mew": 0.9} | ({} if mixed else {"mfc": "white"})
 
 

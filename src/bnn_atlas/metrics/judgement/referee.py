@@ -20,7 +20,7 @@ from bnn_atlas.traces.draws import Draws
 MIXED = "referee_mixed"
 """Metric that is 1 if a referee has mixed, else 0."""
 NOT_MIXED = "the referee has not mixed"
-"""Prefix of the notes of a referee that has not mixed."""
+"""Prefix of the notes of a referee that did not mix."""
 LARGEST_RHAT = 1.1
 """Largest R-hat of the log posterior between the halves of a referee's chain."""
 SMALLEST_ESS = 50.0
@@ -122,7 +122,7 @@ def _measurements(chains: pd.DataFrame, before: np.ndarray, after: np.ndarray) -
 
 
 def _why_not_mixed(rhat: float, ess: float, rise: float, error: float) -> list[str]:
-    """Why a referee has not mixed; empty if it has. Undefined diagnostics count against it."""
+    """Why a referee did not mix; empty if it did. Undefined diagnostics count against it."""
     why = []
     if not rhat <= LARGEST_RHAT:
         why.append(
