@@ -92,7 +92,7 @@ def test_leaking_columns_of_bike_sharing_are_dropped() -> None:
         (lambda d: d["clusters_1d"].pop("published_train"), ["published_train from 1 to 239"]),
         (lambda d: d["clusters_1d"]["generate"].update(test=[2, 1]), ["test: 2.0 must be below 1.0"]),
         (lambda d: d["wave_1d"]["generate"].update(intervals=[]), ["wave_1d.generate.intervals", "at least 1 item"]),
-        (lambda d: d["wave_1d"]["generate"].update(intervals=[[0, 2], [1, 3]]), ["[0.0, 2.0] and [1.0, 3.0] must be"]),
+        (lambda d: d["wave_1d"]["generate"].update(intervals=[[0, 2], [1, 3]]), ["[0.0, 2.0], [1.0, 3.0] must not"]),
         (lambda d: d["wave_1d"]["generate"].update(intervals=[[2, 0]]), ["intervals: 2.0 must be below 0.0"]),
         (lambda d: d["airfoil"].update(inputs="five"), ["airfoil.inputs = 'five'", "such as [28, 28, 1]"]),
         (lambda d: d["airfoil"].update(inputs=[5]), ["airfoil", "inputs: the kind 'table' needs one number"]),

@@ -325,7 +325,7 @@ def test_a_token_beyond_the_vocabulary_gives_nan_and_no_neighbours_word():
     [
         ({"kind": "resnet_frn", "depth": 18}, "8, 14, 20"),
         ({"kind": "wide_resnet_frn", "depth": 20, "widen": 4}, "10, 16, 22"),
-        ({"kind": "cnn_lstm", "activation": "silu"}, "with pooling only relu or elu may be given: set model.pool: 1"),
+        ({"kind": "cnn_lstm", "activation": "silu"}, "use relu or elu, or set model.pool: 1"),
         ({"kind": "lenet5_max", "activation": "silu"}, "'relu', 'sigmoid', 'tanh' or 'elu'"),
         ({"kind": "vgg"}, "lenet"),
     ],
