@@ -18,10 +18,10 @@ EXCLUDED_SHARE = 0.05
 def answer(measured: Measured, claim: Claim, side: Side, study: ClaimedStudy, least: int = 1) -> Answer:
     """Rows of the table for one side of a claim, one per run and split, or the number of its figure.
 
-    A claim about as many chains as a run has is answered by the chains that were not excluded, if at most
-    `EXCLUDED_SHARE` were. The problem is the first of: a run that this scale does not have, a missing table, metric or
-    number of chains or draws, too many excluded chains, and a run on another data set than the paper's. Scales that are
-    suggested as a remedy have at least `least` chains. Raises ClaimError if several rows match.
+    A claim about all chains of a run is answered by the chains that were not excluded, provided that at most
+    `EXCLUDED_SHARE` were. Of several problems the first counts: a run that this scale does not have; a missing table,
+    metric, or number of chains or draws; too many excluded chains; a run on another data set than the paper's. Scales
+    that are suggested as a remedy have at least `least` chains. Raises ClaimError if several rows match.
     """
     if side.in_figure is not None:
         return figure_answer(measured, side, claim.figure or "", study, study.runs_behind(claim))

@@ -71,7 +71,7 @@ class ClaimedStudy(Model):
     def runs_behind(self, claim: Claim) -> set[str]:
         """Runs that answer a claim: the runs that it names or leans on, and runs of a figure with the wanted label.
 
-        If a number of a figure does not belong to one label, they are all runs that the figure shows.
+        If a number of a figure does not belong to one label, all runs that the figure shows are returned.
         """
         named = {name for side in claim.sides.values() for name in side.runs} | {*(claim.leans_on or ())}
         found = {run for name in named for run in self.runs_of(name)}
@@ -165,7 +165,7 @@ def _scales(names: Iterable[str], study: Study) -> dict[str, dict[Scale, int]]:
 
 
 def _other_data(run: Run, study: Study) -> str | None:
-    """The change of data set from the run of this name at the scale `paper`, or else from the runs of its entry."""
+    """The change of data set relative to the run of this name at scale `paper`, or else to the runs of its entry."""
     paper = study.runs_at["paper"]
     runs = [paper[run.name]] if run.name in paper else [one for one in paper.values() if one.entry == run.entry]
     datasets = list(dict.fromkeys(one.config.dataset for one in runs))

@@ -148,7 +148,7 @@ def judge(name: str, study: ClaimedStudy, measured: Measured | pd.DataFrame | No
     words = [*(_unconverged(row, study, measured) for row in every), *_unconverged_behind(claim, study, measured)]
     if word := next(filter(None, words), ""):
         return judged._replace(reason=word, needed="a reference whose chains have converged")
-    # A claim that compares both is about whether it has converged.
+    # A claim that compares both is itself about convergence.
     about_convergence = {row.metric for row in every} == set(NOISES)
     unsettled = [why for (run, _), why in measured.unsettled_noises.items() if run in behind and not about_convergence]
     if why := next(iter(unsettled), ""):
@@ -290,7 +290,7 @@ def _relation(claim: Claim, value: float, limit: float | None) -> tuple[float, b
 
 
 def _least_chains(claim: Claim) -> int:
-    """Number of chains that a run needs to answer both sides of a claim: all chains must be more than some of them."""
+    """Number of chains that a run needs so that the two sides of a claim differ: more than the number that it names."""
     own, other = claim.own, claim.other
     if other is None or not set(own.runs) & set(other.runs):
         return 1
@@ -314,6 +314,6 @@ def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Pr
 
 
 def _measured(row: Repetition) -> tuple[str, int, str, str, str, int, int]:
-    """What a row measures, where the cumulative LPPD of all chains and draws is the LPPD."""
+    """What a row measures; the cumulative LPPD of all chains and draws counts as the LPPD."""
     metric = "lppd" if row.metric.startswith("lppd_cumulative_") else row.metric
     return row.run, row.split, row.dataset, metric, row.at, row.chains, row.draws

@@ -95,7 +95,7 @@ def _paragraph(text: str) -> str:
 def shrink(source: str | Path, destination: Path, width: int) -> None:
     """Write a PNG at most `width` pixels wide, with a palette of 256 colours: small, with legible text.
 
-    A picture that already is like that is copied unchanged.
+    A picture that is already like that is copied unchanged.
     """
     with Image.open(source) as picture:
         if picture.mode == "P" and picture.width <= width:

@@ -64,7 +64,7 @@ def _cells(finding: Mapping[str, Any], claims: pd.DataFrame, figures: Collection
 
 
 def _counted(verdict: Verdict, verdicts: Sequence[str]) -> str:
-    """How many of the claims have the verdict; full reproduction counts as reproduction at reduced scale, too."""
+    """How many of the claims have the verdict; "reproduced at reduced scale" includes the fully reproduced ones."""
     same = HOLDS if verdict in HOLDS else (verdict,)
     number, missing = sum(one in same for one in verdicts), verdicts.count(str(Verdict.NOT_RUN))
     text = f"{number} of {len(verdicts)} claims" if len(verdicts) > 1 else "1 claim"

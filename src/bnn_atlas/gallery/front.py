@@ -25,9 +25,9 @@ CHUNK = "Drawn from"
 def origin(config: Path) -> str:
     """Hash of what the picture shows and of the code that draws it: equal on every machine.
 
-    Of settings, those that differ from their defaults count; of the code, the definitions in the room `figures` that
-    draw it (`sources.code_digest`). So a picture stays in step with edits that cannot change it. `config` is the folder
-    config/.
+    It covers the settings that differ from their defaults, and the definitions in `figures` that draw the picture
+    (`sources.code_digest`), so that edits which cannot change the picture leave its hash as it is. `config` is the
+    folder config/.
     """
     study = load_study(config / "studies" / f"{STUDY}.yaml", SCALE, load_registry(config / "datasets.yaml"))
     figure = study.figures[FIGURE]

@@ -22,7 +22,7 @@ METRICS = {
 }
 """Metrics that tables show -> heading."""
 MARK = r" \*"
-"""Suffix of results of a run with a mark (`config.checks.runs.marks`)."""
+"""Suffix for results of runs with a mark (`config.checks.runs.marks`)."""
 
 
 def with_sd(value: float | None, sd: float | None, digits: int = 4) -> str:

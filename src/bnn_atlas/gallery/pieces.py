@@ -1,4 +1,4 @@
-"""What a study's page keeps of its results, small enough to commit, since campaigns take more than one session.
+"""The results that a study's page keeps, small enough to commit, so that a study can be run in several sessions.
 
 The folder `kept` next to the page has the metric rows of finished runs, the values of single test rows that claims
 pair, what the runs were made from, and the time of their jobs. The next page and its figures of metric rows are made
@@ -29,7 +29,7 @@ TEXTS = ("settings", "code", "machine", "packages", "reductions")
 CHAINS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 """Numbers of chains at which metrics by number of chains are kept, in addition to those in claims and all chains."""
 DECIMALS = 3
-"""Decimals of kept values of single rows, far below their variation between rows, from which errors follow."""
+"""Decimals of kept values of single rows; errors follow from the variation between rows, which is far larger."""
 DENSITIES = pa.schema(
     [
         pa.field("run", pa.string()),

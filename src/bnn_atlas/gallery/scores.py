@@ -152,13 +152,13 @@ def _merged(rows: Mapping[Setting, Values]) -> list[tuple[list[Setting], Values]
 
 
 def _name(setting: Setting) -> str:
-    """Name of a run's entry, with its place in a grid as far as no other column shows it."""
+    """Name of a run's entry, with the part of its grid point that no other column shows."""
     fields = [part for part in setting.point.split("; ") if part and part.partition("=")[0] not in SHOWN_ELSEWHERE]
     return cell(f"{setting.entry} ({'; '.join(fields)})" if fields else setting.entry)
 
 
 def _columns(rows: Sequence[Values]) -> list[str]:
-    """Columns with a value, in the order of `METRICS`; of NLL and LPPD only one if they are each other's negative."""
+    """Columns with a value, in the order of `METRICS`; only one of NLL and LPPD if one is minus the other."""
     given = [{column for column, value in values.items() if not pd.isna(value[0])} for values in rows]
     present = set().union(*given)
     columns = [column for metric in METRICS for column in _of(metric, rows) if column in present]

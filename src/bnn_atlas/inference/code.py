@@ -11,8 +11,8 @@ from bnn_atlas.config.parts.starts import InitialConfig, WarmStartConfig
 from bnn_atlas.sources import PLUMBING, code_digest
 
 NOT_IN_DRAWS = (*PLUMBING, "bnn_atlas.data", "bnn_atlas.traces")
-"""Readers and writers: a draw depends only on their arrays, which are in the fingerprint themselves. Of the runner only
-`runner.program` computes; its phases, checkpoints and messages are no roots."""
+"""Modules that only read and write: a draw depends on them only through their arrays, which are in the fingerprint
+themselves. In the runner, only `runner.program` computes; phases, checkpoints and messages do not count."""
 PROBLEM = ("bnn_atlas.runtime", "bnn_atlas.inference.problem")
 
 
@@ -27,7 +27,7 @@ def code_of_draws(method: MethodSettings, posterior: PosteriorConfig, *, stopped
 def code_of_starts(
     posterior: PosteriorConfig, training: WarmStartConfig | None, initial: InitialConfig | None = None
 ) -> str:
-    """SHA-256 of the code that trains the networks from which chains start, or without `training` draws them."""
+    """SHA-256 of the code that trains the networks from which chains start or, without `training`, draws them."""
     if training is None:
         roots = ("bnn_atlas.warmstart.ensemble:initialise", "bnn_atlas.warmstart.initial")
         return _digest(*roots, settings=(posterior, initial))

@@ -5,7 +5,7 @@ terms of v = eps m / M, the change of the position, and the friction alpha = 1 -
 
     v <- (1 - alpha) v + eps^2 g / M + N(0, 2 alpha eps^2 / M - eps^4),    theta <- theta + v
 
-for the gradient g of the tempered log posterior on all rows, estimated, and M the square root of its mean square V.
+where g estimates the gradient of the tempered log posterior on all rows, and M is the square root of its mean square V.
 """
 
 from typing import NamedTuple
@@ -85,7 +85,7 @@ def build_adaptive_sghmc(config: AdaptiveSGHMCConfig, posterior: Posterior, data
 
 
 def zeroing(step: Step, probability: float) -> Step:
-    """`step`, before which the whole momentum is set to 0 with probability p.
+    """Make of `step` a step that first sets the whole momentum to 0 with probability p.
 
     The noise only makes up for the friction alpha, so the chain is colder than its target: its temperature is lower by
     a factor of about alpha / (alpha + p / 2).

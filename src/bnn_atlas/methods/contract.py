@@ -1,4 +1,4 @@
-"""The contract of a method, be it a Markov chain, an approximation or an optimisation, with the runner."""
+"""The contract between the runner and a method: a Markov chain, an approximation or an optimisation."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Draws that no chain makes, each with its densities under the posterior: from a fit, or made beforehand."""
+"""Draws that come from a fit or were made beforehand, not from a chain, each with its densities under the posterior."""
 
 from typing import Any, NamedTuple
 

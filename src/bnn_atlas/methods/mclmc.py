@@ -8,14 +8,14 @@ Gaussian target with covariance C and leapfrog steps, the covariance S of the dr
 
     4 b^3 / (1 + b)^2 <= v,    b^2 = |C^-1 S - I|_F^2 / d
 
-for any C and d as long as b is below 0.6 in every direction, with equality for equal variances (Robnik, Cohn-Gordon
-and Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations are
-right to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and stay within the bound up to v = 0.033
-(b = 0.23) if all variances are equal. With unequal variances they can leave it above v = 0.002: with standard
-deviations in the ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. And a network's posterior is not
-Gaussian. MILE's tuning aims at v = 0.1 with an average that gives large errors little weight, so chains end above 0.1,
-close to the limit of stability, where no bound is known: such draws need another check, for example a referee, the
-same chains continued with a Metropolis test (`RunConfig.referee`).
+for any C and d as long as b is below 0.6 in every direction, with equality for equal variances (Robnik, Cohn-Gordon and
+Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations are right
+to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and keep the bound up to v = 0.033 (b = 0.23) if
+all variances are equal. With unequal variances they can break it above v = 0.002: if standard deviations are in the
+ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. Moreover, the posterior of a network is not Gaussian.
+MILE's tuning aims at v = 0.1 with an average that gives large errors little weight, so chains end above 0.1, close to
+the limit of stability, where no bound is known: such draws need another check, for example a referee, the same chains
+continued with a Metropolis test (`RunConfig.referee`).
 """
 
 from typing import NamedTuple
@@ -104,7 +104,8 @@ def step(
     momentum = _refresh(after, momentum, step_size / 2, length)
 
     energy_change = kinetic - tempered_gain(evaluation.density, state.evaluation.density, temperature)
-    # Every gradient enters the kinetic energy and the density the gain: if one is not finite, neither is their sum.
+    # The kinetic energy depends on every gradient, and the gain on the density: if one is not finite, neither is their
+    # sum.
     finite = kept = jnp.isfinite(energy_change)
     guarded = None
     if energy_limit is not None:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 MAX_ESS_DRAWS = 10_000
 MAX_ESS_SCALARS = 2_000
 CACHED_SCALARS = 32
-"""Scalars with autocorrelations computed together; their draws should fit the processor's cache."""
+"""Number of scalars whose autocorrelations are computed together; their draws should fit the processor's cache."""
 SHRINK = 0.8
 """Factor on the step size after a step that was not finite."""
 SMALLEST = 1e-5
@@ -33,7 +33,7 @@ SMALLEST = 1e-5
 
 
 class Tuning(NamedTuple):
-    """The tuned numbers, and the running averages that they follow from.
+    """The tuned numbers, and the running averages from which they are computed.
 
     `numerator` and `denominator` average weight * xi / (eps / eps_0)^6 and weight; `mean`, `spread` and `weight` are
     the eps-weighted moments of the positions.
@@ -98,9 +98,9 @@ def tune_step_size(rule: StepSizeRule, tuning: Tuning, info: mclmc.MCLMCInfo, va
 
     eps is taken relative to the first step size, which keeps its sixth power within float32. After a failed step
 
-    - `shrink` sets eps <- 0.8 eps and A to match, which later steps forget at the same pace as everything else; failed
-      is a step whose xi is not finite (an undone step, or an energy error beyond float32);
-    - `bound` takes dE = 0 and sets largest <- 0.8 eps, which bounds eps for good; failed is a step whose dE is not
+    - `shrink` sets eps <- 0.8 eps and changes A to match; later steps forget this at the same pace as everything else.
+      A step has failed if its xi is not finite (an undone step, or an energy error beyond float32);
+    - `bound` takes dE = 0 and sets largest <- 0.8 eps, which bounds eps for good. A step has failed if its dE is not
       finite.
     """
     relative = tuning.step_size / rule.first

@@ -179,7 +179,7 @@ def build_path(config: PathConfig, posterior: Posterior, data: PosteriorData) ->
     def step(
         key: Array, index: Array, state: OptimiserRun, target: Target, settings: Any
     ) -> tuple[OptimiserRun, dict[str, Array]]:
-        # The steps of the first unit leave the start where it is, so that it is the first draw.
+        # Steps before the first draw leave the position as it is, so that the first draw is the start.
         state = jax.lax.cond(
             index < per_epoch, lambda state: state, lambda state: descend(key, index, state, target), state
         )

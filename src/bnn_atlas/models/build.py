@@ -38,7 +38,7 @@ PIECE = 16
 PIECE_BYTES = 2**19
 """Bytes of a dense network's hidden activations, in single precision, that are computed together on a CPU."""
 ROWS_PER_UNIT = 4
-"""Least number of rows computed together per unit of the widest layer; fewer are not worth reading its weights."""
+"""Least number of rows computed together per unit of the widest layer; for fewer, reading its weights does not pay."""
 
 
 class ShapeError(ValueError):
@@ -163,7 +163,7 @@ def functional(
     layout = _layout(module, example)
 
     def cut(vector: Array) -> dict[str, Array]:
-        # The gradient of a split joins the pieces; that of slices would add up padded vectors, which is slower.
+        # The gradient of a split joins the pieces; the gradient of slices would add up padded vectors, which is slower.
         pieces = jax.lax.split(vector, [p.size for p in layout.parameters])
         return {p.name: piece.reshape(p.shape) for p, piece in zip(layout.parameters, pieces, strict=True)}
 
@@ -225,7 +225,8 @@ def _parameter(name: str, shape: tuple[int, ...], layer: int) -> Parameter:
     """Role and fans of a parameter.
 
     `weight` is [out, in, *kernel], with fans that count the kernel's positions (an LSTM's four gates all count as out).
-    `table` has one row per token; an output is one entry, not a sum, so its fan_in is 1. All others go with outputs.
+    `table` has one row per token; an output is one entry, not a sum, so its fan_in is 1. All other parameters have one
+    entry per output.
     """
     kind = name.rpartition(".")[2]
     match kind:

@@ -77,7 +77,7 @@ class Kernel(NamedTuple):
 
 @cache
 def available() -> bool:
-    """Register the compiled gradient with JAX; whether that worked, with a line in the log if not."""
+    """Register the compiled gradient with JAX and return whether that worked; if not, a line in the log says why."""
     try:
         file = library()
         if not file.is_file():

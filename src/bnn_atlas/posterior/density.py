@@ -93,7 +93,7 @@ class Posterior(NamedTuple):
     shards: int = 1
     """Devices that share the rows; above 1, densities are summed over the mesh axis `data`."""
     most_rows: int | None = None
-    """Number of rows, of any origin, with a gradient that fits the memory of one device; None for any number."""
+    """Number of rows whose gradient fits the memory of one device, wherever they come from; None for any number."""
     kernel: Kernel | None = None
     """Computes log-likelihoods and gradients instead of XLA; second derivatives still go through XLA."""
 

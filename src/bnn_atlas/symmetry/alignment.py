@@ -77,7 +77,7 @@ class Checkpoint:
         return arrays if str(arrays.pop("fingerprint")) == self._fingerprint else None
 
     def save(self, arrays: Callable[[], dict[str, np.ndarray]], *, now: bool = False) -> None:
-        """Save the result of `arrays`, if it is time."""
+        """Save the result of `arrays` if the last checkpoint is old enough."""
         if now or time.monotonic() - self._saved >= self._seconds:
             save_arrays(self._path, {**arrays(), "fingerprint": np.array(self._fingerprint)})
             self._saved = time.monotonic()
@@ -132,7 +132,8 @@ class Aligner:
         """A `fit` gives the means of the chains.
 
         `of_chains` are smaller features, such as activations of fewer rows, for matching the chains' means. They are
-        used if the reference is not a barycentre, since chain-wise permutations are then only the starts of draws.
+        used if the reference is not a barycentre, since chain-wise permutations then only serve as starts for the
+        draws.
 
         Raises SymmetryError for scales or signs that the network does not have, and if the features of all chains need
         too much memory.
@@ -424,7 +425,7 @@ def rows_of_chains(features: Features, chains: int, rows: int, config: Alignment
 
 
 def kept_draws(found: Aligned, pairs: Pairs, symmetry: Symmetry) -> AlignedDraws:
-    """The numbers of an alignment, and of pairs of the same draws, for diagnostics and figures."""
+    """The numbers for diagnostics and figures: of an alignment, and of pairs of the same draws."""
     names, moved = symmetry.layout.names(), touched(symmetry)
     variances = [
         [np.square(found.frame.moment(variant, name)[moved], dtype=np.float64).mean() for name in ("sd", "within_sd")]

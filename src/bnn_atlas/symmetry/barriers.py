@@ -84,7 +84,7 @@ def barrier_frame(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_transpositions(barrier: pd.DataFrame, matches: pd.DataFrame) -> pd.DataFrame:
-    """The barriers with their pair's transpositions as trained, and its number of units."""
+    """The barriers, each with the transpositions of its pair as trained and the number of units."""
     trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
     return barrier.merge(trained[[*PAIR, "transpositions", "units"]], on=PAIR, how="left", validate="many_to_one")
 
@@ -125,7 +125,7 @@ def _distances(ends: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def _changes(matches: pd.DataFrame) -> Iterator[Measurement]:
-    """Largest change of a pair's transpositions from the planted number, if permutations were planted."""
+    """Largest change of a pair's transpositions since the start, for pairs that started as permuted copies."""
     trained = matches[(matches["state"] == "as_trained") & (matches["point"] == 1.0)]
     last = trained[trained["draw"] == trained["draw"].max()].dropna(subset="planted")
     if len(last):

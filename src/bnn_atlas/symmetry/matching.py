@@ -4,8 +4,8 @@ Weight matching of git-re-basin (Ainsworth et al. 2023) for many draws at once: 
 
     <r, P w> = sum over all parameters of r (P w)
 
-over permutations P, which decreases |r - P w|. All criteria have this form, with other features than the weights
-(`symmetry.features`).
+over permutations P, which decreases |r - P w|. All criteria have this form, with features that may differ from the
+weights (`symmetry.features`).
 
 The common frame of several networks is their barycentre: permutations that make their mean long, and so their spread
 small. With m the weighted mean, sum_k w_k |P_k x_k - m|^2 = sum_k w_k |x_k|^2 - W |m|^2. Matching each network to m
@@ -150,8 +150,8 @@ class Barycentre(NamedTuple):
 def barycentre(features: Features, rows: np.ndarray, weights: np.ndarray, *, signed: bool = False) -> Barycentre:
     """The common frame of features rows [m, F] with weights [m] > 0.
 
-    The iteration starts with the rows as they are, and again with all rows matched to the first; the better end is
-    taken, so that the frame is never worse than none.
+    The iteration starts with the rows as they are, and again with all rows matched to the first; the better result is
+    taken, so that the frame is never worse than no alignment.
     """
     as_they_are = Matched.unmoved(features.symmetry, len(rows))
     to_first = match(features.symmetry, rows[0], rows, signed=signed)

@@ -147,7 +147,7 @@ class Variants:
         self.factor.add(draws["aligned"])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that it holds, for a checkpoint."""
+        """The whole state, for a checkpoint."""
         found = {f"values:{variant}": array for variant, array in self.values.items()}
         for variant, moments in self.moments.items():
             found |= {f"{variant}:{name}": array for name, array in moments.arrays().items()}

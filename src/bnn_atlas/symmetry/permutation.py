@@ -1,4 +1,4 @@
-"""Permutations of units as arrays, and the signs and scales of units, which can change as freely as their order.
+"""Permutations of units as arrays, and the signs and scales of units, which leave the function unchanged as well.
 
 A permutation p [n] puts unit p[i] at place i: a layer's weight W becomes W[p], and the next layer's V becomes V[:, p].
 """
@@ -95,7 +95,7 @@ def transpositions(permutation: np.ndarray) -> np.ndarray:
     step = permutation.astype(np.intp)
     order = np.broadcast_to(np.arange(step.shape[-1]), step.shape)
     smallest = order.copy()
-    # The smallest element of each cycle: after k rounds, of the 2^k elements that follow.
+    # Finds the smallest element of each cycle: after k rounds, it is the smallest of the next 2^k elements.
     for _ in range(max(1, step.shape[-1] - 1).bit_length()):
         smallest = np.minimum(smallest, np.take_along_axis(smallest, step, axis=-1))
         step = np.take_along_axis(step, step, axis=-1)

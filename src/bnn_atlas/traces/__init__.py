@@ -1,6 +1,6 @@
 """Traces on disk: written segment by segment, pooled without copying, cut down, and counted into densities.
 
-What is written and read most is here; `subset` and `grids` are imported by module.
+The names that are used most are here; `subset` and `grids` are imported as modules.
 """
 
 from bnn_atlas.traces.draws import Draws

@@ -128,7 +128,7 @@ class _Quadrature(NamedTuple):
     probe: Array
     """v [d], of length sqrt(d)."""
     solution: Array
-    """M^-1 v [d], as far as the Krylov space has it."""
+    """M^-1 v [d], approximated in the Krylov space."""
 
 
 class Lanczos(NamedTuple):
@@ -207,7 +207,7 @@ class Quadratures(NamedTuple):
 def quadratures(projected: Projected, counts: tuple[int, ...], d: int, sigma: float) -> Quadratures:
     """Quadratures after each of `counts` steps, from `krylov` with at least as many, for noise of d numbers."""
     places, ends = np.arange(len(projected.diagonal)), np.array(counts)[:, None]
-    # Cut off from the first ones, later steps have no weight.
+    # Later steps are cut off from the first ones here, so that they have no weight.
     vectors, ritz = _eigen(projected.diagonal, jnp.where(places < ends - 1, projected.beside, 0))
     first, raised = vectors[:, 0], jnp.maximum(ritz, 0) + sigma**2
     shares, logs = first**2, 0.5 * jnp.log(raised)
@@ -328,7 +328,7 @@ def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
         return jnp.sqrt(raised), (vectors / raised) @ vectors.T
 
     roots, inverse = jax.lax.cond(regular, lambda: by_factor, by_eigenvalues)
-    # There is no factor where an eigenvalue is below what is taken off.
+    # The factor does not exist if an eigenvalue is below what is subtracted.
     off = rounding + 0.01 * sigma**2
     singular = jnp.isnan(_factor(gram - off * unit)[0, 0]) & jnp.isfinite(off)
     return jnp.sum(jnp.log(roots)), inverse, singular
@@ -442,7 +442,7 @@ class Published(NamedTuple):
         """As `Form.half_log_det`."""
         generator, values, _, z, sigma = place
         products = products_at(generator, values, z)
-        # Noise that is a vector is one row, and so is that of several generators.
+        # Noise that is a vector counts as one row, and so does the noise of several generators.
         rows = generator.shape[0] if len(generator.shape) > 1 else 1
         v = found_direction(key, z, products, rows, self.iterations)
         change = forward_product(generator, values, z, v)

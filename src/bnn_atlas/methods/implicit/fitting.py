@@ -125,7 +125,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
         keys = jax.random.split(samples_key, config.samples)
         found = objective.estimate(keys, state.q, evaluate, target, state.search)
         norm = jnp.linalg.norm(found.gradient)
-        # Finite only where all of the gradient is; testing each number would add a tenth to the compiled program.
+        # Finite only if the whole gradient is; testing each number would add a tenth to the compiled program.
         finite = jnp.isfinite(norm)
         changes, memory = optimiser.update(found.gradient, state.optimiser, state.q)
         q, memory = _where(finite, (state.q + changes, memory), (state.q, state.optimiser))

@@ -51,7 +51,7 @@ class LaplaceState(NamedTuple):
 
 
 def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """Search a maximum of the log posterior, take the curvature there, then draw.
+    """Search for a maximum of the log posterior, compute the curvature there, then draw.
 
         theta ~ N(theta_MAP, T H^-1),    H = sum_i J_i^T Lambda_i J_i + diag(-d^2 log p(theta) / d theta^2)
 

@@ -15,7 +15,7 @@ MEMORY = 10
 ROUNDING = 8
 """Values that differ by fewer units in the last place count as equal."""
 LAST_STALL = 2
-"""Consecutive steps that lead no higher after which the search ends; after the first one the memory is emptied."""
+"""The search ends after this many consecutive steps without a rise; after the first of them the memory is emptied."""
 
 _optimiser = optax.lbfgs(memory_size=MEMORY)
 
@@ -28,7 +28,7 @@ class LBFGSState(NamedTuple):
     gradient: Array
     memory: optax.OptState
     stalls: Array
-    """Consecutive steps that led no higher."""
+    """Consecutive steps so far without a rise."""
 
 
 def start(position: Array, target: Target) -> LBFGSState:
