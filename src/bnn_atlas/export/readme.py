@@ -69,9 +69,9 @@ def readme(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
             targets="class numbers" if is_class else "targets, scaled",
             scaling=_scaling(data),
         ).rstrip("\n"),
-        f"A parameter vector holds these arrays one after another, each in row-major order: {_layout(about)}. Rows, "
-        "scaling and network are understood in the same way if the log-likelihood of a draw, summed over the "
-        "training rows, is that of `statistics/log_likelihood.npy`.",
+        f"A parameter vector holds these arrays one after another, each in row-major order: {_layout(about)}. You "
+        "read rows, scaling and network in the same way if your log-likelihood of a draw, summed over the training "
+        "rows, equals its value in `statistics/log_likelihood.npy`.",
         "## Reading it",
         USE.format(file=f"{about['run']}-split{about['split']}.zip").rstrip("\n"),
     ]
@@ -97,7 +97,7 @@ def _reductions(about: Mapping[str, Any]) -> str:
     texts = [*about["reductions"], *about["marks"]]
     if not texts:
         return ""
-    return "Other than the paper's setting:\n\n" + "\n".join(f"- {text}" for text in texts)
+    return "Differences from the paper's setting:\n\n" + "\n".join(f"- {text}" for text in texts)
 
 
 def _trust(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
@@ -108,7 +108,7 @@ def _trust(about: Mapping[str, Any], metrics: pd.DataFrame) -> str:
         text += f" As a reference for other methods: **{note.split('; ')[0]}**."
     if about["excluded_chains"]:
         numbers = ", ".join(map(str, about["excluded_chains"]))
-        text += f" Chains that are not finite or never moved, and that no score counts: {numbers}."
+        text += f" Left out of all scores, since they are not finite or never moved: chains {numbers}."
     return text
 
 

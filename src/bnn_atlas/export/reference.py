@@ -164,7 +164,7 @@ def _about(given: Exported) -> dict[str, Any]:
 def _reference(path: Path, contents: Mapping[str, bytes]) -> Reference:
     about = json.loads(contents[ABOUT])
     if about["settings_sha256"] != fingerprint(about["settings"]):
-        raise ValueError("the hash of its settings is another one")
+        raise ValueError("its settings do not match their hash")
     arrays: dict[str, dict[str, np.ndarray]] = {folder: {} for folder in FOLDERS}
     for name, content in contents.items():
         folder, _, file = name.rpartition("/")
