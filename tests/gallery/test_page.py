@@ -193,7 +193,8 @@ def test_study_without_claims_or_figures(tmp_path: Path, inputs: dict[str, Any])
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert headings == ["Check it yourself", "Differences from the paper", "Scores", "Machines and time"]
     assert (
-        "Results at the paper's settings; [runs.csv](runs.csv) lists those of each run.\nNo claim of the paper" in text
+        "Results at the paper's settings; [runs.csv](runs.csv) lists the settings of each run.\nNo claim of the paper"
+        in text
     )
     assert "evaluate" not in text
 
