@@ -171,7 +171,7 @@ def _claim(judged: Judgement, made: Sequence[str]) -> dict[str, Any]:
 
 
 def _excluded(rows: Sequence[Repetition]) -> list[str]:
-    """The number of excluded chains in each run and split that has any, in words."""
+    """How many chains are excluded in which run and split, in words."""
     counts = {(row.run, row.split): (row.excluded, row.chains + row.excluded) for row in rows if row.excluded}
     return [f"{n:,} of {all_:,} chains of {run}, split {split} excluded" for (run, split), (n, all_) in counts.items()]
 

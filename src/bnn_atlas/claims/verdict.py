@@ -196,7 +196,7 @@ def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> st
 
 
 def _unconverged_behind(claim: Claim, study: ClaimedStudy, measured: Measured) -> list[str]:
-    """The remarks on references of a claim as a whole that have not converged.
+    """The remarks on those references of a claim as a whole that have not converged.
 
     A claim leans on the runs in its `leans_on`; without this field, a number of a figure leans on all references that
     the figure shows.

@@ -81,7 +81,7 @@ def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def markdown(path: str | Path) -> str:
-    """The paragraphs of a caption or of notes as Markdown, without those that Snakemake fills in."""
+    """The paragraphs of a caption or of notes as Markdown, without the paragraphs that Snakemake fills in."""
     paragraphs = Path(path).read_text(encoding="utf-8").strip().split("\n\n")
     return "\n\n".join(_paragraph(text) for text in paragraphs if not re.search(r"\{\{|\{%", text))
 

@@ -160,6 +160,6 @@ def compact(table: pd.DataFrame, chains: Collection[int]) -> pd.DataFrame:
 
 
 def _joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Rows of both; an empty frame is left out, since it has no types and would change those of the other."""
+    """Rows of both; an empty frame is left out, since it has no types and would change the other's."""
     parts = [frame for frame in (first, second) if len(frame)]
     return pd.concat(parts, ignore_index=True) if parts else first

@@ -93,7 +93,7 @@ class Counted(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """Estimates of the evidence lower bound, of its part from prior and entropy, and of the gradient of -elbo."""
+    """Estimates: the evidence lower bound, its part from prior and entropy, and the gradient of -elbo."""
 
     elbo: Array
     kl: Array

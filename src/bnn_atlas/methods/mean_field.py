@@ -54,7 +54,7 @@ class MeanField(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """Estimates of the evidence lower bound, of its part from prior and entropy, and of the gradient of -elbo."""
+    """Estimates: the evidence lower bound, its part from prior and entropy, and the gradient of -elbo."""
 
     elbo: Array
     kl: Array

@@ -1,6 +1,6 @@
 """Copies of a fully connected network with its hidden units in another order.
 
-All copies are the same function. Chains that start from them start at symmetric copies of one mode, as in Sommer et al.
+All copies are the same function, so chains start at symmetric copies of one mode, as in Sommer et al.
 2025 (Approximate Posteriors in Neural Networks: A Sampling Perspective, permuted warm starts).
 """
 
