@@ -12,7 +12,9 @@ from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import ConfigError, Model, near_or_all, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
-from bnn_atlas.config.runs.expansion import alignment_at, expand, figure_at, takes_part
+from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.parts.figures import FigureConfig
+from bnn_atlas.config.runs.expansion import entry_at, expand
 from bnn_atlas.config.runs.studies import SCALES, Run, Scale, Study, StudyConfig, by_name
 
 
@@ -120,7 +122,7 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         where = _where(path, each)
         runs = runs_at[each] = {}
         folded: dict[str, str] = {}
-        for entry in _at(config.runs, each, config):
+        for entry in config.taking_part(config.runs, each):
             for run in expand(path.stem, entry, data["runs"][entry], each, where, lines):
                 check_data(run, datasets, f"{where}: runs.{entry}")
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
@@ -135,10 +137,14 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
                         "some file systems take them for one file; rename one entry"
                     )
                 runs[run.name] = run
-        shown = _at(config.figures, each, config)
-        figures = {name: figure_at(name, data["figures"][name], each, where) for name in shown}
-        frames = _at(config.alignments, each, config)
-        aligned = {name: alignment_at(name, data["alignments"][name], each, where) for name in frames}
+        figures = {
+            name: entry_at(FigureConfig, {"draw": name} | data["figures"][name], each, f"{where}: figures.{name}")
+            for name in config.taking_part(config.figures, each)
+        }
+        aligned = {
+            name: entry_at(AlignmentConfig, data["alignments"][name], each, f"{where}: alignments.{name}")
+            for name in config.taking_part(config.alignments, each)
+        }
         studies[each] = Study(path.stem, config, runs, figures, runs_at, aligned)
         check_references(studies[each], datasets, where)
         check_alignments(studies[each], where, config.alignments)
@@ -147,11 +153,6 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         if name not in known:
             raise ConfigError(f"{source}: export: no run '{name}'{near_or_all(name, 'there are', config.runs, known)}")
     return studies
-
-
-def _at(entries: Mapping[str, Any], scale: Scale, study: StudyConfig) -> list[str]:
-    """Names of the entries that take part at a scale."""
-    return [name for name, entry in entries.items() if takes_part(entry.scales, scale, study.scales)]
 
 
 def _where(path: Path, scale: Scale) -> str:

@@ -47,7 +47,7 @@ class JobResources:
 
     def start_memory(self, w: Wildcards, input: Any, threads: int) -> int:
         """Megabytes of a job that trains warm starts."""
-        return self._memory(self._inputs.shared_starts[w.key].gradient_memory_mb, input.size_mb, threads)
+        return self._memory(self._inputs.shared_starts[w.key].posterior.gradient_memory_mb, input.size_mb, threads)
 
     def prediction_memory(self, w: Wildcards) -> int:
         """Megabytes of a job that predicts."""

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import get_args
 
-from bnn_atlas.config.checks.runs import Sources, check_same
+from bnn_atlas.config.checks.runs import Sources, unequal
 from bnn_atlas.config.data.datasets import DatasetEntry
-from bnn_atlas.config.language.base import ConfigError, near_or_all
+from bnn_atlas.config.language.base import ConfigError, near_or_all, refuse
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.parts.alignments import OWN_REFERENCES, AlignmentConfig, unsuited
 from bnn_atlas.config.parts.figures import (
@@ -32,6 +32,12 @@ def alignments_of(study: Study, run: Run) -> dict[str, AlignmentConfig]:
     return {name: each for name, each in study.alignments.items() if each.run in (run.name, run.entry)}
 
 
+def _at_the_point(study: Study, alignment: str, run: Run) -> tuple[list[Run], list[Run]]:
+    """All runs of an alignment; and its only one, or of those of an entry the ones with a run's values of the grid."""
+    there = study.runs_of((study.alignments[alignment].run,))
+    return there, there if len(there) == 1 else [each for each in there if each.point == run.point]
+
+
 def reference_run(study: Study, alignment: AlignmentConfig, run: Run) -> Run | None:
     """The run in whose frame a run is aligned: that of another alignment (`other`); None for a frame of its own.
 
@@ -39,8 +45,7 @@ def reference_run(study: Study, alignment: AlignmentConfig, run: Run) -> Run | N
     """
     if alignment.other is None:
         return None
-    there = study.runs_of((study.alignments[alignment.other].run,))
-    found = there if len(there) == 1 else [each for each in there if each.point == run.point]
+    there, found = _at_the_point(study, alignment.other, run)
     if len(found) != 1:
         raise ConfigError(
             f"{_field(alignment)} = '{alignment.other}': it is an alignment of {len(there)} runs, {len(found)} of them "
@@ -55,59 +60,51 @@ def check_alignments(study: Study, where: str, known: Mapping[str, object]) -> N
     `known` are the names of all alignments of the study's file, at any scale. Raises ConfigError.
     """
     for name, alignment in study.alignments.items():
-        place = f"{where}: alignments.{name}"
-        if not re.fullmatch(NAME, name) or name in OWN_REFERENCES:
-            raise ConfigError(
-                f"{place}: a name is made of letters, digits, '_', '.', '-', and is not {', '.join(OWN_REFERENCES)}"
-            )
-        runs = study.runs_of((alignment.run,))
-        if not runs:
-            entries = sorted({run.entry for run in study.runs.values()})
-            raise ConfigError(
-                f"{place}.run = '{alignment.run}': no such run at this scale"
-                f"{near_or_all(alignment.run, 'there are', entries, study.runs)}"
-            )
-        _check_reference(study, name, alignment, place, known)
-        for run in runs:
-            if wrong := unsuited(alignment, run.config.model, run.config.chains, _draws(run)):
-                field, why = wrong
-                raise ConfigError(f"{place}.{field} = {getattr(alignment, field)!r} (run '{run.name}'): {why}")
-            try:
-                other = reference_run(study, alignment, run)
-            except ConfigError as error:
-                raise ConfigError(f"{place}.{error}") from None
-            if other is not None:
-                conclusion = "so its frame is one of another posterior"
-                check_same(
-                    run, other, SAME, f"{place}.{_field(alignment)} = '{alignment.other}' ('{other.name}')", conclusion
-                )
+        refuse(f"{where}: alignments.{name}", _misfits_of_alignment(study, name, alignment, known))
 
 
-def _check_reference(
-    study: Study, name: str, alignment: AlignmentConfig, place: str, known: Mapping[str, object]
-) -> None:
-    """Refuse a reference that is no alignment, or one whose own frame is another's."""
+def _misfits_of_alignment(
+    study: Study, name: str, alignment: AlignmentConfig, known: Mapping[str, object]
+) -> Iterator[str]:
+    """What does not fit an alignment, and what to do."""
+    if not re.fullmatch(NAME, name) or name in OWN_REFERENCES:
+        yield f": a name is made of letters, digits, '_', '.', '-', and is not {', '.join(OWN_REFERENCES)}"
+    runs = study.runs_of((alignment.run,))
+    if not runs:
+        entries = sorted({run.entry for run in study.runs.values()})
+        near = near_or_all(alignment.run, "there are", entries, study.runs)
+        yield f".run = '{alignment.run}': no such run at this scale{near}"
+    yield from _wrong_reference(study, name, alignment, known)
+    for run in runs:
+        if wrong := unsuited(alignment, run.config.model, run.config.chains, run.draws):
+            field, why = wrong
+            yield f".{field} = {getattr(alignment, field)!r} (run '{run.name}'): {why}"
+        try:
+            other = reference_run(study, alignment, run)
+        except ConfigError as error:
+            yield f".{error}"
+            return
+        if other is not None:
+            given = f".{_field(alignment)} = '{alignment.other}' ('{other.name}')"
+            yield from unequal(run, other, SAME, given, "so its frame is one of another posterior")
+
+
+def _wrong_reference(study: Study, name: str, alignment: AlignmentConfig, known: Mapping[str, object]) -> Iterator[str]:
+    """A reference that is no alignment, or one whose own frame is another's."""
     other, field = alignment.other, _field(alignment)
     if other is None:
         return
     others = [*(OWN_REFERENCES if field == "reference" else ()), *(each for each in study.alignments if each != name)]
     if other not in study.alignments or other == name:
         why = "no such alignment at this scale" if other in known and other != name else f"no such {field}"
-        raise ConfigError(f"{place}.{field} = '{other}': {why}{near_or_all(other, 'there are', others)}")
+        yield f".{field} = '{other}': {why}{near_or_all(other, 'there are', others)}"
     if further := study.alignments[other].other:
-        raise ConfigError(
-            f"{place}.{field} = '{other}': the frame of '{other}' is itself that of '{further}'; name '{further}'"
-        )
+        yield f".{field} = '{other}': the frame of '{other}' is itself that of '{further}'; name '{further}'"
 
 
 def _field(alignment: AlignmentConfig) -> str:
     """The field that names another alignment."""
     return "frame" if alignment.own_reference else "reference"
-
-
-def _draws(run: Run) -> int:
-    """Draws of a chain."""
-    return int(getattr(run.config.method, "draws", 1))
 
 
 def other_runs(studies: Mapping[str, Study], run: Run, surface: SurfaceConfig) -> dict[str, Run]:
@@ -120,46 +117,35 @@ def other_runs(studies: Mapping[str, Study], run: Run, surface: SurfaceConfig) -
     return {name: runs[0] for name, runs in found.items() if runs}
 
 
-def check_points(studies: Mapping[str, Study], run: Run, surface: SurfaceConfig, where: str) -> None:
-    """Refuse points of runs that do not exist or have another posterior, and chains and draws that they do not have.
-
-    Raises ConfigError.
-    """
+def _wrong_points(studies: Mapping[str, Study], run: Run, surface: SurfaceConfig) -> Iterator[str]:
+    """Points of runs that do not exist or have another posterior, and chains and draws that they do not have."""
     for i, plane in enumerate(surface.planes):
         for j, point in enumerate(plane.points):
-            place = f"{where}.surface.planes.{i}.points.{j}"
-            _check_draw(_source(studies, run, point, plane, place), point, place)
+            for problem in _wrong_point(studies, run, point, plane):
+                yield f".surface.planes.{i}.points.{j}{problem}"
 
 
-def _source(studies: Mapping[str, Study], run: Run, point: PointConfig, plane: PlaneConfig, where: str) -> Run:
-    """The run of a point."""
-    if point.run is None:
-        return run
-    found = list(shown_runs(studies, run.study, (point.run,)).values())
-    if not found:
-        raise ConfigError(
-            f"{where}.run = '{point.run}': no such run at scale {run.scale} among the loaded studies; the plane "
-            f"'{plane.title}' goes through draws of runs with the posterior of '{run.name}'"
-        )
-    if len(found) > 1:
-        names = ", ".join(each.name for each in found[:12])
-        raise ConfigError(f"{where}.run = '{point.run}': {len(found)} runs of this entry; name one of {names}")
-    conclusion = "so that its draws are points of another posterior: leave it out"
-    check_same(run, found[0], SAME, f"{where}.run = '{point.run}'", conclusion)
-    return found[0]
-
-
-def _check_draw(run: Run, point: PointConfig, where: str) -> None:
-    """Refuse a chain or a draw beyond the last; how many draws a stopping rule leaves is known to the job only."""
-    if point.chain >= run.config.chains:
-        raise ConfigError(
-            f"{where}.chain = {point.chain}: run '{run.name}' has {run.config.chains} chains, with numbers from 0"
-        )
-    draws = int(getattr(run.config.method, "draws", 1))
-    if isinstance(point.draw, int) and point.draw >= draws:
-        raise ConfigError(
-            f"{where}.draw = {point.draw}: run '{run.name}' keeps {draws:,} draws of each chain, with numbers from 0"
-        )
+def _wrong_point(studies: Mapping[str, Study], run: Run, point: PointConfig, plane: PlaneConfig) -> Iterator[str]:
+    """The same of one point; how many draws a stopping rule leaves is known to the job only."""
+    source = run
+    if point.run is not None:
+        found = list(shown_runs(studies, run.study, (point.run,)).values())
+        if not found:
+            yield (
+                f".run = '{point.run}': no such run at scale {run.scale} among the loaded studies; the plane "
+                f"'{plane.title}' goes through draws of runs with the posterior of '{run.name}'"
+            )
+        if len(found) > 1:
+            names = ", ".join(each.name for each in found[:12])
+            yield f".run = '{point.run}': {len(found)} runs of this entry; name one of {names}"
+        source = found[0]
+        conclusion = "so that its draws are points of another posterior: leave it out"
+        yield from unequal(run, source, SAME, f".run = '{point.run}'", conclusion)
+    if point.chain >= source.config.chains:
+        yield f".chain = {point.chain}: run '{source.name}' has {source.config.chains} chains, with numbers from 0"
+    if isinstance(point.draw, int) and point.draw >= source.draws:
+        kept = f"keeps {source.draws:,} draws of each chain, with numbers from 0"
+        yield f".draw = {point.draw}: run '{source.name}' {kept}"
 
 
 NEEDED: tuple[tuple[Collection[str], Callable[[RunConfig], object], str], ...] = (
@@ -187,35 +173,30 @@ def check_figure(
     if config.draw not in kinds():
         near = near_or_all(config.draw, "there are", kinds())
         raise ConfigError(f"{where}.draw = '{config.draw}': no such kind of figure{near}")
-    kind = kinds()[config.draw]
-    runs = _check_runs(studies, study, config, kind, where)
-    for problem in (
-        *_wrong_sections(config, kind),
-        *_wrong_names(studies, config, kind, runs),
-        *(wrong for name, run in runs.items() for wrong in _unfit(run, name, config, kind, datasets)),
-    ):
-        raise ConfigError(where + problem)
-    if config.surface is not None:
-        for run in runs.values():
-            check_points(studies, run, config.surface, where)
+    kind, runs = kinds()[config.draw], shown_runs(studies, study, config.runs)
+    refuse(where, _wrong_runs(studies, study, config, kind, runs))
+    refuse(where, _wrong_sections(config, kind))
+    refuse(where, _wrong_names(studies, config, kind, runs))
+    for name, run in runs.items():
+        refuse(where, _unfit(run, name, config, kind, datasets))
+        if config.surface is not None:
+            refuse(where, _wrong_points(studies, run, config.surface))
 
 
-def _check_runs(
-    studies: Mapping[str, Study], study: str, config: FigureConfig, kind: Kind, where: str
-) -> dict[str, Run]:
-    """The figure's runs by their names in it."""
-    given = f"{where}.runs = {list(config.runs)}"
+def _wrong_runs(
+    studies: Mapping[str, Study], study: str, config: FigureConfig, kind: Kind, runs: Mapping[str, Run]
+) -> Iterator[str]:
+    """Names of the figure's runs that stand for none, and too many or too few of them."""
+    given = f".runs = {list(config.runs)}"
     if bool(config.runs) != (kind.runs != "none"):
         wanted = "at least one run is needed" if kind.runs != "none" else "this figure shows no runs; leave them out"
-        raise ConfigError(f"{given}: {wanted}")
-    runs = shown_runs(studies, study, config.runs)
+        yield f"{given}: {wanted}"
     known = {f"{run.study}/{name}" for run in runs.values() for name in (run.name, run.entry)}
     for name in config.runs:
         if (name if "/" in name else f"{study}/{name}") not in known:
-            raise ConfigError(f"{where}.runs: {_missing(studies, study, name)}")
+            yield f".runs: {_missing(studies, study, name)}"
     if kind.runs == "one" and len(runs) > 1:
-        raise ConfigError(f"{given}: this figure shows one run; choose one of {', '.join(runs)}")
-    return runs
+        yield f"{given}: this figure shows one run; choose one of {', '.join(runs)}"
 
 
 def _missing(studies: Mapping[str, Study], study: str, name: str) -> str:
@@ -291,10 +272,8 @@ def check_networks(studies: Mapping[str, Study]) -> None:
     for study in studies.values():
         for run in study.runs.values():
             where = f"config/studies/{study.name}.yaml at scale {run.scale}: runs.{run.entry}"
-            if isinstance(run.config.method, CompactConfig) and run.config.method.alignment is not None:
-                _check_compact(studies, run, run.config.method.alignment, sources, f"{where}.method.alignment")
-            if run.config.evaluate.pruning is not None:
-                _check_pruning(study, run, f"{where}.evaluate.pruning.networks")
+            refuse(where, _wrong_moments(studies, run, sources))
+            refuse(f"{where}.evaluate.pruning.networks", _wrong_networks(study, run))
 
 
 def pruned_runs(study: Study, run: Run) -> dict[str, Run]:
@@ -306,62 +285,62 @@ def pruned_runs(study: Study, run: Run) -> dict[str, Run]:
     found = {}
     for name in pruning.networks.values() if pruning else ():
         if name not in study.alignments:
-            raise ConfigError(
-                f"'{name}': no such alignment at this scale{near_or_all(name, 'there are', study.alignments)}"
-            )
-        there = study.runs_of((study.alignments[name].run,))
-        matching = there if len(there) == 1 else [one for one in there if one.point == run.point]
+            near = near_or_all(name, "there are", study.alignments)
+            raise ConfigError(f"'{name}': no such alignment at this scale{near}")
+        _, matching = _at_the_point(study, name, run)
         if len(matching) != 1:
             raise ConfigError(f"'{name}': {len(matching)} of its runs have the grid values of '{run.name}'")
         found[name] = matching[0]
     return found
 
 
-def _check_compact(studies: Mapping[str, Study], run: Run, name: str, sources: Sources, where: str) -> None:
+def _wrong_moments(studies: Mapping[str, Study], run: Run, sources: Sources) -> Iterator[str]:
+    """An alignment whose moments a compact run cannot have."""
+    method = run.config.method
+    if not isinstance(method, CompactConfig) or (name := method.alignment) is None:
+        return
     source = sources.of(run)
     assert source is not None
     own = alignments_of(studies[source.study], source)
     if name not in own:
-        raise ConfigError(f"{where} = '{name}': no alignment of '{source.name}'{near_or_all(name, 'there are', own)}")
-    method = run.config.method
-    assert isinstance(method, CompactConfig)
+        near = near_or_all(name, "there are", own)
+        yield f".method.alignment = '{name}': no alignment of '{source.name}'{near}"
     if method.rank is not None and method.rank > own[name].rank:
-        raise ConfigError(
-            f"{where.removesuffix('.alignment')}.rank = {method.rank}: the alignment '{name}' keeps {own[name].rank} "
-            "directions; raise its rank, or leave this one out for all directions"
+        yield (
+            f".method.rank = {method.rank}: the alignment '{name}' keeps {own[name].rank} directions; raise its rank, "
+            "or leave this one out for all directions"
         )
     if method.source_chains is not None:
-        raise ConfigError(
-            f"{where.removesuffix('.alignment')}.source_chains = {method.source_chains}: which chains count is said by "
-            f"the alignment '{name}' (chains); leave this out"
+        yield (
+            f".method.source_chains = {method.source_chains}: which chains count is said by the alignment '{name}' "
+            "(chains); leave this out"
         )
 
 
-def _check_pruning(study: Study, run: Run, where: str) -> None:
+def _wrong_networks(study: Study, run: Run) -> Iterator[str]:
+    """Networks that a run cannot prune, or not in one frame."""
+    if run.config.evaluate.pruning is None:
+        return
     if run.config.likelihood.kind != "categorical":
-        raise ConfigError(f"{where}: pruned networks are scored by their accuracy, and '{run.name}' is a regression")
+        yield f": pruned networks are scored by their accuracy, and '{run.name}' is a regression"
     try:
         runs = pruned_runs(study, run)
     except ConfigError as error:
-        raise ConfigError(f"{where} = {error}") from None
+        yield f" = {error}"
+        return
     for name in runs:
         if study.alignments[name].balanced:
-            raise ConfigError(
-                f"{where} = '{name}': it balances the scales of units, which decide what is pruned; name an alignment "
-                "with balanced: false"
+            yield (
+                f" = '{name}': it balances the scales of units, which decide what is pruned; name an alignment with "
+                "balanced: false"
             )
     first, *others = runs
     for name in others:
         if study.alignments[name].other != first:
-            raise ConfigError(
-                f"{where} = '{name}': its frame is '{study.alignments[name].other or 'its own'}'; networks are pruned "
-                f"in one frame, that of the first: set its frame to '{first}'"
+            yield (
+                f" = '{name}': its frame is '{study.alignments[name].other or 'its own'}'; networks are pruned in one "
+                f"frame, that of the first: set its frame to '{first}'"
             )
     for name, one in runs.items():
-        check_same(
-            run,
-            one,
-            (*SAME, "float64"),
-            f"{where} = '{name}' ('{one.name}')",
-            "so its networks are of another posterior",
-        )
+        given = f" = '{name}' ('{one.name}')"
+        yield from unequal(run, one, (*SAME, "float64"), given, "so its networks are of another posterior")

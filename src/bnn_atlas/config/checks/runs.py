@@ -13,7 +13,7 @@ from bnn_atlas.config.data.splits import (
     published_rows,
     standard_split_count,
 )
-from bnn_atlas.config.language.base import ConfigError, did_you_mean, near_or_all
+from bnn_atlas.config.language.base import ConfigError, did_you_mean, near_or_all, refuse
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.config.parts.priors import standard_deviation
@@ -61,12 +61,12 @@ class Sources:
         """
         if run.config.start is None:
             return None
-        name, where = run.config.start.run, f"{_entry(run)}.start.run"
+        name, where = run.config.start.run, f"{_entry(run)}.start"
         given, _, short = name.rpartition("/")
         study = given or run.study
         if study not in self._studies:
             raise ConfigError(
-                f"{where} = '{name}': the study '{study}' is not among `studies` of config/config.yaml "
+                f"{where}.run = '{name}': the study '{study}' is not among `studies` of config/config.yaml "
                 f"({', '.join(self._studies)}); add it there"
             )
         if study not in self._named:
@@ -76,11 +76,10 @@ class Sources:
             raise ConfigError(self._missing(run, study, short))
         matches = self._matching(study, short, candidates, run)
         if len(matches) != 1:
-            raise ConfigError(
-                f"{where} = '{name}': {len(matches)} runs of this entry have the grid values of '{run.name}'; name one "
-                f"of {', '.join(one.name for one in candidates)}"
-            )
-        _check_problem(run, matches[0], where)
+            runs = f"{len(matches)} runs of this entry have the grid values of '{run.name}'"
+            names = ", ".join(one.name for one in candidates)
+            raise ConfigError(f"{where}.run = '{name}': {runs}; name one of {names}")
+        refuse(where, _misfits_of_source(run, matches[0]))
         return matches[0]
 
     def _missing(self, run: Run, study: str, short: str) -> str:
@@ -124,51 +123,45 @@ def _chain(run: Run, sources: Sources) -> list[Run]:
     return chain[1:]
 
 
-def check_same(run: Run, other: Run, fields: tuple[str, ...], where: str, conclusion: str) -> None:
-    """Refuse another run that differs in one of these fields, or that has fewer splits.
+def unequal(run: Run, other: Run, fields: tuple[str, ...], given: str, conclusion: str) -> Iterator[str]:
+    """Fields in which another run differs, and that it has fewer splits; of the split, the number may be larger.
 
-    Of the split, the number of repetitions may differ. `conclusion` ends the message on a field. Raises ConfigError.
+    `given` begins each text with the key that names the other run, and `conclusion` ends it.
     """
     for field in fields:
         own, theirs = getattr(run.config, field), getattr(other.config, field)
         if field == "split":
             own, theirs = (split.model_copy(update={"count": 1}) for split in (own, theirs))
         if own != theirs:
-            raise ConfigError(
-                f"{where}: its {field} differs from that of '{run.name}' ({_text(theirs)}; {_text(own)}), {conclusion}"
-            )
+            differs = f"its {field} differs from that of '{run.name}' ({_text(theirs)}; {_text(own)})"
+            yield f"{given}: {differs}, {conclusion}"
     if other.config.split.count < run.config.split.count:
-        raise ConfigError(
-            f"{where}: it has {other.config.split.count} splits and '{run.name}' has {run.config.split.count}"
-        )
+        yield f"{given}: it has {other.config.split.count} splits and '{run.name}' has {run.config.split.count}"
 
 
-def _check_problem(run: Run, source: Run, where: str) -> None:
-    """Refuse a source whose draws are positions of another network, or of other rows, or that has no such position."""
-    conclusion = "so its draws are not positions of the same problem"
-    check_same(run, source, PROBLEM, f"{where} = '{source.name}'", conclusion)
-    if isinstance(run.config.method, CompactConfig):
-        _check_compact(run, source, f"{where} = '{source.name}'")
+def _misfits_of_source(run: Run, source: Run) -> Iterator[str]:
+    """Why a run cannot stand on a source.
+
+    Its draws are positions of another network, or of other rows, or it has no such position, or it is nothing that a
+    Gaussian can represent: one itself, of too few draws, or of another posterior.
+    """
+    method, given = run.config.method, f".run = '{source.name}'"
+    yield from unequal(run, source, PROBLEM, given, "so its draws are not positions of the same problem")
+    if isinstance(method, CompactConfig):
+        if isinstance(source.config.method, CompactConfig):
+            yield f"{given}: it is compact itself; name the run whose draws it represents"
+        yield from unequal(run, source, POSTERIOR, given, "so it is no representation of this posterior")
+        chains = method.source_chains or source.config.chains
+        if chains > source.config.chains:
+            yield f"{given}: it has {source.config.chains} chains, and method.source_chains is {chains}"
+        if (draws := chains * source.draws) < 2 and method.form != "mean":
+            yield f"{given}: it has {draws} draw, and a spread needs at least two"
     if run.config.start and run.config.start.draw == "mean" and source.config.method.centre is None:
         fitted = " and ".join(f"'{kind}'" for kind, record in METHODS.items() if record.centre)
-        raise ConfigError(
-            f"{where.removesuffix('.run')}.draw = 'mean': '{source.name}' is of method.kind "
-            f"'{source.config.method.kind}', and only {fitted} fit a mean; use 'last' or 'best'"
+        yield (
+            f".draw = 'mean': '{source.name}' is of method.kind '{source.config.method.kind}', and only {fitted} fit a "
+            "mean; use 'last' or 'best'"
         )
-
-
-def _check_compact(run: Run, source: Run, where: str) -> None:
-    """Refuse a Gaussian of draws that are themselves of a Gaussian, of too few draws, or of another posterior."""
-    assert isinstance(run.config.method, CompactConfig)
-    if isinstance(source.config.method, CompactConfig):
-        raise ConfigError(f"{where}: it is compact itself; name the run whose draws it represents")
-    check_same(run, source, POSTERIOR, where, "so it is no representation of this posterior")
-    chains = run.config.method.source_chains or source.config.chains
-    if chains > source.config.chains:
-        raise ConfigError(f"{where}: it has {source.config.chains} chains, and method.source_chains is {chains}")
-    draws = chains * int(getattr(source.config.method, "draws", 1))
-    if draws < 2 and run.config.method.form != "mean":
-        raise ConfigError(f"{where}: it has {draws} draw, and a spread needs at least two")
 
 
 def _text(value: object) -> str:
@@ -189,8 +182,7 @@ def check_data(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> No
     if name not in datasets:
         near = near_or_all(name, "config/datasets.yaml has", sorted(datasets))
         raise ConfigError(f"{where}.dataset = '{name}': no such data set{near}")
-    for problem in _misfits(run, datasets[name]):
-        raise ConfigError(where + problem)
+    refuse(where, _misfits(run, datasets[name]))
 
 
 def _misfits(run: Run, entry: DatasetEntry) -> Iterator[str]:
@@ -247,8 +239,7 @@ def _rows_of(name: str, entry: DatasetEntry) -> str:
 
 def check_sets(run: Run, datasets: Mapping[str, DatasetEntry], where: str) -> None:
     """Refuse shifts of rows that are not images or not published, and out-of-distribution sets that do not fit."""
-    for problem in _misfits_of_sets(run, datasets) if run.config.evaluate.sets else ():
-        raise ConfigError(where + problem)
+    refuse(where, _misfits_of_sets(run, datasets) if run.config.evaluate.sets else ())
 
 
 def _misfits_of_sets(run: Run, datasets: Mapping[str, DatasetEntry]) -> Iterator[str]:
@@ -315,8 +306,8 @@ def check_references(study: Study, datasets: Mapping[str, DatasetEntry], where: 
         alike.setdefault((run.config.dataset, run.config.split), {})[run.name] = run
     for run in study.runs.values():
         if run.config.evaluate.references:
-            place = f"{where}: runs.{run.entry}.evaluate.references"
-            _check_references(run, alike[run.config.dataset, run.config.split], datasets, place)
+            problems = _misfits_of_references(run, alike[run.config.dataset, run.config.split], datasets)
+            refuse(f"{where}: runs.{run.entry}.evaluate.references", problems)
 
 
 def remark(run: Run, name: str, study: Study, datasets: Mapping[str, DatasetEntry]) -> str:
@@ -349,26 +340,22 @@ def training_rows(run: Run, datasets: Mapping[str, DatasetEntry]) -> int:
     return rows if split.validation_in_likelihood else rows - round(split.validation * rows)
 
 
-def _check_references(run: Run, same: Mapping[str, Run], datasets: Mapping[str, DatasetEntry], where: str) -> None:
-    """The same for one run; `same` are the runs with its data set and split."""
+def _misfits_of_references(run: Run, same: Mapping[str, Run], datasets: Mapping[str, DatasetEntry]) -> Iterator[str]:
+    """References that are not for the rows of a run; `same` are the runs with its data set and split."""
     published = [n for n, e in datasets.items() if e.kind == "predictions" and e.of == run.config.dataset]
     for name in run.config.evaluate.references:
+        given = f" = '{name}'"
         if run.config.likelihood.kind != "categorical" and name not in same:
-            raise ConfigError(
-                f"{where} = '{name}': published predictions are for classification; a regression is compared with runs"
-            )
+            yield f"{given}: published predictions are for classification; a regression is compared with runs"
         if name in published and run.config.split.kind != "published":
-            raise ConfigError(f"{where} = '{name}': published predictions need split.kind 'published'")
+            yield f"{given}: published predictions need split.kind 'published'"
         if name == run.name or (name not in published and (name in datasets or name not in same)):
             others = [n for n in (*published, *same) if n != run.name]
-            raise ConfigError(
-                f"{where} = '{name}': no predictions for the same test rows"
-                f"{near_or_all(name, 'published ones and runs with the same data set and split are', others)}"
-            )
+            near = near_or_all(name, "published ones and runs with the same data set and split are", others)
+            yield f"{given}: no predictions for the same test rows{near}"
         theirs = datasets[name].training_rows if name in published else None
         if theirs and theirs != (ours := training_rows(run, datasets)):
-            raise ConfigError(
-                f"{where} = '{name}': it is of {theirs:,} training rows and run '{run.name}' is conditioned on "
-                f"{ours:,}, so they are posteriors of different data; set split.first to {theirs} or leave the "
-                "reference out"
+            yield (
+                f"{given}: it is of {theirs:,} training rows and run '{run.name}' is conditioned on {ours:,}, so they "
+                f"are posteriors of different data; set split.first to {theirs} or leave the reference out"
             )

@@ -15,7 +15,7 @@ from bnn_atlas.config.language.base import ConfigError, Model, did_you_mean, nea
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, METRICS, PAIRS, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, PublishedBy
-from bnn_atlas.config.runs.expansion import leaves, takes_part
+from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.runs.studies import REPETITION, Run, Scale, Study, by_name
 from bnn_atlas.published import Number, read_published
 
@@ -477,7 +477,7 @@ def _check_rows(side: Side, study: Study, where: str) -> None:
             )
         if why := never_measured(metric.name, side.at, side.dataset, run, study):
             raise ConfigError(f"{where}.metric = '{metric.name}': {why}")
-        kept = {"chains": config.chains, "draws": getattr(config.method, "draws", 1)}
+        kept = {"chains": config.chains, "draws": run.draws}
         for key, most in kept.items():
             if (wanted := getattr(side, key)) is not None and wanted > most:
                 raise ConfigError(f"{where}.{key} = {wanted}: run '{run.name}' has {most:,} {key}")
@@ -543,7 +543,7 @@ def _with_included(steps: Mapping[str, Step], name: str) -> list[str]:
 
 
 def _drawn(figure: str, study: Study, scale: Scale) -> bool:
-    return takes_part(study.config.figures[figure].scales, scale, study.config.scales)
+    return figure in study.config.taking_part(study.config.figures, scale)
 
 
 def _unanswered(claim: Claim, study: Study, scale: Scale) -> str:

@@ -1,12 +1,13 @@
 """The registry of data sets: where each file comes from, how it is verified, and how it is read."""
 
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, model_validator
 
 from bnn_atlas.config.data.own_data import OwnTable, with_own_data
-from bnn_atlas.config.data.synthetic import BNNHMCGenerator, ClustersGenerator, GeneratorConfig, SinusoidsGenerator
+from bnn_atlas.config.data.synthetic import BNNHMCGenerator, GeneratorConfig, NetworkGenerator, SinusoidsGenerator
 from bnn_atlas.config.language.base import (
     ConfigError,
     Count,
@@ -56,16 +57,14 @@ class TableReader(Model):
     text: tuple[str, ...] = ()
     """Columns that hold words instead of numbers."""
 
-    @model_validator(mode="after")
-    def _columns_exist(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         repeated = sorted({name for name in self.columns if self.columns.count(name) > 1})
         if repeated:
-            raise ValueError(f"columns names {', '.join(repeated)} twice")
+            yield f"columns names {', '.join(repeated)} twice"
         for key, names in (("drop", self.drop), ("text", self.text)):
             unknown = [name for name in names if name not in self.columns]
             if unknown:
-                raise ValueError(f"{key} names {', '.join(unknown)}; the columns are {', '.join(self.columns)}")
-        return self
+                yield f"{key} names {', '.join(unknown)}; the columns are {', '.join(self.columns)}"
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -73,10 +72,10 @@ class TableReader(Model):
         return tuple(name for name in self.columns if name not in self.drop)
 
 
-def _check_header(header: bool | tuple[str, ...] | None, columns: tuple[str, ...]) -> None:
-    """Refuse a list of names that does not have one for each column."""
+def _unnamed(header: bool | tuple[str, ...] | None, columns: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with a list of names that does not have one for each column."""
     if isinstance(header, tuple) and len(header) != len(columns):
-        raise ValueError(f"header names {len(header)} columns and columns {len(columns)}; one name each is needed")
+        yield f"header names {len(header)} columns and columns {len(columns)}; one name each is needed"
 
 
 class WhitespaceReader(TableReader):
@@ -101,15 +100,12 @@ class CsvReader(TableReader):
     strip_end: dict[str, str] = Field(default_factory=dict)
     """Text column -> characters taken off the end of its cells."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        _check_header(self.header, self.columns)
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
+        yield from _unnamed(self.header, self.columns)
         unsuitable = [name for name in self.strip_end if name not in self.text]
         if unsuitable:
-            raise ValueError(
-                f"strip_end names {', '.join(unsuitable)}; allowed are the text columns {', '.join(self.text)}"
-            )
-        return self
+            yield f"strip_end names {', '.join(unsuitable)}; allowed are the text columns {', '.join(self.text)}"
 
 
 class WorkbookReader(TableReader):
@@ -121,10 +117,9 @@ class WorkbookReader(TableReader):
     header: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """The names in the first row, where they are not those of `columns`, apart from case, blanks and punctuation."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        _check_header(self.header, self.columns)
-        return self
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
+        yield from _unnamed(self.header, self.columns)
 
 
 class IdxReader(Model):
@@ -249,20 +244,18 @@ class Copy(Model):
     read: Reader
     """Format of the file and its columns."""
 
-    @model_validator(mode="after")
-    def _verifiable(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if self.path is not None and (self.url or self.mirror):
-            raise ValueError("path is for a file of this machine: leave url and mirror out")
+            yield "path is for a file of this machine: leave url and mirror out"
         if self.path is None and self.url is None and self.mirror is None:
-            raise ValueError("url or mirror is needed, to get the file from; or path, for a file of this machine")
+            yield "url or mirror is needed, to get the file from; or path, for a file of this machine"
         if not self.checksum:
-            raise ValueError("sha256 or table_sha256 or content_sha256 is needed, so that the file can be verified")
+            yield "sha256 or table_sha256 or content_sha256 is needed, so that the file can be verified"
         text = not isinstance(self.read, TableReader) or set(self.read.text) & set(self.read.kept)
         if self.table_sha256 is not None and text:
-            raise ValueError("table_sha256 is for tables of numbers; give sha256 where text columns are used")
+            yield "table_sha256 is for tables of numbers; give sha256 where text columns are used"
         if self.content_sha256 is not None and not isinstance(self.read, CONTENT):
-            raise ValueError(f"content_sha256 is not for the format '{self.read.format}'; give sha256")
-        return self
+            yield f"content_sha256 is not for the format '{self.read.format}'; give sha256"
 
     @property
     def checksum(self) -> str:
@@ -344,20 +337,18 @@ class DatasetEntry(Model):
     """Why rows are not independent, such as `hours of the same days`; tables, captions and claims say it. Null where
     they are, as far as is known."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if [bool(self.files), self.bundled is not None, self.generate is not None].count(True) != 1:
-            raise ValueError("give either files or bundled or generate")
+            yield "give either files or bundled or generate"
         if (self.task == "classification") != (len(self.classes) >= 2):
-            raise ValueError("classes: a classification needs at least two, a regression none")
+            yield "classes: a classification needs at least two, a regression none"
         names = [file.name for file in self.files]
         if len(set(names)) != len(names):
-            raise ValueError(f"files: two have the same name; names are {', '.join(names)}")
-        self._check_columns([copy.read for file in self.files for copy in file.copies])
-        self._check_rows()
-        self._check_parts()
-        self._check_generator()
-        return self
+            yield f"files: two have the same name; names are {', '.join(names)}"
+        yield from self._wrong_columns([copy.read for file in self.files for copy in file.copies])
+        yield from self._wrong_rows()
+        yield from self._wrong_parts()
+        yield from self._wrong_generator()
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -376,82 +367,82 @@ class DatasetEntry(Model):
         """Name -> checksum of its files of this machine, which nobody else can look up."""
         return {file.name: file.checksum for file in self.files if file.path is not None}
 
-    def _check_columns(self, readers: list[Any]) -> None:
+    def _wrong_columns(self, readers: list[Any]) -> Iterator[str]:
         """Readers fit the kind, and those of tables agree with each other and with the target."""
         unsuitable = [reader.format for reader in readers if not isinstance(reader, KINDS[self.kind])]
         if unsuitable:
-            raise ValueError(f"files: the format '{unsuitable[0]}' does not give data of the kind '{self.kind}'")
+            yield f"files: the format '{unsuitable[0]}' does not give data of the kind '{self.kind}'"
         if self.kind != "table" or not readers:
             return
         if len({(frozenset(r.kept), frozenset(r.text) & frozenset(r.kept)) for r in readers}) > 1:
-            raise ValueError("files: all files and alternatives must have the same used columns, and text in the same")
+            yield "files: all files and alternatives must have the same used columns, and text in the same"
         if self.target not in readers[0].kept:
-            raise ValueError(f"target '{self.target}' is not a used column; those are {', '.join(readers[0].kept)}")
+            yield f"target '{self.target}' is not a used column; those are {', '.join(readers[0].kept)}"
         if (self.target in readers[0].text) != (self.task == "classification"):
             must = "must" if self.task == "classification" else "must not"
-            raise ValueError(f"target '{self.target}' of a {self.task} {must} be listed under read.text")
+            yield f"target '{self.target}' of a {self.task} {must} be listed under read.text"
 
-    def _check_rows(self) -> None:
+    def _wrong_rows(self) -> Iterator[str]:
         """A row's shape, and the fields that belong to it, fit the kind."""
         sizes = {"table": 0, "image": 3, "tokens": 1, "predictions": 0, "corruptions": 3}[self.kind]
         if sizes != (len(self.inputs) if isinstance(self.inputs, tuple) else 0):
             form = {0: "one number", 1: "[length]", 3: "[height, width, channels]"}[sizes]
-            raise ValueError(f"inputs: the kind '{self.kind}' needs {form}")
+            yield f"inputs: the kind '{self.kind}' needs {form}"
         if self.kind != "table" and self.task != "classification":
-            raise ValueError(f"task: the kind '{self.kind}' is for classification")
+            yield f"task: the kind '{self.kind}' is for classification"
         if (self.kind == "tokens") != (self.vocabulary > 0):
-            raise ValueError("vocabulary: sequences need the number of token ids, other kinds have none")
+            yield "vocabulary: sequences need the number of token ids, other kinds have none"
         constants = self.published_scaling
         if constants and (self.kind != "image" or {len(constants.mean), len(constants.scale)} != {self.shape[-1]}):
-            raise ValueError("published_scaling: images have one mean and one scale per channel, other kinds none")
+            yield "published_scaling: images have one mean and one scale per channel, other kinds none"
         if self.pixel_divisor is not None and (self.kind != "image" or self.published_train != 0):
-            raise ValueError("pixel_divisor: only images of which nothing is trained have it (published_train: 0)")
+            yield "pixel_divisor: only images of which nothing is trained have it (published_train: 0)"
         if (self.kind in ("predictions", "corruptions")) != (self.of is not None):
-            raise ValueError("of: predictions and corruptions need the data set that they are for, other kinds do not")
+            yield "of: predictions and corruptions need the data set that they are for, other kinds do not"
         if (self.kind == "predictions") != (self.order is not None):
-            raise ValueError("order: predictions need it, other kinds have none")
+            yield "order: predictions need it, other kinds have none"
         if self.training_rows is not None and self.kind != "predictions":
-            raise ValueError("training_rows: only predictions have it; give published_train for a data set")
+            yield "training_rows: only predictions have it; give published_train for a data set"
         if self.kind == "predictions" and self.inputs != len(self.classes):
-            raise ValueError(f"inputs: predictions for {len(self.classes)} classes need {len(self.classes)}")
+            yield f"inputs: predictions for {len(self.classes)} classes need {len(self.classes)}"
         if self.published_train is not None and self.published_train > self.rows:
-            raise ValueError(f"published_train: of {self.rows} rows, at most {self.rows} can be training rows")
+            yield f"published_train: of {self.rows} rows, at most {self.rows} can be training rows"
 
-    def _check_parts(self) -> None:
+    def _wrong_parts(self) -> Iterator[str]:
         """Files of images and sequences say which part's rows they hold, and there is a published split."""
         if self.kind not in ("image", "tokens") or not self.files:
             if any(file.part is not None for file in self.files):
-                raise ValueError(f"files: part is not for the kind '{self.kind}'")
+                yield f"files: part is not for the kind '{self.kind}'"
             return
         if self.published_train is None:
-            raise ValueError("published_train: files of training and test rows need it (0 without training rows)")
+            yield "published_train: files of training and test rows need it (0 without training rows)"
         for file in self.files:
             if (file.part is None) != isinstance(file.read, BOTH_PARTS):
                 has = "holds both parts: leave part out" if file.part else "needs part: train or test"
-                raise ValueError(f"files: {file.name} ({file.read.format}) {has}")
+                yield f"files: {file.name} ({file.read.format}) {has}"
 
-    def _check_generator(self) -> None:
+    def _wrong_generator(self) -> Iterator[str]:
         """Synthetic data are a regression on one input; some have published training rows and test rows."""
         if self.generate is None:
             return
         if (self.task, self.kind, self.inputs) != ("regression", "table", 1):
-            raise ValueError("generate: needs task 'regression', kind 'table' and inputs 1")
+            yield "generate: needs task 'regression', kind 'table' and inputs 1"
         if isinstance(self.generate, SinusoidsGenerator):
             train, test = sum(self.generate.train), sum(self.generate.test)
             if (self.rows, self.published_train) != (train + test, train):
-                raise ValueError(f"generate: these intervals give rows {train + test} and published_train {train}")
+                yield f"generate: these intervals give rows {train + test} and published_train {train}"
             return
-        clusters = isinstance(self.generate, ClustersGenerator | BNNHMCGenerator)
+        clusters = isinstance(self.generate, NetworkGenerator)
         if clusters and (self.published_train is None or not 0 < self.published_train < self.rows):
-            raise ValueError(f"generate: clusters need published_train from 1 to {self.rows - 1}; test rows follow")
+            yield f"generate: clusters need published_train from 1 to {self.rows - 1}; test rows follow"
         if isinstance(self.generate, BNNHMCGenerator) and (self.published_train or 0) % len(self.generate.intervals):
             intervals = len(self.generate.intervals)
-            raise ValueError(
+            yield (
                 f"published_train: {self.published_train} training rows cannot be spread evenly over {intervals} "
                 f"intervals; use a multiple of {intervals}"
             )
         if not clusters and self.published_train is not None:
-            raise ValueError(f"published_train: the kind '{self.generate.kind}' has no published split")
+            yield f"published_train: the kind '{self.generate.kind}' has no published split"
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,9 +1,10 @@
 """How rows are split and inputs scaled: the settings, and what the publishers of a data set allow."""
 
 import math
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.language.base import ConfigError, Count, Fraction, Model, Share, Splits
 
@@ -21,6 +22,13 @@ SCALED_WITH_TEST_ROWS = "scaled with all rows, test rows included"
 RandomState = Annotated[int, Field(ge=0, lt=2**32)]
 TFDS_ORDERED = ("cifar10", "cifar100", "mnist")
 """Data sets whose order in TensorFlow Datasets is known (`bnn_atlas.data.orders`)."""
+
+ONLY = {
+    "published": ("first", "first_test", "order"),
+    "mile": ("rng", "loader"),
+    "train_test_split": ("validation_seed",),
+}
+"""Kind of split -> settings that only it has, but `first_test`, which `mile` has too."""
 
 
 class SplitConfig(Model):
@@ -71,45 +79,27 @@ class SplitConfig(Model):
     validation_in_likelihood: bool = True
     """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
 
-    @model_validator(mode="after")
-    def _published_only(self) -> Self:
-        if self.kind == "published":
-            if self.limit is not None:
-                raise ValueError("limit is not for kind 'published'; use first and first_test")
-            if self.count != 1:
-                raise ValueError(f"count = {self.count}: of kind 'published' there is one split")
-            return self
-        own = ("first",) if self.kind == "mile" else ("first", "first_test")
-        given = [key for key in own if getattr(self, key) is not None]
-        given += ["order"] if self.order != "file" else []
-        if given:
-            raise ValueError(f"{', '.join(given)}: only for kind 'published', not '{self.kind}'")
-        return self
-
-    @model_validator(mode="after")
-    def _mile_only(self) -> Self:
-        if self.kind == "mile":
-            if self.rng is None:
-                raise ValueError("kind 'mile' needs the seed of the published run: set rng, for example 42")
-            if self.rng + self.count > 2**32:
-                raise ValueError(f"rng = {self.rng}: the seeds of {self.count} splits do not fit into 32 bits")
-            changed = [key for key in ("test", "validation", "seed") if getattr(self, key) != _DEFAULTS[key]]
-            if changed:
-                raise ValueError(f"{', '.join(changed)}: not for kind 'mile', whose rows follow from rng")
-        else:
-            given = [key for key, default in (("rng", None), ("loader", "trainer")) if getattr(self, key) != default]
-            if given:
-                raise ValueError(f"{', '.join(given)}: only for kind 'mile', not '{self.kind}'")
-        if self.kind == "bnn_hmc":
-            if self.limit is not None:
-                raise ValueError("limit: not for kind 'bnn_hmc', whose order is of all rows")
-            if self.seed + self.count > 2**32:
-                raise ValueError(f"seed = {self.seed}: the seeds of {self.count} splits do not fit into 32 bits")
-            if self.test != _DEFAULTS["test"]:
-                raise ValueError(f"test = {self.test}: kind 'bnn_hmc' has the share 0.1 built in; leave test out")
-        if self.validation_seed is not None and self.kind != "train_test_split":
-            raise ValueError(f"validation_seed: only for kind 'train_test_split', not '{self.kind}'")
-        return self
+    def _contradictions(self) -> Iterator[str]:
+        kind, given = self.kind, {key for key, default in _DEFAULTS.items() if getattr(self, key) != default}
+        for only, keys in ONLY.items():
+            others = [key for key in keys if key in given and kind != only and (key, kind) != ("first_test", "mile")]
+            if others:
+                yield f"{', '.join(others)}: only for kind '{only}', not '{kind}'"
+        if kind == "published" and self.limit is not None:
+            yield "limit is not for kind 'published'; use first and first_test"
+        if kind == "published" and self.count != 1:
+            yield f"count = {self.count}: of kind 'published' there is one split"
+        if kind == "mile" and self.rng is None:
+            yield "kind 'mile' needs the seed of the published run: set rng, for example 42"
+        if kind == "mile" and (changed := [key for key in ("test", "validation", "seed") if key in given]):
+            yield f"{', '.join(changed)}: not for kind 'mile', whose rows follow from rng"
+        if kind == "bnn_hmc" and self.limit is not None:
+            yield "limit: not for kind 'bnn_hmc', whose order is of all rows"
+        if kind == "bnn_hmc" and "test" in given:
+            yield f"test = {self.test}: kind 'bnn_hmc' has the share 0.1 built in; leave test out"
+        for key, of in (("rng", "mile"), ("seed", "bnn_hmc")):
+            if kind == of and getattr(self, key) + self.count > 2**32:
+                yield f"{key} = {getattr(self, key)}: the seeds of {self.count} splits do not fit into 32 bits"
 
     @property
     def settings(self) -> dict[str, Any]:

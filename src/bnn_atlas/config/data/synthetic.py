@@ -1,9 +1,10 @@
 """Settings of synthetic data sets with one input, drawn with a seed."""
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.language.base import Count, Model, NonNegative, Number, Positive, Seed, Width
 
@@ -30,13 +31,25 @@ class LineGenerator(_Generator):
     slope: Number = 1.0
     """Slope of the line."""
 
-    @model_validator(mode="after")
-    def _forwards(self) -> Self:
-        _check_interval("low and high", (self.low, self.high))
-        return self
+    def _contradictions(self) -> Iterator[str]:
+        yield from _backwards("low and high", (self.low, self.high))
 
 
-class WaveGenerator(_Generator):
+class _OnIntervals(_Generator):
+    """Kinds whose x lies on some intervals."""
+
+    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
+    """As for `wave`: where x lies, from left to right."""
+
+    def _contradictions(self) -> Iterator[str]:
+        for interval in self.intervals:
+            yield from _backwards("intervals", interval)
+        for left, right in pairwise(self.intervals):
+            if left[1] > right[0]:
+                yield f"intervals: {list(left)}, {list(right)} must not overlap and must be in ascending order"
+
+
+class WaveGenerator(_OnIntervals):
     """y = slope x + sin(frequency x) + N(0, noise^2), x uniform on every interval, rows in order of x."""
 
     kind: Literal["wave"]
@@ -47,13 +60,23 @@ class WaveGenerator(_Generator):
     frequency: Positive = 3.0
     """Frequency of the sine, in radians per unit of x."""
 
-    @model_validator(mode="after")
-    def _apart(self) -> Self:
-        _check_intervals(self.intervals)
-        return self
+
+class NetworkGenerator(_OnIntervals):
+    """Kinds whose y is a random network of x."""
+
+    test: Interval
+    """Where x of the test rows lies."""
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
+    """Widths of the hidden layers of f."""
+    prior_sd: Positive = 0.1
+    """Standard deviation of the parameters of f."""
+
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
+        yield from _backwards("test", self.test)
 
 
-class ClustersGenerator(_Generator):
+class ClustersGenerator(NetworkGenerator):
     """y = f(x) + N(0, noise^2), where f is a random network; training rows in clusters, test rows over the whole range.
 
     The network has ReLU activations and `hidden` layers, takes [z, z^2] for z = x / unit, and draws every weight and
@@ -61,25 +84,11 @@ class ClustersGenerator(_Generator):
     """
 
     kind: Literal["clusters"]
-    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """As for `wave`: where x lies, from left to right."""
-    test: Interval
-    """Where x of the test rows lies."""
-    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
-    """Widths of the hidden layers of f."""
-    prior_sd: Positive = 0.1
-    """Standard deviation of the parameters of f."""
     unit: Positive = 1.0
     """f is a function of x / unit."""
 
-    @model_validator(mode="after")
-    def _apart(self) -> Self:
-        _check_intervals(self.intervals)
-        _check_interval("test", self.test)
-        return self
 
-
-class BNNHMCGenerator(_Generator):
+class BNNHMCGenerator(NetworkGenerator):
     """The synthetic regression of Izmailov et al. (2021), as their notebook makes it: y = f(x) + N(0, noise^2).
 
     f is a network of [x, x^2] with ReLU activations and `hidden` layers. Its weights and biases are JAX's draws from
@@ -88,25 +97,11 @@ class BNNHMCGenerator(_Generator):
     """
 
     kind: Literal["bnn_hmc"]
-    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """As for `wave`: where x lies, from left to right."""
-    test: Interval
-    """Where x of the test rows lies."""
-    hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
-    """Widths of the hidden layers of f."""
-    prior_sd: Positive = 0.1
-    """Standard deviation of the parameters of f."""
     noise_seed: Seed = 0
     """Key of the noise."""
 
-    @model_validator(mode="after")
-    def _apart(self) -> Self:
-        _check_intervals(self.intervals)
-        _check_interval("test", self.test)
-        return self
 
-
-class SinusoidsGenerator(_Generator):
+class SinusoidsGenerator(_OnIntervals):
     """The toy regression of Uppal et al. (2023): y = x + 0.8 sin(2 pi x) + 0.8 sin(4 pi x) + N(0, noise^2).
 
     Training and test inputs each form an even grid on every interval; test targets have no noise. The input is x
@@ -115,21 +110,16 @@ class SinusoidsGenerator(_Generator):
     """
 
     kind: Literal["sinusoids"]
-    intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
-    """As for `wave`: where x lies, from left to right."""
     train: Annotated[tuple[Count, ...], Field(min_length=1)]
     """Training rows on each interval."""
     test: Annotated[tuple[Count, ...], Field(min_length=1)]
     """Test rows on each interval."""
 
-    @model_validator(mode="after")
-    def _rows_of_each_interval(self) -> Self:
-        _check_intervals(self.intervals)
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
         for name in ("train", "test"):
-            if len(getattr(self, name)) != len(self.intervals):
-                given = len(getattr(self, name))
-                raise ValueError(f"{name}: give one number of rows per interval ({len(self.intervals)}, not {given})")
-        return self
+            if (given := len(getattr(self, name))) != len(self.intervals):
+                yield f"{name}: give one number of rows per interval ({len(self.intervals)}, not {given})"
 
 
 GeneratorConfig = Annotated[
@@ -138,14 +128,6 @@ GeneratorConfig = Annotated[
 ]
 
 
-def _check_interval(name: str, interval: Interval) -> None:
+def _backwards(name: str, interval: Interval) -> Iterator[str]:
     if interval[0] >= interval[1]:
-        raise ValueError(f"{name}: {interval[0]} must be below {interval[1]}")
-
-
-def _check_intervals(intervals: tuple[Interval, ...]) -> None:
-    for interval in intervals:
-        _check_interval("intervals", interval)
-    for left, right in pairwise(intervals):
-        if left[1] > right[0]:
-            raise ValueError(f"intervals: {list(left)}, {list(right)} must not overlap and must be in ascending order")
+        yield f"{name}: {interval[0]} must be below {interval[1]}"

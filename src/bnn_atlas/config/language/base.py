@@ -6,10 +6,10 @@ import inspect
 import re
 import reprlib
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -78,6 +78,12 @@ class ConfigError(ValueError):
     """A setting is wrong; the message names the file, the key, the value and what is allowed."""
 
 
+def refuse(where: str, problems: Iterable[str]) -> None:
+    """Raise ConfigError with the first of these problems, if there is any; `where` is what they begin with."""
+    for problem in problems:
+        raise ConfigError(where + problem)
+
+
 SHORT, LONGEST_LIST = 4, 12
 """Names this short match more loosely; lists this long are still printed in full."""
 
@@ -99,7 +105,7 @@ def near_or_all(name: str, there: str, allowed: Iterable[str], also: Iterable[st
 
 
 class Model(BaseModel):
-    """Immutable settings that refuse unknown keys."""
+    """Immutable settings that refuse unknown keys, and values that do not go together."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -117,23 +123,29 @@ class Model(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _numbers_are_numbers(cls, data: Any) -> Any:
-        """Make true a text, which is no number, where pydantic would take it for 1; read 1e30 as a whole number."""
+    def _known_keys(cls, data: Any) -> Any:
+        """Refuse unknown keys.
+
+        Make true a text, which is no number, where pydantic would take it for 1; read 1e30 as a whole number.
+        """
         if not isinstance(data, dict):
             return data
+        for key in data:
+            if key not in cls.model_fields:
+                hint = near_or_all(str(key), "allowed keys:", cls.model_fields)
+                raise PydanticCustomError("unknown_key", "unknown key '{key}'{hint}", {"key": key, "hint": hint})
         numbers = _numbers(cls)
         return {key: _number(value, numbers[key]) if key in numbers else value for key, value in data.items()}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            allowed = list(cls.model_fields)
-            for key in data:
-                if key not in allowed:
-                    hint = near_or_all(str(key), "allowed keys:", allowed)
-                    raise PydanticCustomError("unknown_key", "unknown key '{key}'{hint}", {"key": key, "hint": hint})
-        return data
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for problem in self._contradictions():
+            raise ValueError(problem)
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """What in these settings does not go together, and what to do; the first one is the error."""
+        yield from ()
 
 
 @cache

@@ -1,9 +1,10 @@
 """What the settings of all methods share: the record of what is true of a method, and the lengths of a chain."""
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Model
 
@@ -64,11 +65,9 @@ class ChainSettings(MethodSettings):
         """States kept per chain."""
         return self.steps // self.thinning
 
-    @model_validator(mode="after")
-    def _whole_draws(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if self.steps % self.thinning:
-            raise ValueError(f"steps ({self.steps}) must be a multiple of thinning ({self.thinning})")
-        return self
+            yield f"steps ({self.steps}) must be a multiple of thinning ({self.thinning})"
 
 
 class AugmentationConfig(Model):
@@ -84,14 +83,12 @@ class AugmentationConfig(Model):
     """Each image is moved by up to this many whole pixels along both axes, as if it were enlarged by them, with its
     outermost pixels continued, and cut to its old size at a random place; 0 leaves its place."""
 
-    @model_validator(mode="after")
-    def _something(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if not self.flip and not self.crop:
-            raise ValueError("flip: false and crop: 0 change nothing; leave the augmentation out")
-        return self
+            yield "flip: false and crop: 0 change nothing; leave the augmentation out"
 
 
-def check_augmentation(augmentation: AugmentationConfig | None, batch_size: int | None) -> None:
-    """Refuse an augmentation without mini-batches; ValueError."""
+def without_batches(augmentation: AugmentationConfig | None, batch_size: int | None) -> Iterator[str]:
+    """What is wrong with an augmentation without mini-batches."""
     if augmentation is not None and batch_size is None:
-        raise ValueError("augmentation is for mini-batches: give batch_size, or leave it out")
+        yield "augmentation is for mini-batches: give batch_size, or leave it out"

@@ -1,8 +1,7 @@
 """Settings of methods whose draws come from a Gaussian: variational ones, Laplace, compact representations."""
 
-from typing import ClassVar, Literal, Self
-
-from pydantic import model_validator
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Given, NonNegative, Positive, Share
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings, PointNoise
@@ -44,11 +43,10 @@ class MeanFieldConfig(ChainSettings):
     steps: Count = 100
     """Draws from q."""
 
-    @model_validator(mode="after")
-    def _has_batches(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
         if self.unscaled and self.batch_size is None:
-            raise ValueError("unscaled is about mini-batches: set batch_size, or leave unscaled out")
-        return self
+            yield "unscaled is about mini-batches: set batch_size, or leave unscaled out"
 
 
 class LowRankConfig(ChainSettings):

@@ -1,9 +1,10 @@
 """Settings of the methods with a Metropolis test: HMC, NUTS and adjusted microcanonical dynamics."""
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Fraction, Given, GivenCount, Positive, Share
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
@@ -17,9 +18,9 @@ Mass = Literal["unit", "diagonal"]
 """Mass of the parameters: all alike, or the inverse of the posterior variances that warm-up estimates."""
 
 
-def _refuse_short_warm_up(name: str, steps: int, needed: bool) -> None:
-    if needed and steps < SHORTEST_WARM_UP:
-        raise ValueError(f"{name} ({steps}) is too short to estimate variances: at least {SHORTEST_WARM_UP}")
+def _too_short(name: str, steps: int, mass: Mass = "diagonal") -> Iterator[str]:
+    if mass == "diagonal" and steps < SHORTEST_WARM_UP:
+        yield f"{name} ({steps}) is too short to estimate variances: at least {SHORTEST_WARM_UP}"
 
 
 class LeapfrogSettings(ChainSettings):
@@ -124,14 +125,13 @@ class LeapfrogSettings(ChainSettings):
                 "steps, trajectory_length (1 + jitter) / step_size: raise it, or shorten the trajectories"
             )
 
-    @model_validator(mode="after")
-    def _one_of_each(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
         for number, relative in (("step_size", "leapfrog_steps"), ("trajectory_length", "quarter_periods")):
             given = [name for name in (number, relative) if getattr(self, name) is not None]
             if len(given) != 1:
-                raise ValueError(f"give {number} or {relative}{', not both' if given else ''}")
+                yield f"give {number} or {relative}{', not both' if given else ''}"
         self.check_lengths()
-        return self
 
 
 class HMCConfig(LeapfrogSettings):
@@ -156,12 +156,11 @@ class HMCConfig(LeapfrogSettings):
         """Whether burn-in tunes the step size."""
         return self.adapt_step_size
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
         if self.adapt_step_size and not self.burn_in:
-            raise ValueError("adapt_step_size needs burn_in of at least 1")
-        _refuse_short_warm_up("burn_in", self.burn_in, needed=self.mass == "diagonal")
-        return self
+            yield "adapt_step_size needs burn_in of at least 1"
+        yield from _too_short("burn_in", self.burn_in, self.mass)
 
 
 class UnadjustedHMCConfig(LeapfrogSettings):
@@ -201,10 +200,9 @@ class NUTSConfig(ChainSettings):
     """`diagonal`: inverse masses are the posterior variances, estimated in warm-up; `unit`: all are 1."""
     checkpoint_every: Count = 10
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        _refuse_short_warm_up("warmup", self.warmup, needed=self.mass == "diagonal")
-        return self
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
+        yield from _too_short("warmup", self.warmup, self.mass)
 
 
 class AdjustedMCLMCConfig(ChainSettings):
@@ -234,7 +232,6 @@ class AdjustedMCLMCConfig(ChainSettings):
     """Integration steps of the longest trajectory."""
     checkpoint_every: Count = 10
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        _refuse_short_warm_up("warmup", self.warmup, needed=True)
-        return self
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
+        yield from _too_short("warmup", self.warmup)

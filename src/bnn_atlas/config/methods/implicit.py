@@ -1,11 +1,12 @@
 """Settings of implicit variational inference and of its generators, networks that turn noise into weights."""
 
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from bnn_atlas.config.language.base import ByKind, Count, CountOrNone, Given, Model, NonNegative, Positive, Width
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
@@ -15,7 +16,7 @@ Shape = tuple[Width, Width]
 """Rows and columns of a matrix."""
 
 Published = Literal["cifar100_gen_arch", "cifar_gen_architecture"]
-"""Files of the published code of the paper's two residual networks, and of the folder `architectures`."""
+"""Files of the published code of the paper's two residual networks, and sections of `architectures.yaml`."""
 
 
 class _LastLayer(Model):
@@ -35,14 +36,12 @@ class _LastMatrix(_LastLayer):
     """Rank of the last bias B, which then is a product of two narrow matrices; null for a full matrix, of as many
     numbers as there are weights."""
 
-    @model_validator(mode="after")
-    def _one_kind_of_bias(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if self.bias_rank is not None and self.last_bias == "warm_start":
-            raise ValueError(
+            yield (
                 "bias_rank and last_bias: warm_start exclude each other, since a bias of low rank cannot be any given "
                 "weights: leave one of them out"
             )
-        return self
 
 
 class MLPGenerator(_LastLayer):
@@ -106,30 +105,25 @@ class CorrelatedGenerator(_LastMatrix):
     parts: tuple[Part, ...] = ()
     """Generators of consecutive weights."""
 
-    @model_validator(mode="after")
-    def _adds_up(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
         if self.architecture is not None and (self.noise is not None or self.parts):
-            raise ValueError("architecture has noise and parts: leave these out, or architecture")
+            yield "architecture has noise and parts: leave these out, or architecture"
         if self.architecture is None and (self.noise is None or not self.parts):
-            raise ValueError("noise and parts are missing: give them, or the name of a published architecture")
+            yield "noise and parts are missing: give them, or the name of a published architecture"
         whole = self.written_out()
         taken = sum(prod(part.input) for part in whole.parts)
         if not whole.trunk:
-            raise ValueError(
-                f"trunk is missing: give one whose last matrix has the {taken:,} entries that the parts take"
-            )
-        if taken != (there := prod(whole.trunk[-1])):
-            raise ValueError(
-                f"the trunk ends in {there:,} numbers, but the parts take {taken:,}: change the trunk or the inputs"
-            )
-        return self
+            yield f"trunk is missing: give one whose last matrix has the {taken:,} entries that the parts take"
+        elif taken != (there := prod(whole.trunk[-1])):
+            yield f"the trunk ends in {there:,} numbers, but the parts take {taken:,}: change the trunk or the inputs"
 
     def written_out(self) -> Self:
         """The same with the sizes of the published architecture; a file without a trunk leaves it None."""
         if self.architecture is None:
             return self
-        path = Path(__file__).parent / "architectures" / f"{self.architecture}.yaml"
-        stored: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
+        stored: dict[str, Any] = yaml.safe_load(text)[self.architecture]
         sizes = {
             "noise": tuple(stored["noise"]),
             "trunk": self.trunk or tuple(map(tuple, stored.get("trunk", ()))) or None,
@@ -246,14 +240,12 @@ class AMSGradConfig(Model):
     end: NonNegative = 1e-9
     """Learning rate after the last step of a cosine, at most that of the first."""
 
-    @model_validator(mode="after")
-    def _falls(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if self.schedule == "cosine" and self.end > self.learning_rate:
-            raise ValueError(
+            yield (
                 f"end ({self.end:g}) is above learning_rate ({self.learning_rate:g}), from which the cosine falls: "
                 "lower end, or raise learning_rate"
             )
-        return self
 
 
 class GeneratedConfig(Model):
@@ -338,17 +330,12 @@ class ImplicitConfig(ChainSettings):
             )
         return value
 
-    @model_validator(mode="after")
-    def _one_objective(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
         if self.objective != "elbo" and (self.prior_weight != 1 or self.entropy_weight != 1):
-            raise ValueError(
+            yield (
                 f"objective: {self.objective} has its own weights: leave prior_weight and entropy_weight out, or the "
                 "objective"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _start_of_a_number(self) -> Self:
         if self.noise_init is not None and self.noise != "point":
-            raise ValueError("noise_init is where a noise that is one number starts: set noise: point, or leave it out")
-        return self
+            yield "noise_init is where a noise that is one number starts: set noise: point, or leave it out"

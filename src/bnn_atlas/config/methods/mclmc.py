@@ -1,8 +1,9 @@
 """Settings of unadjusted microcanonical Langevin dynamics."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.language.base import LARGEST, Count, Fraction, Positive
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
@@ -32,13 +33,12 @@ class TunedMCLMCConfig(ChainSettings):
         first, second = (round(self.warmup * share) for share in self.phases[:2])
         return first, second, self.warmup - first - second
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        yield from super()._contradictions()
         if abs(sum(self.phases) - 1) > 1e-9:
-            raise ValueError(f"phases must add up to 1, not {sum(self.phases)}")
+            yield f"phases must add up to 1, not {sum(self.phases)}"
         if self.warmup * min(self.phases) < 10:
-            raise ValueError(f"warmup ({self.warmup}) leaves fewer than 10 steps for a phase of {self.phases}")
-        return self
+            yield f"warmup ({self.warmup}) leaves fewer than 10 steps for a phase of {self.phases}"
 
 
 class MCLMCConfig(TunedMCLMCConfig):

@@ -1,11 +1,12 @@
 """Settings of optimisers, and of methods that are optimisation: maxima, deep ensembles, paths."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.language.base import ByKind, Count, Model, Positive, Share
-from bnn_atlas.config.methods.base import AugmentationConfig, KindOfDraws, MethodSettings, check_augmentation
+from bnn_atlas.config.methods.base import AugmentationConfig, KindOfDraws, MethodSettings, without_batches
 
 
 class SGDConfig(Model):
@@ -58,10 +59,8 @@ class MAPConfig(MethodSettings):
     checkpoint_every: Count = 1000
     """Steps between two checkpoints; never changes the result."""
 
-    @model_validator(mode="after")
-    def _mini_batches(self) -> Self:
-        check_augmentation(self.augmentation, self.batch_size)
-        return self
+    def _contradictions(self) -> Iterator[str]:
+        yield from without_batches(self.augmentation, self.batch_size)
 
 
 class DeepEnsembleConfig(MethodSettings):
@@ -82,14 +81,12 @@ class MeanSGDConfig(SGDConfig):
     learning_rate: Positive = 0.001
     """Multiplies the gradient of the mean loss of a row."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
 
 
 class MeanAdamConfig(AdamConfig):
     """Adam with its usual constants (0.9, 0.999, 1e-8)."""
 
     schedule: Literal["constant", "cosine"] = "constant"
-    """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
 
 
 class PathConfig(MethodSettings):

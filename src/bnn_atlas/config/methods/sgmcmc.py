@@ -4,9 +4,10 @@ Lengths are in epochs, as the papers give them: an epoch is one pass over the ro
 which the last incomplete one is left out, so it has (rows // batch_size) steps; with the full data it has one.
 """
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.language.base import ByKind, Count, CountOrNone, Fraction, Model, Positive, Share
 from bnn_atlas.config.methods.base import (
@@ -14,7 +15,7 @@ from bnn_atlas.config.methods.base import (
     ChainSettings,
     KindOfDraws,
     MethodSettings,
-    check_augmentation,
+    without_batches,
 )
 
 Decay = Share
@@ -90,20 +91,14 @@ class SGMCMCConfig(MethodSettings):
         """States kept per chain."""
         return (self.epochs - self.burn_in_epochs) // self.ensemble_every
 
-    @model_validator(mode="after")
-    def _mini_batches(self) -> Self:
-        check_augmentation(self.augmentation, self.batch_size)
-        return self
-
-    @model_validator(mode="after")
-    def _whole_draws(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        yield from without_batches(self.augmentation, self.batch_size)
         sampling = self.epochs - self.burn_in_epochs
         if sampling < self.ensemble_every or sampling % self.ensemble_every:
-            raise ValueError(
+            yield (
                 f"epochs ({self.epochs}) minus burn_in_epochs ({self.burn_in_epochs}) must be a positive multiple of "
                 f"ensemble_every ({self.ensemble_every})"
             )
-        return self
 
 
 class SGLDConfig(SGMCMCConfig):

@@ -1,8 +1,9 @@
 """The sets for which a run predicts, what its predictions are compared with, and what is measured of its networks."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bnn_atlas.config.data.shift import ShiftSetting
 from bnn_atlas.config.language.base import Count, DatasetName, Model, Number
@@ -33,23 +34,18 @@ class BarrierConfig(Model):
     surface: bool = False
     """Whether every network of a line is matched to the line's start, too."""
 
-    @model_validator(mode="after")
-    def _has_a_middle(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if self.points % 2 == 0:
-            raise ValueError(f"points ({self.points}) must be odd, so that the middle of a line is one of them")
-        return self
+            yield f"points ({self.points}) must be odd, so that the middle of a line is one of them"
 
-    def check(self, chains: int, hidden: bool) -> None:
-        """Refuse a run without two chains or hidden units; raises ValueError."""
+    def misfits(self, chains: int, hidden: bool) -> Iterator[str]:
+        """What a run without two chains or hidden units lacks."""
         if chains < 2 or (self.pairs == "neighbours" and chains % 2):
             needed = "an even number" if self.pairs == "neighbours" else "at least two"
-            raise ValueError(
-                f"evaluate.barriers.pairs = '{self.pairs}' needs {needed} of chains, and chains is {chains}: change one"
-            )
+            needs = f"needs {needed} of chains, and chains is {chains}: change one"
+            yield f"evaluate.barriers.pairs = '{self.pairs}' {needs}"
         if not hidden:
-            raise ValueError(
-                "evaluate.barriers aligns hidden units, and the model has none: give model.hidden, or leave them out"
-            )
+            yield "evaluate.barriers aligns hidden units, and the model has none: give model.hidden, or leave them out"
 
     def pairs_of(self, chains: int) -> list[tuple[int, int]]:
         """Positions of the two chains of each pair."""
@@ -78,11 +74,9 @@ class PruningConfig(Model):
     test_rows: Count | None = None
     """Test rows, the first ones; null takes all."""
 
-    @model_validator(mode="after")
-    def _falls(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if list(self.kept) != sorted(set(self.kept), reverse=True):
-            raise ValueError(f"kept ({', '.join(f'{k:g}' for k in self.kept)}) must fall from one to the next")
-        return self
+            yield f"kept ({', '.join(f'{k:g}' for k in self.kept)}) must fall from one to the next"
 
 
 PublishedBy = Literal["izmailov", "sommer", "uppal"]
@@ -114,17 +108,15 @@ class EvaluationConfig(Model):
     """Regressions of one input: name -> the two ends of an interval of it, in its own units, such as the gap between
     clusters of rows. `function_sd` says how much the functions of the draws differ there."""
 
-    @model_validator(mode="after")
-    def _each_once(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         for key in ("shifts", "out_of_distribution", "references"):
             names = [getattr(value, "name", value) for value in getattr(self, key)]
             repeated = sorted({name for name in names if names.count(name) > 1})
             if repeated:
-                raise ValueError(f"{key} names {', '.join(repeated)} twice")
+                yield f"{key} names {', '.join(repeated)} twice"
         for name, (low, high) in self.intervals.items():
             if low >= high:
-                raise ValueError(f"intervals.{name}: {low:g} must be below {high:g}")
-        return self
+                yield f"intervals.{name}: {low:g} must be below {high:g}"
 
     @property
     def sets(self) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Settings of figures, and what each kind needs, read from the kinds' modules without importing them."""
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from bnn_atlas.config.language.base import (
     MOST,
@@ -215,11 +216,9 @@ class FunctionsConfig(Model):
     draws: Count | None = 50
     """Number of draws of each chain, evenly spaced, or all where there are fewer; null takes all."""
 
-    @model_validator(mode="after")
-    def _forwards(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if self.low >= self.high:
-            raise ValueError(f"low ({self.low}) must be below high ({self.high})")
-        return self
+            yield f"low ({self.low}) must be below high ({self.high})"
 
 
 PLACES = ("first", "middle", "last", "best")
@@ -257,13 +256,11 @@ class PlaneConfig(Model):
     points: Annotated[tuple[PointConfig, ...], Field(min_length=3, max_length=3)]
     """Three points that are not on one line; the line through the first and the second is horizontal."""
 
-    @model_validator(mode="after")
-    def _three_points(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         chosen = [(point.run, point.chain, point.draw) for point in self.points]
         for i, j in ((0, 1), (0, 2), (1, 2)):
             if chosen[i] == chosen[j]:
-                raise ValueError(f"points {i + 1} and {j + 1} are the same draw, and a plane needs three: change one")
-        return self
+                yield f"points {i + 1} and {j + 1} are the same draw, and a plane needs three: change one"
 
 
 class SurfaceConfig(Model):
@@ -277,12 +274,10 @@ class SurfaceConfig(Model):
     """How far a plane reaches beyond its three points: horizontally in distances of the first two, vertically in
     distances of the third from their line."""
 
-    @model_validator(mode="after")
-    def _told_apart(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         titles = [plane.title for plane in self.planes]
         if twice := [title for title in titles if titles.count(title) > 1]:
-            raise ValueError(f"two planes have the title '{twice[0]}'; give them different ones")
-        return self
+            yield f"two planes have the title '{twice[0]}'; give them different ones"
 
 
 class FigureConfig(Model):

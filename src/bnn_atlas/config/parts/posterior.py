@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
@@ -45,7 +46,16 @@ class MLPConfig(Model):
         return " ".join([self.kind, "x".join(map(str, self.hidden)) or "linear", self.activation])
 
 
-class LeNetConfig(Model):
+class _Convolutional(Model):
+    """Small networks for images, which differ in their kind and activation only."""
+
+    @property
+    def label(self) -> str:
+        """Short name for tables, such as `lenet5 relu`."""
+        return " ".join(getattr(self, part) for part in ("kind", "activation") if hasattr(self, part))
+
+
+class LeNetConfig(_Convolutional):
     """LeNet of Izmailov et al. 2021: three 5x5 convolutions, each with pooling, and two dense layers.
 
     For images of at least 15x15 pixels.
@@ -53,13 +63,8 @@ class LeNetConfig(Model):
 
     kind: Literal["lenet"] = "lenet"
 
-    @property
-    def label(self) -> str:
-        """Short name for tables."""
-        return self.kind
 
-
-class LeNet5Config(Model):
+class LeNet5Config(_Convolutional):
     """LeNet of the follow-up (Izmailov et al. 2021, Dangers of Bayesian Model Averaging), with average pooling.
 
     Two 5x5 convolutions, each with means of 2x2 pixels, and three dense layers, of 120 and 84 units and the outputs:
@@ -70,13 +75,8 @@ class LeNet5Config(Model):
     activation: Literal["relu", "silu", "sigmoid", "tanh", "elu"] = "relu"
     """Function of the hidden units."""
 
-    @property
-    def label(self) -> str:
-        """Short name for tables, such as `lenet5 relu`."""
-        return f"{self.kind} {self.activation}"
 
-
-class LeNet5MaxConfig(Model):
+class LeNet5MaxConfig(_Convolutional):
     """LeNet of Uppal et al. 2023 and of Laplace Redux (Daxberger et al. 2021), with max pooling and no padding.
 
     Two 5x5 convolutions of 6 and 16 filters, each with maxima of 2x2 pixels, and three dense layers, of 120 and 84
@@ -87,38 +87,35 @@ class LeNet5MaxConfig(Model):
     activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
     """Function of the hidden units; each is increasing, so it may be applied before or after a maximum."""
 
-    @property
-    def label(self) -> str:
-        """Short name for tables, such as `lenet5_max relu`."""
-        return f"{self.kind} {self.activation}"
 
-
-class LeNettiConfig(Model):
+class LeNettiConfig(_Convolutional):
     """The small convolutional network of the sampling study: one 3x3 filter and three dense layers of 8 units."""
 
     kind: Literal["lenetti"] = "lenetti"
     activation: Literal["sigmoid", "tanh", "relu", "silu", "elu"] = "sigmoid"
     """Function of the hidden units."""
 
-    @property
-    def label(self) -> str:
-        """Short name for tables, such as `lenetti sigmoid`."""
-        return f"{self.kind} {self.activation}"
+
+def _blocks(other: int) -> AfterValidator:
+    """Refuse a depth that besides `other` layers has not the same number of two-layer blocks in three stacks."""
+
+    def checked(depth: int) -> int:
+        if depth < 6 + other or (depth - other) % 6:
+            allowed = f"{6 + other}, {12 + other}, {18 + other}, ..."
+            raise ValueError(f"6 n + {other} with n at least 1 is allowed: {allowed}")
+        return depth
+
+    return AfterValidator(checked)
 
 
 class ResNetFRNConfig(Model):
     """A residual network for small images (He et al. 2016) with filter response norm."""
 
     kind: Literal["resnet_frn"] = "resnet_frn"
-    depth: Depth = 20
+    depth: Annotated[Depth, _blocks(2)] = 20
     """6 n + 2 for n blocks in each of the three stacks."""
     activation: Literal["silu", "relu", "elu"] = "silu"
     """Function of the hidden units."""
-
-    @field_validator("depth")
-    @classmethod
-    def _whole_blocks(cls, depth: int) -> int:
-        return _depth(depth, 2)
 
     @property
     def label(self) -> str:
@@ -130,29 +127,17 @@ class WideResNetFRNConfig(Model):
     """A wide residual network (Zagoruyko and Komodakis 2016) with filter response norm."""
 
     kind: Literal["wide_resnet_frn"] = "wide_resnet_frn"
-    depth: Depth
+    depth: Annotated[Depth, _blocks(4)]
     """6 n + 4 for n blocks in each of the three stacks."""
     widen: Depth
     """Factor on the widths 16, 32 and 64 of the stacks."""
     activation: Literal["relu", "silu", "elu"] = "relu"
     """Function of the hidden units."""
 
-    @field_validator("depth")
-    @classmethod
-    def _whole_blocks(cls, depth: int) -> int:
-        return _depth(depth, 4)
-
     @property
     def label(self) -> str:
         """Short name for tables, such as `wrn-16-4 frn relu`."""
         return f"wrn-{self.depth}-{self.widen} frn {self.activation}"
-
-
-def _depth(depth: int, other: int) -> int:
-    """The depth, if besides `other` layers it has the same number of two-layer blocks in three stacks."""
-    if depth < 6 + other or (depth - other) % 6:
-        raise ValueError(f"6 n + {other} with n at least 1 is allowed: {6 + other}, {12 + other}, {18 + other}, ...")
-    return depth
 
 
 class CNNLSTMConfig(Model):

@@ -1,7 +1,8 @@
 """Settings of the priors of a network's parameters."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -249,18 +250,16 @@ class MixturePrior(Model):
         squares = sum(w * (s * s + m * m) for w, s, m in zip(self.weights, self.scales, self.all_locs, strict=True))
         return math.sqrt(squares - mean * mean)
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         lengths = {"weights": len(self.weights), "scales": len(self.scales), "locs": len(self.all_locs)}
         if not self.weights or len(set(lengths.values())) > 1:
             counts = ", ".join(f"{count} {name}" for name, count in lengths.items())
-            raise ValueError(f"a mixture needs as many weights, scales and locs as it has components, not {counts}")
+            yield f"a mixture needs as many weights, scales and locs as it has components, not {counts}"
         if abs(sum(self.weights) - 1) > 1e-6:
-            raise ValueError(f"weights must add up to 1, not {sum(self.weights)}")
+            yield f"weights must add up to 1, not {sum(self.weights)}"
         given = {name: value for name in self.others if (value := getattr(self, name)) is not None}
         if len(given) > 1:
-            raise ValueError(_two(given, self.others))
-        return self
+            yield _two(given, self.others)
 
 
 def _is_width(value: Any) -> bool:
@@ -313,14 +312,10 @@ def standard_deviation(prior: PriorConfig) -> float | None:
     match prior:
         case StandardNormalPrior():
             return 1.0
-        case NormalPrior():
-            return prior.scale
-        case LaplacePrior():
-            return math.sqrt(2) * prior.scale
-        case LogisticPrior():
-            return math.pi / math.sqrt(3) * prior.scale
-        case StudentTPrior(degrees_of_freedom=freedom):
-            return math.sqrt(1 + 2 / (freedom - 2)) * prior.scale if freedom > 2 else None
+        case StudentTPrior(degrees_of_freedom=freedom) if freedom <= 2:
+            return None
+        case NormalPrior() | LaplacePrior() | LogisticPrior() | StudentTPrior():
+            return prior._ratio(vars(prior)) * prior.scale
         case MixturePrior():
             return prior.deviation
         case _:

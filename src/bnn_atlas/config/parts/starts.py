@@ -1,8 +1,7 @@
 """Settings of where chains start and when they end."""
 
-from typing import Literal, Self
-
-from pydantic import model_validator
+from collections.abc import Iterator
+from typing import Literal
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Fraction, Given, Model, NonNegative, Positive
 from bnn_atlas.config.parts.posterior import MLPConfig, ModelConfig
@@ -54,44 +53,35 @@ class InitialConfig(Model):
     """Chains in pairs: chain 2i + 1 starts from the network of chain 2i with the units of each hidden layer permuted at
     random by exactly this number of transpositions, entry i. Null starts every chain from a network of its own."""
 
-    @model_validator(mode="after")
-    def _scale_of_normal(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
         if self.distribution == "normal" and self.scale is None:
-            raise ValueError("initial.distribution 'normal' needs initial.scale, its standard deviation")
+            yield "initial.distribution 'normal' needs initial.scale, its standard deviation"
         if self.distribution != "normal" and self.scale is not None:
-            raise ValueError(
+            yield (
                 f"initial.scale ({self.scale:g}) is for initial.distribution 'normal', not '{self.distribution}': set "
                 "distribution: normal, or leave scale out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _pairs(self) -> Self:
         if self.transpositions is not None and not self.transpositions:
-            raise ValueError("transpositions is empty: give a number for each pair of chains, or null")
-        return self
+            yield "transpositions is empty: give a number for each pair of chains, or null"
 
-    def check(self, model: ModelConfig, chains: int) -> None:
-        """Refuse a number of chains that is not two for each entry, and permutations that the network does not have.
-
-        Raises ValueError.
-        """
+    def misfits(self, model: ModelConfig, chains: int) -> Iterator[str]:
+        """A number of chains that is not two for each entry, and permutations that the network does not have."""
         if self.transpositions is None:
             return
         if chains != 2 * len(self.transpositions):
-            raise ValueError(
+            yield (
                 f"initial.transpositions has {len(self.transpositions)} entries and each is a pair of chains: set "
                 f"chains to {2 * len(self.transpositions)}, not {chains}"
             )
         if not isinstance(model, MLPConfig):
             return  # how many units their groups have is known to the job
         if not model.hidden:
-            raise ValueError(
+            yield (
                 "initial.transpositions permutes hidden units, and model.hidden is empty: give hidden layers, or leave "
                 "transpositions out"
             )
         if (most := max(self.transpositions)) >= (units := min(model.hidden)):
-            raise ValueError(
+            yield (
                 f"initial.transpositions = {most}: a permutation of the {units} units of the narrowest layer has "
                 f"0 to {units - 1} transpositions"
             )

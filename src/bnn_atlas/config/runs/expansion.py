@@ -7,10 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bnn_atlas.config.language.base import MOST_RUNS, ConfigError, validated
-from bnn_atlas.config.parts.alignments import AlignmentConfig
+from bnn_atlas.config.language.base import MOST_RUNS, ConfigError, ModelT, validated
 from bnn_atlas.config.parts.evaluation import EvaluationConfig
-from bnn_atlas.config.parts.figures import FigureConfig
 from bnn_atlas.config.parts.starts import StartConfig
 from bnn_atlas.config.runs.studies import REFEREE, Run, RunConfig, RunEntry, Scale, Study
 
@@ -152,24 +150,10 @@ JOB_KEYS = ("chains_per_block", "method.checkpoint_every", "referee.checkpoint_e
 """Fields that only decide how the work is divided into jobs."""
 
 
-def takes_part(scales: Mapping[Any, Any] | None, scale: Scale, usual: Sequence[Scale]) -> bool:
-    """Whether an entry with these `scales` takes part at a scale, in a study whose entries usually do at `usual`."""
-    return scales[scale] is not None if scales and scale in scales else scale in usual
-
-
-def figure_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> FigureConfig:
-    """A figure at one scale."""
-    return validated(FigureConfig, {"draw": name} | _whole_fields_at(data, scale), f"{source}: figures.{name}")
-
-
-def alignment_at(name: str, data: dict[str, Any], scale: Scale, source: str) -> AlignmentConfig:
-    """An alignment at one scale."""
-    return validated(AlignmentConfig, _whole_fields_at(data, scale), f"{source}: alignments.{name}")
-
-
-def _whole_fields_at(data: dict[str, Any], scale: Scale) -> dict[str, Any]:
-    """An entry with the fields that a scale replaces, each as a whole."""
-    return {key: value for key, value in data.items() if key != "scales"} | data.get("scales", {}).get(scale, {})
+def entry_at(model: type[ModelT], data: dict[str, Any], scale: Scale, where: str) -> ModelT:
+    """An alignment or a figure with the fields that a scale replaces, each as a whole."""
+    written = {key: value for key, value in data.items() if key != "scales"}
+    return validated(model, written | data.get("scales", {}).get(scale, {}), where)
 
 
 def expand(

@@ -1,10 +1,10 @@
 """Splits and warm starts that runs share: what each depends on, and the address that follows from it."""
 
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from bnn_atlas.config.data.splits import SplitConfig
-from bnn_atlas.config.parts.posterior import LikelihoodConfig, ModelConfig, PosteriorConfig
+from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.starts import InitialConfig, WarmStartConfig
 from bnn_atlas.config.runs.studies import RunConfig
 from bnn_atlas.provenance import fingerprint
@@ -12,6 +12,8 @@ from bnn_atlas.provenance import fingerprint
 KEY_LENGTH = 12
 """Hexadecimal digits of an address: two different settings meet at one with a probability below 1e-6 for 10,000."""
 
+OF_TRAINING = ("model", "likelihood", "float64", "gradient_memory_mb", "kernel")
+"""Settings of a posterior on which its optimised networks depend."""
 LATER = ("validation_seed", "rng", "loader", "features", "targets")
 """Settings of splits that are part of an address only where they are given, so that other splits keep theirs."""
 
@@ -41,12 +43,9 @@ class SharedStart(NamedTuple):
     split: SharedSplit
     number: int
     """Number of the split."""
-    model: ModelConfig
-    likelihood: LikelihoodConfig
-    float64: bool
-    gradient_memory_mb: int
-    """Full-batch gradients are accumulated over micro-batches, whose number follows from it."""
-    kernel: Literal["auto", "xla"]
+    posterior: PosteriorConfig
+    """A posterior with this network and likelihood; its prior is the default one. It also says in which precision and
+    by what code gradients are computed, and over how many micro-batches those of all rows are accumulated."""
     training: WarmStartConfig | None
     members: range
     seed: int
@@ -74,17 +73,6 @@ class SharedStart(NamedTuple):
             **({"initial": self.initial.model_dump(mode="json")} if self.initial else {}),
         }
 
-    @property
-    def posterior(self) -> PosteriorConfig:
-        """A posterior with this network and likelihood; its prior is the default one."""
-        return PosteriorConfig(
-            model=self.model,
-            likelihood=self.likelihood,
-            float64=self.float64,
-            gradient_memory_mb=self.gradient_memory_mb,
-            kernel=self.kernel,
-        )
-
 
 def shared_split(run: RunConfig) -> SharedSplit:
     """The splits that a run uses."""
@@ -96,11 +84,7 @@ def shared_start(run: RunConfig, split: int, block: int) -> SharedStart:
     return SharedStart(
         shared_split(run),
         split,
-        run.model,
-        run.likelihood,
-        run.float64,
-        run.gradient_memory_mb,
-        run.kernel,
+        PosteriorConfig.model_construct(**{name: getattr(run, name) for name in OF_TRAINING}),
         run.warmstart,
         run.chain_ids(block),
         run.seed_of(split),
@@ -116,10 +100,9 @@ def _split_key(dataset: str, config: SplitConfig) -> str:
 
 @cache
 def _start_key(start: SharedStart) -> str:
-    left_out = {"prior", "temperature", "data_shards"}
-    if start.kernel == "auto":  # the default is not part of the address, which is older than the setting
-        left_out.add("kernel")
-    posterior = start.posterior.model_dump(mode="json", exclude=left_out)
+    # The default kernel is not part of the address, which is older than the setting.
+    used = {*OF_TRAINING} - ({"kernel"} if start.posterior.kernel == "auto" else set())
+    posterior = start.posterior.model_dump(mode="json", include=used)
     training = start.training.model_dump(mode="json") if start.training else None
     members = [start.members.start, start.members.stop]
     initial = [start.initial.model_dump(mode="json")] if start.initial else []

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from bnn_atlas.config.data.splits import SplitConfig
 from bnn_atlas.config.language.base import MOST_JOBS, Chains, Model, Seed
@@ -59,19 +59,7 @@ class RunConfig(PosteriorConfig):
     """Makes a further run, `<run>-referee`, of this method with a Metropolis test: this run's chains, continued from
     their last draws on the same posterior. The tables then say how far from the posterior this run was."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        for problem in self._contradictions():
-            raise ValueError(problem)
-        if self.initial is not None:
-            self.initial.check(self.model, self.chains)
-        if self.evaluate.barriers:
-            self.evaluate.barriers.check(self.chains, bool(getattr(self.model, "hidden", True)))
-        self.resolved()
-        return self
-
     def _contradictions(self) -> Iterator[str]:
-        """Sections that do not go together, and what to do."""
         method, prior, likelihood = self.method, self.prior.kind, self.likelihood.kind
         warmstart, start, size = self.warmstart, self.start, self.block_size
         if self.chains % size:
@@ -135,6 +123,11 @@ class RunConfig(PosteriorConfig):
         if self.stopping and self.blocks > 1:
             depends = "would make the number of draws depend on them"
             yield f"stopping with {self.blocks} blocks {depends}: set chains_per_block: null"
+        if self.initial is not None:
+            yield from self.initial.misfits(self.model, self.chains)
+        if self.evaluate.barriers:
+            yield from self.evaluate.barriers.misfits(self.chains, bool(getattr(self.model, "hidden", True)))
+        self.resolved()
 
     def resolved(self) -> Self:
         """The same with lengths of trajectories that are relative to the prior as numbers.
@@ -275,6 +268,13 @@ class StudyConfig(Model):
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
     """Name -> figure."""
 
+    def taking_part(self, entries: Mapping[str, RunEntry | AlignmentEntry | FigureEntry], scale: Scale) -> list[str]:
+        """Names of those of these entries that take part at a scale."""
+        usual = scale in self.scales
+        return [
+            name for name, of in entries.items() if (of.scales.get(scale) is not None if scale in of.scales else usual)
+        ]
+
 
 class Run(NamedTuple):
     """A run at one scale, ready for the rules."""
@@ -289,6 +289,11 @@ class Run(NamedTuple):
     config: RunConfig
     reductions: tuple[str, ...]
     """What this scale changes against the paper's setting, as `field: paper value -> value here`."""
+
+    @property
+    def draws(self) -> int:
+        """Draws of a chain."""
+        return int(getattr(self.config.method, "draws", 1))
 
     @property
     def referee(self) -> str | None:
