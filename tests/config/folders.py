@@ -1,13 +1,18 @@
 """Configuration folders with one small study, for tests that change one thing in it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from bnn_atlas.config.data.datasets import DatasetEntry
+from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.config.runs.studies import Scale, Study
+from bnn_atlas.config.settings import load_studies
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -46,6 +51,15 @@ HMC = {"kind": "hmc", "step_size": 0.1, "trajectory_length": 1.0}
 Edit = Callable[[dict[str, Any]], None]
 
 
+@contextmanager
+def refused(*parts: object) -> Iterator[pytest.ExceptionInfo[ConfigError]]:
+    """What is done within it is refused with a message that has all these parts."""
+    with pytest.raises(ConfigError) as caught:
+        yield caught
+    missing = [part for part in parts if str(part) not in str(caught.value)]
+    assert not missing, f"{missing} not in: {caught.value}"
+
+
 def nothing(data: dict[str, Any]) -> None:
     """Leave everything as it is."""
 
@@ -72,6 +86,33 @@ def run_edit(**changes: Any) -> Edit:
                 run[key] = value
 
     return edit
+
+
+def nested(section: str, **changes: Any) -> Edit:
+    """Change keys of one section of the run `one`."""
+    return run_edit(**{section: {**RUN[section], **changes}})
+
+
+def figure(**changes: Any) -> Edit:
+    """Change the figure `curve`."""
+    return lambda study: study["figures"]["curve"].update(changes)
+
+
+def figures(**entries: Any) -> Edit:
+    """Add figures."""
+    return lambda study: study["figures"].update(entries)
+
+
+def studies(
+    folder: Path, runs: dict[str, Any], scale: Scale = "paper", figures: Any = None, **others: Any
+) -> dict[str, Study]:
+    """The study `small` with these runs and figures, and other studies with theirs, at one scale."""
+    paths = []
+    for name, own in {"small": runs, **others}.items():
+        paths.append(folder / f"{name}.yaml")
+        written = STUDY | {"runs": own, "figures": (figures or {}) if name == "small" else {}}
+        paths[-1].write_text(yaml.safe_dump(written, sort_keys=False), encoding="utf-8")
+    return load_studies(paths, DATASETS)[scale]
 
 
 def config_folder(folder: Path, edit: Edit = nothing) -> Path:

@@ -8,7 +8,7 @@ import yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.pipeline.changes import SHARED, changed_names, changes_text, shortened
 from tests.config.folders import REGISTRY
-from tests.config.language.test_anchors import STUDY
+from tests.config.language.test_reading import ANCHORS
 
 BEFORE = (
     "Params have changed since last execution: Union of exclusive params before and now across all output: before: "
@@ -17,7 +17,7 @@ BEFORE = (
 
 def atlas_in(folder: Path) -> tuple[object, Path]:
     (folder / "studies").mkdir()
-    (folder / "studies" / "small.yaml").write_text(STUDY, encoding="utf-8")
+    (folder / "studies" / "small.yaml").write_text(ANCHORS, encoding="utf-8")
     (folder / "datasets.yaml").write_text(yaml.safe_dump(REGISTRY), encoding="utf-8")
     return load_atlas({"studies": "small"}, folder), folder / "studies"
 

@@ -8,12 +8,11 @@ import pytest
 
 from bnn_atlas.config.checks.figures import alignments_of, reference_run
 from bnn_atlas.config.claims.load import never_measured
-from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_atlas, load_study
 from bnn_atlas.pipeline.figures import Figures
 from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.paths import Paths
-from tests.config.folders import DATASETS, RUN, Edit, config_folder, study_file
+from tests.config.folders import DATASETS, RUN, Edit, config_folder, refused, study_file
 
 TANH = {"kind": "mlp", "hidden": [4], "activation": "tanh"}
 RUNS: dict[str, Any] = {
@@ -86,10 +85,8 @@ def load(folder: Path, alignments: dict[str, Any], scale: Any = "paper") -> Any:
     ],
 )  # fmt: skip
 def test_wrong_alignments_are_refused(tmp_path: Path, alignments: dict[str, Any], parts: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with refused(*parts):
         load(tmp_path, alignments)
-    missing = [part for part in parts if part not in str(caught.value)]
-    assert not missing, f"{missing} not in: {caught.value}"
 
 
 def test_scales_change_alignments_and_leave_them_out(tmp_path: Path) -> None:
@@ -100,7 +97,7 @@ def test_scales_change_alignments_and_leave_them_out(tmp_path: Path) -> None:
     assert load(tmp_path, alignments, "paper").alignments["a"].rows == 500
     assert load(tmp_path, alignments, "demo").alignments["a"].rows == 50
     assert list(load(tmp_path, alignments, "laptop").alignments) == ["a"]
-    with pytest.raises(ConfigError, match=r"at scale laptop: alignments\.b\.reference = 'a': no such alignment"):
+    with refused("at scale laptop: alignments.b.reference = 'a': no such alignment"):
         load(tmp_path, {"a": {"run": "one", "scales": {"laptop": None}}, "b": {"run": "fit", "reference": "a"}})
 
 
@@ -141,7 +138,7 @@ def test_files_of_an_alignment_and_of_figures_of_it(tmp_path: Path) -> None:
     wildcards = SimpleNamespace(study="small", run="one", split="0", alignment="d")
     assert inputs.of_alignment(wildcards) == {"reference": f"{folder}/a/frame.npz"}
     assert inputs.aligned_by(wildcards)["reference"] == "barycentre"
-    with pytest.raises(ConfigError, match="none of 'one' is called 'b'"):
+    with refused("none of 'one' is called 'b'"):
         inputs.alignment(SimpleNamespace(study="small", run="one", split="0", alignment="b"))
     tables = inputs.tables_of(atlas.studies["small"].runs["one"])
     assert f"{folder}/a/metrics.parquet" in tables
@@ -162,10 +159,8 @@ def test_files_of_an_alignment_and_of_figures_of_it(tmp_path: Path) -> None:
     ],
 )
 def test_figures_without_their_alignments_are_refused(tmp_path: Path, figure: dict[str, Any], part: str) -> None:
-    edit = with_alignments({"a": {"run": "one"}}, drawn=figure)
-    with pytest.raises(ConfigError) as caught:
-        load_study(study_file(tmp_path, edit), "paper", DATASETS)
-    assert part in str(caught.value)
+    with refused(part):
+        load_study(study_file(tmp_path, with_alignments({"a": {"run": "one"}}, drawn=figure)), "paper", DATASETS)
 
 
 def test_claims_name_the_alignment(tmp_path: Path) -> None:
@@ -180,22 +175,16 @@ def test_claims_name_the_alignment(tmp_path: Path) -> None:
     [
         ({"alignment": "b"}, "method.alignment = 'b': no alignment of 'one'"),
         ({"alignment": "a", "rank": 50}, "method.rank = 50: the alignment 'a' keeps 20 directions"),
-        (
-            {"alignment": "a", "source_chains": 1},
-            "method.source_chains = 1: which chains count is said by the alignment",
-        ),
+        ({"alignment": "a", "source_chains": 1}, "method.source_chains = 1: which chains count is said by the align"),
     ],
 )
 def test_compact_representations_that_an_alignment_does_not_give_are_refused(
     tmp_path: Path, method: dict[str, Any], part: str
 ) -> None:
-    edit = with_alignments({"a": {"run": "one"}})
-
     def compact(study: dict[str, Any]) -> None:
-        edit(study)
+        with_alignments({"a": {"run": "one"}})(study)
         own = {"warmstart": None, "start": {"run": "one"}, "method": {"kind": "compact", **method}, "chains": 8}
         study["runs"]["compact"] = RUN | own
 
-    with pytest.raises(ConfigError) as caught:
-        load_atlas({"studies": ["small"], "scale": "paper"}, config_folder(tmp_path, compact))
-    assert part in str(caught.value)
+    with refused(part):
+        load_study(study_file(tmp_path, compact), "paper", DATASETS)

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from bnn_atlas.config.checks.figures import other_runs
-from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.settings import load_atlas, load_study
 from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.paths import Paths
-from tests.config.folders import DATASETS, RUN, Edit, config_folder, study_file
+from tests.config.folders import DATASETS, RUN, Edit, config_folder, refused, study_file
 
 MAP = {"kind": "map", "epochs": 2, "optimiser": {"kind": "sgd", "learning_rate": 1e-6}}
 OTHERS: dict[str, Any] = {
@@ -45,10 +44,7 @@ def load(folder: Path, edit: Edit) -> Any:
     ("points", "parts"),
     [
         ([*THREE[:2], {"run": "none"}], ("surface.planes.0.points.2.run = 'none': no such run at scale paper",)),
-        (
-            [*THREE[:2], {"run": "narrow"}],
-            ("points.2.run = 'narrow': its prior differs from that of 'one'", "another posterior"),
-        ),
+        ([*THREE[:2], {"run": "narrow"}], ("points.2.run = 'narrow': its prior differs from that", "another post")),
         ([*THREE[:2], {"run": "cold"}], ("its temperature differs from that of 'one' (0.5; 1.0)",)),
         ([*THREE[:2], {"run": "wide"}], ("its model differs",)),
         ([*THREE[:2], {"run": "rows"}], ("its split differs",)),
@@ -66,10 +62,8 @@ def load(folder: Path, edit: Edit) -> Any:
     ],
 )
 def test_wrong_points_are_refused(tmp_path: Path, points: list[dict[str, Any]], parts: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with refused(*parts):
         load(tmp_path, surface(*points))
-    missing = [part for part in parts if part not in str(caught.value)]
-    assert not missing, f"{missing} not in: {caught.value}"
 
 
 @pytest.mark.parametrize(
@@ -83,25 +77,22 @@ def test_wrong_points_are_refused(tmp_path: Path, points: list[dict[str, Any]], 
     ],
 )
 def test_wrong_sections_are_refused(tmp_path: Path, section: dict[str, Any], part: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with refused(part):
         load(tmp_path, surface(*THREE, **section))
-    assert part in str(caught.value)
 
 
 def test_a_figure_of_this_kind_needs_the_section_and_others_do_not_take_it(tmp_path: Path) -> None:
     def without(study: dict[str, Any]) -> None:
         study["figures"] = {"hills": {"draw": "posterior_surface", "runs": ["one"]}}
 
-    with pytest.raises(
-        ConfigError, match=r"figures\.hills\.surface: this figure needs the section; its keys are planes"
-    ):
+    with refused("figures.hills.surface: this figure needs the section; its keys are planes"):
         load(tmp_path, without)
 
     def elsewhere(study: dict[str, Any]) -> None:
         surface(*THREE)(study)
         study["figures"]["hills"]["draw"] = "curve"
 
-    with pytest.raises(ConfigError, match=r"a figure of the kind 'curve' has no such section; it reads tables"):
+    with refused("a figure of the kind 'curve' has no such section; it reads tables"):
         load(tmp_path, elsewhere)
 
 

@@ -1,16 +1,27 @@
-"""YAML that has no end, more than one meaning or another encoding is refused at once, by file and line."""
+"""YAML is read with the lines of its keys, or refused at once where it has no end or more than one meaning."""
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from bnn_atlas.config.language.base import ConfigError
-from bnn_atlas.config.language.reading import LARGEST, read_yaml
+from bnn_atlas.config.language.reading import LARGEST, read_yaml, shared_anchors, with_lines
 from bnn_atlas.config.settings import load_atlas, load_study
-from tests.config.folders import DATASETS, config_folder, nothing, study_file
+from tests.config.folders import (
+    CLAIM,
+    DATASETS,
+    REGISTRY,
+    Edit,
+    config_folder,
+    figure,
+    refused,
+    run_edit,
+    study_file,
+)
 from tests.work import counted_calls
 
 
@@ -50,10 +61,8 @@ def test_file_without_end_is_refused_at_once(tmp_path: Path, name: str) -> None:
     content, message = ENDLESS[name]
     path = tmp_path / "small.yaml"
     path.write_bytes(content)
-    with pytest.raises(ConfigError) as caught, counted_calls(most=1_000_000):
+    with refused(f"{path}: ", message) as caught, counted_calls(most=1_000_000):
         load_study(path, "demo", DATASETS)
-    assert str(caught.value).startswith(f"{path}: ")
-    assert message in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
@@ -74,10 +83,8 @@ def test_file_without_end_is_refused_at_once(tmp_path: Path, name: str) -> None:
 def test_what_can_be_read_in_two_ways_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(f"title: x\nseed: {text}\n")
-    with pytest.raises(ConfigError) as caught:
+    with refused(f"{path}: not valid YAML: ", message) as caught:
         read_yaml(path)
-    assert str(caught.value).startswith(f"{path}: not valid YAML: ")
-    assert message in str(caught.value)
     assert str(caught.value).endswith("(line 2, column 7)")
 
 
@@ -94,14 +101,24 @@ def test_what_means_one_thing_is_read(tmp_path: Path, text: str, value: object) 
     assert read_yaml(path) == {"seed": value}
 
 
-@pytest.mark.parametrize("text", ["a: [1", "a: 1\n b: 2\n", "a: {b: c: d}\n", "\tx: 1\n", "a: x\x01y\n", "a: *b\n"])
-def test_syntax_error_names_the_file_once(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("a: [1", "(line 2, column 1)"),
+        ("a: 1\n b: 2\n", "(line 2, column 3)"),
+        ("a: {b: c: d}\n", "(line 1, column 9)"),
+        ("\tx: 1\n", "(line 1, column 1)"),
+        ("a: x\x01y\n", "(at character 5)"),
+        ("a: *b\n", "(line 1, column 4)"),
+        ("a: 1\na: {}\n", "the key 'a' is given twice (line 2, column 1)"),
+    ],
+)
+def test_syntax_error_names_the_file_once_and_the_place(tmp_path: Path, text: str, place: str) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigError) as caught:
+    with refused(f"{path}: not valid YAML: ", place) as caught:
         read_yaml(path)
     message = str(caught.value)
-    assert message.startswith(f"{path}: not valid YAML: ")
     assert "<unicode string>" not in message
     assert "\n" not in message
     assert message.count(str(path)) == 1
@@ -152,16 +169,14 @@ def test_copies_of_one_mistake_are_told_once_and_others_of_its_line_are_not(tmp_
 def test_mistakes_of_one_line_that_are_no_copies_are_all_told(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text("title: t\npaper: p\nruns: {a: {chains: x}, b: {chains: x}}\n")
-    with pytest.raises(ConfigError) as caught:
+    with refused("runs.a.chains = 'x'", "runs.b.chains = 'x'") as caught:
         load_study(path, "paper", DATASETS)
-    assert "runs.a.chains = 'x'" in str(caught.value)
-    assert "runs.b.chains = 'x'" in str(caught.value)
     assert "copies" not in str(caught.value)
 
 
 def test_values_that_are_long_are_shortened(tmp_path: Path) -> None:
     path = study_file(tmp_path, lambda study: study["runs"]["one"].update(dataset=["x" * 1000] * 1000))
-    with pytest.raises(ConfigError) as caught:
+    with refused("runs.one.dataset") as caught:
         load_study(path, "paper", DATASETS)
     assert len(str(caught.value)) < len(str(path)) + 1200
 
@@ -194,7 +209,7 @@ def test_twice_the_runs_take_twice_the_work(tmp_path: Path) -> None:
 
 
 def test_nothing_is_changed_in_a_plain_study(tmp_path: Path) -> None:
-    path = study_file(tmp_path, nothing)
+    path = study_file(tmp_path)
     assert read_yaml(path) == yaml.safe_load(path.read_text())
 
 
@@ -208,3 +223,139 @@ def test_a_wrong_setting_is_told_before_numerical_packages_are_imported(tmp_path
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert shown.stdout == "[]\n"
+
+
+FILE = """
+runs:
+  a.b:
+    files:
+      - first
+      - second
+    model.hidden: 3
+    scales:
+      demo: { chains: 2 }
+    chains: 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (": runs.a.b.files[1] = 'second': why", 6),
+        (": runs.a.b.model.hidden: why", 7),
+        (": runs.a.b.chains = 4: why", 10),
+        (" at scale demo: runs.a.b.chains = 2: why", 9),
+        (" at scale demo: runs.a.b.model.hidden: why", 7),
+        (": runs.a.b.absent.key: why", 3),
+        (": runs.a.b (grid seed: 1): why", 3),
+    ],
+)
+def test_the_line_is_that_of_the_key(tmp_path: Path, said: str, line: int) -> None:
+    file = tmp_path / "studies" / "s.yaml"
+    file.parent.mkdir()
+    file.write_text(FILE, encoding="utf-8")
+    for name in (str(file), "config/studies/s.yaml"):
+        with pytest.raises(ConfigError) as caught, with_lines(file):
+            raise ConfigError(f"{name}{said}\nelsewhere: runs.a.b: why")
+        assert str(caught.value) == f"{name}{said} (line {line})\nelsewhere: runs.a.b: why"
+
+
+@pytest.mark.parametrize("said", [": absent.key: why", ": runs.a.b.chains: why (line 99)", ", a sentence"])
+def test_errors_without_a_key_or_with_a_line_stay(tmp_path: Path, said: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(FILE, encoding="utf-8")
+    with pytest.raises(ConfigError) as caught, with_lines(file):
+        raise ConfigError(f"{file}{said}")
+    assert str(caught.value) == f"{file}{said}"
+
+
+def grids(study: dict[str, Any]) -> None:
+    study["runs"]["two"] = {**study["runs"]["one"], "start": {"run": "none"}, "warmstart": None}
+
+
+@pytest.mark.parametrize(
+    ("edit", "key"),
+    [
+        (figure(runs=["absent"]), "figures.curve.runs"),
+        (figure(labels={"absent": "text"}), "figures.curve.labels.absent"),
+        (figure(draw="absent"), "figures.curve.draw"),
+        (grids, "runs.two.start.run"),
+        (run_edit(dataset="absent"), "runs.one.dataset"),
+        (run_edit(grid={"seed": []}), "runs.one.grid.seed"),
+    ],
+)
+def test_mistakes_in_figures_starts_and_runs_have_their_line(tmp_path: Path, edit: Edit, key: str) -> None:
+    assert_line(tmp_path, config_folder(tmp_path, edit) / "studies" / "small.yaml", key)
+
+
+def test_mistakes_in_claims_have_their_line(tmp_path: Path) -> None:
+    path = config_folder(tmp_path) / "claims" / "small.yaml"
+    path.write_text(yaml.safe_dump({"paper": "Nobody", "claims": {"c": {**CLAIM, "figure": "absent"}}}))
+    assert_line(tmp_path, path, "claims.c.figure")
+
+
+def test_mistakes_in_columns_have_their_line(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("x,y\n1,2\n2,3\n", encoding="utf-8")
+    path = config_folder(tmp_path / "config") / "datasets.yaml"
+    own = {"title": "Own", "task": "regression", "target": "z", "path": "own.csv"}
+    path.write_text(yaml.safe_dump({**REGISTRY, "own": own}, sort_keys=False), encoding="utf-8")
+    assert_line(path.parent, path, "own.target")
+
+
+def assert_line(config: Path, path: Path, key: str) -> None:
+    """Loading fails with the line that has the last part of the key."""
+    with refused(key) as caught:
+        load_atlas({"studies": ["small"]}, config)
+    number = int(str(caught.value).rpartition("(line ")[2].partition(")")[0])
+    assert path.read_text(encoding="utf-8").splitlines()[number - 1].strip().startswith(key.rpartition(".")[2])
+
+
+ANCHORS = """
+title: A study
+paper: Nobody, 2000
+runs:
+  one: &one
+    description: the first
+    dataset: diabetes
+    model: { hidden: [4] }
+    likelihood: { kind: gaussian }
+    prior: &wide { kind: normal, scale: 2.0 }
+    warmstart: { max_epochs: &epochs 5 }
+    method: { kind: hmc, step_size: 0.1, trajectory_length: 1.0 }
+    chains: 2
+  two: { <<: *one, description: the second, chains: 4 }
+  three: { <<: *one, description: the third, prior: &alone { kind: standard_normal } }
+  four:
+    description: the fourth
+    dataset: diabetes
+    model: { hidden: [8] }
+    likelihood: { kind: gaussian }
+    prior: *wide
+    method: { kind: mean_field, epochs: *epochs }
+    chains: 2
+figures: {}
+"""
+
+
+def with_anchors(folder: Path) -> Path:
+    path = folder / "small.yaml"
+    path.write_text(ANCHORS, encoding="utf-8")
+    return path
+
+
+def test_anchors_that_several_runs_have(tmp_path: Path) -> None:
+    found = {anchor.name: anchor for anchor in shared_anchors(with_anchors(tmp_path))}
+    assert {name: anchor.entries for name, anchor in found.items()} == {
+        "one": ("one", "two", "three"),
+        "wide": ("one", "two", "three", "four"),
+        "epochs": ("one", "two", "three", "four"),
+    }
+    assert {"prior", "scale", "method", "hidden", "max_epochs"} <= found["one"].fields
+    assert found["wide"].fields == {"prior", "kind", "scale"}
+    assert found["epochs"].fields == {"max_epochs"}
+
+
+def test_the_study_with_these_anchors_is_valid(tmp_path: Path) -> None:
+    runs = load_study(with_anchors(tmp_path), "paper", DATASETS).runs
+    assert runs["two"].config.prior == runs["one"].config.prior
+    assert runs["four"].config.method.epochs == 5  # type: ignore[union-attr]

@@ -3,8 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from bnn_atlas.config.language.base import ConfigError, validated
+from bnn_atlas.config.language.base import validated
 from bnn_atlas.config.methods.implicit import CorrelatedGenerator, ImplicitConfig, MatrixGenerator, Part
+from tests.config.folders import refused
 
 PART = Part(input=(3, 3), hidden=((2, 2),), output=(4, 4))
 MLP = {"kind": "mlp", "noise": 3, "hidden": [4]}
@@ -66,6 +67,6 @@ def test_settings_of_the_method_that_are_refused(settings, message):
 )
 def test_a_matrix_without_two_sizes_is_refused_once(hidden, message):
     generator = {"kind": "matrix", "noise": [2, 2], "hidden": hidden}
-    with pytest.raises(ConfigError) as caught:
+    with refused() as caught:
         validated(ImplicitConfig, {"generator": generator}, "study.yaml")
     assert str(caught.value) == f"study.yaml: {message}"

@@ -58,20 +58,14 @@ def test_settings_are_the_same_after_a_round_trip(kind: str, width: dict[str, fl
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"kind": "normal", "scale": 0.5, "variance": 0.3},
-            r"scale \(0\.5\) and variance \(0\.3\) are 2 widths",
-        ),
+        ({"kind": "normal", "scale": 0.5, "variance": 0.3}, r"scale \(0\.5\) and variance \(0\.3\) are 2 widths"),
         ({"kind": "normal", "variance": 0.3, "weight_decay": 3}, r"give one of scale, variance, weight_decay \(null"),
         ({"kind": "logistic", "scale": 0.5, "standard_deviation": 1.0}, r"give one of scale, standard_deviation, var"),
         (
             {"kind": "mixture", "weights": [1], "scales": [1], "variance": 1, "standard_deviation": 1},
             r"standard_deviation \(1\) and variance \(1\) are 2 widths",
         ),
-        (
-            {"kind": "student_t", "degrees_of_freedom": 1, "variance": 1},
-            "variance is infinite: give scale instead",
-        ),
+        ({"kind": "student_t", "degrees_of_freedom": 1, "variance": 1}, "variance is infinite: give scale instead"),
         ({"kind": "normal", "variance": 0}, r"variance\n  Input should be greater"),
         ({"kind": "normal", "weight_decay": -1}, r"weight_decay\n  Input should be greater"),
         ({"kind": "normal", "variance": "wide"}, r"variance\n  Input should be a valid number"),

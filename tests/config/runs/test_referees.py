@@ -1,38 +1,28 @@
 """Runs with a referee: which further run they make, and which are refused."""
 
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import yaml
 
 from bnn_atlas.config.checks.runs import Sources
-from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import METHODS, RefereeMethod
 from bnn_atlas.config.parts.evaluation import EvaluationConfig
-from bnn_atlas.config.runs.studies import Run, Scale, Study, by_name
-from bnn_atlas.config.settings import load_studies
-from tests.config.folders import DATASETS, HMC, RUN, STUDY
+from bnn_atlas.config.runs.studies import Run, Scale, by_name
+from tests.config.folders import HMC, RUN, refused, studies
 
 SPLIT = RUN["split"] | {"validation_in_likelihood": False}
 WITH = RUN | {"referee": HMC, "seed": 5}
 
 
-def studies(folder: Path, run: dict[str, Any], scale: Scale = "paper", **figures: Any) -> dict[str, Study]:
-    """The study `small` with one entry and figures."""
-    path = folder / "small.yaml"
-    path.write_text(yaml.safe_dump({**deepcopy(STUDY), "runs": {"one": deepcopy(run)}, "figures": figures}))
-    return load_studies([path], DATASETS)[scale]
-
-
 def runs_of(folder: Path, run: dict[str, Any], scale: Scale = "paper") -> dict[str, Run]:
-    return studies(folder, run, scale)["small"].runs
+    return studies(folder, {"one": run}, scale)["small"].runs
 
 
 def test_a_referee_is_a_run_of_its_own_from_the_last_draws(tmp_path: Path) -> None:
-    loaded = studies(tmp_path, WITH | {"prior": {"kind": "normal", "scale": 2}, "stopping": {}, "split": SPLIT})
+    changes = {"prior": {"kind": "normal", "scale": 2}, "stopping": {}, "split": SPLIT}
+    loaded = studies(tmp_path, {"one": WITH | changes})
     run, referee = loaded["small"].runs.values()
     assert (run.name, run.referee, referee.name, referee.entry, referee.referee) == (
         "one", "one-referee", "one-referee", "one-referee", None,
@@ -45,12 +35,8 @@ def test_a_referee_is_a_run_of_its_own_from_the_last_draws(tmp_path: Path) -> No
     assert theirs.method.kind == "hmc"
     assert theirs.posterior == ours.posterior
     assert (theirs.chains, theirs.split, theirs.dataset) == (ours.chains, ours.split, ours.dataset)
-    assert (theirs.warmstart, theirs.stopping, theirs.referee, theirs.evaluate) == (
-        None,
-        None,
-        None,
-        EvaluationConfig(),
-    )
+    assert theirs.warmstart is theirs.stopping is theirs.referee is None
+    assert theirs.evaluate == EvaluationConfig()
 
 
 def test_random_keys_of_a_run_and_its_referee_differ_on_every_split(tmp_path: Path) -> None:
@@ -87,20 +73,20 @@ def test_referees_are_the_methods_with_a_metropolis_test() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"referee": {"kind": "sgld"}}, r"referee\.kind = 'sgld': allowed are 'adjusted_mclmc', 'hmc', 'nuts'"),
-        ({"method": {"kind": "deep_ensemble"}}, r"a chain of method\.kind 'deep_ensemble' is one point: leave referee"),
-        ({"referee": HMC | {"step_size": 2.0}}, r"step_size \(2\.0\) must not exceed trajectory_length"),
+        ({"referee": {"kind": "sgld"}}, "referee.kind = 'sgld': allowed are 'adjusted_mclmc', 'hmc', 'nuts'"),
+        ({"method": {"kind": "deep_ensemble"}}, "a chain of method.kind 'deep_ensemble' is one point: leave referee"),
+        ({"referee": HMC | {"step_size": 2.0}}, "step_size (2.0) must not exceed trajectory_length"),
     ],
 )
 def test_what_is_no_referee_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with refused(message):
         runs_of(tmp_path, WITH | changes)
 
 
 def test_a_figure_of_referees_needs_runs_that_have_one(tmp_path: Path) -> None:
     figure = {"draw": "step_size_bias", "runs": ["one"]}
-    assert studies(tmp_path, WITH, bias=figure)["small"].figures["bias"].runs == ("one",)
-    with pytest.raises(ConfigError, match="'one' has no referee; give the run the section referee, or leave it out"):
-        studies(tmp_path, RUN, bias=figure)
-    with pytest.raises(ConfigError, match="'one-referee' has no referee"):
-        studies(tmp_path, WITH, bias=figure | {"runs": ["one-referee"]})
+    assert studies(tmp_path, {"one": WITH}, figures={"bias": figure})["small"].figures["bias"].runs == ("one",)
+    with refused("'one' has no referee; give the run the section referee, or leave it out"):
+        studies(tmp_path, {"one": RUN}, figures={"bias": figure})
+    with refused("'one-referee' has no referee"):
+        studies(tmp_path, {"one": WITH}, figures={"bias": figure | {"runs": ["one-referee"]}})

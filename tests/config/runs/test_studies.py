@@ -5,18 +5,28 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bnn_atlas.config.claims.load import load_claims
 from bnn_atlas.config.data.splits import SplitConfig
-from bnn_atlas.config.language.base import ConfigError
-from bnn_atlas.config.runs.expansion import leaves, merge
+from bnn_atlas.config.runs.expansion import leaves, merge, run_rows
 from bnn_atlas.config.runs.studies import Run, Study, legend_texts, shown_runs
 from bnn_atlas.config.settings import load_atlas, load_study
-from tests.config.folders import CLAIM, DATASETS, HMC, RUN, config_folder, run_edit, study_file
+from bnn_atlas.metrics.judgement.pooled import write_runs
+from tests.config.folders import (
+    DATASETS,
+    HMC,
+    RUN,
+    config_folder,
+    figure,
+    nested,
+    refused,
+    run_edit,
+    studies,
+    study_file,
+)
 
 
 def load(folder: Path, scale: str = "paper", **changes: Any) -> Study:
@@ -211,15 +221,13 @@ def test_a_study_says_at_which_scales_its_entries_take_part_unless_they_say_so(t
 
 def test_a_study_takes_part_at_scale_paper(tmp_path: Path) -> None:
     path = study_file(tmp_path, lambda study: study.update(scales=["demo"]))
-    with pytest.raises(ConfigError, match=r"scales = \['demo'\]: add paper: .* all are demo, laptop, paper \(line"):
+    with refused("scales = ['demo']: add paper: ", "all are demo, laptop, paper (line"):
         load_study(path, "demo", DATASETS)
 
 
 def test_a_figure_cannot_show_a_run_that_a_scale_leaves_out(tmp_path: Path) -> None:
     path = two_runs(tmp_path, {"runs": ["large"]})
-    with pytest.raises(
-        ConfigError, match=r"small\.yaml at scale demo: figures\.curve\.runs: no run 'large'; there are one"
-    ):
+    with refused("small.yaml at scale demo: figures.curve.runs: no run 'large'; there are one"):
         load_study(path, "paper", DATASETS)
 
 
@@ -240,29 +248,24 @@ def test_a_run_knows_its_point_of_the_grid(tmp_path: Path) -> None:
     ]
 
 
+SEEDS = RUN | {"grid": {"seed": [1, 2]}}
+
+
 def test_runs_of_takes_runs_and_grids_in_the_order_named(tmp_path: Path) -> None:
-    path = study_file(tmp_path, run_edit(grid={"seed": [1, 2]}))
-    data = yaml.safe_load(path.read_text())
-    data["runs"]["first"] = RUN
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    study = load_study(path, "paper", DATASETS)
-
-    def names(*wanted: str) -> list[str]:
-        return [run.name for run in study.runs_of(wanted)]
-
-    assert names("first", "one") == ["first", "one-seed1", "one-seed2"]
-    assert names("one-seed2", "first") == ["one-seed2", "first"]
-    assert names("three") == []
+    study = studies(tmp_path, {"one": SEEDS, "first": RUN})["small"]
+    for wanted, names in (
+        (("first", "one"), ["first", "one-seed1", "one-seed2"]),
+        (("one-seed2", "first"), ["one-seed2", "first"]),
+        (("three",), []),
+    ):
+        assert [run.name for run in study.runs_of(wanted)] == names
 
 
 def test_labels_are_given_by_run_or_grid_and_by_exact_name(tmp_path: Path) -> None:
-    path = study_file(tmp_path, run_edit(grid={"seed": [1, 2]}))
-    data = yaml.safe_load(path.read_text())
-    data["runs"]["one-wide"] = RUN
-    data["figures"]["curve"] = {"runs": ["one", "one-wide", "one-seed2"], "labels": {"one": "A", "one-seed2": "B"}}
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    study = load_study(path, "paper", DATASETS)
-    assert legend_texts(study.figures["curve"], shown_runs({"small": study}, "small", study.figures["curve"].runs)) == {
+    curve = {"runs": ["one", "one-wide", "one-seed2"], "labels": {"one": "A", "one-seed2": "B"}}
+    loaded = studies(tmp_path, {"one": SEEDS, "one-wide": RUN}, figures={"curve": curve})
+    config = loaded["small"].figures["curve"]
+    assert legend_texts(config, shown_runs(loaded, "small", config.runs)) == {
         "one-seed1": "A",
         "one-seed2": "B",
         "one-wide": "one-wide",
@@ -313,9 +316,102 @@ def test_claims_are_optional(tmp_path: Path) -> None:
     assert load_atlas({"studies": ["small"]}, folder).claims == {}
 
 
-def test_claim_may_name_a_run_or_a_grid(tmp_path: Path) -> None:
-    study = load(tmp_path, grid={"seed": [1, 2]})
-    for runs in (["one"], ["one-seed2"]):
-        path = tmp_path / "claims.yaml"
-        path.write_text(yaml.safe_dump({"paper": "p", "claims": {"error": CLAIM | {"runs": runs}}}))
-        assert load_claims(path, study).claims["error"].runs == tuple(runs)
+FIRST, SECOND = (
+    {"temperature": 1, "method.step_size": 0.1, "method.trajectory_length": 2.0},
+    {"temperature": 0.25, "method.step_size": 0.05, "method.trajectory_length": 2.0},
+)
+ZIPPED = [FIRST, SECOND]
+
+
+def zipped(folder: Path, scale: str = "paper", rows: Any = ZIPPED, **changes: Any) -> dict[str, Run]:
+    return load(folder, scale, method=HMC, zipped=rows, **changes).runs
+
+
+def of(runs: dict[str, Run]) -> list[tuple[float, float, int]]:
+    return [(run.config.temperature, run.config.method.step_size, run.config.seed) for run in runs.values()]
+
+
+def test_a_run_has_the_values_of_a_row(tmp_path: Path) -> None:
+    runs = zipped(tmp_path)
+    assert list(runs) == ["one-temperature1", "one-temperature0.25"]
+    assert of(runs) == [(1, 0.1, 0), (0.25, 0.05, 0)]
+    assert [run.config.method.trajectory_length for run in runs.values()] == [2.0, 2.0]
+    assert runs["one-temperature0.25"].point == SECOND
+
+
+def test_every_row_is_combined_with_the_grid(tmp_path: Path) -> None:
+    runs = zipped(tmp_path, grid={"seed": [3, 4]})
+    assert of(runs) == [(1, 0.1, 3), (1, 0.1, 4), (0.25, 0.05, 3), (0.25, 0.05, 4)]
+    assert list(runs)[1] == "one-temperature1-seed4"
+
+
+def test_a_scale_may_have_other_rows(tmp_path: Path) -> None:
+    runs = zipped(tmp_path, "laptop", scales={"laptop": {"zipped": [SECOND]}})
+    assert of(runs) == [(0.25, 0.05, 0)]
+    assert next(iter(runs.values())).reductions == (
+        "zipped.temperature: [1, 0.25] -> [0.25]",
+        "zipped.method.step_size: [0.1, 0.05] -> [0.05]",
+        "zipped.method.trajectory_length: [2.0, 2.0] -> [2.0]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"rows": {"temperature": [1]}}, ["zipped: a list of rows is wanted, such as ", "(line "]),
+        ({"rows": 1}, ["zipped = 1: a list of rows is wanted"]),
+        ({"rows": [FIRST, {"temperature": 1}]}, ["row 1 gives temperature, method.step_size, ", "2 gives temp"]),
+        ({"scales": {"demo": {"zipped": [FIRST, {}]}}}, ["at scale demo: runs.one: zipped ", "and row 2 gives none"]),
+        ({"rows": [FIRST, SECOND | {"temperature": 1.0}]}, ["zipped: 'temperature': 1.0 is given twice"]),
+        ({"grid": {"temperature": [1]}}, ["'temperature' is in grid (line ", ") and in zipped (line "]),
+        ({"scales": {"laptop": {"temperature": 2}}}, ["'temperature' has no effect", "laptop.zipped.temperature"]),
+        ({"rows": [{"temperature": -1}]}, ["(grid temperature: -1): temperature = -1: must be greater than 0"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_other_rows_are_refused(tmp_path: Path, changes: dict[str, Any], parts: list[str]) -> None:
+    with refused(*parts):
+        zipped(tmp_path, **changes)
+
+
+def test_runs_are_listed_with_grid_and_settings(tmp_path: Path) -> None:
+    grid = {"warmstart.max_epochs": [5, 7], "likelihood.sigma": [0.5]}
+    one = RUN | {"grid": grid, "scales": {"demo": {"chains": 2}}}
+    two = RUN | {"warmstart": None, "chains": 3, "method": HMC}
+    write_runs(run_rows(studies(tmp_path, {"one": one, "two": two}, "demo")["small"]), tmp_path / "runs.csv")
+    found = pd.read_csv(tmp_path / "runs.csv").set_index("run")
+    assert list(found.index) == ["one-max_epochs5-sigma0.5", "one-max_epochs7-sigma0.5", "two"]
+    assert found["warmstart.max_epochs"].tolist()[:2] == [5, 7]
+    assert math.isnan(found["warmstart.max_epochs"]["two"])
+    assert found["chains"].tolist() == [2, 2, 3]
+    assert found["method.kind"].tolist() == ["mclmc", "mclmc", "hmc"]
+    assert found["method.step_size"].isna().tolist() == [True, True, False]
+    assert found["split.test"].tolist() == [0.2] * 3
+    assert found["split.validation_in_likelihood"].tolist() == [True] * 3
+    assert found["reductions"].tolist()[:2] == ["chains: 4 -> 2"] * 2
+    assert found["model"].tolist() == ["mlp 4x4 relu"] * 3
+
+
+def test_the_level_of_stopping_is_a_setting_like_any_other(tmp_path: Path) -> None:
+    plain = only(load(tmp_path)).config
+    assert (plain.stopping, plain.e_value_level) == (None, 0.01)
+    split = RUN["split"] | {"validation_in_likelihood": False}
+    config = only(load(tmp_path, stopping={}, split=split)).config
+    assert config.stopping is not None
+    assert config.stopping.alpha == 0.01
+    study = load(tmp_path, stopping={"alpha": 0.5}, split=split, method=HMC, grid={"stopping.alpha": [0.1, 0.05]})
+    assert [run.config.e_value_level for run in study.runs.values()] == [0.1, 0.05]
+
+
+def test_permuted_starts_and_functions_are_read(tmp_path: Path) -> None:
+    run = only(load_study(study_file(tmp_path, nested("warmstart", permuted=9)), "paper", DATASETS))
+    assert run.config.warmstart.permuted == 9
+    assert only(load(tmp_path)).config.warmstart.permuted is None
+    datasets = {name: entry.model_copy(update={"inputs": 1}) for name, entry in DATASETS.items()}
+    for functions, read in (
+        ({"inputs": "line", "chains": None}, ("line", 300, None, 50, 200)),
+        ({"inputs": "test"}, ("test", 300, 4, 50, 200)),
+    ):
+        path = study_file(tmp_path, figure(draw="values", functions=functions))
+        section = load_study(path, "paper", datasets).figures["curve"].functions
+        assert (section.inputs, section.rows, section.chains, section.draws, section.points) == read

@@ -7,11 +7,9 @@ import pytest
 import yaml
 
 from bnn_atlas.config.claims.load import ClaimsConfig, claims_of, figures_of, load_claims
-from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.runs.studies import Study
 from bnn_atlas.config.settings import load_study
-
-from .folders import CLAIM, DATASETS, study_file
+from tests.config.folders import CLAIM, DATASETS, refused, study_file
 
 NUMBER = {key: CLAIM[key] for key in ("section", "statement", "relation", "bound")}
 CLAIMS = {
@@ -67,11 +65,7 @@ def test_a_step_has_its_claims_and_those_of_the_steps_that_it_includes(tmp_path:
     [
         ({"first": "qiuck"}, {}, "claims.first.step: no step 'qiuck' in this file (did you mean 'quick'?)"),
         ({"first": "quick"}, {"includes": ["later"]}, "steps.quick.includes: no step 'later' before it"),
-        (
-            {"elsewhere": "quick"},
-            {},
-            "claims.elsewhere.step: scale laptop, that of 'quick', cannot answer the claim: it",
-        ),
+        ({"elsewhere": "quick"}, {}, "claims.elsewhere.step: scale laptop, that of 'quick', cannot answer the claim"),
         ({"elsewhere": "quick"}, {}, "it does not run 'left_out'; leave the step out (line"),
         ({"other_data": "quick"}, {}, "it runs 'moved' on other data (other)"),
         ({"all_chains": "quick"}, {}, "'fewer' has 2 chains there, not 4"),
@@ -83,10 +77,8 @@ def test_a_step_has_its_claims_and_those_of_the_steps_that_it_includes(tmp_path:
 def test_mistakes_in_steps(
     tmp_path: Path, study: Study, of: dict[str, str], changes: dict[str, Any], expected: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with refused(tmp_path / "claims.yaml", expected):
         loaded(tmp_path, study, {"second": "later"} | of, quick=QUICK | changes, later=QUICK)
-    assert expected in str(caught.value)
-    assert str(tmp_path / "claims.yaml") in str(caught.value)
 
 
 def test_what_a_smaller_scale_cannot_answer_a_larger_one_can(tmp_path: Path, study: Study) -> None:
@@ -96,9 +88,8 @@ def test_what_a_smaller_scale_cannot_answer_a_larger_one_can(tmp_path: Path, stu
 
 
 def test_a_name_that_is_no_target_and_steps_of_two_scales(tmp_path: Path, study: Study) -> None:
-    with pytest.raises(ConfigError, match="'quick' is at scale paper, not laptop"):
-        loaded(
-            tmp_path, study, {"first": "quick"}, quick=QUICK | {"scale": "paper"}, slow=QUICK | {"includes": ["quick"]}
-        )
-    with pytest.raises(ConfigError, match="a step's name is a target"):
+    of, paper = {"first": "quick"}, QUICK | {"scale": "paper"}
+    with refused("'quick' is at scale paper, not laptop"):
+        loaded(tmp_path, study, of, quick=paper, slow=QUICK | {"includes": ["quick"]})
+    with refused("a step's name is a target"):
         loaded(tmp_path, study, {"first": "ten minutes"}, **{"ten minutes": QUICK})

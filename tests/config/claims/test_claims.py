@@ -1,0 +1,261 @@
+"""Claims of a file: families and published numbers, and the mistakes in them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bnn_atlas.config.claims.claim import Claim, cannot_fail
+from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
+from bnn_atlas.config.runs.studies import Study
+from bnn_atlas.config.settings import load_study
+from bnn_atlas.published import COLUMNS
+from tests.config.folders import CLAIM, DATASETS, refused, run_edit, study_file
+
+NUMBERS = """
+table,one,1,rmse,0.1250,0.01,,Table 1
+table,one,4,rmse,0.0750,,,Table 1
+"""
+EQUALS = {key: value for key, value in CLAIM.items() if key != "bound"} | {"relation": "equals", "tolerance": 0.01}
+THAN = {"than": {"dataset": "other"}}
+LESS, GREATER = {"relation": "less_than"}, {"relation": "greater_than"}
+IN_FIGURE = {"metric": None, "runs": [], "figure": "curve", "in_figure": {"column": "c", "where": {"kind": "zero"}}}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return load_study(study_file(tmp_path_factory.mktemp("study")), "paper", DATASETS)
+
+
+def load(folder: Path, study: Study, claims: dict[str, Any], **sections: Any) -> ClaimsConfig:
+    """A file with these claims, beside published numbers."""
+    for name in ("claims", "published"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "published" / "small.csv").write_text(",".join(COLUMNS) + NUMBERS, encoding="utf-8")
+    path = folder / "claims" / "small.yaml"
+    path.write_text(yaml.safe_dump({"paper": "p", "claims": claims} | sections, sort_keys=False), encoding="utf-8")
+    return load_claims(path, study)
+
+
+def one(folder: Path, study: Study, **changes: Any) -> Claim:
+    """The claim `error` with some changes."""
+    return load(folder, study, {"error": CLAIM | changes}).claims["error"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"runs": ["one", "two"]}, ["error.runs: no run 'two' in study 'small'", "it has one"]),
+        ({"runs": []}, ["error: metric and runs are needed", "figure and in_figure"]),
+        ({"metric": None}, ["error: metric and runs are needed"]),
+        ({"relation": "below"}, ["error.relation = 'below'", "'equals'", "'changes_less_than'"]),
+        ({"relation": "atmost"}, ["error.relation = 'atmost': must be 'equals', ", "did you mean 'at_most'?"]),
+        ({"bound": None}, ["error: relation 'at_most' needs bound"]),
+        ({"bound": "low"}, ["error.bound = 'low'", "a number is wanted"]),
+        ({"bond": 3.0}, ["error: unknown key 'bond'", "did you mean 'bound'?"]),
+        ({"tolerance": 0.1}, ["error: relation 'at_most' takes no tolerance; give bound"]),
+        ({"relation": "equals"}, ["error: relation 'equals' needs paper_value and tolerance"]),
+        ({"relation": "equals", "paper_value": 1.0, "tolerance": 0.0}, ["error.tolerance = 0.0", "greater than 0"]),
+        ({"figure": "cruve"}, ["error.figure: no figure 'cruve' in study 'small'", "'curve'?); it has curve"]),
+        ({"metric": "rsme"}, ["error.metric = 'rsme': there is no such metric (did you mean 'rmse'?)", "(line"]),
+        ({"metric": "zzz"}, ["error.metric = 'zzz': there is no such metric; docs/metrics.md lists all"]),
+        ({"metric": "coverage"}, ["error.at = '': 'coverage' needs one, its nominal level"]),
+        ({"at": 0.9}, ["error.at = '0.9': 'rmse' has no level; leave `at` out"]),
+        ({"chains": 10**9}, ["error.chains = 1000000000: must be less than or equal to 100000"]),
+        ({"chains": 5}, ["error.chains = 5: run 'one' has 4 chains"]),
+        ({"dataset": "diabetis"}, ["error.dataset = 'diabetis': run 'one' has no such set", "; it has diabetes"]),
+        (LESS, ["error: relation 'less_than' needs than"]),
+        (LESS | {"than": {}}, ["error: than is the same value as the claim's own"]),
+        (LESS | {"than": {"draws": 11}}, ["error.than.draws = 11: run 'one' has 10 draws"]),
+        (LESS | {"than": {"chains": 5}}, ["error.than.chains = 5: run 'one' has 4 chains"]),
+        (LESS | {"than": {"metric": "rmsee"}}, ["error.than.metric = 'rmsee': there is no such metric", "'rmse'?"]),
+        (LESS | {"than": {"runs": ["two"]}}, ["error.than.runs: no run 'two' in study 'small'", "it has one"]),
+        (GREATER | {"than": {"chains": 3}, "bound": -1.0}, ["error: relation 'greater_than' needs a bound of 0"]),
+        ({"relation": "changes_less_than", "than": {"chains": 3}, "bound": None}, ["'changes_less_than' needs bound"]),
+        ({"errors": 2}, ["error: errors are those of a difference of metrics", "'at_most', and than"]),
+        (LESS | {"than": {"chains": 3}, "errors": 2}, ["error: errors are those of a difference of metrics"]),
+        ({"given": "error"}, ["error.given: no claim 'error' before this one; these are none"]),
+        ({"leans_on": ["two"]}, ["error.leans_on: the claim does not name the run 'two'", "there are one"]),
+        (IN_FIGURE | {"leans_on": ["ones"]}, ["error.leans_on: 'curve' does not show the run 'ones'", "mean 'one'?"]),
+        (IN_FIGURE | {"figure": None}, ["has to be named"]),
+        (IN_FIGURE | {"metric": "rmse"}, ["it takes no metric and no runs"]),
+        (IN_FIGURE | THAN, ["both sides of a comparison need in_figure"]),
+        (LESS | {"than": {"in_figure": {"column": "c"}}, "figure": "curve"}, ["both sides of a comparison need"]),
+        (IN_FIGURE | {"than": {"in_figure": IN_FIGURE["in_figure"]}}, ["same value as the claim's own"]),
+    ],
+)  # fmt: skip
+def test_mistakes_in_claims(tmp_path: Path, study: Study, changes: dict[str, Any], parts: list[str]) -> None:
+    with refused(f"{tmp_path}/claims/small.yaml: claims.", *parts):
+        one(tmp_path, study, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"for": []}, "claims.error_{n}.for: give rows, such as [{ set: airfoil, bound: 0.1 }"),
+        ({"for": {"n": 3}}, "claims.error_{n}.for: give rows"),
+        ({"for": [{"m": 3}]}, "claims.error_{n}: {n} stands for nothing; known are m"),
+        ({"for": [{"n": 1}, {"n": 1}]}, "claims.error_{n}: two claims have the name 'error_1': put a key of `for` in"),
+        ({"for": [{"n": 1, "bond": 3}]}, "claims.error_{n}.for: 'bond' is not a key of a claim (did you mean 'bound'?"),
+        ({"statement": "{set}"}, "claims.error_{n}: {set} stands for nothing; known are n (line 3)"),
+        ({"for": [{"n": 1}, {"n": 2, "bound": "x"}]}, "claims.error_2.bound = 'x': a number is wanted"),
+        ({"runs": ["two"]}, "claims.error_1.runs: no run 'two' in study 'small'"),
+        ({"published": "table/one/2/rmse"}, "claims.error_{n}.published: no number 'table/one/2/rmse' in config/publ"),
+        ({"published": 3}, "claims.error_{n}.published = 3: give the key of a published number, as text"),
+        ({"published": "table/one/1/rmse", "paper_value": 1}, "claims.error_{n}.paper_value: the claim takes"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_families(tmp_path: Path, study: Study, changes: dict[str, Any], expected: str) -> None:
+    with refused(f"{tmp_path}/claims/small.yaml: {expected}", "(line "):
+        load(tmp_path, study, {"error_{n}": CLAIM | {"for": [{"n": 1}]} | changes})
+
+
+def test_a_mistake_in_a_row_has_its_line(tmp_path: Path, study: Study) -> None:
+    with refused("claims.error_2.chains = 9: run 'one' has 4 chains (line 7)"):
+        load(tmp_path, study, {"error_{n}": {"for": [{"n": 1}, {"n": 2, "chains": 9}]} | CLAIM})
+
+
+def test_rows_set_fields_and_fill_texts(tmp_path: Path, study: Study) -> None:
+    rows = [{"chains": 1, "bound": 0.5}, {"chains": 4, "bound": 0.4, "statement": "All of them"}]
+    entry = CLAIM | {"for": rows, "statement": "{chains:,} of {chains}"}
+    found = load(tmp_path, study, {"error_{chains}": entry}).claims
+    assert list(found) == ["error_1", "error_4"]
+    assert [(claim.chains, claim.bound, claim.statement) for claim in found.values()] == [
+        (1, 0.5, "1 of 1"),
+        (4, 0.4, "All of them"),
+    ]
+
+
+def test_lists_are_combined_in_order_and_words_have_spaces(tmp_path: Path, study: Study) -> None:
+    lists = {"set": ["wine_red", "yacht"], "number": [1, 10000]}
+    entry = CLAIM | {"for": lists, "statement": "{set:words} {number:,}", "basis": "{set}"}
+    found = load(tmp_path, study, {"{set}_{number}": entry}).claims
+    assert list(found) == ["wine_red_1", "wine_red_10000", "yacht_1", "yacht_10000"]
+    assert found["wine_red_10000"].statement == "wine red 10,000"
+    assert found["wine_red_10000"].basis == "wine_red"
+
+
+def test_braces_of_other_claims_are_text(tmp_path: Path, study: Study) -> None:
+    assert one(tmp_path, study, statement="{x}").statement == "{x}"
+
+
+def test_a_published_number_a_difference_and_those_of_a_family(tmp_path: Path, study: Study) -> None:
+    entries = {
+        "one": EQUALS | {"published": "table/one/1/rmse", "statement": "{value} (sd {error})"},
+        "two": EQUALS
+        | {"published": "table/one/4/rmse - table/one/1/rmse", "than": {"chains": 1}, "statement": "{value}"},
+        "rmse_{chains}": EQUALS | {"for": [{"chains": 1}, {"chains": 4}], "published": "table/one/{chains}/rmse"},
+    }
+    first, second, *family = load(tmp_path, study, entries).claims.values()
+    assert (first.paper_value, first.paper_sd, first.statement) == (0.125, 0.01, "0.1250 (sd 0.01)")
+    assert (second.paper_value, second.paper_sd, second.statement) == (-0.05, None, "-0.0500")
+    assert [claim.paper_value for claim in family] == [0.125, 0.075]
+
+
+FINDING = {"statement": "Errors are small", "source": "Table 1", "cost": "1 h"}
+BOTH = {name: CLAIM | {"finding": "small"} for name in ("error", "other")}
+
+
+@pytest.mark.parametrize(
+    ("claims", "changes", "parts"),
+    [
+        (
+            BOTH | {"error": CLAIM | {"finding": "smal"}}, {},
+            ["claims.error.finding: no finding 'smal' in this file (did you mean 'small'?)", "(line 11)"],
+        ),
+        ({"error": CLAIM}, {}, ["findings.small: no claim stands behind it; write `finding: small` in one (line 12)"]),
+        (BOTH, {"main": "errors"}, ["findings.small.main: 'errors' is none of its claims (did you mean 'error'?)"]),
+        (BOTH, {"cost": "5 min"}, ["findings.small.cost = '5 min': must be '1 s', '10 min', '1 h' or '1 day'"]),
+        (BOTH, {"cause": "x"}, ["findings.small: unknown key 'cause'; allowed keys: statement, source, "]),
+    ],
+)  # fmt: skip
+def test_mistakes_in_findings(
+    tmp_path: Path, study: Study, claims: dict[str, Any], changes: dict[str, Any], parts: list[str]
+) -> None:
+    with refused(f"{tmp_path}/claims/small.yaml", *parts):
+        load(tmp_path, study, claims, findings={"small": FINDING | changes})
+
+
+def test_the_main_claim_of_a_finding_is_first(tmp_path: Path, study: Study) -> None:
+    for main, claims in ((None, ("error", "other")), ("other", ("other", "error"))):
+        config = load(tmp_path, study, BOTH, findings={"small": FINDING | {"main": main}})
+        assert config.findings[0].claims == claims
+
+
+def test_runs_of_a_claim_are_repetitions(tmp_path: Path) -> None:
+    grid = {"seed": [1, 2], "split.seed": [0, 1], "likelihood.sigma": [0.5, 1.0]}
+    study = load_study(study_file(tmp_path, run_edit(grid=grid)), "paper", DATASETS)
+    with refused("claims.error.runs", "differ in likelihood.sigma;", "seed and split.seed only"):
+        one(tmp_path, study)
+    runs = [name for name in study.runs if name.endswith("sigma0.5")]
+    for names in (runs, runs[1:2]):
+        assert one(tmp_path, study, runs=names).runs == tuple(names)
+
+
+def test_runs_of_a_claim_that_differ_at_the_papers_scale_only(tmp_path: Path) -> None:
+    """A smaller scale cuts the grid to one value, where nothing differs."""
+    edit = run_edit(grid={"likelihood.sigma": [0.5, 1.0]}, scales={"demo": {"grid": {"likelihood.sigma": [0.5]}}})
+    with refused("differ in likelihood.sigma;"):
+        one(tmp_path, load_study(study_file(tmp_path, edit), "demo", DATASETS))
+
+
+@pytest.mark.parametrize("overlay", [None, {"grid": {"seed": [1]}}])
+def test_claims_may_name_runs_that_a_smaller_scale_leaves_out(tmp_path: Path, overlay: dict[str, Any] | None) -> None:
+    def edit(study: dict[str, Any]) -> None:
+        study["runs"]["two"] = {**study["runs"]["one"], "grid": {"seed": [1, 2]}, "scales": {"demo": overlay}}
+
+    path = study_file(tmp_path, edit)
+    for study in [load_study(path, scale, DATASETS) for scale in ("demo", "laptop", "paper")]:
+        for name in ("two", "two-seed2"):
+            assert one(tmp_path, study, runs=[name]).runs == (name,)
+        for name, close in (("tow-seed2", "two-seed2"), ("two-seed3", "two-seed"), ("two-sede1", "two-seed1")):
+            with refused(f"no run '{name}' in study 'small' (did you mean '{close}", "; it has one, two"):
+                one(tmp_path, study, runs=[name])
+
+
+def equal(**changes: Any) -> Claim:
+    return Claim.model_validate(EQUALS | {"paper_value": 1.0, "tolerance": 0.1} | changes)
+
+
+def signed(value: float | None, relation: str, bound: float | None, **changes: Any) -> Claim:
+    return equal(paper_value=value, tolerance=None, relation=relation, bound=bound, **changes)
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        (equal(tolerance=0.5), "half of the published value (1) or more"),
+        (equal(tolerance=0.49), ""),
+        (equal(paper_value=0.0), ""),
+        (equal(paper_value=0.0163, tolerance=0.014, **THAN), "published difference (0.0163)"),
+        (equal(paper_value=-0.0163, tolerance=0.0079, **THAN), ""),
+        (signed(-0.2, "less_than", None, **THAN), "the sign of a difference"),
+        (signed(-0.2, "less_than", 0.1, **THAN), ""),
+        (signed(None, "greater_than", None, **THAN), ""),
+        (signed(0.2, "at_least", -0.1, **THAN), "the sign of a difference"),
+        (signed(0.2, "at_least", 0.1, **THAN), ""),
+        (signed(-0.2, "at_most", -0.1, **THAN), ""),
+        (signed(0.2, "at_least", -0.1), ""),
+    ],
+)
+def test_limits_that_cannot_fail(claim: Claim, why: str) -> None:
+    found = cannot_fail(claim)
+    assert why in found if why else found == ""
+
+
+def test_a_file_with_such_a_claim_is_refused_with_all_of_them(tmp_path: Path, study: Study) -> None:
+    wide = EQUALS | {"paper_value": 1.0, "tolerance": 2.0}
+    with refused("claims.a: tolerance 2 is half", "claims.c: tolerance 2 is half") as error:
+        load(tmp_path, study, {"a": wide, "b": wide | {"tolerance": 0.1}, "c": wide})
+    assert "claims.b" not in str(error.value)
+
+
+def test_a_number_of_a_figure_takes_the_place_of_metric_and_runs() -> None:
+    found = equal(**IN_FIGURE)
+    assert found.measures == "curve.csv: c where kind = zero"
+    assert found.own.in_figure == found.in_figure
+    compared = equal(**IN_FIGURE, than={"in_figure": {"column": "c", "where": {"kind": "other"}}})
+    assert compared.other is not None
+    assert compared.other.metric == "curve.csv: c where kind = other"
+    assert compared.other != compared.own
