@@ -38,6 +38,7 @@ class LineGenerator(_Generator):
 class _OnIntervals(_Generator):
     """Kinds whose x lies on some intervals."""
 
+    kind: str
     intervals: Annotated[tuple[Interval, ...], Field(min_length=1)]
     """As for `wave`: where x lies, from left to right."""
 
