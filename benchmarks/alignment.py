@@ -77,7 +77,7 @@ Work = tuple[str, str, str, int, Callable[[], Any]]
 
 def _wide(options: argparse.Namespace, folder: Path) -> list[Work]:
     from bnn_atlas.config.parts.posterior import MLPConfig
-    from bnn_atlas.models.build import build_network
+    from bnn_atlas.models.networks import build_network
     from bnn_atlas.symmetry.features import activation_features, weight_features
     from bnn_atlas.symmetry.groups import symmetry_of
     from bnn_atlas.symmetry.matching import match
@@ -122,7 +122,7 @@ def _wide(options: argparse.Namespace, folder: Path) -> list[Work]:
 
 def _narrow(options: argparse.Namespace) -> list[Work]:
     from bnn_atlas.config.parts.posterior import MLPConfig
-    from bnn_atlas.models.build import build_network
+    from bnn_atlas.models.networks import build_network
     from bnn_atlas.symmetry.groups import symmetry_of
     from bnn_atlas.symmetry.matching import match
 

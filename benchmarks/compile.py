@@ -119,7 +119,7 @@ def job(network: str, method: str, seed: int) -> dict[str, Any]:
     from bnn_atlas.config.methods.mclmc import MCLMCConfig
     from bnn_atlas.methods.hmc import build_hmc
     from bnn_atlas.methods.mclmc_tuning import build_mile
-    from bnn_atlas.runner.run import Block, run_block
+    from bnn_atlas.runner.segments import Block, run_block
     from problems import classification, regression
     from work import Work
 

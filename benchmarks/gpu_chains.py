@@ -240,7 +240,7 @@ def products() -> float:
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Seconds of each stretch of the run, estimated from the time that a part of it takes."""
     about = start(options)
-    from bnn_atlas.runner import run as runner
+    from bnn_atlas.runner import segments as runner
     from problems import regression
 
     chains = options.run_chains

@@ -14,7 +14,7 @@ from bnn_atlas.methods.hmc import build_hmc
 from bnn_atlas.methods.mclmc_tuning import build_mile
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import PosteriorData, binder, data_specs
-from bnn_atlas.runner import run
+from bnn_atlas.runner import segments
 from problems import Problem
 from work import STEP_SIZE, Loop, Work, length
 
@@ -59,7 +59,7 @@ def inside_runner(problem: Problem, work: Work, method: str, folder: Path | None
     steps = work.steps(per_step)
     ends: list[float] = []
 
-    class Ends(run.ProgressReport):
+    class Ends(segments.ProgressReport):
         """Notes when each segment has been written."""
 
         def advance(self, phase: str, steps: int) -> None:
@@ -67,11 +67,13 @@ def inside_runner(problem: Problem, work: Work, method: str, folder: Path | None
 
     def timed(calls: int) -> float:
         ends.clear()
-        run.ProgressReport = Ends  # type: ignore[misc]
+        segments.ProgressReport = Ends  # type: ignore[misc]
         sampler = build(work, method, (calls + 1) * steps, steps, problem)
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            block = run.Block(problem.starts, np.arange(work.chains), 0, Path(place) / "trace.zarr", "benchmark", {})
-            run.run_block(sampler, problem.posterior, problem.data, block, steps)
+            block = segments.Block(
+                problem.starts, np.arange(work.chains), 0, Path(place) / "trace.zarr", "benchmark", {}
+            )
+            segments.run_block(sampler, problem.posterior, problem.data, block, steps)
         return ends[-1] - ends[0]
 
     return Loop(work.chains * steps * per_step, slope(problem), timed)

@@ -32,7 +32,7 @@ from bnn_atlas.data.dataset import save
 from bnn_atlas.data.download import download
 from bnn_atlas.data.errors import DownloadError
 from bnn_atlas.data.prepare import prepare
-from bnn_atlas.data.splits import load_split, make_split, save_split
+from bnn_atlas.data.splitting import load_split, make_split, save_split
 from machine import ROOT, cores, environment, gradient_flop, matmul_gflops, processor
 
 HERE = Path(__file__).parent

@@ -93,31 +93,31 @@ def writing(options: argparse.Namespace) -> list[dict[str, Any]]:
         configure(cores())
         from bnn_atlas.config.methods.mclmc import MCLMCConfig
         from bnn_atlas.methods.mclmc_tuning import build_mile
-        from bnn_atlas.runner import run
+        from bnn_atlas.runner import segments
         from problems import regression
 
         logging.disable()
         posterior, data, starts = regression(WORK)
-        writers, ends = {"written": run.TraceWriter, "not written": Nothing}, []
+        writers, ends = {"written": segments.TraceWriter, "not written": Nothing}, []
 
-        class Ends(run.ProgressReport):
+        class Ends(segments.ProgressReport):
             """Notes when each segment has been written."""
 
             def advance(self, phase: str, steps: int) -> None:
                 ends.append(time.perf_counter())
 
-        run.ProgressReport = Ends  # type: ignore[misc]
+        segments.ProgressReport = Ends  # type: ignore[misc]
 
         def seconds(thinning: int, writer: str) -> float:
             ends.clear()
-            run.TraceWriter = writers[writer]  # type: ignore[misc]
+            segments.TraceWriter = writers[writer]  # type: ignore[misc]
             steps = options.steps * (options.segments + 1)
             settings = MCLMCConfig(warmup=100, steps=steps, thinning=thinning, step_size_init=STEP_SIZE)
             sampler = build_mile(settings, posterior, data)
             sampler = sampler._replace(phases=sampler.phases[-1:])
             with tempfile.TemporaryDirectory(dir=folder) as place:
-                block = run.Block(starts, np.arange(WORK.chains), 0, Path(place) / "trace.zarr", "benchmark", {})
-                run.run_block(sampler, posterior, data, block, options.steps)
+                block = segments.Block(starts, np.arange(WORK.chains), 0, Path(place) / "trace.zarr", "benchmark", {})
+                segments.run_block(sampler, posterior, data, block, options.steps)
             return ends[-1] - ends[0]
 
         rows = []

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from bnn_atlas.data import dataset, predictions, splits
+from bnn_atlas.data import dataset, published_predictions, splitting
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.predictions import Predictions
+from bnn_atlas.data.published_predictions import Predictions
 from bnn_atlas.data.split_data import Split
 from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.metrics.gathering import summary as summaries
@@ -42,12 +42,12 @@ class Kind(NamedTuple):
 
 
 def _split(path: Path) -> None:
-    splits.save_split(path, ROWS, Split(np.arange(4), np.array([4]), np.array([5])))
+    splitting.save_split(path, ROWS, Split(np.arange(4), np.array([4]), np.array([5])))
 
 
 def _load_split(path: Path) -> Any:
     dataset.save(path.with_name("rows.npz"), ROWS)
-    found = splits.load_split(path.with_name("rows.npz"), path)
+    found = splitting.load_split(path.with_name("rows.npz"), path)
     return found.split, found.x_mean, found.x_scale, found.y_mean, found.y_scale
 
 
@@ -86,8 +86,10 @@ KINDS = {
     "dataset": Kind(lambda path: dataset.save(path, ROWS), dataset.load, DataError),
     "split": Kind(_split, _load_split, DataError),
     "predictions": Kind(
-        lambda path: predictions.save_predictions(path, Predictions(np.full((2, 2), 0.5, np.float32), "x", ("a", "b"))),
-        predictions.load_predictions,
+        lambda path: published_predictions.save_predictions(
+            path, Predictions(np.full((2, 2), 0.5, np.float32), "x", ("a", "b"))
+        ),
+        published_predictions.load_predictions,
         DataError,
     ),
     "summary": Kind(_summary, summaries.load, PredictionError),

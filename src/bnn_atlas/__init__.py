@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bnn_atlas.export.reference import Reference, open_reference
+    from bnn_atlas.export.reference_posterior import Reference, open_reference
     from bnn_atlas.library import NetworkPosterior, build_posterior, predict, sample, score, starting_points
     from bnn_atlas.runtime import configure
     from bnn_atlas.traces.pool import open_pool
@@ -29,8 +29,8 @@ __all__ = [
 _ELSEWHERE = {
     "configure": "bnn_atlas.runtime",
     "open_pool": "bnn_atlas.traces.pool",
-    "Reference": "bnn_atlas.export.reference",
-    "open_reference": "bnn_atlas.export.reference",
+    "Reference": "bnn_atlas.export.reference_posterior",
+    "open_reference": "bnn_atlas.export.reference_posterior",
 }
 
 

@@ -157,7 +157,7 @@ def sample(
     from bnn_atlas.methods.contract import build_method
     from bnn_atlas.posterior.compiled import kernel_name
     from bnn_atlas.posterior.micro_batches import within_budget
-    from bnn_atlas.runner.run import Block, noted, run_block
+    from bnn_atlas.runner.segments import Block, noted, run_block
     from bnn_atlas.traces.pool import open_pool, pool_traces
 
     config = validated(RootModel[MethodConfig], dict(method), "method").root
@@ -200,10 +200,10 @@ def predict(
         PredictionError: a label has no class.
     """
     from bnn_atlas.inference.predictor import Predictor
-    from bnn_atlas.metrics.gathering import predictive
+    from bnn_atlas.metrics.gathering import streaming
 
     predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
-    return predictive.summarise(draws, predictor, x, y, classes=posterior.classes)
+    return streaming.summarise(draws, predictor, x, y, classes=posterior.classes)
 
 
 def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndarray) -> "pandas.DataFrame":

@@ -7,8 +7,8 @@ import pandas as pd
 
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.verdict import Judgement, judge
-from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import read_table, write_table
 
 CLAIM: dict[str, Any] = {
     "section": "Table 1",

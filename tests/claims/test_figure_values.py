@@ -7,10 +7,10 @@ import pytest
 
 from bnn_atlas.claims.figure_values import figure_value
 from bnn_atlas.claims.plan import ClaimedStudy
-from bnn_atlas.claims.rows import ClaimError
+from bnn_atlas.claims.sides import ClaimError
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
 from bnn_atlas.config.claims.claim import FigureValue
-from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.parquet import write_table
 
 from .making import claimed, planned, row
 

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.claims.estimate import difference
+from bnn_atlas.claims.html import write_page
 from bnn_atlas.claims.measured import Measured
-from bnn_atlas.claims.page import write_page
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge, judge_all
 from bnn_atlas.files import save_arrays
-from bnn_atlas.gallery.claims import claim_cells, read_claims
+from bnn_atlas.gallery.verdicts import claim_cells, read_claims
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.provenance import collect

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.claims.rows import ClaimError
+from bnn_atlas.claims.sides import ClaimError
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge, judge_all
 

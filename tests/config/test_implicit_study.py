@@ -12,7 +12,7 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.config.runs.studies import Scale, Study
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.methods.implicit.generators import build_generator
-from bnn_atlas.models.build import build_network
+from bnn_atlas.models.networks import build_network
 from tests.config.folders import REPOSITORY
 
 CONFIG = REPOSITORY / "config"

@@ -19,8 +19,8 @@ from bnn_atlas.data.dataset import Dataset, fingerprint, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.prepare import prepare
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.data.splits import load_split, make_split, save_split, split_file
-from bnn_atlas.inference.functions import _inputs
+from bnn_atlas.data.splitting import load_split, make_split, save_split, split_file
+from bnn_atlas.inference.network_functions import _inputs
 from tests.config.folders import run_edit, study_file
 from tests.data.test_published_splits import REGISTRY
 

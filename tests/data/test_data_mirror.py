@@ -15,8 +15,8 @@ from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.download import download
 from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.data.predictions import Predictions, prepare_predictions
 from bnn_atlas.data.prepare import prepare
+from bnn_atlas.data.published_predictions import Predictions, prepare_predictions
 from bnn_atlas.data.readers import keras_imdb
 from bnn_atlas.data.split_data import input_statistics
 

@@ -16,7 +16,7 @@ from bnn_atlas.data import download as download_module
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.download import LogProgress, cache_path, download, mirrors
 from bnn_atlas.data.errors import ChecksumError, DownloadError
-from bnn_atlas.data.tables import read_table, table_hash
+from bnn_atlas.data.readers.tabular import read_table, table_hash
 from bnn_atlas.runtime import cache_folder
 from tests.data.registered_files import CSV, CSV_READER, Reply, Server, file_entry, sha256
 

@@ -11,8 +11,8 @@ from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.data.dataset import Dataset, fingerprint, load, save
 from bnn_atlas.data.download import download
 from bnn_atlas.data.errors import ChecksumError, DataError, DownloadError
-from bnn_atlas.data.predictions import load_predictions, prepare_predictions, read_probabilities
 from bnn_atlas.data.prepare import prepare, prepare_file
+from bnn_atlas.data.published_predictions import load_predictions, prepare_predictions, read_probabilities
 from bnn_atlas.data.readers.images import labels_hash
 from tests.data import raw_files
 from tests.data.registered_files import file_entry, sha256

@@ -14,7 +14,7 @@ from bnn_atlas.config.settings import load_study
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import mile_order
-from bnn_atlas.data.splits import load_split, make_split, split_file
+from bnn_atlas.data.splitting import load_split, make_split, split_file
 from tests.config.folders import run_edit, study_file
 from tests.data.test_published_splits import REGISTRY
 

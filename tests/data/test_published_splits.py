@@ -14,7 +14,7 @@ from bnn_atlas.config.settings import load_study
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.data.splits import SplitData, load_split, make_split, save_split, split_file
+from bnn_atlas.data.splitting import SplitData, load_split, make_split, save_split, split_file
 from tests.config.folders import Edit, run_edit, study_file
 
 REGISTRY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")

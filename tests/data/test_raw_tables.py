@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from bnn_atlas.config.data.datasets import Reader
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.tables import Table, read_table, table_hash
+from bnn_atlas.data.readers.tabular import Table, read_table, table_hash
 
 
 def _reader(**fields: Any) -> Reader:

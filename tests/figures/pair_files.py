@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, write_frame
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, write_frame
 
 from .shown import shown
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import write_table
 from tests.figures.shown import shown
 
 Values = Mapping[str, float | tuple[float, float | None]]

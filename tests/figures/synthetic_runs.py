@@ -8,7 +8,7 @@ from scipy.signal import lfilter
 
 from bnn_atlas.figures.diagnostics import RunFiles
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
-from bnn_atlas.metrics.gathering.predictive import Limits, summarise
+from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.metrics.judgement.evaluate import RunFacts, score, write_scored
 from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.models.layout import Layout, Parameter

@@ -7,8 +7,8 @@ import pytest
 
 from bnn_atlas.figures.kinds.cumulative_lppd import LEAST_HEIGHT, _lppd_figure, _papers, cumulative_lppd, lppd_curves
 from bnn_atlas.figures.shown import Published, Shown
-from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import write_table
 from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 

@@ -18,7 +18,7 @@ from bnn_atlas.figures.diagnostics.page import draw_page
 from bnn_atlas.figures.diagnostics.run import Run
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.page import FigureOutputs
-from bnn_atlas.metrics.gathering.predictive import Limits
+from bnn_atlas.metrics.gathering.streaming import Limits
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.provenance import Provenance
 

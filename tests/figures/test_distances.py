@@ -6,7 +6,7 @@ import numpy as np
 
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.distances import functional_diversity, wasserstein
-from bnn_atlas.metrics.formulas.distances import wasserstein_squared
+from bnn_atlas.metrics.formulas.function_distances import wasserstein_squared
 from bnn_atlas.metrics.tables.arrays import load_functions
 from tests.figures.conftest import Drawn
 

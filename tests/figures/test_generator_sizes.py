@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.implicit_vi.generator_sizes import generator_sizes
-from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import write_table
 from tests.figures.conftest import tex
 from tests.figures.shown import shown
 

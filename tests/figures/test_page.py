@@ -18,7 +18,7 @@ from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
 from bnn_atlas.figures.implicit_vi.weights import cross_layer_correlation, parallel_coordinates, weight_densities
 from bnn_atlas.figures.page import Drawing, FigureOutputs, check_fits, sign_text, signed, trusted
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, written
 from tests.figures.subset_files import run_with_subset, write_draws

@@ -15,7 +15,7 @@ from bnn_atlas.figures.permutation_symmetry.pairs import (
     transpositions_stability,
     transpositions_surface,
 )
-from bnn_atlas.metrics.tables.files import MATCH_SCHEMA, NORM_SCHEMA, read_frame, write_frame
+from bnn_atlas.metrics.tables.parquet import MATCH_SCHEMA, NORM_SCHEMA, read_frame, write_frame
 from tests.figures.conftest import Drawn
 
 from .pair_files import pair_run

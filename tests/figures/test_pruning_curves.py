@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures.permutation_symmetry.pruning_curves import pruning_curves
-from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, write_frame
+from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, write_frame
 from bnn_atlas.published import published_numbers
 from tests.figures.conftest import Drawn
 

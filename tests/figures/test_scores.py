@@ -11,8 +11,8 @@ from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.method_looks import method_looks, paler
 from bnn_atlas.figures.scores import off_scale_remark, over_repetitions, read_scores, score_text
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets, set_titles
-from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import read_table, write_table
 from tests.figures.set_files import scored, written
 from tests.figures.shown import shown
 

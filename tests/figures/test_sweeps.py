@@ -12,7 +12,7 @@ from bnn_atlas.figures.sweeps.figure import sweep_figure
 from bnn_atlas.figures.sweeps.panels import NONE_LEFT, OPEN, Panel, Series, published_rows
 from bnn_atlas.figures.sweeps.scores import PERIODS, VARIANCE, Field, common_reference, sweep_table, value_of
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
-from bnn_atlas.metrics.tables.files import read_table, write_rows
+from bnn_atlas.metrics.tables.parquet import read_table, write_rows
 from tests.figures.shown import shown
 from tests.figures.swept import REFERENCE, swept
 

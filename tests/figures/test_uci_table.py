@@ -12,8 +12,8 @@ import pytest
 from bnn_atlas.figures.kinds.uci_table import uci_numbers, uci_table
 from bnn_atlas.figures.latex import escape
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import read_table, write_table
 
 from .conftest import tex
 from .set_files import CONVERGED, UNCONVERGED

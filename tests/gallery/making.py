@@ -11,7 +11,7 @@ from PIL import Image
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import judge
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
-from bnn_atlas.gallery.figures import LARGEST, WIDTH
+from bnn_atlas.gallery.pictures import LARGEST, WIDTH
 from bnn_atlas.gallery.times import StudyJobs, jobs
 from tests.claims.making import COMPARISON, RUNS, claimed, row, seeds, table
 

@@ -58,7 +58,7 @@ def edit(package: Path, name: str, pattern: str = "", new: str = "") -> None:
         ("methods/noise.py", r"return ", "return 2 * "),
         ("posterior/density.py", r"self\.temperature", "(2 * self.temperature)"),
         ("posterior/likelihoods.py", r"return -0\.5 \* z \* z", "return -0.25 * z * z"),
-        ("posterior/priors.py", r"return -0\.5 \* z \* z", "return -0.25 * z * z"),
+        ("posterior/prior_densities.py", r"return -0\.5 \* z \* z", "return -0.25 * z * z"),
         ("models/mlp.py", r"^ACTIVATIONS.* = {", r"\g<0>'swish': jax.nn.swish, "),
         ("keys.py", r"^_PARITY = ", "_PARITY = 1 ^ "),
         ("keys.py", r"group % 2", "(group + 1) % 2"),
@@ -92,8 +92,8 @@ def test_words_do_not_count(package):
         ("methods/mclmc_tuning.py", r"return ", "return 2 * "),
         ("methods/nuts.py", r"return ", "return 2 * "),
         ("models/lenet.py", r"return ", "return 2 * "),
-        ("posterior/priors.py", r"return -jnp\.abs\(z\)", "return -2 * jnp.abs(z)"),
-        ("metrics/formulas/scores.py", r"return ", "return 2 * "),
+        ("posterior/prior_densities.py", r"return -jnp\.abs\(z\)", "return -2 * jnp.abs(z)"),
+        ("metrics/formulas/averages.py", r"return ", "return 2 * "),
         ("runner/stopping.py", r"return ", "return 2 * "),
         ("inference/validation.py", r"return ", "return 2 * "),
     ],
@@ -112,25 +112,30 @@ def test_a_new_prior_model_and_method_leave_other_runs_alone(package):
         r"^class LaplacePrior\(",
         "class CauchyPrior(_Width):\n    pass\n\n\nclass LaplacePrior(",
     )
-    edit(package, "posterior/priors.py", r"^    LaplacePrior,\n", "    LaplacePrior,\n    CauchyPrior,\n")
+    edit(package, "posterior/prior_densities.py", r"^    LaplacePrior,\n", "    LaplacePrior,\n    CauchyPrior,\n")
     edit(
         package,
-        "posterior/priors.py",
+        "posterior/prior_densities.py",
         r"^        case LaplacePrior\(\):",
         "        case CauchyPrior():\n            return _Numbers(CAUCHY, zeros, zeros)\n        case LaplacePrior():",
     )
-    edit(package, "posterior/priors.py", r"^LAPLACE = ", 'CAUCHY = Family("cauchy", _normal, None, None)\nLAPLACE = ')
+    edit(
+        package,
+        "posterior/prior_densities.py",
+        r"^LAPLACE = ",
+        'CAUCHY = Family("cauchy", _normal, None, None)\nLAPLACE = ',
+    )
     edit(
         package,
         "config/parts/posterior.py",
         r"^class LeNetConfig\(",
         "class AlexNetConfig(Model):\n    pass\n\n\nclass LeNetConfig(",
     )
-    edit(package, "models/build.py", r"^    LeNetConfig,\n", "    LeNetConfig,\n    AlexNetConfig,\n")
+    edit(package, "models/networks.py", r"^    LeNetConfig,\n", "    LeNetConfig,\n    AlexNetConfig,\n")
     for body in ("return _of_images(AlexNet(outputs), shape)", 'allowed, fits = "images", image'):
         edit(
             package,
-            "models/build.py",
+            "models/networks.py",
             r"^        case LeNetConfig\(\):",
             f"        case AlexNetConfig():\n            {body}\n        case LeNetConfig() :",
         )
@@ -159,7 +164,7 @@ def test_where_a_rule_ends_the_chains_its_code_counts(package, name):
 
 def test_predictions_depend_on_no_formula_of_a_metric(package):
     before = code_of_predictions(POSTERIOR)
-    for name in ("metrics/formulas/scores.py", "metrics/gathering/curves.py", "metrics/judgement/measure.py"):
+    for name in ("metrics/formulas/averages.py", "metrics/gathering/curves.py", "metrics/judgement/measure.py"):
         edit(package, name, r"return ", "return 2 * ")
         assert code_of_predictions(POSTERIOR) == before
     edit(package, "metrics/gathering/terms.py", r"return ", "return 2 * ")

@@ -9,7 +9,7 @@ import pytest
 
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.runner.checkpoint import CheckpointStore, Progress
-from bnn_atlas.runner.run import Block, run_block
+from bnn_atlas.runner.segments import Block, run_block
 from bnn_atlas.traces.store import Trace, open_trace
 
 from .problems import Problem

@@ -8,11 +8,11 @@ import numpy as np
 
 from bnn_atlas.config.parts.posterior import GaussianLikelihood, LearnedNoiseLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import NormalPrior, StandardNormalPrior
-from bnn_atlas.models.build import Network
 from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.models.networks import Network
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
-from bnn_atlas.posterior.priors import NORMAL, build_prior
+from bnn_atlas.posterior.prior_densities import NORMAL, build_prior
 
 from .problems import Problem
 

@@ -11,12 +11,12 @@ from bnn_atlas.data.dataset import Dataset
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
 from bnn_atlas.metrics.gathering.log_densities import LAST, MEANS, point_noise_measurements, variational_measurements
-from bnn_atlas.metrics.gathering.predictive import summarise
+from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.judgement import evaluate, referee, sets
 from bnn_atlas.metrics.judgement.rows import as_rows, listed
 from bnn_atlas.metrics.judgement.trust import source_measurement
-from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
+from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.symmetry.aligned_draws import alignment_rows
 from bnn_atlas.symmetry.barriers import pair_measurements

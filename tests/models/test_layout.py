@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import MLPConfig
-from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.models.networks import build_network
 
 ROLES = ("weight", "bias", "scale")
 

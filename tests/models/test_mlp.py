@@ -9,7 +9,7 @@ import scipy.special
 
 from bnn_atlas.config.parts.posterior import MLPConfig
 from bnn_atlas.keys import Role, role_key
-from bnn_atlas.models.build import build_network
+from bnn_atlas.models.networks import build_network
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda a: np.maximum(a, 0),

@@ -12,7 +12,7 @@ from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LeNettiConfig, MLPConfig, StandardNormalPrior
 from bnn_atlas.config.settings import load_study
 from bnn_atlas.methods.minibatch import augmented
-from bnn_atlas.models.build import ShapeError, orbit_of
+from bnn_atlas.models.networks import ShapeError, orbit_of
 from bnn_atlas.posterior.density import Posterior, PosteriorData, binder, build_posterior, posterior_data
 from tests.config.folders import run_edit, study_file
 from tests.data.test_published_splits import REGISTRY

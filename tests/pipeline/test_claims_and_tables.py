@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import write_table
 
 from .workspace import STUDY, planned, small_workspace, snakemake
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
+from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA
 from bnn_atlas.traces.pool import open_pool
 
 from .workspace import STUDY, planned, small_workspace, snakemake

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.data.splits import load_split
+from bnn_atlas.data.splitting import load_split
 from bnn_atlas.figures.metadata import read_provenance
 from bnn_atlas.figures.r_setup import available
 from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.judgement.rows import average
-from bnn_atlas.metrics.tables.files import SCHEMA
+from bnn_atlas.metrics.tables.parquet import SCHEMA
 from bnn_atlas.traces.pool import open_pool
 
 from .workspace import FIGURES, RESULTS, STUDY, dry_run, edit, planned, snakemake

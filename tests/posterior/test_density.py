@@ -21,7 +21,7 @@ from bnn_atlas.config.parts.priors import GlorotUniformPrior, LaplacePrior, Norm
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.posterior.density import Evaluation, Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.likelihoods import log_likelihood
-from bnn_atlas.posterior.priors import build_prior, log_prior
+from bnn_atlas.posterior.prior_densities import build_prior, log_prior
 
 pytestmark = pytest.mark.bits
 

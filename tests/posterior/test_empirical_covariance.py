@@ -11,11 +11,11 @@ from threadpoolctl import threadpool_limits
 
 from bnn_atlas.config.parts.posterior import CNNLSTMConfig, GaussianLikelihood, LeNetConfig, MLPConfig
 from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior, NormalPrior
-from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.posterior.density import Place, build_posterior, posterior_data
 from bnn_atlas.posterior.empirical_covariance import covariance
-from bnn_atlas.posterior.priors import build_prior, log_prior, log_prior_gain
+from bnn_atlas.posterior.prior_densities import build_prior, log_prior, log_prior_gain
 
 CONFIG = EmpiricalCovariancePrior(weight_decay=4.0, strength=3.0, floor=0.01)
 UNITS, INPUTS = 5, 4

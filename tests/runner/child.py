@@ -9,7 +9,7 @@ configure(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
 
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.methods.mclmc_tuning import build_mile
-from bnn_atlas.runner import run as runner
+from bnn_atlas.runner import segments as runner
 
 from ..methods.problems import network
 from ..methods.running import run

@@ -13,7 +13,7 @@ import numpy as np
 
 from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.methods.hmc import build_hmc
-from bnn_atlas.runner.run import Block, run_block
+from bnn_atlas.runner.segments import Block, run_block
 from bnn_atlas.runner.stopping import StoppingRule
 from bnn_atlas.traces.store import Trace, open_trace
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bnn_atlas.config.parts.posterior import MLPConfig
-from bnn_atlas.models.build import build_network
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
 from bnn_atlas.symmetry.permutation import apply, uniform_units
 from bnn_atlas.traces.draws import ArrayDraws

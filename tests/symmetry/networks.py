@@ -16,8 +16,8 @@ from bnn_atlas.config.parts.posterior import (
     ResNetFRNConfig,
     WideResNetFRNConfig,
 )
-from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.symmetry.groups import Symmetry, symmetry_of
 
 from ..models import reference

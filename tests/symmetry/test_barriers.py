@@ -6,8 +6,8 @@ import pytest
 
 from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.metrics.judgement.rows import listed
-from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement, RunIdentity
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA
 from bnn_atlas.symmetry.barriers import barriers, jackknife_error, line, pair_measurements
 
 

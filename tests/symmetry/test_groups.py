@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.parts.posterior import MLPConfig
-from bnn_atlas.models.build import build_network
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError, dense_symmetry, symmetry_of
 from bnn_atlas.symmetry.permutation import apply, uniform_units
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from bnn_atlas.config.parts.posterior import MLPConfig
-from bnn_atlas.models.build import build_network
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.symmetry.features import activation_features, cosine_features, weight_features
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError, symmetry_of
 from bnn_atlas.symmetry.matching import Matched, match, similarities

@@ -8,8 +8,8 @@ import xarray
 
 from bnn_atlas.traces import TraceError, open_pool, open_trace, pool_traces
 from bnn_atlas.traces import store as module
-from bnn_atlas.traces.header import amend
 from bnn_atlas.traces.store import TraceWriter, shorten
+from bnn_atlas.traces.zarr_metadata import amend
 
 from .making import make_draws, make_statistics, write_trace
 

@@ -19,8 +19,8 @@ from zarr.codecs import Crc32cCodec
 
 from bnn_atlas.models.layout import Layout, Parameter
 from bnn_atlas.traces import TraceError, TraceWriter, open_trace, shard
-from bnn_atlas.traces.header import read_header
 from bnn_atlas.traces.shard import choose_form
+from bnn_atlas.traces.zarr_metadata import read_header
 
 from .making import LAYOUT, STATISTICS, make_draws, make_statistics, write_trace
 

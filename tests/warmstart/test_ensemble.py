@@ -230,7 +230,7 @@ def test_training_keeps_to_the_memory_budget(batch: int | None, monkeypatch: pyt
     rows = function_rows(600 if batch else 6000, 9000, noise=0.7)
     config = FULL.model_copy(update={"batch_size": batch, "max_epochs": 3})
     budget = 2e6
-    monkeypatch.setattr("bnn_atlas.models.build.PIECE_BYTES", 2**40)  # the network has no pieces of its own
+    monkeypatch.setattr("bnn_atlas.models.networks.PIECE_BYTES", 2**40)  # the network has no pieces of its own
     assert temporaries(bounded(GaussianLikelihood(), rows, 1e9, hidden=256), config, rows) > 3 * budget
     assert temporaries(bounded(GaussianLikelihood(), rows, budget, hidden=256), config, rows) < 1.5 * budget
 

@@ -11,7 +11,7 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LearnedNoiseLikelihood, LeNettiConfig, MLPConfig
 from bnn_atlas.config.parts.priors import EpsStandardNormalPrior, GlorotPrior, PriorConfig, StandardNormalPrior
-from bnn_atlas.models.build import build_network
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.posterior.density import Posterior, build_posterior, posterior_data
 from bnn_atlas.symmetry.groups import SymmetryError
 from bnn_atlas.warmstart.permuted import hidden_units, permuted_copies

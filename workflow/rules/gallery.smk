@@ -30,7 +30,7 @@ rule gallery:
     threads: 1
     params:
         lambda w: {"study": ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})},
-        *versions(code("bnn_atlas.gallery.page", "bnn_atlas.gallery.pieces", without=JUDGING)),
+        *versions(code("bnn_atlas.gallery.study", "bnn_atlas.gallery.pieces", without=JUDGING)),
         **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False)),
     message:
         "Making the gallery of {wildcards.study}"

@@ -8,7 +8,7 @@ import pandas as pd
 from bnn_atlas.claims.figure_values import figure_answer
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
-from bnn_atlas.claims.rows import Answer, ClaimError, Problem, Repetition
+from bnn_atlas.claims.sides import Answer, ClaimError, Problem, Repetition
 from bnn_atlas.config.claims.claim import Claim, Side
 
 EXCLUDED_SHARE = 0.05

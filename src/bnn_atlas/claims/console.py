@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from bnn_atlas.claims.page import decimals, limit_text, number
+from bnn_atlas.claims.html import decimals, limit_text, number
 from bnn_atlas.claims.verdict import Verdict
 
 HEADER = ("claim", "paper", "ours", "verdict")

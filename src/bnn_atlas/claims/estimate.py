@@ -9,9 +9,9 @@ import numpy as np
 
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
-from bnn_atlas.claims.rows import Repetition
+from bnn_atlas.claims.sides import Repetition
+from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions
-from bnn_atlas.metrics.formulas.scores import error_of_mean
 
 PAIRED_ROWS = "rows, paired"
 

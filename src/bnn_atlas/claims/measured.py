@@ -10,15 +10,15 @@ import pandas as pd
 
 from bnn_atlas.claims.plan import OF_ROWS, SIGN
 from bnn_atlas.files import load_chosen
+from bnn_atlas.metrics.formulas.averages import density_over_chains
 from bnn_atlas.metrics.formulas.repetitions import overlaps
-from bnn_atlas.metrics.formulas.scores import density_over_chains
 from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.judgement.checks import NOISES, Status, metric_rows, noise_check
 from bnn_atlas.metrics.judgement.measure import ORDERING_SEED, ORDERINGS, correct_rows
 from bnn_atlas.metrics.judgement.referee import MIXED, NOT_MIXED
 from bnn_atlas.metrics.judgement.trust import FIT, Trust, trusts
-from bnn_atlas.metrics.tables.files import read_table
 from bnn_atlas.metrics.tables.measurement import PredictionError
+from bnn_atlas.metrics.tables.parquet import read_table
 
 
 class Measured:

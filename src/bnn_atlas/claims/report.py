@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.claims.page import write_page
+from bnn_atlas.claims.html import write_page
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.table import write_claims
 from bnn_atlas.claims.verdict import judge_all

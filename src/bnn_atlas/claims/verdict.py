@@ -19,7 +19,7 @@ from bnn_atlas.claims.answer import answer, row_of
 from bnn_atlas.claims.estimate import Estimate, difference, estimate
 from bnn_atlas.claims.measured import Measured
 from bnn_atlas.claims.plan import ClaimedStudy
-from bnn_atlas.claims.rows import Answer, Problem, Repetition
+from bnn_atlas.claims.sides import Answer, Problem, Repetition
 from bnn_atlas.config.claims.claim import COMPARISONS, Claim, Side
 from bnn_atlas.config.metrics import OF_CHAINS, OF_REFEREE, OF_ROWS
 from bnn_atlas.metrics.judgement.checks import NOISES

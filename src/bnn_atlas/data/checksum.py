@@ -7,7 +7,7 @@ import pooch
 from bnn_atlas.config.data.datasets import Copy, FileEntry, ImageTarReader, KerasReader, LabelsReader, TableReader
 from bnn_atlas.data.errors import ChecksumError, DataError
 from bnn_atlas.data.readers import images, keras_imdb
-from bnn_atlas.data.tables import read_table, table_hash
+from bnn_atlas.data.readers.tabular import read_table, table_hash
 
 
 def verify(path: str | Path, file: FileEntry, origin: str | None = None) -> Copy:

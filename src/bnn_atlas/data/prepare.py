@@ -10,9 +10,9 @@ from bnn_atlas.data.arrays import join_rows
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset, check, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.predictions import prepare_predictions, save_predictions
-from bnn_atlas.data.synthetic import generate
-from bnn_atlas.data.tables import Table, read_table
+from bnn_atlas.data.generators import generate
+from bnn_atlas.data.published_predictions import prepare_predictions, save_predictions
+from bnn_atlas.data.readers.tabular import Table, read_table
 
 
 def prepare_file(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path], destination: str | Path) -> None:

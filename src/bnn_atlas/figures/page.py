@@ -23,7 +23,7 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.provenance import Provenance
 
 SIGN = "\N{DAGGER}"

@@ -12,7 +12,7 @@ from bnn_atlas.figures import style
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement import pooled
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 ERROR = {"regression": "rmse", "classification": "accuracy"}
 """Task -> the score shown beside the LPPD."""

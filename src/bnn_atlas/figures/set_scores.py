@@ -12,7 +12,7 @@ from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, TEST
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 COLUMNS = [
     "label", "run", "split", "method", "dataset", "set", "metric", "at", "value", "standard_error", "over", "place",

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from bnn_atlas.claims.verdict import HOLDS, Verdict
-from bnn_atlas.gallery.claims import measured_number, paper_number, trust_word
 from bnn_atlas.gallery.escape import cell, sentence
 from bnn_atlas.gallery.numbers import DASH, limit
+from bnn_atlas.gallery.verdicts import measured_number, paper_number, trust_word
 from bnn_atlas.metrics.judgement.trust import BY_WEIGHT
 
 RULE = (

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from bnn_atlas.claims.page import decimals, number
+from bnn_atlas.claims.html import decimals, number
 
 DASH = "–"
 DELTA = "Δ "

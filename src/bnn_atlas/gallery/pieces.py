@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bnn_atlas.files import atomic, put_back
 from bnn_atlas.gallery.times import JOB_COLUMNS
 from bnn_atlas.metrics.judgement.pooled import BY_CHAINS
-from bnn_atlas.metrics.tables.files import SCHEMA, TableError, read_table, write_rows
+from bnn_atlas.metrics.tables.parquet import SCHEMA, TableError, read_table, write_rows
 
 FOLDER = "kept"
 """Name of the folder next to a page."""
@@ -51,7 +51,7 @@ class Piece(NamedTuple):
 
     scale: str
     table: pd.DataFrame
-    """Metric rows (`metrics.tables.files.SCHEMA`)."""
+    """Metric rows (`metrics.tables.parquet.SCHEMA`)."""
     runs: pd.DataFrame
     """One row per run and split, RUN_COLUMNS."""
     jobs: pd.DataFrame

@@ -36,7 +36,7 @@ def code_of_starts(
 
 def code_of_predictions(posterior: PosteriorConfig) -> str:
     """SHA-256 of the code that predicts rows with draws."""
-    roots = ("bnn_atlas.inference.predictor", "bnn_atlas.metrics.gathering.predictive")
+    roots = ("bnn_atlas.inference.predictor", "bnn_atlas.metrics.gathering.streaming")
     return _digest(*roots, settings=(posterior,))
 
 

@@ -10,10 +10,10 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior
-from bnn_atlas.data.splits import SplitData, load_split
+from bnn_atlas.data.splitting import SplitData, load_split
 from bnn_atlas.posterior.density import Posterior, PosteriorData, build_posterior, posterior_data
 from bnn_atlas.posterior.micro_batches import within_budget
-from bnn_atlas.posterior.priors import Prior
+from bnn_atlas.posterior.prior_densities import Prior
 
 
 class Problem(NamedTuple):

@@ -33,7 +33,7 @@ def next_draw(position: Array, target: Target, before: Draw) -> tuple[Draw, Arra
 
 
 def build_compact(config: CompactConfig, posterior: Posterior, data: PosteriorData) -> Method:
-    """One draw per chain: its start, drawn beforehand from a Gaussian (`symmetry.gaussian`).
+    """One draw per chain: its start, drawn beforehand from a Gaussian (`symmetry.compact`).
 
     `divergent` is 1 if the draw's log-likelihood is not finite.
     """

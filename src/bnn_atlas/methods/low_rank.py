@@ -27,7 +27,7 @@ from bnn_atlas.methods.variational import (
     without_noise,
 )
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
-from bnn_atlas.posterior.priors import PriorValues
+from bnn_atlas.posterior.prior_densities import PriorValues
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 

@@ -15,7 +15,7 @@ from bnn_atlas.methods import minibatch
 from bnn_atlas.methods.contract import Method, Phase, Statistic
 from bnn_atlas.methods.independent import Draw, draw_at, next_draw
 from bnn_atlas.posterior.density import Evaluate, Posterior, PosteriorData, Target
-from bnn_atlas.posterior.priors import PriorValues
+from bnn_atlas.posterior.prior_densities import PriorValues
 
 log = logging.getLogger(__name__)
 

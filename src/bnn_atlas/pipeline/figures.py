@@ -31,7 +31,7 @@ COMPUTING = (
     "bnn_atlas.data",
     "bnn_atlas.models",
     "bnn_atlas.posterior",
-    "bnn_atlas.metrics.gathering.predictive",
+    "bnn_atlas.metrics.gathering.streaming",
     "bnn_atlas.metrics.gathering.summary",
     "bnn_atlas.metrics.gathering.terms",
     "bnn_atlas.traces.convert",

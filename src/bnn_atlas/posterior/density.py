@@ -11,14 +11,14 @@ from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig, ModelConfig
 from bnn_atlas.config.parts.priors import PriorConfig
-from bnn_atlas.models.build import CACHE_LINE, Network, build_network, over_orbit
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.models.networks import CACHE_LINE, Network, build_network, over_orbit
 from bnn_atlas.native.call import Kernel
 from bnn_atlas.placement import BY_ROWS, DATA_AXIS, EVERYWHERE
 from bnn_atlas.posterior.compiled import kernel_for
 from bnn_atlas.posterior.likelihoods import extra_parameters, log_likelihood, noise, outputs_needed
 from bnn_atlas.posterior.predictive import Predictive
-from bnn_atlas.posterior.priors import Family, Prior, PriorValues, build_prior, log_prior, log_prior_gain
+from bnn_atlas.posterior.prior_densities import Family, Prior, PriorValues, build_prior, log_prior, log_prior_gain
 
 Sum = TypeVar("Sum")
 

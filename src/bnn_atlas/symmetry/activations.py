@@ -10,8 +10,8 @@ from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.parts.posterior import ModelConfig
-from bnn_atlas.models.build import build_network
 from bnn_atlas.models.mlp import ACTIVATIONS
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.symmetry.groups import Group, Symmetry
 
 MOST_ROWS = 2048

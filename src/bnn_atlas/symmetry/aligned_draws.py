@@ -7,8 +7,8 @@ import numpy as np
 
 from bnn_atlas.config.metrics import METRICS
 from bnn_atlas.files import load_arrays, save_arrays
+from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.rhat_ess import rhat
-from bnn_atlas.metrics.formulas.scores import error_of_mean
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
 from bnn_atlas.symmetry.frame import VARIANTS
 from bnn_atlas.symmetry.groups import SymmetryError

@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import stats
 
 from bnn_atlas.config.parts.evaluation import BarrierConfig
-from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA
 from bnn_atlas.posterior.predictive import Predictive
 from bnn_atlas.symmetry.features import Features
 from bnn_atlas.symmetry.groups import Symmetry
@@ -93,8 +93,8 @@ def pair_measurements(lines: pd.DataFrame, matches: pd.DataFrame) -> list[Measur
     """Measurements at the last compared draws, as means over pairs with standard errors.
 
     Args:
-        lines: `files.LINE_SCHEMA`.
-        matches: `files.MATCH_SCHEMA`.
+        lines: `parquet.LINE_SCHEMA`.
+        matches: `parquet.MATCH_SCHEMA`.
     """
     last = int(lines["draw"].max())
     found = with_transpositions(barrier_frame(lines[lines["draw"] == last]), matches)
@@ -204,7 +204,7 @@ class PairsOfChains:
         self._rows, self._symmetry, self._copied = rows, symmetry, planted
 
     def frames(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Lines (`files.LINE_SCHEMA`) and matches (`files.MATCH_SCHEMA`) of all pairs.
+        """Lines (`parquet.LINE_SCHEMA`) and matches (`parquet.MATCH_SCHEMA`) of all pairs.
 
         Raises PairError for a network that is not finite.
         """
@@ -304,7 +304,7 @@ def _scores(prediction: Predictive, y: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def norms_of(draws: Draws) -> pd.DataFrame:
-    """Euclidean norm of each array of each draw (`files.NORM_SCHEMA`)."""
+    """Euclidean norm of each array of each draw (`parquet.NORM_SCHEMA`)."""
     arrays = draws.layout.parameters
     rows = []
     for chains, positions, batch in draws.batches():

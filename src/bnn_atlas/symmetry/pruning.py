@@ -9,8 +9,8 @@ import pandas as pd
 
 from bnn_atlas.config.parts.evaluation import PruningConfig
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement
+from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA
 from bnn_atlas.symmetry.frame import Frame, load_frame
 from bnn_atlas.symmetry.groups import Symmetry
 from bnn_atlas.symmetry.permutation import transform
@@ -67,7 +67,7 @@ def pruning_measurements(curves: pd.DataFrame) -> list[Measurement]:
     """Accuracy at the headline percentages, mean over repeated orders, with its standard error.
 
     For n random orders with accuracies of sd s, and mean squared errors e^2 over the same rows, the error is
-    sqrt(e^2 + s^2 / n). `curves` has the schema `files.PRUNING_SCHEMA`. `at` is `<network> <of> by <rank>, <kept> %
+    sqrt(e^2 + s^2 / n). `curves` has the schema `parquet.PRUNING_SCHEMA`. `at` is `<network> <of> by <rank>, <kept> %
     kept`, possibly with `, dead inputs removed`.
     """
     found = []
@@ -122,7 +122,7 @@ Score = Callable[[np.ndarray], Sequence[tuple[float, float, float]]]
 def pruning_curves(
     sources: Sequence[Source], config: PruningConfig, live: np.ndarray | None, score: Score, seed: int
 ) -> pd.DataFrame:
-    """Accuracies of the networks of all sources, pruned in every order (`files.PRUNING_SCHEMA`).
+    """Accuracies of the networks of all sources, pruned in every order (`parquet.PRUNING_SCHEMA`).
 
     With `live` [P], the parameters that are not weights of dead inputs, everything is repeated with the dead weights
     set to 0 first; percentages then refer to the live parameters.

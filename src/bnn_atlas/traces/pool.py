@@ -13,9 +13,9 @@ import numpy as np
 
 from bnn_atlas.files import atomic
 from bnn_atlas.traces.draws import Draws, Index, positions
-from bnn_atlas.traces.header import layout_hash
 from bnn_atlas.traces.shard import TraceError, read_shards
 from bnn_atlas.traces.store import Trace, open_trace
+from bnn_atlas.traces.zarr_metadata import layout_hash
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ import numpy as np
 from bnn_atlas.files import atomic
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.traces.draws import Draws, Index, positions
-from bnn_atlas.traces.header import Header, create_store, read_header
 from bnn_atlas.traces.shard import ShardPart, TraceError, damaged, read_chunk, read_shards, write_chunk, write_shard
+from bnn_atlas.traces.zarr_metadata import Header, create_store, read_header
 
 STALE_SECONDS = 3600.0
 

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from bnn_atlas.metrics.formulas import classification
 from bnn_atlas.metrics.formulas.classification import as_labelled, as_probabilities
-from bnn_atlas.metrics.formulas.published import fpr95_uppal
+from bnn_atlas.metrics.formulas.variants import fpr95_uppal
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
 TABLE = np.array([[0.5, 0.25, 0.25], [0.1, 0.7, 0.2], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]])

@@ -9,7 +9,7 @@ from bnn_atlas.metrics.formulas.rhat_ess import autocorrelation
 from bnn_atlas.metrics.gathering import curves
 from bnn_atlas.metrics.gathering.chain_statistics import LINES, Course, bin_edges
 from bnn_atlas.metrics.gathering.curves import course_rows, divergence_rows, rank_rows
-from bnn_atlas.metrics.tables.files import CURVE_SCHEMA
+from bnn_atlas.metrics.tables.parquet import CURVE_SCHEMA
 
 
 def autoregressive(chains, draws, correlation, seed=0):

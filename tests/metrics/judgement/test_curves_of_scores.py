@@ -5,14 +5,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.formulas.calibration import (
+from bnn_atlas.metrics.formulas.classification import entropy_histogram
+from bnn_atlas.metrics.formulas.reliability import (
     calibration_bins,
     expected_calibration_error,
     expected_calibration_error_equal_mass,
 )
-from bnn_atlas.metrics.formulas.classification import entropy_histogram
 from bnn_atlas.metrics.formulas.rhat_ess import diagnose
-from bnn_atlas.metrics.gathering.predictive import summarise
+from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure, sets
 from bnn_atlas.metrics.judgement.classes import (

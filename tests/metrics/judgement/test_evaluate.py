@@ -7,12 +7,12 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from bnn_atlas.metrics.gathering.cost import Cost, Phase
-from bnn_atlas.metrics.gathering.predictive import Limits, summarise
+from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.metrics.judgement import evaluate
 from bnn_atlas.metrics.judgement.evaluate import write_scored
 from bnn_atlas.metrics.judgement.rows import as_rows
-from bnn_atlas.metrics.tables.files import CURVE_SCHEMA, SAMPLER_SCHEMA, read_table
 from bnn_atlas.metrics.tables.measurement import Measurement, RunIdentity
+from bnn_atlas.metrics.tables.parquet import CURVE_SCHEMA, SAMPLER_SCHEMA, read_table
 from bnn_atlas.posterior.predictive import Predictive
 
 RUN = RunIdentity("sampling_perspective", "airfoil", "demo", 1, "airfoil", "mlp-16", "mclmc")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 
-from bnn_atlas.metrics.formulas import agreement, calibration, classification
+from bnn_atlas.metrics.formulas import agreement, classification, reliability
 from bnn_atlas.metrics.formulas.classification import confidence, entropy
 from bnn_atlas.metrics.judgement.classes import (
     agreement_scores,
@@ -54,7 +54,7 @@ def test_all_scores_have_names_values_and_errors():
     assert list(scores) == [*right, *variants]
     assert classification_scores(probabilities.astype(np.float32), labels) == every[: -len(variants)]
     assert scores["ece"].value == pytest.approx(
-        calibration.expected_calibration_error(probabilities, labels, 15), abs=1e-6
+        reliability.expected_calibration_error(probabilities, labels, 15), abs=1e-6
     )
     right = classification.hits(probabilities, labels)
     assert scores["accuracy"].standard_error == pytest.approx(right.std(ddof=1) / 20)

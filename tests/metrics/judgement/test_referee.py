@@ -9,8 +9,8 @@ import pytest
 
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.referee import Refereed, ess_of_chains, judge, rhat_of_halves, shift, trend
-from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError
+from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA
 
 CHAINS, DRAWS, ROWS = 3, 600, 40
 NOTHING = np.empty(0, dtype=np.int64)

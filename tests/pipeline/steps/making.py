@@ -10,8 +10,8 @@ from scipy.special import softmax
 
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
-from bnn_atlas.data.splits import Split, save_split
-from bnn_atlas.models.build import build_network
+from bnn_atlas.data.splitting import Split, save_split
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.traces.pool import pool_traces
 from tests.traces.making import make_statistics, write_trace
 

@@ -8,8 +8,8 @@ import pytest
 
 from bnn_atlas.config.parts.alignments import AlignmentConfig
 from bnn_atlas.config.parts.posterior import MLPConfig, PosteriorConfig
-from bnn_atlas.metrics.tables.files import read_table
-from bnn_atlas.models.build import build_network
+from bnn_atlas.metrics.tables.parquet import read_table
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.pipeline.steps.starts import compact_starts
 from bnn_atlas.pipeline.steps.symmetry import align, score_alignment
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws

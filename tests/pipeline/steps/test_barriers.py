@@ -12,7 +12,7 @@ from bnn_atlas.config.parts.evaluation import BarrierConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.inference.problem import load_problem
-from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame, read_table
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame, read_table
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.pipeline.steps.symmetry import barriers
 from bnn_atlas.symmetry.barriers import PairError

@@ -8,8 +8,8 @@ import pytest
 
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.pipeline.steps.starts import compact_starts
+from bnn_atlas.symmetry.compact import moments
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame
-from bnn_atlas.symmetry.gaussian import moments
 from bnn_atlas.traces.pool import open_pool, pool_traces
 from tests.traces.making import make_statistics, write_trace
 

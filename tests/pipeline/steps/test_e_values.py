@@ -15,12 +15,12 @@ from bnn_atlas.config.methods.hmc import HMCConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.splits import Split, load_split, save_split
+from bnn_atlas.data.splitting import Split, load_split, save_split
 from bnn_atlas.inference import fingerprint, predictor, validation
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.inference.validation import ValidationDensity
 from bnn_atlas.metrics.formulas.e_values import crossings
-from bnn_atlas.metrics.tables.files import read_e_values
+from bnn_atlas.metrics.tables.parquet import read_e_values
 from bnn_atlas.pipeline.steps.comparisons import e_values
 from bnn_atlas.pipeline.steps.sample import sample
 from bnn_atlas.placement import Placement

@@ -11,7 +11,7 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.methods.implicit.compare import PLACES
 from bnn_atlas.methods.implicit.family import FitError, build_family, fitted
-from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, read_frame
+from bnn_atlas.metrics.tables.parquet import ENTROPY_SCHEMA, read_frame
 from bnn_atlas.pipeline.steps.comparisons import EntropyError, entropies
 
 from .making import LAYOUT, POSTERIOR, Run, make_run

@@ -13,11 +13,11 @@ from scipy.special import softmax
 from bnn_atlas.config.parts.figures import FunctionsConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, save
-from bnn_atlas.data.splits import Split, save_split
-from bnn_atlas.inference import functions as module
+from bnn_atlas.data.splitting import Split, save_split
+from bnn_atlas.inference import network_functions as module
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, FunctionsError, load_functions, save_functions
-from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.pipeline.steps.evaluations import functions
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
 from bnn_atlas.traces.pool import pool_traces

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.shift import parse_shift
-from bnn_atlas.data import evaluation
+from bnn_atlas.data import evaluation_sets
 from bnn_atlas.data.dataset import Dataset, load, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.readers.cifar10c import read_cifar10c
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
-from bnn_atlas.data.splits import save_split
+from bnn_atlas.data.splitting import save_split
 from bnn_atlas.inference import predictor as module
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem
@@ -86,7 +86,7 @@ def test_shifted_rows(run: Run, tmp_path: Path) -> None:
     clean = run.images.x[run.rows]
     names = ("rotated30", "gaussian_noise3")
     for name, summary in zip(names, predicted_sets(run, tmp_path, *names), strict=True):
-        expected = run.probabilities(apply_shift(parse_shift(name), clean, evaluation.SEED))
+        expected = run.probabilities(apply_shift(parse_shift(name), clean, evaluation_sets.SEED))
         assert np.abs(expected - run.probabilities(clean)).max() > 0.05
         np.testing.assert_allclose(summary.probabilities, expected, **CLOSE)
         assert summary.log_density_by_chain is not None, "shifted rows keep their labels"

@@ -11,9 +11,9 @@ from bnn_atlas.config.parts.evaluation import PruningConfig
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.splits import Split, save_split
+from bnn_atlas.data.splitting import Split, save_split
 from bnn_atlas.inference.problem import load_without_rows
-from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame, read_table
+from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, read_frame, read_table
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.pipeline.steps.symmetry import pruning
 from bnn_atlas.symmetry.frame import MOMENTS, VARIANTS, Frame, save_frame

@@ -10,13 +10,13 @@ import pytest
 from bnn_atlas.data.dataset import save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.data.predictions import Predictions, save_predictions
-from bnn_atlas.data.splits import Split, save_split
+from bnn_atlas.data.published_predictions import Predictions, save_predictions
+from bnn_atlas.data.splitting import Split, save_split
 from bnn_atlas.metrics.formulas.classification import auroc
 from bnn_atlas.metrics.gathering import summary as summaries
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
-from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import PredictionError, Row
+from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.pipeline.steps.score import score_against, score_sets
 
 from .making import CLASSES, IDENTITY, TEST, TRAIN, make_images

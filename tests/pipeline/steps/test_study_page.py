@@ -13,7 +13,7 @@ from PIL import Image
 
 from bnn_atlas.claims.console import read_rows
 from bnn_atlas.files import save_arrays
-from bnn_atlas.metrics.tables.files import TableError, write_table
+from bnn_atlas.metrics.tables.parquet import TableError, write_table
 from bnn_atlas.pipeline.steps.study_page import study_page
 from tests.claims.making import CLAIM, planned, row
 

@@ -223,8 +223,8 @@ class Copy(Model):
     """One place to get a file from, what proves that it is the right one, and how it is read.
 
     A file is accepted if its bytes have the SHA-256 `sha256`, or if the numbers in it have the hash `table_sha256`
-    (`bnn_atlas.data.tables.table_hash`), which line ends and re-saving do not change. Images and sequences that are
-    packed in several ways have `content_sha256` instead (hashes in `bnn_atlas.data.readers`). One is enough.
+    (`bnn_atlas.data.readers.tabular.table_hash`), which line ends and re-saving do not change. Images and sequences
+    that are packed in several ways have `content_sha256` instead (hashes in `bnn_atlas.data.readers`). One is enough.
     """
 
     url: Url | None = None

@@ -192,7 +192,7 @@ def _instead(cell: str) -> str:
 
 
 def _rows(path: Path, separator: str, where: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of each row that is not blank, as `bnn_atlas.data.tables` reads them."""
+    """Line number and cells of each row that is not blank, as `bnn_atlas.data.readers.tabular` reads them."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)

@@ -141,7 +141,7 @@ over one row of concrete."""
 def check_parts(rows: int, split: SplitConfig) -> None:
     """Refuse a split of `rows` rows, none of them published test rows, that leaves a part without any.
 
-    The numbers of rows are those of `bnn_atlas.data.splits.make_split`. Raises ConfigError.
+    The numbers of rows are those of `bnn_atlas.data.splitting.make_split`. Raises ConfigError.
     """
     n = rows if split.limit is None else min(split.limit, rows)
     validation = split.validation

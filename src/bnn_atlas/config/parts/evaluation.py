@@ -80,7 +80,7 @@ class PruningConfig(Model):
 
 
 PublishedBy = Literal["izmailov", "sommer", "uppal"]
-"""First author of a paper whose code computes some metrics differently (`bnn_atlas.metrics.formulas.published`)."""
+"""First author of a paper whose code computes some metrics differently (`bnn_atlas.metrics.formulas.variants`)."""
 Interval = tuple[Number, Number]
 TEST = "test"
 OUTSIDE = "ood-"

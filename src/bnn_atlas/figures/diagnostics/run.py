@@ -10,7 +10,7 @@ import pandas as pd
 
 from bnn_atlas.metrics.gathering.chain_statistics import LINES
 from bnn_atlas.metrics.judgement.checks import Check, checks
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 IDENTITY = ("study", "run", "scale", "split", "dataset", "model", "method")
 

@@ -12,7 +12,7 @@ from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.checks import Values, metric_rows
 from bnn_atlas.metrics.judgement.trust import FIT, reference_word
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.published import published_numbers
 
 SHIFTED = "shifted"

@@ -15,7 +15,7 @@ from bnn_atlas.figures.axes import count_axis
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import FIT
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["table"], "runs": "one"}

@@ -11,7 +11,7 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["fit", "table"], "output": "table"}
 

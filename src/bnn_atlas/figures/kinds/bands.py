@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from bnn_atlas.config.data.synthetic import SinusoidsGenerator
 from bnn_atlas.config.parts.evaluation import INTERVAL
-from bnn_atlas.data.synthetic import sinusoids_at
+from bnn_atlas.data.generators import sinusoids_at
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import (
     Functions,
@@ -28,7 +28,7 @@ from bnn_atlas.figures.functions import (
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.set_scores import read_sets
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.distances import mixture_quantile
+from bnn_atlas.metrics.formulas.function_distances import mixture_quantile
 
 KINDS = {
     "synthetic_bands": {"sections": ["functions"], "files": ["table"]},

@@ -15,7 +15,7 @@ from bnn_atlas.figures.axes import compress_beyond, fenced_limits, whole_numbers
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.scores import remark
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.scores import LOG_2PI, rmse
+from bnn_atlas.metrics.formulas.averages import LOG_2PI, rmse
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 
 KIND = {"sections": ["functions"], "runs": "one"}

@@ -11,7 +11,7 @@ from bnn_atlas.figures.ggplot import RDrawing
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import NamedDraws, Subset, locate, read_named, read_subset, remarks
-from bnn_atlas.metrics.formulas.distances import prior_distance
+from bnn_atlas.metrics.formulas.function_distances import prior_distance
 from bnn_atlas.published import published_numbers
 
 KINDS = {

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table", "predictive"]}
 

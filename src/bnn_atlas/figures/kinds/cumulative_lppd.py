@@ -17,7 +17,7 @@ from bnn_atlas.figures.axes import PUBLISHED_LABEL, count_axis, mark_published, 
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table"]}
 

@@ -27,7 +27,13 @@ from bnn_atlas.figures.functions import (
 )
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.distances import DISTINGUISHABLE, Pairs, pairs_alike, significance, wasserstein_squared
+from bnn_atlas.metrics.formulas.function_distances import (
+    DISTINGUISHABLE,
+    Pairs,
+    pairs_alike,
+    significance,
+    wasserstein_squared,
+)
 
 KINDS = {"wasserstein": {"sections": ["functions"]}, "functional_diversity": {"sections": ["functions"]}}
 
@@ -39,9 +45,9 @@ MOST_MAPPED = 100
 def wasserstein(shown: Sequence[Shown]) -> Drawing:
     """A panel per run: squared Wasserstein distances between the draws of its first chain, outlines where |z| < 1.96.
 
-    File: `functions` (function draws). Distances and z are those of `formulas.distances`; the title gives the share
-    of pairs that are not distinguishable. All panels share their colours. Raises ValueError for more than two runs,
-    for a classification and where the chain has fewer than two draws.
+    File: `functions` (function draws). Distances and z are those of `formulas.function_distances`; the title gives the
+    share of pairs that are not distinguishable. All panels share their colours. Raises ValueError for more than two
+    runs, for a classification and where the chain has fewer than two draws.
     """
     check_fits(len(shown), MOST_PANELS, "runs")
     functions = [_first_chain(one).at_most(MOST_MAPPED) for one in read_functions(shown)]

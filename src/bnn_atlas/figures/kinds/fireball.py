@@ -28,7 +28,7 @@ from bnn_atlas.figures.density import (
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, parameter_label, read_subset
-from bnn_atlas.metrics.formulas.distances import joint_prior_distance
+from bnn_atlas.metrics.formulas.function_distances import joint_prior_distance
 from bnn_atlas.traces.grids import BivariateGrids
 
 KINDS = {

@@ -16,7 +16,7 @@ from bnn_atlas.figures.axes import fenced_limits
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table"]}
 

@@ -15,7 +15,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import rhat_axis
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.gathering.convergence import PLAIN
+from bnn_atlas.metrics.gathering.chain_convergence import PLAIN
 from bnn_atlas.metrics.judgement.checks import RHAT
 
 KIND = {"files": ["parameters", "function_values"]}

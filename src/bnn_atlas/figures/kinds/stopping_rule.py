@@ -17,7 +17,7 @@ from bnn_atlas.figures.axes import compress_beyond, count_axis
 from bnn_atlas.figures.functions import names
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import read_e_values
+from bnn_atlas.metrics.tables.parquet import read_e_values
 
 KIND = {"files": ["e_values"]}
 

@@ -13,7 +13,7 @@ from bnn_atlas.figures.page import SIGN, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.judgement.trust import Trust
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table"], "output": "table"}
 

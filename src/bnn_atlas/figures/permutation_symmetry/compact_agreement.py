@@ -8,7 +8,7 @@ import pandas as pd
 from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.judgement.trust import reference_word
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["table"], "files_if_any": ["against"], "output": "table"}

@@ -16,7 +16,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import mark_published, published_handle
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame
+from bnn_atlas.metrics.tables.parquet import LINE_SCHEMA, MATCH_SCHEMA, NORM_SCHEMA, read_frame
 from bnn_atlas.published import published_numbers
 from bnn_atlas.symmetry.barriers import barrier_frame, with_transpositions
 

@@ -13,7 +13,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import mark_published, published_handle
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import PRUNING_SCHEMA, read_frame
+from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, read_frame
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["pruning_curves"], "runs": "one"}

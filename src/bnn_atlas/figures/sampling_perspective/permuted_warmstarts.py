@@ -23,8 +23,8 @@ from bnn_atlas.figures.functions import (
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.scores import score_text
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.formulas.distances import wasserstein_squared
-from bnn_atlas.metrics.formulas.published import wasserstein_squared_sommer
+from bnn_atlas.metrics.formulas.function_distances import wasserstein_squared
+from bnn_atlas.metrics.formulas.variants import wasserstein_squared_sommer
 from bnn_atlas.metrics.gathering.curves import RunningLppd, lppd_of_first_draws
 from bnn_atlas.metrics.gathering.summary import load
 

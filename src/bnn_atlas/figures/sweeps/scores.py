@@ -15,7 +15,7 @@ from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, UNCONVERGED, Trust, trust, worst
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 
 PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
 """Fields that other settings of a run give where the run does not name them."""

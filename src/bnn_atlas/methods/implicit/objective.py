@@ -20,7 +20,7 @@ from bnn_atlas.methods.implicit.family import Family, build_family
 from bnn_atlas.methods.implicit.generators import Tree
 from bnn_atlas.methods.variational import without_noise
 from bnn_atlas.posterior.density import Evaluate, LogDensity, Posterior, Target
-from bnn_atlas.posterior.priors import PriorValues
+from bnn_atlas.posterior.prior_densities import PriorValues
 
 PRIOR_OF_CLASSES, PRIOR_OF_REGRESSION = 8.5e-4, 0.1
 """Weights of the log prior in the published losses; the one for classes is still divided by the rows of a batch."""

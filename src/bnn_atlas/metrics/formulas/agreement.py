@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.formulas.classification import as_pair, as_probabilities
-from bnn_atlas.metrics.formulas.scores import error_of_mean
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
 

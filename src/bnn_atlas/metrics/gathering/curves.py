@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from bnn_atlas.metrics.formulas.averages import lppd_over_draws
 from bnn_atlas.metrics.formulas.rhat_ess import autocorrelation
-from bnn_atlas.metrics.formulas.scores import lppd_over_draws
 from bnn_atlas.metrics.gathering.chain_statistics import LINES, Course
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 
@@ -86,7 +86,7 @@ def rank_rows(label: str, draws: np.ndarray, chain_ids: np.ndarray) -> pd.DataFr
 def function_rows(functions: pd.DataFrame, draws: np.ndarray, kept: np.ndarray) -> list[pd.DataFrame]:
     """Autocorrelation and ranks of the most telling function values, of draws [C, S, q] over the chains `kept`.
 
-    `functions` holds the diagnostics of the q values (`tables.files.FUNCTION_SCHEMA`). Autocorrelations are of the
+    `functions` holds the diagnostics of the q values (`tables.parquet.FUNCTION_SCHEMA`). Autocorrelations are of the
     values with the largest and the median R-hat and the smallest ESS, ranks of the one with the largest R-hat. Values
     with constant draws are left out.
     """

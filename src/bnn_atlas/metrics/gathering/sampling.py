@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.scores import error_of_mean
+from bnn_atlas.metrics.formulas.averages import error_of_mean
 from bnn_atlas.metrics.tables.measurement import Measurement, joined
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def sampling_measurements(
 ) -> list[Measurement]:
     """Measurements of what the sampler reported, over the chains `kept` (divergences: over all chains).
 
-    `chains` has the columns of `tables.files.SAMPLER_SCHEMA`, `dimensions` is the number of parameters, and `steps` the
-    number of steps of each chain in the sampling phase, if known.
+    `chains` has the columns of `tables.parquet.SAMPLER_SCHEMA`, `dimensions` is the number of parameters, and `steps`
+    the number of steps of each chain in the sampling phase, if known.
     """
     used = chains.iloc[kept]
     return [
@@ -176,7 +176,7 @@ def bfmi_measurements(
     log posterior, changes only in the small steps of the momentum. Betancourt 2016, arXiv:1604.00695.
 
     Args:
-        chains: one row per chain, columns of `tables.files.SAMPLER_SCHEMA`.
+        chains: one row per chain, columns of `tables.parquet.SAMPLER_SCHEMA`.
         kept: indices of the chains that are not excluded.
         method: kind of the method.
         dimensions: d, the number of parameters.

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas import agreement, calibration, published, scores
-from bnn_atlas.metrics.formulas.calibration import calibration_bins
+from bnn_atlas.metrics.formulas import agreement, averages, reliability, variants
 from bnn_atlas.metrics.formulas.classification import (
     as_labelled,
     auroc,
@@ -22,6 +21,7 @@ from bnn_atlas.metrics.formulas.classification import (
     hits,
     one_minus_confidence,
 )
+from bnn_atlas.metrics.formulas.reliability import calibration_bins
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
 
@@ -44,10 +44,10 @@ def classification_scores(
         _mean("brier", brier_rows(p, y), "sum over classes"),
         _mean("mean_maximum_confidence", confidence(p)),
         _mean("predictive_entropy", entropy(p), "nats"),
-        Measurement("ece", calibration.expected_calibration_error(p, y, ECE_BINS), note=wide),
-        Measurement("ece_equal_mass", calibration.expected_calibration_error_equal_mass(p, y, ECE_BINS), note=mass),
-        Measurement("mce", calibration.maximum_calibration_error(p, y, ECE_BINS), note=wide),
-        Measurement("sce", calibration.static_calibration_error(p, y, ECE_BINS), note=wide),
+        Measurement("ece", reliability.expected_calibration_error(p, y, ECE_BINS), note=wide),
+        Measurement("ece_equal_mass", reliability.expected_calibration_error_equal_mass(p, y, ECE_BINS), note=mass),
+        Measurement("mce", reliability.maximum_calibration_error(p, y, ECE_BINS), note=wide),
+        Measurement("sce", reliability.static_calibration_error(p, y, ECE_BINS), note=wide),
         *calibration_curve(p, y),
         *entropy_shares(p),
         *(_uppal(p, y) if "uppal" in papers else []),
@@ -82,7 +82,7 @@ def chain_scores(chains: np.ndarray, labels: np.ndarray) -> list[Measurement]:
     single = np.array([hits(chain, labels).mean() for chain in chains])
     return [
         *(ceiling_scores(chains) if len(chains) > 1 else []),
-        Measurement("accuracy_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
+        Measurement("accuracy_chain_mean", float(single.mean()), averages.error_of_mean(single), over=OVER_CHAINS),
         Measurement("accuracy_chain_min", float(single.min())),
         Measurement("accuracy_chain_max", float(single.max())),
     ]
@@ -99,9 +99,9 @@ def _uppal(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
     redux = "100 equally wide bins, those of confidence 0.99 and above dropped; Laplace Redux's and LIVI's code"
     ranks = "LIVI's code: by rank, the k-th smallest probability with the k-th most probable class"
     values = (
-        ("ece_uppal", published.ece_uppal(p, y), redux),
-        ("mce_uppal", published.mce_uppal(p, y), redux),
-        ("sce_uppal", published.sce_uppal(p, y), f"{redux}; {ranks}"),
+        ("ece_uppal", variants.ece_uppal(p, y), redux),
+        ("mce_uppal", variants.mce_uppal(p, y), redux),
+        ("sce_uppal", variants.sce_uppal(p, y), f"{redux}; {ranks}"),
     )
     return [
         Measurement(name, value, note=joined(note, "no row is left in its bins" if np.isnan(value) else ""))
@@ -111,7 +111,7 @@ def _uppal(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
 
 def _izmailov(p: np.ndarray, y: np.ndarray) -> list[Measurement]:
     note = "20 bins of equally many rows, rows on their edges dropped; Izmailov et al.'s code"
-    return [Measurement("ece_izmailov", published.ece_izmailov(p, y), note=note)]
+    return [Measurement("ece_izmailov", variants.ece_izmailov(p, y), note=note)]
 
 
 def _detection(name: str, inside: np.ndarray, outside: np.ndarray, papers: Collection[str]) -> list[Measurement]:
@@ -122,7 +122,7 @@ def _detection(name: str, inside: np.ndarray, outside: np.ndarray, papers: Colle
     ]
     if "uppal" in papers:
         threshold = "threshold is the interpolated 5th percentile, as in Laplace Redux's and LIVI's code"
-        value = published.fpr95_uppal(inside, outside)
+        value = variants.fpr95_uppal(inside, outside)
         found.append(Measurement(f"fpr95_{name}_uppal", value, note=f"{note}; {threshold}"))
     return found
 
@@ -137,7 +137,7 @@ def _compared(compared: agreement.Comparison, suffix: str, note: str, at: str = 
 
 def _mean(metric: str, values: np.ndarray, note: str = "") -> Measurement:
     """The mean of one value per row, with the standard error sd / sqrt(n) of independent rows."""
-    return Measurement(metric, float(values.mean()), scores.error_of_mean(values), note)
+    return Measurement(metric, float(values.mean()), averages.error_of_mean(values), note)
 
 
 CALIBRATION_BINS, ENTROPY_BINS = 20, 20
@@ -194,7 +194,7 @@ def cumulative_scores(
 
 
 def _over_chains(chains: np.ndarray, labels: np.ndarray, bins: int, orderings: int, seed: int) -> Iterator[Measurement]:
-    generator, counts = np.random.default_rng(seed), scores.chain_counts(len(chains))
+    generator, counts = np.random.default_rng(seed), averages.chain_counts(len(chains))
     right = np.zeros((len(counts), len(labels)))
     errors = np.zeros(len(counts))
     for _ in range(orderings):
@@ -202,10 +202,10 @@ def _over_chains(chains: np.ndarray, labels: np.ndarray, bins: int, orderings: i
         for point, (start, stop) in enumerate(pairwise([0, *counts])):
             total += chains[order[start:stop]].sum(axis=0)
             right[point] += hits(total / stop, labels) / orderings
-            errors[point] += calibration.expected_calibration_error(total / stop, labels, bins) / orderings
+            errors[point] += reliability.expected_calibration_error(total / stop, labels, bins) / orderings
     note = f"mean over {orderings} random orders of the chains"
     for count, of_rows, error in zip(counts.tolist(), right, errors, strict=True):
-        deviation = scores.error_of_mean(of_rows)
+        deviation = averages.error_of_mean(of_rows)
         yield Measurement("accuracy_cumulative_chains", float(of_rows.mean()), deviation, note, chains=count)
         yield Measurement("ece_cumulative_chains", float(error), note=note, chains=count)
 
@@ -216,10 +216,10 @@ def _alone(chains: np.ndarray, labels: np.ndarray, bins: int, stops: np.ndarray)
     for chain, batches in enumerate(chains):
         for point, average in enumerate(_first_draws(batches, stops)):
             right[chain, point] = hits(average, labels).mean()
-            errors[chain, point] = calibration.expected_calibration_error(average, labels, bins)
+            errors[chain, point] = reliability.expected_calibration_error(average, labels, bins)
     for name, values in (("accuracy", right), ("ece", errors)):
         for draws, of_chains in zip(stops.tolist(), values.T, strict=True):
-            mean, deviation = float(of_chains.mean()), scores.error_of_mean(of_chains)
+            mean, deviation = float(of_chains.mean()), averages.error_of_mean(of_chains)
             yield Measurement(f"{name}_chain_mean_cumulative_draws", mean, deviation, draws=draws, over=OVER_CHAINS)
 
 
@@ -233,8 +233,8 @@ def _first_draws(batches: np.ndarray, stops: np.ndarray) -> Iterator[np.ndarray]
 
 def _scores(over: str, average: np.ndarray, labels: np.ndarray, bins: int) -> list[Measurement]:
     of_rows = hits(average, labels)
-    error = calibration.expected_calibration_error(average, labels, bins)
+    error = reliability.expected_calibration_error(average, labels, bins)
     return [
-        Measurement(f"accuracy_cumulative_{over}", float(of_rows.mean()), scores.error_of_mean(of_rows)),
+        Measurement(f"accuracy_cumulative_{over}", float(of_rows.mean()), averages.error_of_mean(of_rows)),
         Measurement(f"ece_cumulative_{over}", error),
     ]

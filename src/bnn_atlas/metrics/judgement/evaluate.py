@@ -11,14 +11,14 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.metrics.gathering import chain_statistics, curves
-from bnn_atlas.metrics.gathering.chain_statistics import ChainStatistics, summarise_statistics
-from bnn_atlas.metrics.gathering.convergence import (
+from bnn_atlas.metrics.gathering.chain_convergence import (
     convergence_measurements,
     diagnose_functions,
     diagnose_parameters,
     log_posterior_measurements,
     noise_measurements,
 )
+from bnn_atlas.metrics.gathering.chain_statistics import ChainStatistics, summarise_statistics
 from bnn_atlas.metrics.gathering.cost import Cost, gradient_measurements, time_measurements
 from bnn_atlas.metrics.gathering.log_densities import (
     log_likelihood_measurements,
@@ -33,7 +33,7 @@ from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
 from bnn_atlas.metrics.judgement.trust import reference_measurement
-from bnn_atlas.metrics.tables import files
+from bnn_atlas.metrics.tables import parquet
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
 from bnn_atlas.traces.draws import Draws
 
@@ -44,11 +44,11 @@ MOST_PARAMETERS = 20_000
 CURVE_POINTS = 200
 """Largest number of points of a statistic's course over the draws."""
 FRAMES = {
-    "parameters": files.PARAMETER_SCHEMA,
-    "functions": files.FUNCTION_SCHEMA,
-    "chains": files.CHAIN_SCHEMA,
-    "samplers": files.SAMPLER_SCHEMA,
-    "curves": files.CURVE_SCHEMA,
+    "parameters": parquet.PARAMETER_SCHEMA,
+    "functions": parquet.FUNCTION_SCHEMA,
+    "chains": parquet.CHAIN_SCHEMA,
+    "samplers": parquet.SAMPLER_SCHEMA,
+    "curves": parquet.CURVE_SCHEMA,
 }
 """Field of `Scored` -> schema of its file."""
 
@@ -91,15 +91,15 @@ class Scored(NamedTuple):
     rates: list[Row]
     """Rows that depend on wall time, and so change when the same draws are sampled again."""
     parameters: pd.DataFrame
-    """One row per scalar parameter (`files.PARAMETER_SCHEMA`)."""
+    """One row per scalar parameter (`parquet.PARAMETER_SCHEMA`)."""
     functions: pd.DataFrame
-    """One row per function value (`files.FUNCTION_SCHEMA`)."""
+    """One row per function value (`parquet.FUNCTION_SCHEMA`)."""
     chains: pd.DataFrame
-    """Running LPPD of each chain alone (`files.CHAIN_SCHEMA`)."""
+    """Running LPPD of each chain alone (`parquet.CHAIN_SCHEMA`)."""
     samplers: pd.DataFrame
-    """One row per chain (`files.SAMPLER_SCHEMA`)."""
+    """One row per chain (`parquet.SAMPLER_SCHEMA`)."""
     curves: pd.DataFrame
-    """Points of the diagnostic curves (`files.CURVE_SCHEMA`)."""
+    """Points of the diagnostic curves (`parquet.CURVE_SCHEMA`)."""
 
 
 def score(
@@ -164,10 +164,10 @@ def score(
 
 def write_scored(scored: Scored, *, table: str | Path, rates: str | Path, **frames: str | Path) -> None:
     """Write the tables of rows and rates, and each data frame of `scored` into the file given under its name."""
-    files.write_table(table, scored.rows)
-    files.write_table(rates, scored.rates)
+    parquet.write_table(table, scored.rows)
+    parquet.write_table(rates, scored.rates)
     for name, schema in FRAMES.items():
-        files.write_frame(frames[name], getattr(scored, name), schema)
+        parquet.write_frame(frames[name], getattr(scored, name), schema)
 
 
 def split_measurements(data: SplitData) -> list[Measurement]:
@@ -187,7 +187,7 @@ def split_measurements(data: SplitData) -> list[Measurement]:
 
 
 def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
-    """LPPD of each chain alone over its first draws (`files.CHAIN_SCHEMA`); NaN for divergent chains."""
+    """LPPD of each chain alone over its first draws (`parquet.CHAIN_SCHEMA`); NaN for divergent chains."""
     running = with_targets(summary.running_lppd)
     chains, points = running.shape
     return pd.DataFrame(
@@ -201,7 +201,7 @@ def running_frame(summary: PredictiveSummary) -> pd.DataFrame:
 
 
 def sampler_frame(chains: ChainStatistics, summary: PredictiveSummary) -> pd.DataFrame:
-    """The chains' summaries, and why a chain is excluded (`files.SAMPLER_SCHEMA`)."""
+    """The chains' summaries, and why a chain is excluded (`parquet.SAMPLER_SCHEMA`)."""
     excluded = np.where(summary.stuck, NEVER_MOVED, NOT_FINITE)
     frame = chains.chains.copy()
     frame.insert(1, "excluded", np.where(summary.divergent, excluded, ""))
@@ -209,7 +209,7 @@ def sampler_frame(chains: ChainStatistics, summary: PredictiveSummary) -> pd.Dat
 
 
 def curve_frame(chains: ChainStatistics, functions: pd.DataFrame, summary: PredictiveSummary) -> pd.DataFrame:
-    """All curves (`files.CURVE_SCHEMA`); the step size only if it changes within a chain."""
+    """All curves (`parquet.CURVE_SCHEMA`); the step size only if it changes within a chain."""
     parts = []
     varies = (chains.chains["step_size_max"] > chains.chains["step_size_min"]).any()
     for name, course in chains.courses.items():

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.distances import wasserstein_1
+from bnn_atlas.metrics.formulas.averages import LOG_2PI, error_of_mean
+from bnn_atlas.metrics.formulas.function_distances import wasserstein_1
 from bnn_atlas.metrics.formulas.rhat_ess import diagnose
-from bnn_atlas.metrics.formulas.scores import LOG_2PI, error_of_mean
-from bnn_atlas.metrics.gathering.convergence import RESOLUTION
+from bnn_atlas.metrics.gathering.chain_convergence import RESOLUTION
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
 from bnn_atlas.traces.draws import evenly

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas import calibration, published, scores
+from bnn_atlas.metrics.formulas import averages, reliability, variants
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.judgement.classes import (
     ECE_BINS,
@@ -53,7 +53,7 @@ def prediction_measurements(
         y: the targets or labels [n].
         y_scale: standard deviation by which the targets were divided, for scores in original units.
         method: kind of the method, on which `lppd_sommer` depends.
-        papers: authors of published variants to measure as well (`formulas.published`).
+        papers: authors of published variants to measure as well (`formulas.variants`).
     """
     if not len(summary.kept):
         return [Measurement(name, float("nan"), note=NO_CHAIN) for name in HEADLINES[summary.task]]
@@ -74,7 +74,7 @@ def nll(summary: PredictiveSummary) -> Measurement:
     It is inf, with a note, if a row has density 0.
     """
     mixture = _mixture(summary)
-    return Measurement("nll", -float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture))
+    return Measurement("nll", -float(mixture.mean()), averages.error_of_mean(mixture), _zero_density_note(mixture))
 
 
 def correct_rows(summary: PredictiveSummary) -> np.ndarray:
@@ -90,7 +90,7 @@ def function_sd(summary: PredictiveSummary) -> Measurement:
     mean, second = (_of(summary, name).mean(axis=0) for name in ("mean", "second_moment"))
     return Measurement(
         "function_sd",
-        scores.function_spread(mean, second),
+        averages.function_spread(mean, second),
         note=f"mean over {len(mean)} inputs",
         monte_carlo_error=spread_error(summary),
     )
@@ -107,20 +107,20 @@ def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference:
     if len(first) != len(second):
         raise PredictionError(f"{len(first)} rows cannot be paired with {len(second)} rows of '{reference}'")
     gap = first - second
-    return Measurement("elpd_diff", float(gap.mean()), scores.error_of_mean(gap), note, at=reference)
+    return Measurement("elpd_diff", float(gap.mean()), averages.error_of_mean(gap), note, at=reference)
 
 
 def _density(summary: PredictiveSummary) -> list[Measurement]:
     """LPPD of all chains, of single chains, and cumulative over chains and over draws."""
     by_chain, mixture = _of(summary, "log_density_by_chain"), _mixture(summary)
-    single = scores.lppd_per_chain(by_chain)
-    over_chains = scores.lppd_over_chains(by_chain, scores.chain_counts(len(by_chain)), ORDERINGS, ORDERING_SEED)
-    over_draws = scores.lppd_over_draws(with_targets(summary.log_density_by_draw), summary.running_draws)
+    single = averages.lppd_per_chain(by_chain)
+    over_chains = averages.lppd_over_chains(by_chain, averages.chain_counts(len(by_chain)), ORDERINGS, ORDERING_SEED)
+    over_draws = averages.lppd_over_draws(with_targets(summary.log_density_by_draw), summary.running_draws)
     orders = f"{ORDERINGS} random orders of the chains"
     return [
-        Measurement("lppd", float(mixture.mean()), scores.error_of_mean(mixture), _zero_density_note(mixture)),
+        Measurement("lppd", float(mixture.mean()), averages.error_of_mean(mixture), _zero_density_note(mixture)),
         nll(summary),
-        Measurement("lppd_chain_mean", float(single.mean()), scores.error_of_mean(single), over=OVER_CHAINS),
+        Measurement("lppd_chain_mean", float(single.mean()), averages.error_of_mean(single), over=OVER_CHAINS),
         Measurement("lppd_chain_min", float(single.min())),
         Measurement("lppd_chain_max", float(single.max())),
         *_stacked(by_chain),
@@ -145,7 +145,7 @@ def _first_draws_alone(summary: PredictiveSummary) -> list[Measurement]:
     """LPPD of a chain alone over its first draws, mean over chains."""
     return [
         Measurement(
-            "lppd_chain_mean_cumulative_draws", float(chains.mean()), scores.error_of_mean(chains), draws=count,
+            "lppd_chain_mean_cumulative_draws", float(chains.mean()), averages.error_of_mean(chains), draws=count,
             over=OVER_CHAINS,
         )
         for count, chains in zip(summary.running_draws.tolist(), _of(summary, "running_lppd").T, strict=True)
@@ -156,10 +156,10 @@ def _stacked(by_chain: np.ndarray) -> list[Measurement]:
     """LPPD of the chains weighted by stacking, if there are at least two chains and four rows."""
     if len(by_chain) < 2 or by_chain.shape[1] < 4:
         return []
-    found = scores.cross_fitted(by_chain)
+    found = averages.cross_fitted(by_chain)
     value, note = float(found.log_density.mean()), "weights of each half of the test rows fitted to the other half"
     return [
-        Measurement("lppd_stacked", value, scores.error_of_mean(found.log_density), note),
+        Measurement("lppd_stacked", value, averages.error_of_mean(found.log_density), note),
         Measurement("stacked_chains", found.effective_chains, note=note),
     ]
 
@@ -167,18 +167,18 @@ def _stacked(by_chain: np.ndarray) -> list[Measurement]:
 def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
     """RMSE, moment-matched density, interval coverage and PIT."""
     mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
-    matched = scores.moment_matched_log_density(mean, second, noise, y)
-    rmse = scores.rmse(mean, y)
+    matched = averages.moment_matched_log_density(mean, second, noise, y)
+    rmse = averages.rmse(mean, y)
     levels, covered = _coverage(summary)
-    shares = calibration.pit_histogram(_of(summary, "pit").mean(axis=0), PIT_BINS)
+    shares = reliability.pit_histogram(_of(summary, "pit").mean(axis=0), PIT_BINS)
     return [
         Measurement("rmse", rmse),
         Measurement("rmse_original_units", rmse * y_scale),
         _in_original_units(_mixture(summary), y_scale),
-        Measurement("nll_moment_matched", -float(matched.mean()), scores.error_of_mean(matched)),
+        Measurement("nll_moment_matched", -float(matched.mean()), averages.error_of_mean(matched)),
         Measurement("noise_sd", float(np.sqrt(noise.mean())), note="in units of the target as it is scaled"),
         *(Measurement("coverage", float(c), at=f"{a:g}") for a, c in zip(levels, covered, strict=True)),
-        Measurement("calibration_error", calibration.calibration_error(levels, covered), note=_levels_note(levels)),
+        Measurement("calibration_error", reliability.calibration_error(levels, covered), note=_levels_note(levels)),
         *(
             Measurement("pit_histogram", float(share), note="share of rows", at=f"{(b + 1) / PIT_BINS:g}")
             for b, share in enumerate(shares)
@@ -190,15 +190,15 @@ def _in_original_units(mixture: np.ndarray, y_scale: float) -> Measurement:
     """LPPD of unscaled targets: their density is the density of scaled targets divided by `y_scale`."""
     note = joined(f"lppd - log {y_scale:.6g}", _zero_density_note(mixture))
     value = float(mixture.mean()) - float(np.log(y_scale))
-    return Measurement("lppd_original_units", value, scores.error_of_mean(mixture), note)
+    return Measurement("lppd_original_units", value, averages.error_of_mean(mixture), note)
 
 
 def _moments_izmailov(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
     mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
-    matched = scores.moment_matched_log_density(mean, second, noise, y)
+    matched = averages.moment_matched_log_density(mean, second, noise, y)
     value = float(matched.mean()) - float(np.log(y_scale))
     note = "one Gaussian in place of the mixture; Izmailov et al.'s code"
-    return [Measurement("lppd_izmailov", value, scores.error_of_mean(matched), note)]
+    return [Measurement("lppd_izmailov", value, averages.error_of_mean(matched), note)]
 
 
 def _classification(summary: PredictiveSummary, y: np.ndarray, papers: Collection[str]) -> list[Measurement]:
@@ -215,29 +215,29 @@ def _sommer(summary: PredictiveSummary, y: np.ndarray, method: str) -> list[Meas
     levels, covered = _coverage(summary)
     error = Measurement(
         "calibration_error_sommer",
-        published.calibration_error_sommer(levels, covered, KAPPA),
+        variants.calibration_error_sommer(levels, covered, KAPPA),
         note=f"{_levels_note(levels)}; kappa {KAPPA:g}; weights and mean over levels",
     )
     mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
     if method not in SOMMER or not np.allclose(noise, noise[:, :1], rtol=1e-9, atol=0):
         return [error]
     if method == "deep_ensemble":
-        density = published.lppd_of_means_sommer(mean, y)
+        density = variants.lppd_of_means_sommer(mean, y)
     else:
-        density = published.lppd_of_moments_sommer(mean, second, noise, y)
+        density = variants.lppd_of_moments_sommer(mean, second, noise, y)
     note = joined(SOMMER[method], _zero_density_note(density))
-    return [error, Measurement("lppd_sommer", float(density.mean()), scores.error_of_mean(density), note)]
+    return [error, Measurement("lppd_sommer", float(density.mean()), averages.error_of_mean(density), note)]
 
 
 def _coverage(summary: PredictiveSummary) -> tuple[np.ndarray, np.ndarray]:
     """Nominal levels, and the shares of rows that their intervals cover; both [J]."""
     levels = np.array(COVERAGE_LEVELS)
-    return levels, calibration.coverage(_of(summary, "pit").mean(axis=0), levels)
+    return levels, reliability.coverage(_of(summary, "pit").mean(axis=0), levels)
 
 
 def _mixture(summary: PredictiveSummary) -> np.ndarray:
     """Log density [n] of the mixture of all draws of the chains that are not divergent."""
-    return scores.mixture_log_density(with_targets(summary.log_density_by_chain)[summary.kept])
+    return averages.mixture_log_density(with_targets(summary.log_density_by_chain)[summary.kept])
 
 
 def _of(summary: PredictiveSummary, name: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from bnn_atlas.metrics.formulas import calibration, scores
+from bnn_atlas.metrics.formulas import averages, reliability
 from bnn_atlas.metrics.formulas.agreement import compare
 from bnn_atlas.metrics.formulas.classification import brier_rows, entropy, hits
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
@@ -82,7 +82,7 @@ def spread_error(summary: PredictiveSummary) -> float | None:
     left_out = []
     for number in range(len(parts)):
         rest = np.concatenate([part.reshape(-1, draws.shape[2]) for i, part in enumerate(parts) if i != number])
-        left_out.append(scores.function_spread(rest.mean(axis=0), np.square(rest).mean(axis=0)))
+        left_out.append(averages.function_spread(rest.mean(axis=0), np.square(rest).mean(axis=0)))
     return _jackknife(np.array(left_out))
 
 
@@ -99,7 +99,7 @@ def _chains(summary: PredictiveSummary) -> Parts:
     probabilities = summary.probabilities if summary.task == "classification" else None
     return Parts(
         np.array([len(group) for group in groups]),
-        np.array([scores.mixture_log_density(density[group]) for group in groups]),
+        np.array([averages.mixture_log_density(density[group]) for group in groups]),
         {name: np.array([array[group].mean(axis=0) for group in groups]) for name, array in moments.items()},
         None if probabilities is None else np.array([probabilities[group].mean(axis=0) for group in groups]),
     )
@@ -116,7 +116,7 @@ def _batches(summary: PredictiveSummary) -> Parts | None:
     probabilities = summary.probabilities_by_batch
     return Parts(
         np.array([len(batch) for batch in batches]),
-        np.array([scores.mixture_log_density(batch) for batch in batches]),
+        np.array([averages.mixture_log_density(batch) for batch in batches]),
         {},
         None if probabilities is None else probabilities[summary.kept[0]].astype(np.float64),
     )
@@ -144,15 +144,15 @@ def _scores(average: Parts, y: np.ndarray, y_scale: float, levels: np.ndarray) -
     else:
         p = average.probabilities
         means = {"accuracy": hits(p, y), "brier": brier_rows(p, y), "predictive_entropy": entropy(p)}
-        found["ece", ""] = calibration.expected_calibration_error(p, y, ECE_BINS)
+        found["ece", ""] = reliability.expected_calibration_error(p, y, ECE_BINS)
         return found | {(name, ""): float(values.mean()) for name, values in means.items()}
     if not average.moments:
         return found
     mean, second, noise, pit = (average.moments[name] for name in MOMENTS)
-    rmse = scores.rmse(mean[None], y)
-    matched = scores.moment_matched_log_density(mean[None], second[None], noise[None], y)
-    covered = calibration.coverage(pit, levels)
+    rmse = averages.rmse(mean[None], y)
+    matched = averages.moment_matched_log_density(mean[None], second[None], noise[None], y)
+    covered = reliability.coverage(pit, levels)
     found |= {("rmse", ""): rmse, ("rmse_original_units", ""): rmse * y_scale}
     found |= {("nll_moment_matched", ""): -float(matched.mean()), ("noise_sd", ""): float(np.sqrt(noise.mean()))}
-    found |= {("calibration_error", ""): calibration.calibration_error(levels, covered)}
+    found |= {("calibration_error", ""): reliability.calibration_error(levels, covered)}
     return found | {("coverage", f"{a:g}"): float(c) for a, c in zip(levels, covered, strict=True)}

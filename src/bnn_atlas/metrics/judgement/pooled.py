@@ -14,8 +14,8 @@ from bnn_atlas.files import atomic
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trusts, worst
-from bnn_atlas.metrics.tables.files import TableError, read_table, write_frame
 from bnn_atlas.metrics.tables.measurement import joined
+from bnn_atlas.metrics.tables.parquet import TableError, read_table, write_frame
 
 BY_CHAINS = (
     "lppd_cumulative_chains", "lppd_cumulative_chains_order_sd", "accuracy_cumulative_chains", "ece_cumulative_chains",

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from bnn_atlas.metrics.formulas.averages import error_of_mean, lppd_per_chain, mixture_log_density
 from bnn_atlas.metrics.formulas.rhat_ess import ess_bulk, ess_mean, rhat
-from bnn_atlas.metrics.formulas.scores import error_of_mean, lppd_per_chain, mixture_log_density
 from bnn_atlas.metrics.gathering.chain_statistics import LOG_DENSITIES
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.judgement.measure import NO_CHAIN
-from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA
 from bnn_atlas.metrics.tables.measurement import Measurement, PredictionError, joined
+from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA
 from bnn_atlas.traces.draws import Draws
 
 MIXED = "referee_mixed"
@@ -36,7 +36,7 @@ class Refereed(NamedTuple):
 
     measurements: list[Measurement]
     chains: pd.DataFrame
-    """One row per chain (`files.REFEREE_SCHEMA`); NaN for chains excluded in the run or in its referee."""
+    """One row per chain (`parquet.REFEREE_SCHEMA`); NaN for chains excluded in the run or in its referee."""
 
 
 def judge(run: Draws, referee: Draws, predictions: PredictiveSummary, refereed: PredictiveSummary) -> Refereed:

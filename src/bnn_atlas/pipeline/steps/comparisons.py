@@ -17,7 +17,7 @@ from bnn_atlas.inference.validation import ValidationDensity
 from bnn_atlas.methods.implicit.compare import compared
 from bnn_atlas.methods.implicit.family import fitted
 from bnn_atlas.metrics.formulas.e_values import log_e_values
-from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_e_values, write_frame
+from bnn_atlas.metrics.tables.parquet import ENTROPY_SCHEMA, write_e_values, write_frame
 from bnn_atlas.traces.store import Trace, open_trace
 
 

@@ -8,7 +8,7 @@ from bnn_atlas.config.data.datasets import DatasetEntry
 from bnn_atlas.config.data.splits import SplitConfig
 from bnn_atlas.data.download import download as get
 from bnn_atlas.data.prepare import prepare_file
-from bnn_atlas.data.splits import split_file
+from bnn_atlas.data.splitting import split_file
 
 
 def download(
@@ -24,5 +24,5 @@ def prepare(dataset: str, files: Sequence[str | Path], destination: str | Path, 
 
 
 def split(dataset: str | Path, destination: str | Path, number: int, *, split: Mapping[str, Any]) -> None:
-    """Divide the rows of a prepared data set by a `SplitConfig` in plain values; see `data.splits.split_file`."""
+    """Divide the rows of a prepared data set by a `SplitConfig` in plain values; see `data.splitting.split_file`."""
     split_file(dataset, destination, SplitConfig.model_validate(split), number)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.config.parts.figures import FunctionsConfig, SurfaceConfig
-from bnn_atlas.inference.functions import functions_of
+from bnn_atlas.inference.network_functions import functions_of
 from bnn_atlas.inference.problem import load_problem
 from bnn_atlas.inference.surfaces import surfaces_through
 from bnn_atlas.metrics.tables.arrays import save_functions, save_surfaces
@@ -28,7 +28,7 @@ def functions(
 ) -> None:
     """Evaluate draws of a pooled trace according to `settings` (a `FunctionsConfig` in plain values), and write .npz.
 
-    Raises FunctionsError like `inference.functions.functions_of`.
+    Raises FunctionsError like `inference.network_functions.functions_of`.
     """
     problem = load_problem(dataset, split, posterior)
     found = functions_of(problem, open_pool(pool), FunctionsConfig.model_validate(settings))

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.data.splits import load_split
-from bnn_atlas.export.reference import Exported, save_reference
+from bnn_atlas.data.splitting import load_split
+from bnn_atlas.export.reference_posterior import Exported, save_reference
 from bnn_atlas.metrics.gathering.summary import load
-from bnn_atlas.metrics.tables.files import read_table
+from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.traces.pool import open_pool
 
 log = logging.getLogger(__name__)

@@ -10,14 +10,14 @@ import numpy as np
 
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.config.parts.posterior import PosteriorConfig
-from bnn_atlas.data.evaluation import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
+from bnn_atlas.data.evaluation_sets import Rows, corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.split_data import SplitData
 from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_without_rows
 from bnn_atlas.locks import making
-from bnn_atlas.metrics.gathering.predictive import summarise
+from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import Pool, open_pool

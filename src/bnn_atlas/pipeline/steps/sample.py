@@ -17,7 +17,7 @@ from bnn_atlas.inference.problem import Problem, load_problem
 from bnn_atlas.methods.contract import build_method
 from bnn_atlas.posterior.compiled import kernel_name
 from bnn_atlas.provenance import collect
-from bnn_atlas.runner.run import Block, noted, run_block
+from bnn_atlas.runner.segments import Block, noted, run_block
 from bnn_atlas.runner.stopping import StoppingRule
 
 
@@ -35,8 +35,8 @@ def sample(
 ) -> None:
     """Sample one block of chains from its warm starts into a trace store, or continue an interrupted attempt.
 
-    `timing.json` and `fit.npz` are written next to the trace (`bnn_atlas.runner.run.run_block`). With `stopping` (a
-    `StoppingConfig` in plain values) the block can end before its last draw.
+    `timing.json` and `fit.npz` are written next to the trace (`bnn_atlas.runner.segments.run_block`). With `stopping`
+    (a `StoppingConfig` in plain values) the block can end before its last draw.
     """
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     stored = load_arrays(start, ("parameters", "members"), DataError, "a warm start", optional=None)

@@ -9,9 +9,9 @@ import numpy as np
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.pixels import dead_inputs
-from bnn_atlas.data.predictions import load_predictions
+from bnn_atlas.data.published_predictions import load_predictions
 from bnn_atlas.data.split_data import SplitData
-from bnn_atlas.data.splits import load_split
+from bnn_atlas.data.splitting import load_split
 from bnn_atlas.metrics.gathering.cost import read_cost
 from bnn_atlas.metrics.gathering.summary import load
 from bnn_atlas.metrics.judgement import evaluate
@@ -19,8 +19,8 @@ from bnn_atlas.metrics.judgement import sets as scored_sets
 from bnn_atlas.metrics.judgement.referee import judge
 from bnn_atlas.metrics.judgement.rows import as_rows, marked
 from bnn_atlas.metrics.judgement.trust import FIT, source_measurement
-from bnn_atlas.metrics.tables.files import REFEREE_SCHEMA, read_table, write_frame, write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
+from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, read_table, write_frame, write_table
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import last_draws
 

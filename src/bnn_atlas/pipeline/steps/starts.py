@@ -8,7 +8,7 @@ import numpy as np
 
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.files import atomic, load_arrays, save_arrays
-from bnn_atlas.symmetry.gaussian import Form, gaussian_draws
+from bnn_atlas.symmetry.compact import Form, gaussian_draws
 from bnn_atlas.traces.pool import Pool, open_pool
 
 
@@ -76,7 +76,7 @@ def compact_starts(
     chains: int | None = None,
     balance: bool = False,
 ) -> None:
-    """Write one draw per member from the Gaussian of a pool's draws (.npz); see `symmetry.gaussian`."""
+    """Write one draw per member from the Gaussian of a pool's draws (.npz); see `symmetry.compact`."""
     how = Form(form, rank, balance)
     draws = gaussian_draws(open_pool(pool), frame, how, members=members, seed=seed, model=model, chains=chains)
     save_arrays(destination, {"members": np.asarray(members), "parameters": draws})

@@ -14,11 +14,12 @@ from bnn_atlas.config.parts.alignments import AlignmentConfig
 from bnn_atlas.config.parts.evaluation import BarrierConfig, PruningConfig
 from bnn_atlas.config.parts.starts import InitialConfig
 from bnn_atlas.data.pixels import dead_inputs
-from bnn_atlas.inference.matching import features_of
+from bnn_atlas.inference.criteria import features_of
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_problem, load_without_rows
 from bnn_atlas.metrics.judgement.rows import listed, marked
-from bnn_atlas.metrics.tables.files import (
+from bnn_atlas.metrics.tables.measurement import RunIdentity
+from bnn_atlas.metrics.tables.parquet import (
     LINE_SCHEMA,
     MATCH_SCHEMA,
     NORM_SCHEMA,
@@ -26,7 +27,6 @@ from bnn_atlas.metrics.tables.files import (
     write_frame,
     write_table,
 )
-from bnn_atlas.metrics.tables.measurement import RunIdentity
 from bnn_atlas.provenance import fingerprint
 from bnn_atlas.sources import code_digest
 from bnn_atlas.symmetry.aligned_draws import alignment_rows, load_aligned_draws, save_aligned_draws
@@ -239,6 +239,6 @@ def _fingerprint(
             "ends": [sha256(end).hexdigest() for end in ends],
             "split": sha256(split.read_bytes()).hexdigest(),
             **{name: sha256(array.tobytes()).hexdigest() for name, array in arrays.items() if array is not None},
-            "code": code_digest("bnn_atlas.symmetry.alignment:Aligner", "bnn_atlas.inference.matching"),
+            "code": code_digest("bnn_atlas.symmetry.alignment:Aligner", "bnn_atlas.inference.criteria"),
         }
     )

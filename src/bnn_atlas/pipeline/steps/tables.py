@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
-from bnn_atlas.metrics.tables.files import concat_tables
+from bnn_atlas.metrics.tables.parquet import concat_tables
 
 
 def table(tables: Sequence[str | Path], destination: str | Path) -> None:

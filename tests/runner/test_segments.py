@@ -24,7 +24,7 @@ from bnn_atlas.methods.mclmc_tuning import build_mile
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.runner import program
-from bnn_atlas.runner import run as runner
+from bnn_atlas.runner import segments as runner
 from bnn_atlas.runner.checkpoint import CheckpointError, CheckpointStore
 from bnn_atlas.runner.signals import Interrupted, stop_signal
 from bnn_atlas.runtime import processor

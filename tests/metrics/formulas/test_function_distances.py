@@ -6,8 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, norm, wasserstein_distance
 
-from bnn_atlas.metrics.formulas import distances
-from bnn_atlas.metrics.formulas.distances import MOST_DRAWS, joint_prior_distance, prior_distance, wasserstein_1
+from bnn_atlas.metrics.formulas import function_distances
+from bnn_atlas.metrics.formulas.function_distances import (
+    MOST_DRAWS,
+    joint_prior_distance,
+    prior_distance,
+    wasserstein_1,
+)
 from bnn_atlas.metrics.tables.measurement import PredictionError
 
 
@@ -20,13 +25,13 @@ def test_wasserstein_by_hand() -> None:
     mean = np.array([[0.0, 1.0], [3.0, 1.0], [0.0, 0.0]])
     scale = np.array([[1.0, 2.0], [1.0, 4.0], [0.5, 2.0]])
     expected = [[0, 9 + 4, 1 + 0.25], [13, 0, 9 + 1 + 0.25 + 4], [1.25, 14.25, 0]]
-    np.testing.assert_allclose(distances.wasserstein_squared(mean, scale), expected, rtol=1e-14)
+    np.testing.assert_allclose(function_distances.wasserstein_squared(mean, scale), expected, rtol=1e-14)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 1000))
 def test_wasserstein_is_the_root_of_a_metric(draws: int, rows: int, seed: int) -> None:
-    root = np.sqrt(distances.wasserstein_squared(*predictions(draws, rows, seed)))
+    root = np.sqrt(function_distances.wasserstein_squared(*predictions(draws, rows, seed)))
     assert (np.diag(root) == 0).all()
     np.testing.assert_array_equal(root, root.T)
     assert (root[:, None] <= root[:, :, None] + root[None] + 1e-12).all()
@@ -34,29 +39,31 @@ def test_wasserstein_is_the_root_of_a_metric(draws: int, rows: int, seed: int) -
 
 def test_near_functions_far_from_zero_keep_their_distance() -> None:
     mean = np.array([[1e6, 1e6], [1e6 + 1e-3, 1e6]])
-    found = distances.wasserstein_squared(mean, np.ones((2, 2)))
+    found = function_distances.wasserstein_squared(mean, np.ones((2, 2)))
     np.testing.assert_allclose(found[0, 1], (mean[1, 0] - mean[0, 0]) ** 2, rtol=1e-12)
 
 
 def test_little_memory_gives_the_same_numbers() -> None:
     mean, scale = predictions(7, 40)
-    for function in (distances.wasserstein_squared, distances.significance):
+    for function in (function_distances.wasserstein_squared, function_distances.significance):
         np.testing.assert_allclose(function(mean, scale, 64 * 7 * 3), function(mean, scale), rtol=1e-12)
 
 
 def test_significance_by_hand() -> None:
     # Correlation 1: sd of the difference is |sd_a - sd_b| = 1 at both rows; its mean is 1.
     mean, scale = np.array([[0.0, 2.0], [-2.0, 2.0]]), np.array([[1.0, 1.0], [2.0, 2.0]])
-    np.testing.assert_allclose(distances.significance(mean, scale), [[0, np.sqrt(2)], [-np.sqrt(2), 0]], rtol=1e-12)
+    np.testing.assert_allclose(
+        function_distances.significance(mean, scale), [[0, np.sqrt(2)], [-np.sqrt(2), 0]], rtol=1e-12
+    )
     # Correlation -1: sd 1 + 2 = 3.
     mean = np.array([[0.0, 2.0], [2.0, -2.0]])
-    assert distances.significance(mean, scale)[0, 1] == pytest.approx(np.sqrt(2) * 1 / 3, rel=1e-12)
+    assert function_distances.significance(mean, scale)[0, 1] == pytest.approx(np.sqrt(2) * 1 / 3, rel=1e-12)
 
 
 def test_significance_is_the_formula_pair_by_pair() -> None:
     mean, scale = predictions(5, 30, seed=3)
     mean += np.arange(5)[:, None] / 4
-    found = distances.significance(mean.astype(np.float32), scale.astype(np.float32))
+    found = function_distances.significance(mean.astype(np.float32), scale.astype(np.float32))
     for a in range(5):
         for b in range(5):
             if a != b:
@@ -69,50 +76,50 @@ def test_significance_is_the_formula_pair_by_pair() -> None:
 def test_significance_at_its_limits() -> None:
     line = np.array([0.0, 1.0, 2.0])
     mean, scale = np.stack([line, line + 1, line, np.full(3, 0.1)]), np.ones((4, 3))
-    z = distances.significance(mean, scale)
+    z = function_distances.significance(mean, scale)
     assert z[0, 1] < -1e6  # the difference is certain up to rounding
     assert z[0, 2] == 0.0  # the same function
     assert np.isnan(z[3, :3]).all()
     assert np.isnan(z[:3, 3]).all()
     assert (np.diag(z) == 0).all()
-    pairs = distances.pairs_alike(z)
+    pairs = function_distances.pairs_alike(z)
     assert pairs == (6, 1, 3)
     assert pairs.share == pytest.approx(1 / 3)
-    assert np.isnan(distances.pairs_alike(distances.significance(mean[3:], scale[3:])).share)
+    assert np.isnan(function_distances.pairs_alike(function_distances.significance(mean[3:], scale[3:])).share)
 
 
 def test_bad_predictions_are_refused_in_words() -> None:
     mean, scale = predictions(3, 4)
     with pytest.raises(PredictionError, match=r"mean has shape \(3, 4\) and scale \(3, 3\)"):
-        distances.wasserstein_squared(mean, scale[:, :3])
+        function_distances.wasserstein_squared(mean, scale[:, :3])
     with pytest.raises(PredictionError, match="expected"):
-        distances.wasserstein_squared(mean[:0], scale[:0])
+        function_distances.wasserstein_squared(mean[:0], scale[:0])
     for bad in (np.nan, np.inf, 0.0, -1.0):
         wrong = scale.copy()
         wrong[1, 2] = bad
         with pytest.raises(PredictionError, match=r"1 of 3 draws .* first draw 1"):
-            distances.significance(mean, wrong)
+            function_distances.significance(mean, wrong)
     with pytest.raises(PredictionError, match="at least 2 rows"):
-        distances.significance(mean[:, :1], scale[:, :1])
+        function_distances.significance(mean[:, :1], scale[:, :1])
     with pytest.raises(PredictionError, match=r"level = 1\.5"):
-        distances.mixture_quantile(mean, scale, 1.5)
+        function_distances.mixture_quantile(mean, scale, 1.5)
 
 
 @pytest.mark.parametrize("level", [0.001, 0.05, 0.5, 0.95])
 def test_quantile_of_one_gaussian_in_many_draws(level: float) -> None:
     mean, scale = np.tile([0.5, -3.0], (6, 1)), np.tile([0.1, 2.0], (6, 1))
     np.testing.assert_allclose(
-        distances.mixture_quantile(mean, scale, level), norm.ppf(level, mean[0], scale[0]), rtol=1e-12
+        function_distances.mixture_quantile(mean, scale, level), norm.ppf(level, mean[0], scale[0]), rtol=1e-12
     )
 
 
 def test_quantile_of_two_gaussians() -> None:
     scale = np.ones((2, 1))
-    assert abs(distances.mixture_quantile(np.array([[-3.0], [3.0]]), scale, 0.5)[0]) < 1e-12
+    assert abs(function_distances.mixture_quantile(np.array([[-3.0], [3.0]]), scale, 0.5)[0]) < 1e-12
     far = np.array([[-10.0], [10.0]])  # the lower one lies below the quantile
-    np.testing.assert_allclose(distances.mixture_quantile(far, scale, 0.95), norm.ppf(0.9, 10.0), rtol=1e-12)
+    np.testing.assert_allclose(function_distances.mixture_quantile(far, scale, 0.95), norm.ppf(0.9, 10.0), rtol=1e-12)
     mean, scale = predictions(9, 4)
-    found = distances.mixture_quantile(mean, scale, 0.3)
+    found = function_distances.mixture_quantile(mean, scale, 0.3)
     np.testing.assert_allclose(norm.cdf(found, mean, scale).mean(axis=0), 0.3, rtol=1e-12)
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE
-from bnn_atlas.gallery.claims import trust_word
 from bnn_atlas.gallery.escape import cell
 from bnn_atlas.gallery.numbers import MARK, METRICS, with_sd
+from bnn_atlas.gallery.verdicts import trust_word
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED, reference_word
 
 DIGITS = {"rhat_function_max": 2, "divergences": 0}

@@ -15,14 +15,14 @@ import pytest
 import bnn_atlas
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.data.dataset import Dataset, fingerprint, load, save
-from bnn_atlas.data.splits import Split, load_split, save_split
+from bnn_atlas.data.splitting import Split, load_split, save_split
 from bnn_atlas.export.archive import MANIFEST, ArchiveError, as_json, write_archive
-from bnn_atlas.export.reference import ABOUT, DRAWS, FORMAT, METRICS, Reference, open_reference
+from bnn_atlas.export.reference_posterior import ABOUT, DRAWS, FORMAT, METRICS, Reference, open_reference
 from bnn_atlas.metrics.gathering import summary as summaries
-from bnn_atlas.metrics.tables.files import write_table
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.models.build import build_network
+from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.models.layout import Layout
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.pipeline.steps.export import export
 from bnn_atlas.pipeline.steps.predict import predict
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA

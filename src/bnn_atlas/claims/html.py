@@ -12,7 +12,7 @@ from PIL import Image
 
 from bnn_atlas.claims.answer import EXCLUDED_SHARE
 from bnn_atlas.claims.estimate import PAIRED_ROWS, Estimate
-from bnn_atlas.claims.rows import Repetition
+from bnn_atlas.claims.sides import Repetition
 from bnn_atlas.claims.verdict import Judgement, Verdict
 from bnn_atlas.config.claims.claim import Claim
 from bnn_atlas.files import atomic

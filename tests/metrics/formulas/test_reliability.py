@@ -2,72 +2,72 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bnn_atlas.metrics.formulas import calibration
+from bnn_atlas.metrics.formulas import reliability
 
 LEVELS = np.array([0.5, 0.75, 0.9, 0.95])
 
 
 def test_coverage_by_hand_with_the_ends_of_the_interval_inside():
     pit = np.array([0.5, 0.25, 0.75, 0.2, 0.99])
-    np.testing.assert_allclose(calibration.coverage(pit, np.array([0.4, 0.5, 0.7, 0.99])), [0.2, 0.6, 0.8, 1.0])
+    np.testing.assert_allclose(reliability.coverage(pit, np.array([0.4, 0.5, 0.7, 0.99])), [0.2, 0.6, 0.8, 1.0])
 
 
 def test_coverage_equals_asking_whether_y_is_between_the_quantiles():
     rng = np.random.default_rng(0)
     mean, scale, y = rng.normal(size=200), rng.uniform(0.5, 2, size=200), rng.normal(size=200)
-    for level, covered in zip(LEVELS, calibration.coverage(norm.cdf(y, mean, scale), LEVELS), strict=True):
+    for level, covered in zip(LEVELS, reliability.coverage(norm.cdf(y, mean, scale), LEVELS), strict=True):
         low, high = norm.interval(level, mean, scale)
         assert covered == pytest.approx(((low <= y) & (y <= high)).mean())
 
 
 def test_calibrated_predictions_have_no_error():
     pit = (np.arange(10_000) + 0.5) / 10_000
-    covered = calibration.coverage(pit, LEVELS)
-    assert calibration.calibration_error(LEVELS, covered) < 2e-4
-    np.testing.assert_allclose(calibration.pit_histogram(pit, 20), 1 / 20)
+    covered = reliability.coverage(pit, LEVELS)
+    assert reliability.calibration_error(LEVELS, covered) < 2e-4
+    np.testing.assert_allclose(reliability.pit_histogram(pit, 20), 1 / 20)
 
 
 def test_overconfident_predictions_have_the_error_of_their_closed_form():
     """The predictive sd is half the true one: coverage at level a is 2 Phi(Phi^-1((1 + a) / 2) / 2) - 1."""
     y = norm.ppf((np.arange(10_000) + 0.5) / 10_000)
-    covered = calibration.coverage(norm.cdf(y / 0.5), LEVELS)
+    covered = reliability.coverage(norm.cdf(y / 0.5), LEVELS)
     exact = 2 * norm.cdf(norm.ppf((1 + LEVELS) / 2) / 2) - 1
     np.testing.assert_allclose(covered, exact, atol=2e-4)
     error = np.sqrt(np.mean((LEVELS - exact) ** 2))
-    assert calibration.calibration_error(LEVELS, covered) == pytest.approx(error, abs=2e-4)
-    histogram = calibration.pit_histogram(norm.cdf(y / 0.5), 10)
+    assert reliability.calibration_error(LEVELS, covered) == pytest.approx(error, abs=2e-4)
+    histogram = reliability.pit_histogram(norm.cdf(y / 0.5), 10)
     assert histogram[0] > 0.2
     assert histogram[-1] > 0.2
 
 
 def test_pit_histogram_counts_both_ends():
-    np.testing.assert_allclose(calibration.pit_histogram(np.array([0.0, 0.1, 0.5, 1.0]), 2), [0.5, 0.5])
+    np.testing.assert_allclose(reliability.pit_histogram(np.array([0.0, 0.1, 0.5, 1.0]), 2), [0.5, 0.5])
 
 
 def test_ece_by_hand():
     """Bins (0.5, 0.75] and (0.75, 1] of 4: gaps |0.5 - 0.65| * 2/4 and |1 - 0.9| * 2/4."""
     probabilities = np.array([[0.6, 0.4], [0.3, 0.7], [0.9, 0.1], [0.1, 0.9]])
     labels = np.array([0, 0, 0, 1])
-    assert calibration.expected_calibration_error(probabilities, labels, bins=4) == pytest.approx(0.125)
+    assert reliability.expected_calibration_error(probabilities, labels, bins=4) == pytest.approx(0.125)
 
 
 def test_ece_puts_a_right_edge_into_its_own_bin_and_drops_nobody():
     probabilities = np.array([[0.5, 0.5], [0.2, 0.8], [0.0, 1.0]])
     labels = np.array([1, 1, 1])
     # (0, 0.5]: confidence 0.5, wrong; (0.5, 1]: confidences 0.8 and 1, both right. In one bin: |-0.5 + 0.2| / 3.
-    assert calibration.expected_calibration_error(probabilities, labels, bins=2) == pytest.approx((0.5 + 0.2) / 3)
+    assert reliability.expected_calibration_error(probabilities, labels, bins=2) == pytest.approx((0.5 + 0.2) / 3)
 
 
 def test_ece_of_certain_wrong_answers():
     """500 certain and wrong beside 500 at 0.7 and right: (1 * 500 + 0.3 * 500) / 1000, whatever the last bin does."""
     probabilities = np.array([[0.0, 1.0]] * 500 + [[0.7, 0.3]] * 500)
     labels = np.zeros(1000, dtype=int)
-    assert calibration.expected_calibration_error(probabilities, labels, bins=100) == pytest.approx(0.65)
+    assert reliability.expected_calibration_error(probabilities, labels, bins=100) == pytest.approx(0.65)
 
 
 def test_ece_takes_float32_confidences_just_above_one():
     probabilities = np.array([[np.nextafter(np.float32(1), np.float32(2)), 0.0]], dtype=np.float32)
-    assert calibration.expected_calibration_error(probabilities, np.array([0]), bins=15) == pytest.approx(0, abs=1e-6)
+    assert reliability.expected_calibration_error(probabilities, np.array([0]), bins=15) == pytest.approx(0, abs=1e-6)
 
 
 def _confident(confidence: list[float], hit: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -86,13 +86,13 @@ def _random(rows: int, classes: int, sharpness: float = 0.3) -> tuple[np.ndarray
 def test_equal_mass_bins_hold_equally_many_rows():
     """Bins {0.6, 0.7}, {0.8, 0.9}, of 4 rows: |1 - 1.3| / 4 + |1 - 1.7| / 4; equal widths give other bins."""
     probabilities, labels = _confident([0.9, 0.6, 0.8, 0.7], [1, 1, 0, 0])
-    assert calibration.expected_calibration_error_equal_mass(probabilities, labels, 2) == pytest.approx(0.25)
+    assert reliability.expected_calibration_error_equal_mass(probabilities, labels, 2) == pytest.approx(0.25)
     # One bin (0.5, 1]: |2 - 3| / 4. Same here; with 4 bins: (0.5, 0.75] and (0.75, 1] are those above.
-    assert calibration.expected_calibration_error(probabilities, labels, 2) == pytest.approx(0.25)
+    assert reliability.expected_calibration_error(probabilities, labels, 2) == pytest.approx(0.25)
     # Five rows in two bins: three, then two.
     probabilities, labels = _confident([0.55, 0.6, 0.65, 0.9, 0.95], [1, 1, 1, 0, 1])
     by_hand = (abs(3 - 1.8) + abs(1 - 1.85)) / 5
-    assert calibration.expected_calibration_error_equal_mass(probabilities, labels, 2) == pytest.approx(by_hand)
+    assert reliability.expected_calibration_error_equal_mass(probabilities, labels, 2) == pytest.approx(by_hand)
 
 
 def test_equal_mass_bins_do_not_part_equal_confidences():
@@ -101,33 +101,33 @@ def test_equal_mass_bins_do_not_part_equal_confidences():
     by_hand = (abs(2 - 3.0) + abs(0 - 0.9)) / 5
     for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]):
         probabilities, labels = _confident([confidence[i] for i in order], [hit[i] for i in order])
-        found = calibration.expected_calibration_error_equal_mass(probabilities, labels, 2)
+        found = reliability.expected_calibration_error_equal_mass(probabilities, labels, 2)
         assert found == pytest.approx(by_hand)
 
 
 def test_more_bins_than_rows():
     probabilities, labels = _confident([0.6, 0.9], [0, 1])
-    assert calibration.expected_calibration_error_equal_mass(probabilities, labels, 50) == pytest.approx(0.35)
-    assert calibration.maximum_calibration_error(probabilities, labels, 50) == pytest.approx(0.6)
+    assert reliability.expected_calibration_error_equal_mass(probabilities, labels, 50) == pytest.approx(0.35)
+    assert reliability.maximum_calibration_error(probabilities, labels, 50) == pytest.approx(0.6)
 
 
 def test_mce_is_the_largest_gap():
     probabilities, labels = _confident([0.6, 0.7, 0.9, 0.95], [0, 1, 1, 1])
     # (0.5, 0.75]: |0.5 - 0.65|; (0.75, 1]: |1 - 0.925|.
-    assert calibration.maximum_calibration_error(probabilities, labels, 4) == pytest.approx(0.15)
+    assert reliability.maximum_calibration_error(probabilities, labels, 4) == pytest.approx(0.15)
 
 
 def test_sce_by_hand():
     """Class 0: 0.9 in the upper bin |1 - 0.9|, 0.2 and 0.4 in the lower |1 - 0.6|; class 1 mirrored: 0.5 / 3 each."""
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
     labels = np.array([0, 1, 0])
-    assert calibration.static_calibration_error(probabilities, labels, 2) == pytest.approx(0.5 / 3)
+    assert reliability.static_calibration_error(probabilities, labels, 2) == pytest.approx(0.5 / 3)
     # Bins of class 2 differ from those of the others.
     probabilities = np.array([[0.6, 0.4, 0.0], [0.1, 0.2, 0.7]])
     labels = np.array([1, 2])
     # class 0: 0.6 up |0 - 0.6|, 0.1 down |0 - 0.1|; class 1: both down |1 - 0.6|; class 2: |0|, |1 - 0.7|.
     by_hand = (0.6 + 0.1 + 0.4 + 0.3) / 6
-    assert calibration.static_calibration_error(probabilities, labels, 2) == pytest.approx(by_hand)
+    assert reliability.static_calibration_error(probabilities, labels, 2) == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize("bins", [1, 4, 15])
@@ -151,10 +151,10 @@ def test_binned_errors_equal_their_definitions(bins):
             inside = ((p > low) | ((p == 0) & (b == 0))) & (p <= high)
             if inside.any():
                 static += inside.mean() * abs((labels[inside] == j).mean() - p[inside].mean()) / k
-    ece = calibration.expected_calibration_error(probabilities, labels, bins)
+    ece = reliability.expected_calibration_error(probabilities, labels, bins)
     assert ece == pytest.approx(sum(share * gap for share, gap in gaps))
-    assert calibration.maximum_calibration_error(probabilities, labels, bins) == pytest.approx(
+    assert reliability.maximum_calibration_error(probabilities, labels, bins) == pytest.approx(
         max(gap for _, gap in gaps)
     )
-    assert calibration.static_calibration_error(probabilities, labels, bins) == pytest.approx(static)
+    assert reliability.static_calibration_error(probabilities, labels, bins) == pytest.approx(static)
     assert n == len(labels)

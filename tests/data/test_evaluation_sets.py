@@ -11,7 +11,7 @@ from bnn_atlas.config.data.shift import parse_shift
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.evaluation import corrupted_rows, interval_rows, outside_rows, shifted_rows
+from bnn_atlas.data.evaluation_sets import corrupted_rows, interval_rows, outside_rows, shifted_rows
 from bnn_atlas.data.readers.cifar10c import read_cifar10c
 from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from bnn_atlas.claims.page import decimals
+from bnn_atlas.claims.html import decimals
 from bnn_atlas.claims.verdict import HOLDS, Verdict
 from bnn_atlas.config.checks.runs import DEPENDENT
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS

@@ -9,8 +9,8 @@ from scipy.stats import norm, rankdata
 
 from bnn_atlas.metrics.formulas import rhat_ess
 from bnn_atlas.metrics.formulas.rhat_ess import ess_mean
-from bnn_atlas.metrics.gathering import convergence
-from bnn_atlas.metrics.gathering.predictive import Limits, summarise
+from bnn_atlas.metrics.gathering import chain_convergence
+from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.models.layout import Layout, Parameter
 
 with warnings.catch_warnings():
@@ -185,13 +185,13 @@ def two_layer_pool(memory_pool, draws):
 
 def test_parameters_are_diagnosed_in_batches_of_bounded_size(memory_pool):
     draws = np.random.default_rng(8).normal(size=(3, 30, 7)).astype(np.float32)
-    whole = convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), 2**24, LIMIT)
+    whole = chain_convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), 2**24, LIMIT)
     assert whole["name"].tolist()[:2] == ["layer0.weight[0,0]", "layer0.weight[0,1]"]
     assert whole["role"].tolist() == ["weight"] * 4 + ["bias"] * 2 + ["scale"]
     assert whole["layer"].isna().tolist() == [False] * 6 + [True]
     for max_bytes in (1, 2 * 16 * 8 * 90, 5 * 16 * 8 * 90):
         pool = two_layer_pool(memory_pool, draws)
-        assert convergence.diagnose_parameters(pool, np.arange(3), max_bytes, LIMIT).equals(whole)
+        assert chain_convergence.diagnose_parameters(pool, np.arange(3), max_bytes, LIMIT).equals(whole)
         assert pool.largest <= max(max_bytes, 90 * 4)
     expected = rhat_ess.diagnose(draws)
     np.testing.assert_array_equal(whole["ess_bulk"], expected.ess_bulk)
@@ -199,11 +199,15 @@ def test_parameters_are_diagnosed_in_batches_of_bounded_size(memory_pool):
 
 def test_only_kept_chains_are_diagnosed(memory_pool):
     draws = np.random.default_rng(9).normal(size=(3, 30, 7))
-    clean = convergence.diagnose_parameters(two_layer_pool(memory_pool, draws[[0, 2]]), np.arange(2), 2**24, LIMIT)
+    clean = chain_convergence.diagnose_parameters(
+        two_layer_pool(memory_pool, draws[[0, 2]]), np.arange(2), 2**24, LIMIT
+    )
     draws[1] = np.nan
-    kept = convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.array([0, 2]), 2**24, LIMIT)
+    kept = chain_convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.array([0, 2]), 2**24, LIMIT)
     assert kept.equals(clean)
-    none = convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.array([], dtype=int), 2**24, LIMIT)
+    none = chain_convergence.diagnose_parameters(
+        two_layer_pool(memory_pool, draws), np.array([], dtype=int), 2**24, LIMIT
+    )
     assert len(none) == 7
     assert none["rhat"].isna().all()
 
@@ -212,7 +216,7 @@ def test_function_values_are_diagnosed_by_row_and_class(memory_pool, predict_sof
     rng = np.random.default_rng(10)
     theta, x, y = rng.normal(size=(3, 50, 6)), rng.normal(size=(4, 2)), rng.integers(0, 3, size=4)
     summary = summarise(memory_pool(theta), predict_softmax, x, y, Limits(2**20, function_rows=2))
-    frame = convergence.diagnose_functions(summary, 10_000)
+    frame = chain_convergence.diagnose_functions(summary, 10_000)
     assert frame["row"].tolist() == [0, 0, 0, 3, 3, 3]
     assert frame["class"].tolist() == [0, 1, 2] * 2
     probabilities = np.exp(np.stack([predict_softmax(chain, x).log_probs for chain in theta]))
@@ -221,7 +225,7 @@ def test_function_values_are_diagnosed_by_row_and_class(memory_pool, predict_sof
     # Chains that are sure of a class, up to the rounding of single precision.
     summary.function_draws[:, :, 0] = np.array([1.0, 1.0, np.nextafter(np.float32(1), 0)])[:, None]
     summary.function_draws[:, :, 1] = 1 - 1e-5 * np.arange(3)[:, None]
-    frame = convergence.diagnose_functions(summary, 10_000)
+    frame = chain_convergence.diagnose_functions(summary, 10_000)
     assert frame["rhat"].isna().tolist() == [True] + [False] * 5
     assert np.isinf(frame["rhat"][1])
 
@@ -250,9 +254,9 @@ def test_rhat_of_shifted_chains_is_known(shift):
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
 def test_of_many_parameters_every_so_many_is_diagnosed(memory_pool, limit):
     draws = np.random.default_rng(8).normal(size=(3, 20, 7))
-    whole = convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), 2**24, LIMIT)
+    whole = chain_convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), 2**24, LIMIT)
     stride = -(-7 // limit)
     for max_bytes in (1, 20_000, 2**24):
-        some = convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), max_bytes, limit)
+        some = chain_convergence.diagnose_parameters(two_layer_pool(memory_pool, draws), np.arange(3), max_bytes, limit)
         assert some.equals(whole.iloc[::stride].reset_index(drop=True))
     assert len(some) <= limit

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from bnn_atlas.claims.page import limit, thumbnail, write_page
+from bnn_atlas.claims.html import limit, thumbnail, write_page
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.report import report
 from bnn_atlas.claims.table import SCHEMA, write_claims
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all
 from bnn_atlas.config.claims.claim import Claim
-from bnn_atlas.metrics.tables.files import write_table
+from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.provenance import collect
 
 from .making import CLAIM, COMPARISON, RUNS, claimed, planned, row, seeds, table

@@ -9,20 +9,20 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import norm
 from sklearn.metrics import log_loss, root_mean_squared_error
 
-from bnn_atlas.metrics.formulas import scores
-from bnn_atlas.metrics.formulas.scores import TOLERANCE, cross_fitted, stacking_weights
-from bnn_atlas.metrics.gathering.predictive import Limits, summarise
+from bnn_atlas.metrics.formulas import averages
+from bnn_atlas.metrics.formulas.averages import TOLERANCE, cross_fitted, stacking_weights
+from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.posterior.predictive import Predictive
 
 
 def lppd(log_density_by_chain):
-    return scores.mixture_log_density(log_density_by_chain).mean()
+    return averages.mixture_log_density(log_density_by_chain).mean()
 
 
 def test_lppd_by_hand():
     density = np.array([[0.5, 0.2], [0.1, 0.6]])
     assert lppd(np.log(density)) == pytest.approx((np.log(0.3) + np.log(0.4)) / 2)
-    np.testing.assert_allclose(scores.lppd_per_chain(np.log(density)), [np.log(0.5 * 0.2) / 2, np.log(0.1 * 0.6) / 2])
+    np.testing.assert_allclose(averages.lppd_per_chain(np.log(density)), [np.log(0.5 * 0.2) / 2, np.log(0.1 * 0.6) / 2])
 
 
 def test_lppd_keeps_minus_infinity_only_where_all_chains_have_it():
@@ -48,20 +48,20 @@ def test_linear_gaussian_posterior_has_its_closed_form(memory_pool):
     assert summary.mean is not None
     assert summary.second_moment is not None
     assert summary.noise_variance is not None
-    matched = scores.moment_matched_log_density(summary.mean, summary.second_moment, summary.noise_variance, y)
+    matched = averages.moment_matched_log_density(summary.mean, summary.second_moment, summary.noise_variance, y)
     np.testing.assert_allclose(matched, exact, atol=2e-3)
 
 
 def test_moment_matched_density_is_one_gaussian_with_the_mixture_moments():
     mean, scale, y = np.array([[-1.0], [1.0]]), np.array([[0.5], [1.5]]), np.array([0.3])
-    matched = scores.moment_matched_log_density(mean, mean**2, scale**2, y)
+    matched = averages.moment_matched_log_density(mean, mean**2, scale**2, y)
     assert matched[0] == pytest.approx(norm.logpdf(0.3, 0.0, np.sqrt(1.25 + 1.0)))
     assert matched[0] != pytest.approx(lppd(norm.logpdf(y, mean, scale)), abs=0.01)
 
 
 def test_cumulative_lppd_averages_over_orders_of_the_chains():
     density = np.log(np.array([[0.5, 0.2], [0.1, 0.6], [0.3, 0.9]]))
-    curve = scores.lppd_over_chains(density, np.array([1, 2, 3]), orderings=3000, seed=0)
+    curve = averages.lppd_over_chains(density, np.array([1, 2, 3]), orderings=3000, seed=0)
     exact = np.array([
         [logsumexp(density[list(order[:c])], axis=0).mean() - np.log(c) for c in (1, 2, 3)]
         for order in permutations(range(3))
@@ -78,17 +78,17 @@ def test_cumulative_lppd_averages_over_orders_of_the_chains():
 
 def test_cumulative_lppd_is_seeded_and_does_not_depend_on_the_points_reported():
     density = np.random.default_rng(0).normal(size=(30, 5))
-    fine = scores.lppd_over_chains(density, np.arange(1, 31), orderings=4, seed=7)
-    coarse = scores.lppd_over_chains(density, np.array([1, 10, 30]), orderings=4, seed=7)
+    fine = averages.lppd_over_chains(density, np.arange(1, 31), orderings=4, seed=7)
+    coarse = averages.lppd_over_chains(density, np.array([1, 10, 30]), orderings=4, seed=7)
     np.testing.assert_allclose(coarse.value, fine.value[[0, 9, 29]], rtol=1e-12)
     np.testing.assert_allclose(coarse.deviation, fine.deviation[[0, 9, 29]], atol=1e-12)
-    other = scores.lppd_over_chains(density, np.array([1, 10, 30]), orderings=4, seed=8)
+    other = averages.lppd_over_chains(density, np.array([1, 10, 30]), orderings=4, seed=8)
     assert other.value[0] != coarse.value[0]
 
 
 def test_cumulative_lppd_with_a_density_of_zero_has_no_deviation():
     density = np.array([[-np.inf, 0.0], [0.0, 0.0]])
-    curve = scores.lppd_over_chains(density, np.array([1, 2]), orderings=50, seed=0)
+    curve = averages.lppd_over_chains(density, np.array([1, 2]), orderings=50, seed=0)
     assert curve.value[0] == -np.inf
     assert np.isnan(curve.deviation[0])
     assert curve.value[1] == pytest.approx(np.log(0.5) / 2)
@@ -98,7 +98,7 @@ def test_cumulative_lppd_with_a_density_of_zero_has_no_deviation():
 def test_lppd_over_draws_by_brute_force():
     density = np.random.default_rng(1).normal(size=(2, 12, 3))
     by_draw = logsumexp(density, axis=0) - np.log(2)
-    curve = scores.lppd_over_draws(by_draw, np.array([1, 4, 12]))
+    curve = averages.lppd_over_draws(by_draw, np.array([1, 4, 12]))
     expected = [logsumexp(density[:, :s], axis=(0, 1)).mean() - np.log(2 * s) for s in (1, 4, 12)]
     np.testing.assert_allclose(curve.value, expected, rtol=1e-12)
     rows = [logsumexp(density[:, :s], axis=(0, 1)) - np.log(2 * s) for s in (1, 4, 12)]
@@ -106,15 +106,15 @@ def test_lppd_over_draws_by_brute_force():
 
 
 def test_chain_counts_list_all_when_few_and_the_usual_series_when_many():
-    assert scores.chain_counts(3).tolist() == [1, 2, 3]
-    assert scores.chain_counts(100).tolist() == [1, 2, 5, 10, 20, 50, 100]
-    assert scores.chain_counts(834).tolist() == [1, 2, 5, 10, 20, 50, 100, 200, 500, 834]
+    assert averages.chain_counts(3).tolist() == [1, 2, 3]
+    assert averages.chain_counts(100).tolist() == [1, 2, 5, 10, 20, 50, 100]
+    assert averages.chain_counts(834).tolist() == [1, 2, 5, 10, 20, 50, 100, 200, 500, 834]
 
 
 def test_rmse_and_log_loss_agree_with_scikit_learn():
     rng = np.random.default_rng(2)
     mean, y = rng.normal(size=(3, 40)), rng.normal(size=40)
-    assert scores.rmse(mean, y) == pytest.approx(root_mean_squared_error(y, mean.mean(axis=0)))
+    assert averages.rmse(mean, y) == pytest.approx(root_mean_squared_error(y, mean.mean(axis=0)))
     probabilities, labels = rng.dirichlet(np.ones(4), size=(3, 40)), rng.integers(0, 4, size=40)
     average = probabilities.mean(axis=0)
     nll = -lppd(np.log(probabilities[:, np.arange(40), labels]))
@@ -122,9 +122,9 @@ def test_rmse_and_log_loss_agree_with_scikit_learn():
 
 
 def test_error_of_mean_is_absent_rather_than_wrong():
-    assert scores.error_of_mean(np.array([1.0, 3.0])) == pytest.approx(1.0)
-    assert scores.error_of_mean(np.array([1.0])) is None
-    assert scores.error_of_mean(np.array([1.0, -np.inf])) is None
+    assert averages.error_of_mean(np.array([1.0, 3.0])) == pytest.approx(1.0)
+    assert averages.error_of_mean(np.array([1.0])) is None
+    assert averages.error_of_mean(np.array([1.0, -np.inf])) is None
 
 
 def score(log_density: np.ndarray, weights: np.ndarray) -> float:

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bnn_atlas.metrics.tables.files import SCHEMA, TableError, concat_tables, read_table, write_table
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
+from bnn_atlas.metrics.tables.parquet import SCHEMA, TableError, concat_tables, read_table, write_table
 
 RUN = RunIdentity("sampling_perspective", "airfoil", "demo", 0, "airfoil", "mlp-16", "mclmc")
 ROWS = [

@@ -28,8 +28,8 @@ from bnn_atlas.runner.signals import Interrupted, Stop, stop_signal
 from bnn_atlas.runner.stopping import StoppingRule
 from bnn_atlas.runner.timing import Clock, ProgressReport, write_timing
 from bnn_atlas.traces.draws import NOTES
-from bnn_atlas.traces.header import amend
 from bnn_atlas.traces.store import TraceWriter, open_trace, shorten
+from bnn_atlas.traces.zarr_metadata import amend
 
 log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from typing import Any
 import jinja2
 import pandas as pd
 
-from bnn_atlas.gallery.claims import UNDECIDED, causes, claim_groups, counts, read_claims, write_csv
 from bnn_atlas.gallery.escape import cell, plain
-from bnn_atlas.gallery.figures import copied, figure_parts
 from bnn_atlas.gallery.findings import RULE, finding_cells
 from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.gallery.machines import by_machine, made_on
-from bnn_atlas.gallery.scores import marks_of, score_sections
+from bnn_atlas.gallery.pictures import copied, figure_parts
+from bnn_atlas.gallery.score_tables import marks_of, score_sections
 from bnn_atlas.gallery.times import rule_times
+from bnn_atlas.gallery.verdicts import UNDECIDED, causes, claim_groups, counts, read_claims, write_csv
 
 WORDS = ("point", "at", "note", "trust")
 """Columns of the summary that hold text and may be empty."""

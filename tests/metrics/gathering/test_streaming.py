@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from bnn_atlas.metrics.gathering.predictive import Limits, summarise
+from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, load, running_counts, save
 from bnn_atlas.metrics.tables.measurement import PredictionError
 from bnn_atlas.posterior.predictive import Predictive

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bnn_atlas.gallery.scores import LONGEST, score_sections
+from bnn_atlas.gallery.score_tables import LONGEST, score_sections
 
 TITLES = {"hours": "bike sharing", "days": "bike sharing", "digits": "digits", "letters": "not digits"}
 

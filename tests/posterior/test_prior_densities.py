@@ -29,10 +29,10 @@ from bnn_atlas.config.parts.priors import (
     StandardNormalPrior,
     StudentTPrior,
 )
-from bnn_atlas.models.build import build_network
 from bnn_atlas.models.layout import Layout, Parameter
+from bnn_atlas.models.networks import build_network
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
-from bnn_atlas.posterior.priors import Family, PriorValues, build_prior, log_prior, log_prior_gain
+from bnn_atlas.posterior.prior_densities import Family, PriorValues, build_prior, log_prior, log_prior_gain
 
 LAYOUT = Layout((*build_network(MLPConfig(hidden=(6, 3)), (4,), 2).layout.parameters, LOG_SIGMA))
 # Widths (fan_in, fan_out) of the layer a weight belongs to; None for biases and the noise level.

@@ -9,10 +9,10 @@ A study's file asks for them with `published: [<author>]`; other studies do not 
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas.calibration import bin_gaps, confidence_and_hits
+from bnn_atlas.metrics.formulas.averages import LOG_2PI, mixture_log_density, mixture_moments
 from bnn_atlas.metrics.formulas.classification import as_labelled, checked_scores
-from bnn_atlas.metrics.formulas.distances import checked_draws, wasserstein_squared
-from bnn_atlas.metrics.formulas.scores import LOG_2PI, mixture_log_density, mixture_moments
+from bnn_atlas.metrics.formulas.function_distances import checked_draws, wasserstein_squared
+from bnn_atlas.metrics.formulas.reliability import bin_gaps, confidence_and_hits
 
 UPPAL_BINS, IZMAILOV_BINS = 100, 20
 """Bins of the published calibration errors."""

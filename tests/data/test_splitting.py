@@ -14,7 +14,7 @@ from bnn_atlas.config.data.splits import SplitConfig, check_parts, standard_spli
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.splits import Split, SplitData, load_split, make_split, save_split
+from bnn_atlas.data.splitting import Split, SplitData, load_split, make_split, save_split
 
 KINDS = ("random", "standard", "train_test_split")
 
