@@ -1,6 +1,5 @@
 """Rows of shifted and out-of-distribution sets, and the scaling that they get."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,12 @@ import pytest
 
 from bnn_atlas.config.data.shift import parse_shift
 from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.data.corruptions import apply_shift
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.evaluation_sets import corrupted_rows, interval_rows, outside_rows, shifted_rows
-from bnn_atlas.data.readers.cifar10c import read_cifar10c
-from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
-from tests.pipeline.steps.making import SHAPE, SIDE, TEST, TRAIN, cifar10c_tar, make_images
+from tests.pipeline.steps.making import SHAPE, TEST, TRAIN, cifar10c_tar, make_images
 
 MEAN, SCALE = np.array([100.0, 110.0, 120.0]), np.array([50.0, 60.0, 70.0])
 PLACES = np.array([4, 0, 5, 1])
@@ -144,12 +142,6 @@ def test_outside_tokens_of_another_vocabulary_are_refused(tmp_path: Path, vocabu
         outside_rows(split, tmp_path / "other.npz")
 
 
-@pytest.fixture
-def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bnn_atlas.data.readers.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
-
-
-@pytest.mark.usefixtures("_small_cifar10c")
 @pytest.mark.parametrize("severity", [1, 5])
 def test_published_corruptions_are_those_of_the_test_rows(tmp_path: Path, images: Dataset, severity: int) -> None:
     raw = cifar10c_tar(tmp_path / "c.tar", images.y[TRAIN:])
@@ -159,7 +151,6 @@ def test_published_corruptions_are_those_of_the_test_rows(tmp_path: Path, images
     assert x.shape == (len(PLACES), *SHAPE)
 
 
-@pytest.mark.usefixtures("_small_cifar10c")
 def test_labels_that_are_not_those_of_the_test_rows_are_refused(tmp_path: Path, images: Dataset) -> None:
     wrong = images.y[TRAIN:].copy()
     wrong[PLACES[-1]] = (wrong[PLACES[-1]] + 1) % 3
@@ -173,3 +164,19 @@ def test_a_computed_shift_is_not_looked_for_in_cifar10c(tmp_path: Path, images: 
         corrupted_rows(make_split(images), "rotated30", tmp_path / "c.tar")
     with pytest.raises(DataError, match="shift 'cifar10c_fog1': CIFAR-10-C has no such images"):
         corrupted_rows(make_split(make_images(0, published_train=None)), "cifar10c_fog1", tmp_path / "c.tar")
+
+
+def test_a_damaged_or_another_tar_is_named(tmp_path: Path, images: Dataset) -> None:
+    """Wherever it ends, as a web page, without the corruption, and where there is none."""
+    path = tmp_path / "c.tar"
+    cifar10c_tar(path, images.y[TRAIN:])
+    whole = path.read_bytes()
+    place = whole.index(b"CIFAR-10-C/labels")
+    parts = [whole[:end] for end in (0, 100, 300, 900, place + 20, place + 530)]
+    for content in (*parts, b"<html>not found</html>" * 100, whole.replace(b"fog", b"fig")):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"c\.tar: not the intact tar of CIFAR-10-C \(.*download it again"):
+            corrupted_rows(make_split(images), "cifar10c_fog1", path)
+    path.unlink()
+    with pytest.raises(DataError, match=r"not the intact tar of CIFAR-10-C \(.*No such file"):
+        corrupted_rows(make_split(images), "cifar10c_fog1", path)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
-from bnn_atlas.data.dataset import Dataset, fingerprint, load, save
 from bnn_atlas.data.errors import ChecksumError, DataError
 from bnn_atlas.data.prepare import prepare
 from tests.data.registered_files import CSV, file_entry, sha256
@@ -117,67 +116,3 @@ def test_bundled(name: str, shape: tuple[int, int], first: str) -> None:
         assert dataset.y.dtype == np.float64
         assert dataset.y.mean() == pytest.approx(152.13, abs=0.01)
         assert dataset.x[:, 0].max() == 79
-
-
-def _sample(task: str = "classification") -> Dataset:
-    x = np.random.default_rng(0).normal(size=(6, 2))
-    if task == "regression":
-        return Dataset(x, x[:, 0] ** 2, ("a", "b"), "y", task, ())
-    return Dataset(x, np.array([0, 1, 2, 0, 1, 2]), ("a", "größe=ü"), "kind", task, ("x", "y", "z"))
-
-
-@pytest.mark.parametrize("task", ["regression", "classification"])
-def test_save_and_load(tmp_path: Path, task: str) -> None:
-    dataset = _sample(task)
-    save(tmp_path / "new" / "prepared.npz", dataset)
-    loaded = load(tmp_path / "new" / "prepared.npz")
-    for one, other in zip(loaded, dataset, strict=True):
-        np.testing.assert_array_equal(one, other)
-        assert type(one) is type(other)
-    assert loaded.x.dtype == dataset.x.dtype
-    assert loaded.y.dtype == dataset.y.dtype
-    save(tmp_path / "again.npz", loaded)
-    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "new" / "prepared.npz").read_bytes()
-
-
-@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 cut"])
-def test_other_file_is_no_data_set(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "prepared.npz").write_bytes(content)
-    with pytest.raises(DataError, match="not a prepared data set"):
-        load(tmp_path / "prepared.npz")
-
-
-def test_other_archive_is_no_data_set(tmp_path: Path) -> None:
-    np.savez(tmp_path / "prepared.npz", x=np.zeros(3))
-    with pytest.raises(DataError, match=r"prepared\.npz: not a prepared data set"):
-        load(tmp_path / "prepared.npz")
-
-
-@pytest.mark.parametrize("byte", ["compression", "encryption"])
-def test_a_damaged_archive_is_no_data_set(tmp_path: Path, byte: str) -> None:
-    """The directory of a zip says how its members are packed: by a method that there is not, or with a password."""
-    path = tmp_path / "prepared.npz"
-    save(path, _sample("regression"))
-    content = bytearray(path.read_bytes())
-    entry = content.index(b"PK\x01\x02")
-    if byte == "compression":
-        content[entry + 10] = 1
-    else:
-        content[entry + 8] |= 1
-        content[6] |= 1
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"prepared\.npz: not a prepared data set \("):
-        load(path)
-
-
-def test_a_missing_data_set_is_not_called_damaged(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "prepared.npz")
-
-
-def test_fingerprint_sees_values_and_shape() -> None:
-    dataset = _sample("regression")
-    assert fingerprint(dataset) == fingerprint(dataset._replace(x=np.asfortranarray(dataset.x)))
-    assert fingerprint(dataset) != fingerprint(dataset._replace(x=dataset.x + 1e-12))
-    assert fingerprint(dataset) != fingerprint(dataset._replace(y=-dataset.y))
-    assert fingerprint(dataset) != fingerprint(dataset._replace(x=dataset.x.reshape(3, 4)))

@@ -14,7 +14,7 @@ from bnn_atlas.config.settings import load_study
 from bnn_atlas.data.dataset import Dataset, save
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.orders import tfds_order
-from bnn_atlas.data.splitting import SplitData, load_split, make_split, save_split, split_file
+from bnn_atlas.data.splitting import SplitData, load_split, make_split, split_file
 from tests.config.folders import Edit, run_edit, study_file
 
 REGISTRY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")
@@ -33,6 +33,11 @@ def _tokens() -> Dataset:
     x = np.arange(TRAIN * 2 + TEST * 2, dtype=np.int32).reshape(-1, 2)
     fields: dict[str, Any] = {"kind": "tokens", "published_train": TRAIN, "vocabulary": 100}
     return Dataset(x, np.arange(TRAIN + TEST) % 2, (), "label", "classification", ("a", "b"), **fields)
+
+
+def _table() -> Dataset:
+    x, y = np.random.default_rng(0).normal(3, 2, (TRAIN + TEST, 2)), np.arange(TRAIN + TEST) % 2
+    return Dataset(x, y, ("a", "b"), "y", "classification", ("u", "v"), published_train=TRAIN)
 
 
 def _load(folder: Path, dataset: Dataset, **fields: Any) -> SplitData:
@@ -212,10 +217,7 @@ def test_sequences_stay_as_they_are(tmp_path: Path) -> None:
 
 
 def test_table_without_scaling(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(3, 2, (TRAIN + TEST, 2))
-    dataset = Dataset(x, np.arange(TRAIN + TEST) % 2, ("a", "b"), "y", "classification", ("u", "v"))
-    data = _load(tmp_path, dataset._replace(published_train=TRAIN), scaling="none")
-    np.testing.assert_array_equal(data.x_test, x[TRAIN:])
+    np.testing.assert_array_equal(_load(tmp_path, _table(), scaling="none").x_test, _table().x[TRAIN:])
 
 
 @pytest.mark.parametrize(
@@ -247,36 +249,14 @@ def test_rows_are_held_once(tmp_path: Path, fields: dict[str, Any], in_likelihoo
     assert scaled_bytes == 4 * data.dataset.x.size, "one float32 per pixel"
 
 
-@pytest.mark.parametrize("dataset", [_images(), _tokens()], ids=["images", "tokens"])
+@pytest.mark.parametrize("dataset", [_images(), _tokens(), _table()], ids=["images", "tokens", "table"])
 def test_other_rows_are_scaled_like_the_splits_own(tmp_path: Path, dataset: Dataset) -> None:
     data = _load(tmp_path, dataset, order="tfds")
     np.testing.assert_array_equal(data.scaled(dataset.x[data.split.test]), data.x_test)
     assert data.scaled(dataset.x[:2]).dtype == data.x_test.dtype
 
 
-def test_other_tables_are_scaled_like_the_splits_own(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(3, 2, (TRAIN + TEST, 2))
-    dataset = Dataset(x, x[:, 0], ("a", "b"), "y", "regression", ())
-    save(tmp_path / "prepared.npz", dataset)
-    save_split(tmp_path / "split.npz", dataset, make_split(len(x), SplitConfig(), 0))
-    data = load_split(tmp_path / "prepared.npz", tmp_path / "split.npz")
-    np.testing.assert_array_equal(data.scaled(x[data.split.test]), data.x_test)
-
-
 def test_rows_of_another_shape_cannot_be_compared(tmp_path: Path) -> None:
     data = _load(tmp_path, _images())
     with pytest.raises(DataError, match=r"rows of shape \[4, 5, 1\] .* of shape \[4, 5, 3\]"):
         data.scaled(_images(1).x)
-
-
-def test_prepared_data_are_no_split(tmp_path: Path) -> None:
-    _load(tmp_path, _images())
-    with pytest.raises(DataError, match=r"prepared\.npz: not a split \(missing: .*x_mean"):
-        load_split(tmp_path / "prepared.npz", tmp_path / "prepared.npz")
-
-
-def test_split_of_images_has_stable_bytes(tmp_path: Path) -> None:
-    _load(tmp_path, _images(), order="tfds")
-    first = (tmp_path / "split.npz").read_bytes()
-    _load(tmp_path, _images(), order="tfds")
-    assert (tmp_path / "split.npz").read_bytes() == first

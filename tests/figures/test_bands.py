@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from bnn_atlas.config.data.datasets import load_registry
 from bnn_atlas.config.data.synthetic import SinusoidsGenerator
-from bnn_atlas.data.generators import generate
+from bnn_atlas.data.synthetic_rows import generate
 from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.bands import (
     SHARE,

@@ -1,4 +1,4 @@
-"""Corruptions of images at five severities, with the same bytes on every machine.
+"""Rotations of images, and corruptions at five severities, with the same bytes on every machine.
 
 Operations and severities follow CIFAR-10-C (Hendrycks and Dietterich 2019, Benchmarking Neural Network Robustness to
 Common Corruptions and Perturbations, section 3; constants of their script for 32 x 32 images):
@@ -23,7 +23,7 @@ Common Corruptions and Perturbations, section 3; constants of their script for 3
 | pixelate         | side of the coarse image as a share of the side    | 0.95, 0.9, 0.85, 0.75, 0.65         |
 
 The other six corruptions of CIFAR-10-C need photographs, OpenCV or ImageMagick and are not computed here: motion_blur,
-glass_blur, snow, frost, spatter, elastic_transform (`bnn_atlas.data.readers.cifar10c` reads all nineteen).
+glass_blur, snow, frost, spatter, elastic_transform (`bnn_atlas.data.evaluation_sets` reads all nineteen).
 
 For other image sizes, intensities do not change. A blur grows with the shorter side above 32 pixels. Below, its sd
 still starts at 0.4 pixels, since a narrower blur changes nothing, and grows in steps that shrink with the side, at most
@@ -44,8 +44,10 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 from scipy.ndimage import correlate, correlate1d
-from scipy.special import pdtr
+from scipy.special import cosdg, pdtr, sindg
 
+from bnn_atlas.config.data.shift import OF_COLOURS, OF_SPLIT, ROTATION, Shift, parse_shift
+from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.pixels import KERNEL, SIDE, divided, stream, whole_weights
 
 NOISE_SD = (0.04, 0.06, 0.08, 0.09, 0.10)
@@ -341,3 +343,78 @@ CORRUPTION: dict[str, Callable[[np.ndarray, int, int, int], np.ndarray]] = {
     "pixelate": pixelate,
 }
 """Name -> function of (images [n, H, W, C] uint8, severity, seed, number of the first image in its set)."""
+
+
+BATCH_BYTES = 2**24
+"""Working memory of one float64 copy of a batch of images."""
+
+
+def apply_shift(shift: Shift, images: np.ndarray, seed: int, first: int = 0) -> np.ndarray:
+    """The images [n, H, W, C] uint8 (C = 1 or 3) rotated or corrupted, in the same shape and type.
+
+    Image i of the result depends only on the shift, the seed, image i and the number i, not on the other images: a part
+    of a set that starts at image `first` gives the same bytes as the whole set. Bytes are the same on every machine.
+    Raises ConfigError for an unknown shift and DataError for arrays that are not images.
+    """
+    shift = parse_shift(shift.name)
+    if shift.kind in OF_SPLIT:
+        raise DataError(f"shift '{shift.name}' depends on the rows of a split; use `data.pixels.noise_in`")
+    _check_images(images, seed, first)
+    if shift.kind in OF_COLOURS and images.shape[3] != 3:
+        raise DataError(
+            f"shift '{shift.name}': grey images have no saturation to change; leave it out, or use images with three "
+            "channels"
+        )
+    result = np.empty_like(images)
+    step = max(1, BATCH_BYTES // (8 * max(1, int(np.prod(images.shape[1:])))))
+    for start in range(0, len(images), step):
+        part = slice(start, start + step)
+        if shift.kind == ROTATION:
+            result[part] = rotate(images[part], shift.level)
+        else:
+            result[part] = CORRUPTION[shift.kind](images[part], shift.level, seed, first + start)
+    return result
+
+
+def _check_images(images: np.ndarray, seed: int, first: int) -> None:
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] not in (1, 3) or 0 in images.shape[1:3]:
+        raise DataError(
+            f"a shift needs images of shape [n, H, W, 1 or 3] and type uint8, not {images.dtype} of shape "
+            f"{list(images.shape)}; apply it to the prepared images before they are scaled"
+        )
+    if seed < 0 or first < 0:
+        raise DataError(f"seed {seed} and first image {first} must not be negative")
+
+
+BITS = 11
+"""Positions are rounded to 2^-11 pixels, which makes weights and sums of a bilinear interpolation exact integers."""
+ONE = 1 << BITS
+
+
+def rotate(images: np.ndarray, degrees: int) -> np.ndarray:
+    """Images [n, H, W, C] uint8 rotated counter-clockwise about their centre, on a background of zeros.
+
+    Pixel (i, j) of the result is the bilinear interpolation of the image at
+    (cos a (i - i0) + sin a (j - j0) + i0, -sin a (i - i0) + cos a (j - j0) + j0), with the centre
+    i0 = (H - 1) / 2, j0 = (W - 1) / 2; outside the image there are zeros. The shape stays, so corners are cut off.
+    Multiples of 90 degrees are exact on square images.
+    """
+    n, height, width, channels = images.shape
+    i, j = np.mgrid[:height, :width]
+    di, dj = i.ravel() - (height - 1) / 2, j.ravel() - (width - 1) / 2
+    cosine, sine = float(cosdg(degrees)), float(sindg(degrees))
+    row, row_part = _cut(cosine * di + sine * dj + (height - 1) / 2)
+    column, column_part = _cut(cosine * dj - sine * di + (width - 1) / 2)
+    framed = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))).reshape(n, -1, channels)
+    total = np.full((n, height * width, channels), ONE * ONE // 2, dtype=np.int32)
+    for down, row_weight in ((1, ONE - row_part), (2, row_part)):
+        for right, column_weight in ((1, ONE - column_part), (2, column_part)):
+            place = np.clip(row + down, 0, height + 1) * (width + 2) + np.clip(column + right, 0, width + 1)
+            total += (row_weight * column_weight)[:, None] * framed[:, place].astype(np.int32)
+    return (total >> 2 * BITS).astype(np.uint8).reshape(images.shape)
+
+
+def _cut(position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whole pixels, and the fraction in units of 2^-BITS."""
+    fixed = np.rint(position * ONE).astype(np.int32)
+    return fixed >> BITS, fixed & (ONE - 1)

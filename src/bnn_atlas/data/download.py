@@ -20,7 +20,6 @@ from tqdm import tqdm
 from bnn_atlas.config.data.datasets import FileEntry
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.errors import ChecksumError, DownloadError
-from bnn_atlas.data.readers.archives import LARGEST
 from bnn_atlas.files import atomic
 from bnn_atlas.runtime import cache_folder
 
@@ -203,7 +202,7 @@ def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
     """Write one member of a zip to `out`; no name inside the zip ever becomes a path on disk.
 
     A member that has moved to another folder of the zip is found by its own name if that is unique. Raises
-    DownloadError for a member that is missing or above LARGEST bytes, and ChecksumError for a damaged zip.
+    DownloadError for a member that is missing, and ChecksumError for a damaged zip.
     """
     wanted = PurePosixPath(member)
     try:
@@ -217,9 +216,6 @@ def _unpack(archive: Path, member: str, out: Path, url: str, name: str) -> None:
                     f"{name}: the zip at {url} has {len(found)} members that match '{member}'; it holds "
                     f"{names}. Correct `member` in config/datasets.yaml or use a mirror ({MIRROR})"
                 )
-            if found[0].file_size > LARGEST:
-                size = found[0].file_size
-                raise DownloadError(f"{name}: '{member}' in {url} has {size:,} bytes; use a mirror ({MIRROR})")
             with zipped.open(found[0]) as source, out.open("wb") as handle:
                 shutil.copyfileobj(source, handle)
     except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:

@@ -1,11 +1,12 @@
 """Rows of the sets on which a run is evaluated."""
 
+import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.config.data.shift import OF_SPLIT, parse_shift
+from bnn_atlas.config.data.shift import OF_SPLIT, SEVERITIES, parse_shift
 from bnn_atlas.data.dataset import load
 from bnn_atlas.data.errors import DataError
 from bnn_atlas.data.pixels import dead_inputs, noise_in
@@ -40,7 +41,7 @@ def shifted_rows(split: SplitData, shift: str) -> Rows:
     parsed, images = parse_shift(shift), split.dataset.x[split.split.test]
     if parsed.kind in OF_SPLIT:
         return Rows(split.scaled(noise_in(*parsed, images, dead_inputs(split), SEED)), split.y_test)
-    from bnn_atlas.data.shift import apply_shift  # scipy.ndimage takes long to import
+    from bnn_atlas.data.corruptions import apply_shift  # scipy.ndimage takes long to import
 
     images = apply_shift(parsed, images, SEED)
     return Rows(split.scaled(images), split.y_test)
@@ -51,15 +52,36 @@ def corrupted_rows(split: SplitData, shift: str, tar: str | Path) -> Rows:
 
     Raises DataError for another tar, and for labels that differ from the test rows' labels.
     """
-    from bnn_atlas.data.readers.cifar10c import read_cifar10c  # the readers take long to import
-
     parsed, first = parse_shift(shift), split.dataset.published_train
     if parsed.published is None or first is None:
         raise DataError(f"shift '{shift}': CIFAR-10-C has no such images for this data set")
-    published, places = read_cifar10c(tar, parsed.published, parsed.level), split.split.test - first
-    if not np.array_equal(published.labels[places], split.y_test):
+    images, labels = read_cifar10c(tar, parsed.published, parsed.level)
+    places = split.split.test - first
+    if not np.array_equal(labels[places], split.y_test):
         raise DataError(f"{tar}: its labels differ from those of the test rows; both must be in CIFAR-10's own order")
-    return Rows(split.scaled(published.images[places]), split.y_test)
+    return Rows(split.scaled(images[places]), split.y_test)
+
+
+def read_cifar10c(path: str | Path, corruption: str, severity: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images [n, 32, 32, 3] uint8 and labels [n] of one corruption at one severity, from CIFAR-10-C.tar.
+
+    A member holds five times the test images in CIFAR-10's own order, with severity s in rows (s - 1) n to s n - 1.
+    Hendrycks and Dietterich 2019; Zenodo record 2535967. Raises DataError for a tar that is damaged or another one.
+    """
+    arrays = []
+    try:
+        with tarfile.open(path, "r:") as tar, Path(path).open("rb") as content:
+            for name in (corruption, "labels"):
+                content.seek(tar.getmember(f"CIFAR-10-C/{name}.npy").offset_data)
+                arrays.append(np.load(content))
+    except (tarfile.TarError, LookupError, OSError, EOFError, ValueError) as error:
+        raise DataError(
+            f"{path}: not the intact tar of CIFAR-10-C ({error}): it is truncated or altered; download it again"
+        ) from None
+    images, labels = arrays
+    rows = len(labels) // SEVERITIES
+    part = slice((severity - 1) * rows, severity * rows)
+    return images[part], labels[part].astype(np.int64)
 
 
 def outside_rows(split: SplitData, dataset: str | Path, limit: int | None = None) -> Rows:

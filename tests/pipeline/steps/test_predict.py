@@ -10,10 +10,9 @@ import pytest
 
 from bnn_atlas.config.data.shift import parse_shift
 from bnn_atlas.data import evaluation_sets
+from bnn_atlas.data.corruptions import apply_shift
 from bnn_atlas.data.dataset import Dataset, load, save
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.readers.cifar10c import read_cifar10c
-from bnn_atlas.data.shift import apply_shift
 from bnn_atlas.data.split_data import Split, SplitData
 from bnn_atlas.data.splitting import save_split
 from bnn_atlas.inference import predictor as module
@@ -27,7 +26,7 @@ from bnn_atlas.pipeline.steps import predict as steps
 from bnn_atlas.pipeline.steps.predict import predict, predict_sets
 from bnn_atlas.placement import Placement
 
-from .making import IDENTITY, LAYOUT, POSTERIOR, SHAPE, SIDE, TEST, TRAIN, Run, cifar10c_tar, make_images, make_run
+from .making import IDENTITY, LAYOUT, POSTERIOR, SHAPE, TEST, TRAIN, Run, cifar10c_tar, make_images, make_run
 
 pytestmark = pytest.mark.bits
 
@@ -42,11 +41,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def problem(run: Run) -> Problem:
     return load_problem(run.dataset, run.split, POSTERIOR)
-
-
-@pytest.fixture
-def _small_cifar10c(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bnn_atlas.data.readers.cifar10c.read_cifar10c", partial(read_cifar10c, rows=TEST, side=SIDE))
 
 
 def predicted(run: Run, folder: Path) -> PredictiveSummary:
@@ -172,7 +166,6 @@ def test_what_is_kept_of_a_set_gives_the_scores_of_the_whole(
     assert reference_rows(identity, "r", brief, reference) == reference_rows(identity, "r", whole, reference)
 
 
-@pytest.mark.usefixtures("_small_cifar10c")
 @pytest.mark.parametrize("places", [[0, 1, 2, 3, 4, 5], [4, 0, 5]])
 def test_published_corruptions(tmp_path: Path, places: list[int]) -> None:
     run = make_run(tmp_path, TRAIN + np.array(places))

@@ -194,7 +194,7 @@ class ProbabilitiesReader(Model):
 
 
 class CorruptionsReader(Model):
-    """CIFAR-10-C's tar, one array of images for each corruption (`bnn_atlas.data.readers.cifar10c`)."""
+    """CIFAR-10-C's tar, one array of images for each corruption (`bnn_atlas.data.evaluation_sets`)."""
 
     format: Literal["cifar10c"]
 

@@ -3,9 +3,11 @@
 import gzip
 import hashlib
 import io
+import lzma
 import math
 import re
 import struct
+import tarfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +26,6 @@ from bnn_atlas.config.data.datasets import (
     SvhnReader,
 )
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.readers.archives import tar_files
 
 
 class Rows(NamedTuple):
@@ -58,6 +59,31 @@ def read_images(path: Path, reader: Reader, classes: Sequence[str]) -> dict[str,
             return {"": read_svhn(path)}
         case _:
             raise DataError(f"{path}: the format '{reader.format}' is not one of images or labels")
+
+
+LARGEST = 4 * 2**30
+"""Bytes of the largest member of an archive that is read."""
+
+
+def tar_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each regular file of a tar, in its order and in memory; compression is recognised.
+
+    Raises DataError for an archive that is truncated or not a tar, and for a member above LARGEST bytes.
+    """
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            for member in archive:
+                source = archive.extractfile(member) if member.isfile() else None
+                if source is None:
+                    continue
+                if member.size > LARGEST:
+                    raise DataError(f"{path}: member '{member.name}' has {member.size:,} bytes; download it again")
+                yield member.name, source.read()
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(
+            f"{path}: not an intact tar archive ({reason}): it is truncated or altered; download it again"
+        ) from error
 
 
 LABELS, IMAGES = 0x0801, 0x0803

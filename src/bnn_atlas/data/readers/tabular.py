@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -75,9 +75,7 @@ def table_hash(table: Table) -> str:
 def _rows(source: Path, reader: Tables) -> list[Row]:
     """All rows that are not blank, including the header."""
     if isinstance(reader, WorkbookReader):
-        from bnn_atlas.data.workbooks import sheet_rows  # takes long to import
-
-        return sheet_rows(source, reader.format, reader.sheet)
+        return _sheet_rows(source, reader)
     try:
         with source.open(encoding="utf-8-sig", newline="") as lines:
             if isinstance(reader, CsvReader):
@@ -85,6 +83,24 @@ def _rows(source: Path, reader: Tables) -> list[Row]:
             return [(i, cells) for i, line in enumerate(lines, start=1) if (cells := line.split())]
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{source}: not readable as {reader.format}: {error}") from error
+
+
+def _sheet_rows(source: Path, reader: WorkbookReader) -> list[Row]:
+    """Rows of a sheet that are not empty, without columns that are empty throughout."""
+    import pandas as pd  # takes long to import
+
+    engine: Literal["xlrd", "openpyxl"] = "xlrd" if reader.format == "xls" else "openpyxl"
+    try:
+        sheets = pd.read_excel(source, sheet_name=None, header=None, dtype=object, na_filter=False, engine=engine)
+    except Exception as error:  # both engines raise errors of many kinds for a damaged file
+        reason = f"{type(error).__name__} {error}".rstrip()
+        raise DataError(f"{source}: not readable as {reader.format}: {reason}") from error
+    if reader.sheet is not None and reader.sheet not in sheets:
+        raise DataError(f"{source}: no sheet '{reader.sheet}'; it has {', '.join(sheets)}")
+    cells = sheets[reader.sheet or next(iter(sheets))]
+    filled = cells.map(lambda cell: cell != "")
+    kept = cells.where(filled, None).loc[filled.any(axis=1), filled.any(axis=0)]
+    return [(int(place) + 1, row) for place, row in zip(kept.index, kept.to_numpy().tolist(), strict=True)]
 
 
 def _csv_rows(lines: Iterable[str], reader: CsvReader) -> Iterator[Row]:

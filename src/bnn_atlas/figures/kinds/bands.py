@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from bnn_atlas.config.data.synthetic import SinusoidsGenerator
 from bnn_atlas.config.parts.evaluation import INTERVAL
-from bnn_atlas.data.generators import sinusoids_at
+from bnn_atlas.data.synthetic_rows import sinusoids_at
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.functions import (
     Functions,

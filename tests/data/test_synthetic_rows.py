@@ -10,8 +10,8 @@ from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.data.synthetic import ClustersGenerator, LineGenerator, SinusoidsGenerator, WaveGenerator
 from bnn_atlas.data.dataset import Dataset, fingerprint
 from bnn_atlas.data.errors import DataError
-from bnn_atlas.data.generators import DECIMALS, generate
 from bnn_atlas.data.prepare import prepare, prepare_file
+from bnn_atlas.data.synthetic_rows import DECIMALS, generate
 
 REGISTRY = load_registry(Path(__file__).parents[2] / "config" / "datasets.yaml")
 FINGERPRINTS = {
