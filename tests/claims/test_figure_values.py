@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bnn_atlas.claims.figure_values import figure_value
+from bnn_atlas.claims.answer import figure_value
 from bnn_atlas.claims.plan import ClaimedStudy
 from bnn_atlas.claims.sides import ClaimError
 from bnn_atlas.claims.verdict import Judgement, Verdict, judge_all

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bnn_atlas.gallery.findings import _counted, _worst_trust, combined
+from bnn_atlas.gallery.verdicts import _counted, _worst_trust, combined
 
 REPRODUCED, REDUCED, FAILED = "reproduced", "reproduced at reduced scale", "not reproduced"
 NOT_TESTED, NOT_RUN = "not tested", "not run"

@@ -10,9 +10,8 @@ import pytest
 from PIL import Image
 
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
-from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.gallery.pictures import LARGEST, markdown, shrink
-from bnn_atlas.gallery.study import duration, write_gallery
+from bnn_atlas.gallery.study import duration, ladder, write_gallery
 from tests.config.folders import REPOSITORY
 from tests.gallery.making import STUDY, benchmark, gallery_inputs, study_jobs, timing
 

@@ -1,7 +1,7 @@
 """The folder of a study's gallery: README.md, pictures and tables."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,20 @@ import jinja2
 import pandas as pd
 
 from bnn_atlas.gallery.escape import cell, plain
-from bnn_atlas.gallery.findings import RULE, finding_cells
-from bnn_atlas.gallery.ladder import ladder
 from bnn_atlas.gallery.machines import by_machine, made_on
 from bnn_atlas.gallery.pictures import copied, figure_parts
 from bnn_atlas.gallery.score_tables import marks_of, score_sections
 from bnn_atlas.gallery.times import rule_times
-from bnn_atlas.gallery.verdicts import UNDECIDED, causes, claim_groups, counts, read_claims, write_csv
+from bnn_atlas.gallery.verdicts import (
+    RULE,
+    UNDECIDED,
+    causes,
+    claim_groups,
+    counts,
+    finding_cells,
+    read_claims,
+    write_csv,
+)
 
 WORDS = ("point", "at", "note", "trust")
 """Columns of the summary that hold text and may be empty."""
@@ -54,7 +61,7 @@ def write_gallery(
         jobs: time and machine of each job (`gallery.times.jobs`).
         entries: run -> its entry in the study's file.
         datasets: data set -> its title.
-        steps: commands for checking the study (`gallery.ladder`); None for the commands that every study has.
+        steps: commands for checking the study (`ladder`); None for the commands that every study has.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -119,3 +126,28 @@ def _claimed(
         "groups": claim_groups(judged, figures, study["findings"]),
         "misses": causes(judged),
     }
+
+
+def ladder(study: str, steps: Iterable[tuple[str, str, int]] = ()) -> list[Mapping[str, str]]:
+    """Commands on a study's page, from short to long: `cost`, `command` (empty for the page itself) and `shows`.
+
+    `steps` are the steps of its claims (`config.claims.load`), each with its name, duration and number of claims.
+    """
+    chosen = f"'studies=[{study}]'"
+    return [
+        {"cost": "1 s", "command": "", "shows": "Everything as it was measured here."},
+        *(
+            {"cost": takes, "command": f"snakemake --cores 2 {name}", "shows": f"{claims} claims, with their verdicts."}
+            for name, takes, claims in steps
+        ),
+        {
+            "cost": "1 day",
+            "command": f"snakemake --cores 2 --config scale=laptop {chosen}",
+            "shows": "All runs, reduced; a stopped run resumes.",
+        },
+        {
+            "cost": "days on a GPU",
+            "command": f"snakemake --cores 2 --config scale=paper {chosen}",
+            "shows": "All runs at the paper's settings.",
+        },
+    ]
