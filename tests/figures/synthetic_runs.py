@@ -78,7 +78,7 @@ def write_run(
     summary = summarise(pool, predict, data.x_test, data.y_test, limits)
     scored = score(pool, summary, data, RunFacts(identity, cost))
     files = RunFiles(*(folder / f"{name}-{field}.parquet" for field in RunFiles._fields))
-    write_scored(scored, **files._asdict())
+    write_scored(scored, files)
     return files
 
 

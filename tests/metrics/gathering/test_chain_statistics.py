@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.metrics.gathering.chain_statistics import LINES, stuck_chains, summarise_statistics
-from bnn_atlas.metrics.gathering.sampling import covariance_bias, sampling_measurements
+from bnn_atlas.metrics.gathering.sampling import bfmi_measurements, covariance_bias, sampling_measurements
 
 EVERY = ("log_likelihood", "log_prior", "energy_change", "energy_change_squared", "acceptance", "divergent", "guarded",
          "step_size", "gradients", "cut_short")  # fmt: skip
@@ -142,6 +142,10 @@ def test_energy_is_pooled_over_the_finite_values(memory_pool):
     assert rows["energy_change_sd"].value == pytest.approx(np.sqrt(2))
     assert rows["energy_change_variance_per_dimension"].value == pytest.approx(2 / 4)
     assert rows["energy_change_max_abs"].value == 5
+    assert rows["energy_change_nonfinite"].value == 3
+    nothing = rows_of(memory_pool, {"energy_change": np.full((2, 4), np.inf)})
+    assert np.isnan([nothing[f"energy_change_{name}"].value for name in ("mean", "max_abs")]).all()
+    assert nothing["energy_change_mean"].note == "8 of 8 values are not finite and left out"
 
 
 def test_bias_is_stated_only_without_metropolis_test_and_only_where_a_bound_is_known(memory_pool):
@@ -166,3 +170,34 @@ def test_bias_solves_its_equation_and_is_that_of_leapfrog_steps():
     assert covariance_bias(0.0) == 0.0
     assert np.isnan(covariance_bias(0.0331))
     assert np.isnan(covariance_bias(float("nan")))
+
+
+DIMENSIONS = 40
+
+
+def spread(*deviations: float) -> pd.DataFrame:
+    return pd.DataFrame({"log_posterior_sd": deviations})
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_it_is_the_share_of_the_energy_that_momenta_renew(temperature: float) -> None:
+    """Energies of a Gaussian target whose log posterior varies more than that of d independent normals."""
+    rng = np.random.default_rng(0)
+    log_posterior = rng.normal(scale=9.0, size=400_000)
+    kinetic = rng.chisquare(DIMENSIONS, log_posterior.size) / 2
+    simulated = kinetic.var() / (kinetic - log_posterior / temperature).var()
+    (found,) = bfmi_measurements(spread(log_posterior.std()), np.array([0]), "hmc", DIMENSIONS, temperature)
+    assert found.value == pytest.approx(simulated, rel=0.02)
+
+
+def test_a_normal_target_has_one_half() -> None:
+    (found,) = bfmi_measurements(spread((DIMENSIONS / 2) ** 0.5), np.array([0]), "nuts", DIMENSIONS, 1.0)
+    assert found.value == pytest.approx(0.5)
+
+
+def test_the_lowest_of_the_kept_chains_counts_and_other_methods_have_none() -> None:
+    several = spread(1.0, 30.0, 500.0, np.nan)
+    (found,) = bfmi_measurements(several, np.array([0, 1, 3]), "hmc", DIMENSIONS, 1.0)
+    assert found.value == pytest.approx(20 / 920)
+    assert bfmi_measurements(several, np.array([0, 1]), "mclmc", DIMENSIONS, 1.0) == []
+    assert bfmi_measurements(several, np.array([3]), "hmc", DIMENSIONS, 1.0) == []

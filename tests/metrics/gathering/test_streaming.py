@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from bnn_atlas.metrics.gathering.streaming import Limits, summarise
-from bnn_atlas.metrics.gathering.summary import PredictiveSummary, load, running_counts, save
+from bnn_atlas.metrics.gathering.summary import PredictiveSummary, running_counts
 from bnn_atlas.metrics.tables.measurement import PredictionError
 from bnn_atlas.posterior.predictive import Predictive
 
@@ -235,33 +235,6 @@ def test_square_beyond_float64_is_a_density_of_zero(memory_pool):
     assert not summary.divergent.any()
     assert np.isneginf(summary.log_density_by_chain[0]).all()
     np.testing.assert_allclose(summary.log_density_by_draw, norm.logpdf(1.0) - np.log(2))
-
-
-def test_save_and_load_return_the_same_and_the_same_bytes(memory_pool, predict_linear, tmp_path):
-    theta, x, y = regression_case(np.random.default_rng(4), 2, 9, 4)
-    theta[1, 0, 0] = np.nan
-    summary = summarise(memory_pool(theta.astype(np.float32)), predict_linear, x, y, Limits(LOTS))
-    save(tmp_path / "predictive.npz", summary)
-    save(tmp_path / "again.npz", summary)
-    assert (tmp_path / "predictive.npz").read_bytes() == (tmp_path / "again.npz").read_bytes()
-    loaded = load(tmp_path / "predictive.npz")
-    assert_same(summary, loaded, tolerance=0)
-    assert isinstance(loaded.draws, int)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.npz", "predictive.npz"]
-
-
-def test_load_names_what_is_wrong_with_a_file(tmp_path):
-    np.savez(tmp_path / "other.npz", theta=np.zeros(2))
-    with pytest.raises(PredictionError, match=r"other\.npz: not a predictive summary \(missing: divergent.*theta\)"):
-        load(tmp_path / "other.npz")
-    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 half a file")
-    with pytest.raises(PredictionError, match=r"torn\.npz"):
-        load(tmp_path / "torn.npz")
-    content = bytearray((tmp_path / "other.npz").read_bytes())
-    content[content.index(b"PK\x01\x02") + 10] = 1  # a compression that there is not
-    (tmp_path / "damaged.npz").write_bytes(content)
-    with pytest.raises(PredictionError, match=r"damaged\.npz"):
-        load(tmp_path / "damaged.npz")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bnn_atlas.metrics.judgement import evaluate
 from bnn_atlas.metrics.judgement.evaluate import write_scored
 from bnn_atlas.metrics.judgement.rows import as_rows
 from bnn_atlas.metrics.tables.measurement import Measurement, RunIdentity
-from bnn_atlas.metrics.tables.parquet import CURVE_SCHEMA, SAMPLER_SCHEMA, read_table
+from bnn_atlas.metrics.tables.parquet import CURVE_SCHEMA, SAMPLER_SCHEMA, RunFiles, read_table
 from bnn_atlas.posterior.predictive import Predictive
 
 RUN = RunIdentity("sampling_perspective", "airfoil", "demo", 1, "airfoil", "mlp-16", "mclmc")
@@ -172,18 +172,6 @@ def test_divergent_chain_is_excluded_everywhere_and_every_row_says_so(memory_poo
     assert scored.chains[scored.chains["chain"] == 0]["lppd"].isna().all()
 
 
-def test_run_without_a_usable_chain_reports_nan(memory_pool, predict_linear, tmp_path):
-    theta, data = regression()
-    scored = score(memory_pool(theta * np.nan), predict_linear, data, RUN)
-    for metric in ("lppd", "nll", "rmse", "rmse_original_units", "rhat_weight_max", "ess_bulk_function_median"):
-        row = only(scored, metric)
-        assert np.isnan(row.value)
-        assert "no chain left" in row.note
-        assert row.chains == 0
-    assert only(scored, "chains_excluded").value == 4
-    write_all(scored, tmp_path)
-
-
 def test_density_of_zero_is_reported_as_minus_infinity(memory_pool):
     def predict(theta, x):
         log_probs = np.where(theta[:, None, :] > 0, np.log([0.5, 0.5]), np.array([0.0, -np.inf]))
@@ -200,32 +188,6 @@ def test_density_of_zero_is_reported_as_minus_infinity(memory_pool):
     assert only(scored, "rhat_weight_max").note == "1 of 1 quantities left out: constant or not finite draws"
 
 
-def test_classification_run_has_its_metrics(memory_pool, predict_softmax):
-    rng = np.random.default_rng(1)
-    data = Data(rng.normal(size=(30, 2)), rng.integers(0, 3, size=30), 1.0)
-    scored = score(memory_pool(rng.normal(size=(2, 20, 6))), predict_softmax, data, RUN)
-    metrics = {row.metric for row in scored.rows}
-    assert {"accuracy", "ece", "nll", "lppd", "brier", "agreement_ceiling", "rhat_function_max"} <= metrics
-    assert only(scored, "nll").value == pytest.approx(-only(scored, "lppd").value)
-    assert not metrics & {"rmse", "nll_moment_matched", "calibration_error"}
-
-
-def test_accuracy_of_single_chains(memory_pool):
-    """Each chain always gives one class; the last is left out."""
-
-    def predict(theta, x):
-        logits = np.where(theta[:, None, :] > 0, 9.0, 0.0) * np.ones((len(x), 1))
-        return Predictive(log_probs=logits - np.log(np.exp(logits).sum(axis=2, keepdims=True)))
-
-    draws = (1 + np.random.default_rng(2).random((4, 6, 3))) * np.eye(4, 3)[:, None]
-    draws[3] = np.nan
-    labels = np.array([0, 0, 0, 1, 1, 2])
-    scored = score(memory_pool(draws), predict, Data(np.ones((6, 1)), labels, 1.0), RUN)
-    found = [only(scored, f"accuracy_chain_{name}").value for name in ("mean", "min", "max")]
-    np.testing.assert_allclose(found, [1 / 3, 1 / 6, 1 / 2], rtol=1e-12)
-    assert only(scored, "accuracy_chain_mean").standard_error == pytest.approx(np.std([3, 2, 1], ddof=1) / 6 / 3**0.5)
-
-
 def test_ensemble_of_single_draws_says_why_there_is_no_rhat(memory_pool, predict_linear):
     theta, data = regression(chains=5, draws=1)
     scored = score(memory_pool(theta), predict_linear, data, RUN)
@@ -238,33 +200,10 @@ def test_ensemble_of_single_draws_says_why_there_is_no_rhat(memory_pool, predict
     assert np.isfinite(only(one, "ess_bulk_weight_median").value)
 
 
-def test_energy_summaries_by_hand(memory_pool, predict_linear):
-    theta, data = regression(chains=2, draws=4)
-    change = np.array([[0.0, 2.0, np.inf, 4.0], [-6.0, -6.0, -6.0, -6.0]])
-    statistics = {"energy_change": change, "acceptance": np.full((2, 4), 0.75), "divergent": 3 * (change == np.inf),
-                  "energy_change_squared": np.full((2, 4), 0.6)}  # fmt: skip
-    scored = score(memory_pool(theta, statistics), predict_linear, data, RUN)
-    assert only(scored, "energy_change_mean").value == pytest.approx((6 - 24) / 7)
-    assert only(scored, "energy_change_max_abs").value == 6
-    assert only(scored, "energy_change_variance_per_dimension").value == pytest.approx((4.0 + 0.0) / 2 / 3)
-    assert only(scored, "energy_change_mean").note == "1 of 8 values are not finite and left out"
-    assert only(scored, "energy_change_nonfinite").value == 1
-    assert only(scored, "acceptance_mean").value == 0.75
-    assert only(scored, "divergences").value == 3
-    assert only(scored, "energy_change_mean_square_per_dimension").value == pytest.approx(0.2)
-    nothing = score(memory_pool(theta, {"energy_change": np.full((2, 4), np.inf)}), predict_linear, data, RUN)
-    assert np.isnan(only(nothing, "energy_change_mean").value)
-    assert np.isnan(only(nothing, "energy_change_max_abs").value)
-    assert only(nothing, "energy_change_mean").note == "8 of 8 values are not finite and left out"
-
-
-FILES = ("table", "rates", "parameters", "functions", "chains", "samplers", "curves")
-
-
 def write_all(scored, folder):
     folder.mkdir(exist_ok=True)
-    paths = {name: folder / f"{name}.parquet" for name in FILES}
-    write_scored(scored, **paths)
+    paths = {name: folder / f"{name}.parquet" for name in RunFiles._fields}
+    write_scored(scored, RunFiles(**paths))
     return paths
 
 
@@ -330,22 +269,6 @@ def test_excluded_chains_are_named_with_their_reason(memory_pool, predict_linear
     assert set(scored.curves["curve"]) == {"log_posterior", "autocorrelation", "rank"}
 
 
-def test_where_no_chain_moves_all_are_left_out_and_every_row_says_so(memory_pool, predict_linear, tmp_path):
-    theta, data = regression()
-    theta[:] = theta[:, :1]
-    statistics = {"log_likelihood": np.full((4, 40), -1.0), "log_prior": np.ones((4, 40))}
-    scored = score(memory_pool(theta, statistics), predict_linear, data, RUN)
-    for metric in ("lppd", "nll", "rmse", "rhat_weight_max", "ess_bulk_function_median"):
-        row = only(scored, metric)
-        assert np.isnan(row.value)
-        assert row.chains == 0
-        assert "4 of 4 chains excluded: 4 never moved" in row.note
-    assert (only(scored, "chains_excluded").value, only(scored, "chains_excluded").chains) == (4, 4)
-    assert scored.samplers["excluded"].tolist() == ["never moved"] * 4
-    assert scored.chains["lppd"].isna().all()
-    write_all(scored, tmp_path)
-
-
 @pytest.mark.parametrize(("chains", "draws"), [(5, 1), (1, 1), (1, 50), (3, 3)])
 @pytest.mark.parametrize("reported", [True, False])
 def test_whatever_makes_no_sense_is_left_out(memory_pool, predict_linear, tmp_path, chains, draws, reported):
@@ -375,3 +298,21 @@ def test_a_metric_that_is_not_listed_is_refused(memory_pool, predict_linear):
     summary = summarise(memory_pool(theta), predict_linear, data.x_test, data.y_test)
     with pytest.raises(ValueError, match=r"'spherical' is not in the list of metrics; add it to .*metrics\.py"):
         as_rows(RUN, [Measurement("spherical", 0.5)], summary)
+
+
+@pytest.mark.parametrize("why", ["not finite", "never moved"])
+def test_where_no_chain_is_left_every_row_says_so(memory_pool, predict_linear, tmp_path, why):
+    theta, data = regression()
+    theta = theta * np.nan if why == "not finite" else np.repeat(theta[:, :1], 40, axis=1)
+    statistics = {"log_likelihood": np.full((4, 40), -1.0), "log_prior": np.ones((4, 40))}
+    scored = score(memory_pool(theta, statistics if why == "never moved" else {}), predict_linear, data, RUN)
+    for metric in ("lppd", "nll", "rmse", "rmse_original_units", "rhat_weight_max", "ess_bulk_function_median"):
+        row = only(scored, metric)
+        assert np.isnan(row.value)
+        assert "no chain left" in row.note
+        assert f"4 of 4 chains excluded: 4 {why}" in row.note
+        assert row.chains == 0
+    assert (only(scored, "chains_excluded").value, only(scored, "chains_excluded").chains) == (4, 4)
+    assert scored.samplers["excluded"].tolist() == [why] * 4
+    assert scored.chains["lppd"].isna().all()
+    write_all(scored, tmp_path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, roc_auc_score
 
-from bnn_atlas.metrics.formulas import agreement, classification, reliability
+from bnn_atlas.metrics.formulas import classification, reliability
 from bnn_atlas.metrics.formulas.classification import confidence, entropy
 from bnn_atlas.metrics.judgement.classes import (
     agreement_scores,
@@ -138,7 +138,7 @@ def test_scores_have_names_errors_and_notes():
     assert [(s.metric, s.note) for s in scores] == [
         ("agreement", "against published HMC"), ("total_variation", "against published HMC"),
     ]  # fmt: skip
-    assert [s[1:3] for s in scores] == [agreement.compare(P, Q)[:2], agreement.compare(P, Q)[2:]]
+    assert [s[1:3] for s in scores] == [classification.compare(P, Q)[:2], classification.compare(P, Q)[2:]]
     assert {s.at for s in scores} == {"published HMC"}
     assert (agreement_scores(P, Q)[0].note, agreement_scores(P, Q)[0].at) == ("", "")
     ceiling = ceiling_scores(np.stack([P, Q, P]))

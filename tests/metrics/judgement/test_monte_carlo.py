@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.formulas.agreement import compare
+from bnn_atlas.metrics.formulas.classification import compare
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.judgement import monte_carlo, sets
 from bnn_atlas.metrics.judgement.measure import COVERAGE_LEVELS, prediction_measurements

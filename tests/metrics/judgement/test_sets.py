@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bnn_atlas.metrics.formulas.agreement import compare
-from bnn_atlas.metrics.formulas.classification import auroc
+from bnn_atlas.metrics.formulas.classification import auroc, compare
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import sets
 from bnn_atlas.metrics.judgement.measure import correct_rows, elpd_difference
@@ -138,7 +137,8 @@ def test_shifted_rows_have_the_ceiling_of_the_chains_that_are_left():
     assert value(rows, "total_variation_ceiling").value == pytest.approx(compare(first, second).total_variation)
     single = [(chain.argmax(axis=1) == labels).mean() for chain in (first, second)]
     assert value(rows, "accuracy_chain_mean").value == pytest.approx(np.mean(single))
-    assert value(rows, "accuracy_chain_min").value == min(single)
+    assert value(rows, "accuracy_chain_mean").standard_error == pytest.approx(np.std(single, ddof=1) / 2**0.5)
+    assert [value(rows, f"accuracy_chain_{name}").value for name in ("min", "max")] == [min(single), max(single)]
     alone = sets.shift_rows(RUN, "rotated30", summary(1, chains=1), labels)
     assert "agreement_ceiling" not in {row.metric for row in alone}
 

@@ -14,12 +14,15 @@ GOOD = {"chains_excluded": 0.0, "rhat_function_max": 1.02, "rhat_weight_max": 1.
         "ess_tail_function_min": 800.0}  # fmt: skip
 
 
-def found(values, method="hmc", chains=10, **notes) -> dict[str, Check]:
-    rows = [
-        Row("study", "run", "demo", 0, "data", "mlp", method, chains, 100, metric, value, None, notes.get(metric, ""))
-        for metric, value in (GOOD | values).items()
-    ]
-    return {check.name: check for check in checks(pd.DataFrame(rows))}
+def rows_of(values, method="mclmc", run="one", split=0, dataset="data", **notes):
+    return pd.DataFrame([
+        Row("study", run, "demo", split, dataset, "mlp", method, 10, 100, metric, value, None, notes.get(metric, ""))
+        for metric, value in values.items()
+    ])  # fmt: skip
+
+
+def found(values, method="hmc", **notes) -> dict[str, Check]:
+    return {check.name: check for check in checks(rows_of(GOOD | values, method, **notes))}
 
 
 def test_limits_belong_to_the_better_side():
@@ -114,11 +117,7 @@ def test_a_noise_that_has_not_converged_is_no_fit():
         values = {"noise_sd": noise, "noise_sd_optimal": 1.0}
         assert found(values, method="implicit")["noise of the fit"].status is status, noise
     assert "noise of the fit" not in found({"noise_sd": 0.3}, method="implicit")
-    rows = [
-        Row("study", "run", "demo", 0, "data", "mlp", "implicit", 1, 100, metric, value, None, "")
-        for metric, value in {**GOOD, "noise_sd": 0.29, "noise_sd_optimal": 0.47}.items()
-    ]
-    said = judging.trust(pd.DataFrame(rows))
+    said = judging.trust(rows_of(GOOD | {"noise_sd": 0.29, "noise_sd_optimal": 0.47}, "implicit"))
     assert said == Trust(DISTRUST, "the noise is 0.29 where 0.47 is optimal for the functions of the fit")
 
 
@@ -142,13 +141,6 @@ def test_draws_from_stochastic_gradients_or_without_the_test_are_never_simply_fi
     assert ("mini-batches" in good["bias"].text) == (method != "unadjusted_hmc")
     assert overall(list(good.values())) is LOOK
     assert "bias" not in found({}, "hmc")
-
-
-def rows_of(values, method="mclmc", run="one", split=0, dataset="data"):
-    return pd.DataFrame([
-        Row("study", run, "demo", split, dataset, "mlp", method, 10, 100, metric, value)
-        for metric, value in values.items()
-    ])  # fmt: skip
 
 
 def test_noise_that_does_not_mix_is_seen_where_functions_do():

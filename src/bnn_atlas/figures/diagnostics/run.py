@@ -2,34 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
 from bnn_atlas.metrics.gathering.chain_statistics import LINES
 from bnn_atlas.metrics.judgement.checks import Check, checks
-from bnn_atlas.metrics.tables.parquet import read_table
+from bnn_atlas.metrics.tables.parquet import RunFiles, read_table
 
 IDENTITY = ("study", "run", "scale", "split", "dataset", "model", "method")
 
 
-class RunFiles(NamedTuple):
-    """The files of the metrics rule."""
-
-    table: str | Path
-    rates: str | Path
-    parameters: str | Path
-    functions: str | Path
-    chains: str | Path
-    samplers: str | Path
-    curves: str | Path
-
-
 @dataclass(frozen=True)
 class Run:
-    """Their contents."""
+    """The contents of `RunFiles`."""
 
     identity: dict[str, str]
     draws: int

@@ -8,12 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas import agreement, averages, reliability, variants
+from bnn_atlas.metrics.formulas import averages, reliability, variants
 from bnn_atlas.metrics.formulas.classification import (
+    Comparison,
     as_labelled,
     auroc,
     auroc_error,
     brier_rows,
+    ceiling,
+    compare,
     confidence,
     entropy,
     entropy_histogram,
@@ -74,7 +77,7 @@ def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection
 
 def agreement_scores(p: np.ndarray, q: np.ndarray, reference: str = "") -> list[Measurement]:
     """Agreement and total variation between probabilities p and q [n, k]; `reference` names q."""
-    return _compared(agreement.compare(p, q), "", f"against {reference}" if reference else "", reference)
+    return _compared(compare(p, q), "", f"against {reference}" if reference else "", reference)
 
 
 def chain_scores(chains: np.ndarray, labels: np.ndarray) -> list[Measurement]:
@@ -91,7 +94,7 @@ def chain_scores(chains: np.ndarray, labels: np.ndarray) -> list[Measurement]:
 def ceiling_scores(chains: np.ndarray) -> list[Measurement]:
     """Agreement and total variation of each chain with the others, from probabilities by chain [C, n, k]."""
     note = f"each of {len(chains)} chains against the others"
-    found = _compared(agreement.ceiling(chains).comparison, "_ceiling", note)
+    found = _compared(ceiling(chains).comparison, "_ceiling", note)
     return [measurement._replace(over=OVER_CHAINS) for measurement in found]
 
 
@@ -127,7 +130,7 @@ def _detection(name: str, inside: np.ndarray, outside: np.ndarray, papers: Colle
     return found
 
 
-def _compared(compared: agreement.Comparison, suffix: str, note: str, at: str = "") -> list[Measurement]:
+def _compared(compared: Comparison, suffix: str, note: str, at: str = "") -> list[Measurement]:
     agreed, variation = compared[:2], compared[2:]
     return [
         Measurement(f"agreement{suffix}", *agreed, note, at=at),

@@ -1,7 +1,6 @@
 """Score a run on one split at its test rows, and diagnose its chains."""
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -33,8 +32,8 @@ from bnn_atlas.metrics.judgement import measure
 from bnn_atlas.metrics.judgement.kept_rows import log_score_measurements
 from bnn_atlas.metrics.judgement.rows import NEVER_MOVED, NOT_FINITE, as_rows, exclusion_measurements
 from bnn_atlas.metrics.judgement.trust import reference_measurement
-from bnn_atlas.metrics.tables import parquet
 from bnn_atlas.metrics.tables.measurement import Measurement, Row, RunIdentity
+from bnn_atlas.metrics.tables.parquet import RUN_SCHEMAS, RunFiles, write_frame, write_table
 from bnn_atlas.traces.draws import Draws
 
 MAX_BYTES = 256 * 2**20
@@ -43,14 +42,6 @@ MOST_PARAMETERS = 20_000
 """Largest number of scalar parameters that are diagnosed, evenly spread over all."""
 CURVE_POINTS = 200
 """Largest number of points of a statistic's course over the draws."""
-FRAMES = {
-    "parameters": parquet.PARAMETER_SCHEMA,
-    "functions": parquet.FUNCTION_SCHEMA,
-    "chains": parquet.CHAIN_SCHEMA,
-    "samplers": parquet.SAMPLER_SCHEMA,
-    "curves": parquet.CURVE_SCHEMA,
-}
-"""Field of `Scored` -> schema of its file."""
 
 
 class HeldOut(Protocol):
@@ -162,12 +153,12 @@ def score(
     )
 
 
-def write_scored(scored: Scored, *, table: str | Path, rates: str | Path, **frames: str | Path) -> None:
-    """Write the tables of rows and rates, and each data frame of `scored` into the file given under its name."""
-    parquet.write_table(table, scored.rows)
-    parquet.write_table(rates, scored.rates)
-    for name, schema in FRAMES.items():
-        parquet.write_frame(frames[name], getattr(scored, name), schema)
+def write_scored(scored: Scored, files: RunFiles) -> None:
+    """Write all tables; the same scores give the same bytes."""
+    write_table(files.table, scored.rows)
+    write_table(files.rates, scored.rates)
+    for name, schema in RUN_SCHEMAS.items():
+        write_frame(getattr(files, name), getattr(scored, name), schema)
 
 
 def split_measurements(data: SplitData) -> list[Measurement]:

@@ -13,8 +13,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bnn_atlas.metrics.formulas import averages, reliability
-from bnn_atlas.metrics.formulas.agreement import compare
-from bnn_atlas.metrics.formulas.classification import brier_rows, entropy, hits
+from bnn_atlas.metrics.formulas.classification import brier_rows, compare, entropy, hits
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement.classes import ECE_BINS
 

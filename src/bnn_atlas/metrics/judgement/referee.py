@@ -83,7 +83,7 @@ def _of_chains(run: Draws, referee: Draws, chains: np.ndarray) -> dict[str, np.n
             f"{name}_before": before.mean(axis=1),
             f"{name}_sd": before.std(axis=1, ddof=1) if before.shape[1] > 1 else np.full(len(before), np.nan),
             f"{name}_after": after.mean(axis=1),
-            f"{name}_shift": shift(before, after).in_sd,
+            f"{name}_shift": shift(before, after),
         }
     log_posterior = densities["log_likelihood"] + densities["log_prior"]
     line = trend(densities["log_likelihood"])
@@ -147,15 +147,6 @@ def _over_rows(metric: str, values: np.ndarray, note: str = "") -> Measurement:
     return Measurement(metric, float(values.mean()), error_of_mean(values), joined(note, "error over test rows"))
 
 
-class Shift(NamedTuple):
-    """Difference in a quantity's mean between chains and their referees, each [C]."""
-
-    change: np.ndarray
-    """Mean of the referee minus mean of the chain."""
-    in_sd: np.ndarray
-    """The same in standard deviations of the chain's draws; NaN if that is 0 or there is one draw."""
-
-
 class Trend(NamedTuple):
     """The straight line through the draws of each chain [C]."""
 
@@ -165,12 +156,15 @@ class Trend(NamedTuple):
     """Its standard error, NaN for a constant chain and for fewer than 4 draws."""
 
 
-def shift(chains: np.ndarray, referees: np.ndarray) -> Shift:
-    """Shift of the mean from chains [C, S] to their referees [C, T]."""
+def shift(chains: np.ndarray, referees: np.ndarray) -> np.ndarray:
+    """Shift [C] of the mean from chains [C, S] to their referees [C, T], in standard deviations of the chain's draws.
+
+    NaN if that is 0 or there is one draw.
+    """
     before, after = (np.asarray(values, dtype=np.float64) for values in (chains, referees))
     change = after.mean(axis=1) - before.mean(axis=1)
     sd = before.std(axis=1, ddof=1) if before.shape[1] > 1 else np.zeros(len(before))
-    return Shift(change, np.divide(change, sd, out=np.full(len(sd), np.nan), where=sd > 0))
+    return np.divide(change, sd, out=np.full(len(sd), np.nan), where=sd > 0)
 
 
 def rhat_of_halves(values: np.ndarray) -> np.ndarray:

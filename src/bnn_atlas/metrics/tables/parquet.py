@@ -161,6 +161,30 @@ class TableError(ValueError):
     """A table is missing, unreadable or has the wrong columns."""
 
 
+class RunFiles(NamedTuple):
+    """The files of the rule `metrics`, on one run and split."""
+
+    table: str | Path
+    """Metric rows."""
+    rates: str | Path
+    """Metric rows that depend on wall time."""
+    parameters: str | Path
+    functions: str | Path
+    chains: str | Path
+    samplers: str | Path
+    curves: str | Path
+
+
+RUN_SCHEMAS = {
+    "parameters": PARAMETER_SCHEMA,
+    "functions": FUNCTION_SCHEMA,
+    "chains": CHAIN_SCHEMA,
+    "samplers": SAMPLER_SCHEMA,
+    "curves": CURVE_SCHEMA,
+}
+"""Field of `RunFiles` -> schema of its file, for those that are not metric rows."""
+
+
 class EValues(NamedTuple):
     """The contents of a file of E-values."""
 
@@ -189,8 +213,7 @@ def write_table(path: str | Path, rows: Sequence[Row]) -> None:
 
 def read_table(path: str | Path) -> "pandas.DataFrame":
     """Rows of a metric table as a data frame; TableError if it is missing or has another schema."""
-    with _open(path) as source:
-        return source.read().to_pandas()
+    return read_frame(path, SCHEMA)
 
 
 def concat_tables(paths: Sequence[str | Path], destination: str | Path) -> None:
@@ -228,13 +251,9 @@ def write_frame(path: str | Path, frame: "pandas.DataFrame", schema: pa.Schema) 
 
 
 def read_frame(path: str | Path, schema: pa.Schema) -> "pandas.DataFrame":
-    """Read what `write_frame` wrote; TableError if it is missing or has other columns."""
-    if not Path(path).is_file():
-        raise TableError(f"{path}: no such table; run the rule that makes it")
-    table = pq.read_table(path)
-    if table.column_names != schema.names:
-        raise TableError(f"{path}: its columns are {table.column_names}, not {schema.names}; make it again")
-    return table.to_pandas()
+    """Read what `write_frame` wrote; TableError if it is missing, damaged or has other columns."""
+    with _open(path, schema) as source:
+        return source.read().to_pandas()
 
 
 def write_e_values(path: str | Path, log_e: Iterable[tuple[int, np.ndarray, np.ndarray]], alpha: float) -> None:
@@ -250,16 +269,9 @@ def write_e_values(path: str | Path, log_e: Iterable[tuple[int, np.ndarray, np.n
 
 def read_e_values(path: str | Path) -> EValues:
     """Read what `write_e_values` wrote; TableError if the file is missing or is something else."""
-    if not Path(path).is_file():
-        raise TableError(f"{path}: no such file; run the rule e_values")
-    try:
-        table = pq.read_table(path)
-        alpha = float((table.schema.metadata or {})[b"alpha"])
-    except (pa.ArrowInvalid, KeyError, ValueError) as error:
-        raise TableError(f"{path}: not a file of E-values ({error}); delete it and run the rule e_values") from None
-    if not table.schema.equals(E_VALUE_SCHEMA):
-        raise TableError(f"{path}: its columns are {table.schema.names}, not {E_VALUE_SCHEMA.names}; make it again")
-    return EValues(table.to_pandas(), alpha)
+    with _open(path, E_VALUE_SCHEMA) as source:
+        table = source.read()
+    return EValues(table.to_pandas(), float(table.schema.metadata[b"alpha"]))
 
 
 def _flush(writer: pq.ParquetWriter, waiting: list[pa.RecordBatch]) -> None:
@@ -270,7 +282,7 @@ def _flush(writer: pq.ParquetWriter, waiting: list[pa.RecordBatch]) -> None:
         waiting.clear()
 
 
-def _open(path: str | Path) -> pq.ParquetFile:
+def _open(path: str | Path, wanted: pa.Schema = SCHEMA) -> pq.ParquetFile:
     """An open table whose schema has been checked."""
     if not Path(path).is_file():
         raise TableError(f"{path}: no such table; run the rule that makes it")
@@ -278,20 +290,20 @@ def _open(path: str | Path) -> pq.ParquetFile:
         source = pq.ParquetFile(path)
     except pa.ArrowInvalid as error:
         raise TableError(f"{path}: not a Parquet file ({error}); delete it and run its rule again") from None
-    schema = source.schema_arrow
-    if not schema.equals(SCHEMA):
+    found = source.schema_arrow
+    if not found.equals(wanted):
         source.close()
-        raise TableError(f"{path}: {_difference(schema)}; it was not made by write_table of this version")
+        raise TableError(f"{path}: {_difference(found, wanted)}; it was not made by this version")
     return source
 
 
-def _difference(found: pa.Schema) -> str:
-    """The first difference between a schema and SCHEMA, in words."""
-    missing = [name for name in SCHEMA.names if name not in found.names]
-    extra = [name for name in found.names if name not in SCHEMA.names]
+def _difference(found: pa.Schema, wanted: pa.Schema) -> str:
+    """The first difference between a schema and the one that is wanted, in words."""
+    missing = [name for name in wanted.names if name not in found.names]
+    extra = [name for name in found.names if name not in wanted.names]
     if missing or extra:
         return f"columns missing: {', '.join(missing) or 'none'}, unknown: {', '.join(extra) or 'none'}"
-    for name in SCHEMA.names:
-        if not found.field(name).equals(SCHEMA.field(name)):
-            return f"column '{name}' is {found.field(name).type}, expected {SCHEMA.field(name).type}"
-    return f"columns in the order {', '.join(found.names)}, expected {', '.join(SCHEMA.names)}"
+    for name in wanted.names:
+        if not found.field(name).equals(wanted.field(name)):
+            return f"column '{name}' is {found.field(name).type}, expected {wanted.field(name).type}"
+    return f"columns in the order {', '.join(found.names)}, expected {', '.join(wanted.names)}"

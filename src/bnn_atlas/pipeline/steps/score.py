@@ -20,7 +20,7 @@ from bnn_atlas.metrics.judgement.referee import judge
 from bnn_atlas.metrics.judgement.rows import as_rows, marked
 from bnn_atlas.metrics.judgement.trust import FIT, source_measurement
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
-from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, read_table, write_frame, write_table
+from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, RunFiles, read_table, write_frame, write_table
 from bnn_atlas.traces.pool import open_pool
 from bnn_atlas.traces.subset import last_draws
 
@@ -32,25 +32,20 @@ def score(
     predictions: str | Path,
     timings: Sequence[str | Path],
     *,
-    table: str | Path,
-    rates: str | Path,
-    parameters: str | Path,
-    functions: str | Path,
-    chains: str | Path,
-    samplers: str | Path,
-    curves: str | Path,
     identity: Mapping[str, Any],
     marks: Sequence[str] = (),
     last: bool = False,
     source: str | Path | None = None,
-    **facts: Any,
+    **given: Any,
 ) -> None:
     """Score a pooled trace and its predictions of the test rows, and write the tables of the rule `metrics`.
 
-    `timings` are the `timing.json` files of the blocks; `facts` are the fields of `evaluate.RunFacts` that follow from
-    the settings; `marks` are added to the note of every row; with `last` only the last draws of the chains are scored.
-    If the draws have the moments of another run's draws, `source` is the metric table of that run.
+    `timings` are the `timing.json` files of the blocks; `marks` are added to the note of every row; with `last` only
+    the last draws of the chains are scored. If the draws have the moments of another run's draws, `source` is the
+    metric table of that run. `given` are the fields of `RunFiles`, and those of `evaluate.RunFacts` that follow from
+    the settings.
     """
+    files = RunFiles(*(given.pop(name) for name in RunFiles._fields))
     draws = open_pool(pool)
     summary, data, whose = load(predictions), load_split(dataset, split), RunIdentity(**identity)
     run = evaluate.RunFacts(
@@ -58,19 +53,12 @@ def score(
         read_cost(timings),
         dead_inputs=None if data.kind == "tokens" else dead_inputs(data),
         fit_rows=len(data.y_fit),
-        **facts,
+        **given,
     )
     scored = evaluate.score(last_draws(draws) if last else draws, summary, data, run)
     further = [*evaluate.split_measurements(data), *([source_measurement(read_table(source))] if source else [])]
     rows = [*scored.rows, *as_rows(whose, further, summary)]
-    frames = {
-        "parameters": parameters,
-        "functions": functions,
-        "chains": chains,
-        "samplers": samplers,
-        "curves": curves,
-    }
-    evaluate.write_scored(scored._replace(rows=marked(rows, marks)), table=table, rates=rates, **frames)
+    evaluate.write_scored(scored._replace(rows=marked(rows, marks)), files)
 
 
 def score_sets(
