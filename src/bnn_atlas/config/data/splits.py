@@ -80,7 +80,7 @@ class SplitConfig(Model):
     """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
 
     def _contradictions(self) -> Iterator[str]:
-        kind, given = self.kind, {key for key, default in _DEFAULTS.items() if getattr(self, key) != default}
+        kind, given = self.kind, {key for key in self.model_fields_set if getattr(self, key) != _DEFAULTS[key]}
         for only, keys in ONLY.items():
             others = [key for key in keys if key in given and kind != only and (key, kind) != ("first_test", "mile")]
             if others:

@@ -6,7 +6,7 @@ import inspect
 import re
 import reprlib
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
@@ -130,9 +130,10 @@ class Model(BaseModel):
         """
         if not isinstance(data, dict):
             return data
+        allowed = cls.model_fields
         for key in data:
-            if key not in cls.model_fields:
-                hint = near_or_all(str(key), "allowed keys:", cls.model_fields)
+            if key not in allowed:
+                hint = near_or_all(str(key), "allowed keys:", allowed)
                 raise PydanticCustomError("unknown_key", "unknown key '{key}'{hint}", {"key": key, "hint": hint})
         numbers = _numbers(cls)
         return {key: _number(value, numbers[key]) if key in numbers else value for key, value in data.items()}
@@ -143,9 +144,9 @@ class Model(BaseModel):
             raise ValueError(problem)
         return self
 
-    def _contradictions(self) -> Iterator[str]:
+    def _contradictions(self) -> Iterable[str]:
         """What in these settings does not go together, and what to do; the first one is the error."""
-        yield from ()
+        return ()
 
 
 @cache

@@ -1,6 +1,7 @@
 """Settings of implicit variational inference and of its generators, networks that turn noise into weights."""
 
 from collections.abc import Iterator
+from functools import cache
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -87,6 +88,13 @@ class Part(Model):
     """Rows and columns of its last matrix."""
 
 
+@cache
+def _architectures() -> dict[str, Any]:
+    """The published architectures by name."""
+    stored: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8"))
+    return stored
+
+
 class CorrelatedGenerator(_LastMatrix):
     """A trunk of matrix layers whose last matrix is cut into the inputs of several matrix generators.
 
@@ -122,8 +130,7 @@ class CorrelatedGenerator(_LastMatrix):
         """The same with the sizes of the published architecture; a file without a trunk leaves it None."""
         if self.architecture is None:
             return self
-        text = Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
-        stored: dict[str, Any] = yaml.safe_load(text)[self.architecture]
+        stored = _architectures()[self.architecture]
         sizes = {
             "noise": tuple(stored["noise"]),
             "trunk": self.trunk or tuple(map(tuple, stored.get("trunk", ()))) or None,
