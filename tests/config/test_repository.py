@@ -16,7 +16,7 @@ from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.methods.registry import METHODS
-from bnn_atlas.config.pages.reference import Reference
+from bnn_atlas.config.pages.configuration import Reference
 from bnn_atlas.config.pages.schema import MODELS, schema, write_schemas
 from bnn_atlas.config.runs.studies import legend_texts, shown_runs
 from bnn_atlas.config.settings import load_atlas, load_studies

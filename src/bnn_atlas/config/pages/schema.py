@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from bnn_atlas.config.claims.load import ClaimsFile
 from bnn_atlas.config.data.datasets import RegistryFile
-from bnn_atlas.config.pages.reference import Reference
+from bnn_atlas.config.pages.configuration import Reference
 from bnn_atlas.config.runs.studies import StudyConfig
 from bnn_atlas.config.settings import Settings
 from bnn_atlas.files import atomic
