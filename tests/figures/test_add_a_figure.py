@@ -8,7 +8,6 @@ from types import ModuleType
 import yaml
 
 from bnn_atlas.config.parts.figures import FigureEntry, kinds
-from tests.figures.conftest import Drawn
 from tests.figures.set_files import scored
 
 PAGE = (Path(__file__).parents[2] / "docs" / "add_a_figure.md").read_text(encoding="utf-8")
@@ -19,7 +18,7 @@ def block(language: str) -> str:
     return textwrap.dedent(text)
 
 
-def test_the_new_kind_is_found_and_draws(drawn: Drawn, tmp_path: Path) -> None:
+def test_the_new_kind_is_found_and_draws(tmp_path: Path) -> None:
     file = tmp_path / "figures" / "kinds" / "error_bars.py"
     file.parent.mkdir(parents=True)
     file.write_text(block("python"), encoding="utf-8")
@@ -27,7 +26,7 @@ def test_the_new_kind_is_found_and_draws(drawn: Drawn, tmp_path: Path) -> None:
     module = ModuleType("error_bars")
     exec(compile(block("python"), str(file), "exec"), module.__dict__)
     runs = [scored(tmp_path, name, lppd, 0.5) for name, lppd in (("mile", 0.4), ("hmc", 0.3))]
-    table = drawn(module.error_bars, runs)
+    table = module.error_bars(runs).numbers
     assert table["value"].tolist() == [0.4, 0.3]
     assert table["standard_error"].tolist() == [0.04, 0.04]
 

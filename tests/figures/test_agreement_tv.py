@@ -11,7 +11,7 @@ from bnn_atlas.figures.hmc_posteriors.agreement import agreements
 from bnn_atlas.figures.hmc_posteriors.agreement_tv import agreement_tv, agreement_tv_table
 from bnn_atlas.figures.page import sign_text, trusted
 from bnn_atlas.figures.shown import Shown
-from tests.figures.conftest import Drawn, tex
+from tests.figures.conftest import tex
 from tests.figures.set_files import CONVERGED, UNCONVERGED, Values, written
 
 SETS = ("fog1", "fog2", "rotated30")
@@ -125,9 +125,9 @@ def test_methods_without_shifted_sets_leave_the_others_theirs(tmp_path: Path) ->
     assert set(numbers.loc[numbers["label"] == "SGLD", "rows"]) == {"test", "shifted"}
 
 
-def test_the_picture_has_a_panel_for_each_score_and_its_numbers(drawn: Drawn, tmp_path: Path) -> None:
+def test_the_picture_has_a_panel_for_each_score_and_its_numbers(tmp_path: Path) -> None:
     shown = runs(tmp_path)
-    table = drawn(agreement_tv, shown)
+    table = agreement_tv(shown).numbers
     assert set(table["metric"]) == {"agreement", "total_variation"}
     figure = agreement_tv(shown).figure
     assert [ax.get_xlabel() for ax in figure.axes] == [

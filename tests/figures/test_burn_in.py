@@ -6,7 +6,6 @@ import pytest
 from bnn_atlas.figures.kinds.burn_in import AFTER, RUNNING, SINGLE, burn_in, burn_in_table
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions, save_functions
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
 DRAWS, ROWS, CLASSES = 20, 60, 3
@@ -33,11 +32,11 @@ def written(folder: Path, p: np.ndarray, labels: np.ndarray | None, **changes: o
     return shown("hmc", {"functions": file}, task="classification", **changes)
 
 
-def test_scores_are_those_of_the_averages(drawn: Drawn, tmp_path: Path) -> None:
+def test_scores_are_those_of_the_averages(tmp_path: Path) -> None:
     p, labels = probabilities()
     table = (
-        drawn(burn_in, [written(tmp_path, p, labels)])
-        .set_index(["average", "metric", "chain", "draw"])["value"]
+        burn_in([written(tmp_path, p, labels)])
+        .numbers.set_index(["average", "metric", "chain", "draw"])["value"]
         .sort_index()
     )
     of_label = np.take_along_axis(p, labels[None, None, :, None], axis=3)[..., 0]

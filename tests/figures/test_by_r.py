@@ -1,6 +1,6 @@
 """Kinds that R draws: what they hold, limits, refusals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 from bnn_atlas.figures.drawing import write
+from bnn_atlas.figures.ggplot import RDrawing
 from bnn_atlas.figures.kinds.by_r import (
     bias_ridges,
     marginal_densities,
@@ -20,12 +21,25 @@ from bnn_atlas.figures.kinds.by_r import (
 from bnn_atlas.figures.page import FigureOutputs
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.provenance import Provenance
-from tests.figures.conftest import Drawn
 from tests.figures.needs_r import needs_r
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_draws
 
 Outputs = Callable[[str], FigureOutputs]
+Csv = Callable[[Callable[..., RDrawing], Sequence[Shown]], pd.DataFrame]
+
+
+@pytest.fixture
+def csv(outputs: Outputs, provenance: Provenance) -> Csv:
+    """Lets R draw, and gives the numbers that it wrote."""
+
+    def draw(kind: Callable[..., RDrawing], given: Sequence[Shown]) -> pd.DataFrame:
+        write(kind, given, outputs("a"), provenance)
+        return pd.read_csv(outputs("a").csv)
+
+    return draw
+
+
 BIASES = [
     *(f"layer0.weight[0,{j}]" for j in range(4)), *(f"layer0.bias[{j}]" for j in range(3)),
     *(f"layer1.weight[0,{j}]" for j in range(2)), "layer1.bias[0]", "log_sigma",
@@ -47,10 +61,10 @@ def runs(folder: Path, flat: dict[str, np.ndarray], penalised: dict[str, np.ndar
 
 
 @needs_r
-def test_ridges_are_the_densities_of_both_runs(drawn: Drawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ridges_are_the_densities_of_both_runs(csv: Csv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bnn_atlas.figures.kinds.by_r.RIDGES", {"bias": 2, "weight": 1})
     pair = runs(tmp_path, biases(3.0), biases(1.0, 1))
-    table = drawn(bias_ridges, pair)
+    table = csv(bias_ridges, pair)
     order = table.drop_duplicates(["layer", "label", "role"]).groupby("layer")["label"].agg(list).to_dict()
     assert order == {
         "layer 1": ["b1[1]", "b1[2]", "prior", "W1[1,1]", "prior"],
@@ -70,13 +84,10 @@ def test_ridges_are_the_densities_of_both_runs(drawn: Drawn, tmp_path: Path, mon
 
 
 @needs_r
-def test_wide_biases_lie_within_their_panel_and_do_not_set_that_of_the_weights(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_wide_biases_lie_within_their_panel_and_do_not_set_that_of_the_weights(csv: Csv, tmp_path: Path) -> None:
     wide = biases(8.0)
     wide["layer0.bias[2]"] -= 20
-    write(bias_ridges, runs(tmp_path, wide, biases(1.0, 1)), outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = csv(bias_ridges, runs(tmp_path, wide, biases(1.0, 1)))
     ridges = table[table["label"] != "prior"]
     assert ridges[["below", "above"]].to_numpy().max() < 0.015
     ends = ridges[ridges["layer"] == "layer 1"].groupby("role")["x"].agg(["min", "max"])
@@ -85,29 +96,29 @@ def test_wide_biases_lie_within_their_panel_and_do_not_set_that_of_the_weights(
 
 
 @needs_r
-def test_biases_that_all_drift_away_leave_those_of_the_other_run_in_view(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_biases_that_all_drift_away_leave_those_of_the_other_run_in_view(csv: Csv, tmp_path: Path) -> None:
     far = {name: some - 30 * ("bias" in name) for name, some in biases(1.0).items()}
-    write(bias_ridges, runs(tmp_path, far, biases(1.0, 1)), outputs("a"), provenance)
-    assert pd.read_csv(outputs("a").csv).query("label != 'prior'")[["below", "above"]].to_numpy().max() < 0.015
+    assert (
+        csv(bias_ridges, runs(tmp_path, far, biases(1.0, 1)))
+        .query("label != 'prior'")[["below", "above"]]
+        .to_numpy()
+        .max()
+        < 0.015
+    )
 
 
 @needs_r
-def test_a_bias_that_runs_away_is_counted_and_does_not_set_the_axis(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_a_bias_that_runs_away_is_counted_and_does_not_set_the_axis(csv: Csv, tmp_path: Path) -> None:
     far = biases(1.0)
     far["layer0.bias[1]"][0] -= 1e4
-    write(bias_ridges, runs(tmp_path, far, biases(1.0, 1)), outputs("a"), provenance)
-    layer = pd.read_csv(outputs("a").csv).query("layer == 'layer 1' and role == 'bias'")
+    layer = csv(bias_ridges, runs(tmp_path, far, biases(1.0, 1))).query("layer == 'layer 1' and role == 'bias'")
     assert -8 < layer["x"].min() < -1.5
     below = layer.drop_duplicates(["label", "run"]).set_index(["label", "run"])["below"]
     assert below["b1[2]", "flat"] == pytest.approx(0.25, abs=0.01)
     assert below.drop([("b1[2]", "flat")]).max() < 0.02
 
 
-def test_priors_that_do_not_fit_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_priors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     weights = {name: some for name, some in biases(1.0).items() if "weight" in name}
     endless = {name: np.where(np.arange(200) == 3, np.inf, some) for name, some in biases(1.0).items()}
     pair = runs(tmp_path / "a", biases(1.0), biases(1.0))
@@ -120,7 +131,7 @@ def test_priors_that_do_not_fit_are_refused(outputs: Outputs, provenance: Proven
         (runs(tmp_path / "d", {n: v[:, :1] for n, v in biases(1.0).items()}, biases(1.0)), "chains of one draw"),
     ):
         with pytest.raises(ValueError, match=says):
-            write(bias_ridges, given, outputs("a"), provenance)
+            bias_ridges(given)
 
 
 NAMES = ("layer1.bias[0]", "layer0.weight[0,0]", "layer0.weight[0,1]", "log_sigma")
@@ -132,14 +143,13 @@ def values(names: tuple[str, ...] = NAMES, chains: int = 3, draws: int = 50) -> 
 
 
 @needs_r
-def test_densities_are_drawn_the_same_twice(
-    drawn: Drawn, outputs: Outputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_densities_of_chains_and_of_all_draws_beside_the_prior(
+    csv: Csv, outputs: Outputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bnn_atlas.figures.kinds.by_r.CHAINS_SHOWN", 2)
     run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
-    drawn(marginal_densities, [run])
+    table = csv(marginal_densities, [run])
     assert b"(D:19700101000000)" in outputs("a").pdf.read_bytes()
-    table = pd.read_csv(outputs("a").csv)
     assert list(dict.fromkeys(zip(table["layer"], table["label"], strict=True))) == [
         ("layer 1", "W1[1,1]"), ("layer 1", "W1[1,2]"), ("layer 2", "b2[1]"), ("other", "log sigma")
     ]  # fmt: skip
@@ -154,12 +164,11 @@ def test_densities_are_drawn_the_same_twice(
 
 
 @needs_r
-def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_the_pooled_density_is_the_mean_of_all_chains(csv: Csv, tmp_path: Path) -> None:
     draws = values(("log_sigma",))
     draws["log_sigma"][2] = 1 + 20 * (draws["log_sigma"][2] - 1)  # a chain that must not set the bandwidth
     file = write_draws(tmp_path / "draws.parquet", draws)
-    write(marginal_densities, [shown(files={"subset": file}, prior_sd=None)], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = csv(marginal_densities, [shown(files={"subset": file}, prior_sd=None)])
     assert set(table["curve"]) == {"chain", "pooled"}
     chains = table[table["curve"] == "chain"].pivot(index="x", columns="chain", values="density")
     pooled = table[table["curve"] == "pooled"].set_index("x")["density"]
@@ -178,17 +187,14 @@ def test_the_pooled_density_is_the_mean_of_all_chains(outputs: Outputs, provenan
 
 
 @needs_r
-def test_runs_stand_beside_each_other_with_their_own_axes(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_runs_stand_beside_each_other_with_their_own_axes(csv: Csv, tmp_path: Path) -> None:
     wide = {name: 10 * some for name, some in values(("layer0.weight[0,0]", "layer1.weight[0,0]")).items()}
     files = [write_draws(tmp_path / "small.parquet", values()), write_draws(tmp_path / "large.parquet", wide)]
     runs = [
         shown("small", {"subset": files[0]}, label="small network"),
         shown("large", {"subset": files[1]}, label="large network", prior_sd=None),
     ]
-    write(marginal_densities, runs, outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = csv(marginal_densities, runs)
     assert list(table["run"].unique()) == ["small network", "large network"]
     ends = table.groupby("run", sort=False)["x"].max()
     assert ends["large network"] / ends["small network"] == pytest.approx(10, rel=0.2)
@@ -213,19 +219,19 @@ def test_runs_stand_beside_each_other_with_their_own_axes(
     ],
 )
 def test_bad_draws_are_refused_before_r(
-    change: Callable[[pd.DataFrame], pd.DataFrame], says: str, outputs: Outputs, provenance: Provenance, tmp_path: Path
+    change: Callable[[pd.DataFrame], pd.DataFrame], says: str, tmp_path: Path
 ) -> None:
     file = write_draws(tmp_path / "draws.parquet", values())
     change(pd.read_parquet(file)).to_parquet(file)
     with pytest.raises(ValueError, match=says):
-        write(marginal_densities, [shown(files={"subset": file})], outputs("a"), provenance)
+        marginal_densities([shown(files={"subset": file})])
 
 
-def test_runs_that_cannot_be_told_apart_are_refused(outputs: Outputs, provenance: Provenance, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     run = shown(files={"subset": write_draws(tmp_path / "draws.parquet", values())})
     for runs, says in (([], "no runs to draw"), ([run, run], "two runs have the label 'mile'")):
         with pytest.raises(ValueError, match=says):
-            write(marginal_densities, runs, outputs("a"), provenance)
+            marginal_densities(runs)
 
 
 W1, W2 = "layer0.weight[0,0]", "layer1.weight[0,0]"
@@ -242,9 +248,9 @@ def run(folder: Path, width: int, sd: float, values: dict[str, np.ndarray] | Non
 
 
 @needs_r
-def test_panels_hold_the_density_of_their_run(drawn: Drawn, tmp_path: Path) -> None:
+def test_panels_hold_the_density_of_their_run(csv: Csv, tmp_path: Path) -> None:
     runs = [run(tmp_path, width, sd) for width in (5, 1) for sd in (0.1, 1.0)]
-    table = drawn(one_m_one, runs)
+    table = csv(one_m_one, runs)
     panels = table.groupby(["hidden", "prior_sd"], sort=False)
     assert list(panels.groups) == [(1, 1.0), (1, 0.1), (5, 1.0), (5, 0.1)]
     for (_, sd), panel in panels:
@@ -262,14 +268,11 @@ def test_panels_hold_the_density_of_their_run(drawn: Drawn, tmp_path: Path) -> N
 
 
 @needs_r
-def test_the_density_does_not_fill_the_gap_between_modes(
-    outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_the_density_does_not_fill_the_gap_between_modes(csv: Csv, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     sign = rng.choice([-1, 1], (4, 500))
     mode = {name: sign * (1 + 0.05 * rng.normal(size=sign.shape)) for name in (W1, W2)}
-    write(one_m_one, [run(tmp_path, 1, 0.1, mode)], outputs("a"), provenance)
-    table = pd.read_csv(outputs("a").csv)
+    table = csv(one_m_one, [run(tmp_path, 1, 0.1, mode)])
     assert (np.sign(table["w1"]) == np.sign(table["w2"])).all()
     assert table["w1"].abs().between(0.7, 1.3).all()
 
@@ -306,11 +309,9 @@ def same(folder: Path) -> Shown:
         (lambda folder: [same(folder)], "its chains never moved"),
     ],
 )
-def test_runs_that_do_not_fit_are_refused(
-    runs: Callable[[Path], list[Shown]], says: str, outputs: Outputs, provenance: Provenance, tmp_path: Path
-) -> None:
+def test_runs_that_do_not_fit_are_refused(runs: Callable[[Path], list[Shown]], says: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=says):
-        write(one_m_one, runs(tmp_path), outputs("a"), provenance)
+        one_m_one(runs(tmp_path))
 
 
 LIMITS = (0.6, 1.05)
@@ -341,14 +342,14 @@ def test_the_two_zeros_can_fall_together() -> None:
         other_zero(0.6, 0.8, 1.0, LIMITS)
 
 
-def test_runs_are_refused(outputs: Outputs, provenance: Provenance) -> None:
+def test_runs_are_refused() -> None:
     with pytest.raises(ValueError, match="take the runs out of its settings: mile"):
         rescaling_curve([shown("mile")])
 
 
 @needs_r
-def test_both_zeros_are_marked(drawn: Drawn) -> None:
-    table = drawn(rescaling_curve, [])
+def test_both_zeros_are_marked(csv: Csv) -> None:
+    table = csv(rescaling_curve, [])
     curve, zeros = table[table["kind"] == "curve"], table[table["kind"] != "curve"]
     assert (curve["c"].min(), curve["c"].max()) == LIMITS
     np.testing.assert_allclose(curve["h"], prior_change(curve["c"].to_numpy(), 0.9, 0.5, 0.8), rtol=1e-9, atol=1e-15)

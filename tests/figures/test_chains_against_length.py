@@ -6,8 +6,7 @@ import pytest
 
 from bnn_atlas.figures.hmc_posteriors.chains_against_length import chains_against_length, length_table
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.parquet import read_table, write_rows
-from tests.figures.conftest import Drawn
+from bnn_atlas.metrics.tables.files import read_table, write_rows
 from tests.figures.swept import swept
 
 DRAWS = (10, 50, 100)
@@ -28,8 +27,8 @@ def run(folder: Path, *, converged: bool = True, metrics: tuple[str, ...] = ("ac
     return one
 
 
-def test_averages_are_at_the_number_of_all_their_draws(drawn: Drawn, tmp_path: Path) -> None:
-    table = drawn(chains_against_length, [run(tmp_path)])
+def test_averages_are_at_the_number_of_all_their_draws(tmp_path: Path) -> None:
+    table = chains_against_length([run(tmp_path)]).numbers
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")]
     one, every = (own[own["of"] == of].set_index("draws") for of in ("one chain", "all chains"))
     assert one["value"].to_dict() == pytest.approx({10: 0.51, 50: 0.55, 100: 0.6})

@@ -8,8 +8,6 @@ import pytest
 from bnn_atlas.figures.kinds.cumulative_lppd import LEAST_HEIGHT, _lppd_figure, _papers, cumulative_lppd, lppd_curves
 from bnn_atlas.figures.shown import Published, Shown
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.metrics.tables.parquet import write_table
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
 FIRST = {1: (0.6, 0.04), 2: (0.7, 0.03), 4: (0.75, 0.0)}
@@ -45,10 +43,10 @@ def runs(folder: Path, table: pd.DataFrame, **changes: Any) -> list[Shown]:
     return [shown(str(run), {"table": file}, **changes) for run in dict.fromkeys(table["run"])]
 
 
-def test_files_appear_with_the_plotted_numbers(drawn: Drawn, tmp_path: Path) -> None:
+def test_files_appear_with_the_plotted_numbers(tmp_path: Path) -> None:
     write_table(tmp_path / "table.parquet", rows("mile"))
     run = shown("mile", {"table": tmp_path / "table.parquet"}, label="MILE")
-    table = drawn(cumulative_lppd, [run])
+    table = cumulative_lppd([run]).numbers
     chains = table[table["over"] == "chains"]
     assert list(chains["count"]) == [1, 2, 4]
     assert list(chains["mean"]) == [0.6, 0.7, 0.75]

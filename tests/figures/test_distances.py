@@ -8,7 +8,6 @@ from bnn_atlas.figures.functions import read_functions
 from bnn_atlas.figures.kinds.distances import functional_diversity, wasserstein
 from bnn_atlas.metrics.formulas.function_distances import wasserstein_squared
 from bnn_atlas.metrics.tables.arrays import load_functions
-from tests.figures.conftest import Drawn
 
 from .synthetic_functions import (
     changed,
@@ -17,9 +16,9 @@ from .synthetic_functions import (
 )
 
 
-def test_distances_within_the_first_chain(drawn: Drawn, tmp_path: Path) -> None:
+def test_distances_within_the_first_chain(tmp_path: Path) -> None:
     runs = two_runs(tmp_path, draws=6)
-    table = drawn(wasserstein, runs[:1])
+    table = wasserstein(runs[:1]).numbers
     assert len(table) == 15
     assert (table["chain_a"] == 0).all()
     source = load_functions(runs[0].files["functions"])
@@ -35,9 +34,9 @@ def test_constant_functions_have_distances_but_no_z(tmp_path: Path) -> None:
     assert wasserstein([changed(run, mean=mean)]).numbers["z"].isna().all()
 
 
-def test_bands_hold_nine_tenths_of_the_functions(drawn: Drawn, tmp_path: Path) -> None:
+def test_bands_hold_nine_tenths_of_the_functions(tmp_path: Path) -> None:
     runs = networks(tmp_path)
-    table = drawn(functional_diversity, runs)
+    table = functional_diversity(runs).numbers
     band = table[(table["panel"] == "band") & (table["label"] == "2x8")]
     source = load_functions(runs[1].files["functions"])
     assert source.mean is not None

@@ -1,27 +1,22 @@
 """The frame of all pictures: what it says of the chains that they lean on."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.hmc_posteriors.agreement import convergence_text
-from bnn_atlas.figures.implicit_vi.weights import cross_layer_correlation, parallel_coordinates, weight_densities
 from bnn_atlas.figures.page import Drawing, FigureOutputs, check_fits, sign_text, signed, trusted
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.provenance import Provenance
 from tests.figures.set_files import CONVERGED, UNCONVERGED, written
-from tests.figures.subset_files import run_with_subset, write_draws
 
 
 def test_labels_of_chains_that_should_not_be_trusted_have_a_sign_and_a_reason(tmp_path: Path) -> None:
@@ -115,24 +110,3 @@ def test_what_does_not_fit_is_refused_with_what_to_do() -> None:
         check_fits(5, 4, "arrays", "show a smaller network")
     with pytest.raises(ValueError, match=r"^there are no runs to draw; list some in the figure's `runs`$"):
         check_fits(0, 4, "runs")
-
-
-@pytest.mark.parametrize("kind", [cross_layer_correlation, parallel_coordinates, weight_densities])
-def test_figures_of_draws_say_whose_chains_should_not_be_trusted(
-    kind: Callable[..., Drawing],
-    outputs: Callable[[str], FigureOutputs],
-    provenance: Provenance,
-    tmp_path: Path,
-) -> None:
-    rng = np.random.default_rng(0)
-    values = {f"layer{layer}.weight[0,{place}]": rng.normal(size=(2, 20)) for layer in range(2) for place in range(2)}
-    file = write_draws(tmp_path / "draws.parquet", values)
-    diagnostics = {"good": CONVERGED, "bad": UNCONVERGED}
-    runs = [run_with_subset(tmp_path, name, file, own) for name, own in diagnostics.items()]
-    with style.context():
-        made = kind(runs)
-        made.write(outputs("a"), runs, provenance)
-    assert re.match(r"† not to be trusted: bad\b.* \(R-hat", made.figure.get_suptitle())
-    texts = [text.get_text() for text in made.figure.findobj(Text)]
-    assert sum(text.startswith("bad") and text.endswith("†") for text in texts) == 1
-    assert not any(text.startswith("good") and "†" in text for text in texts)

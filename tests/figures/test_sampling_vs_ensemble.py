@@ -10,7 +10,6 @@ from bnn_atlas.figures.kinds.sampling_vs_ensemble import (
     sampling_vs_ensemble,
 )
 from bnn_atlas.figures.shown import Published, Shown
-from tests.figures.conftest import Drawn
 from tests.figures.set_files import scored
 
 
@@ -31,9 +30,9 @@ def pairs(folder: Path, datasets: tuple[str, ...] = ("airfoil", "energy"), seeds
     return runs
 
 
-def test_files_hold_runs_and_means(drawn: Drawn, tmp_path: Path) -> None:
+def test_files_hold_runs_and_means(tmp_path: Path) -> None:
     runs = pairs(tmp_path, ("airfoil", "energy", "ionosphere", "fashion"))
-    table = drawn(sampling_vs_ensemble, runs)
+    table = sampling_vs_ensemble(runs).numbers
     means = table[(table["kind"] == "mean") & (table["row"] == "Energy") & (table["metric"] == "lppd")]
     assert list(means["method"]) == ["mclmc", "deep_ensemble"]
     np.testing.assert_allclose(means["value"], [0.52, 0.22])

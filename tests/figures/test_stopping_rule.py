@@ -6,8 +6,7 @@ import pytest
 
 from bnn_atlas.figures.kinds.stopping_rule import Evidence, _page, _title, stopping_rule
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.parquet import write_e_values
-from tests.figures.conftest import Drawn
+from bnn_atlas.metrics.tables.files import write_e_values
 
 from .shown import shown
 
@@ -20,15 +19,15 @@ def evidence(path: Path, chains: list[tuple[int, list[float]]], alpha: float = 0
     return shown("MILE", {"e_values": path})
 
 
-def test_evidence_crosses_where_it_first_reaches_the_level(drawn: Drawn, tmp_path: Path) -> None:
+def test_evidence_crosses_where_it_first_reaches_the_level(tmp_path: Path) -> None:
     level = np.log(100)
     chains = [(0, [1.0, level - 1e-9, level + 1e-9, 0.0]), (1, [5.0, 1.0]), (4, [-1.0, -2.0, -3.0, 4.6])]
     run = evidence(tmp_path / "e.parquet", chains)
-    table = drawn(stopping_rule, [run])
+    table = stopping_rule([run]).numbers
     crossing = table.groupby("chain")["crossing"].first()
     assert crossing[0] == 3
     assert crossing[1] == 1
-    assert np.isnan(crossing[4])
+    assert crossing.isna()[4]
     assert table["crossing_ensemble"].isna().all()
     np.testing.assert_allclose(table["log_e_ensemble"], table["log_e"] - SHIFT)
     assert (table["alpha"] == 0.01).all()

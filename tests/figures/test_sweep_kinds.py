@@ -13,11 +13,10 @@ from bnn_atlas.figures.hmc_posteriors.sweeps import (
     trajectory_length,
 )
 from bnn_atlas.figures.shown import Shown
-from tests.figures.conftest import Drawn
 from tests.figures.swept import swept
 
 
-def test_samplers_have_lines_and_optima_are_level(drawn: Drawn, tmp_path: Path) -> None:
+def test_samplers_have_lines_and_optima_are_level(tmp_path: Path) -> None:
     temperatures = (0.1, 1, 10)
     hmc = [swept(tmp_path, f"h{t}", {"ece": 0.01 * t}, point={"temperature": t}) for t in temperatures]
     sgld = [
@@ -27,7 +26,7 @@ def test_samplers_have_lines_and_optima_are_level(drawn: Drawn, tmp_path: Path) 
     sgd = swept(
         tmp_path, "sgd", {"accuracy": 0.7}, label="SGD", entry="sgd", method="map", settings={"temperature": 1.0}
     )
-    table = drawn(cold_posterior, [*hmc, *sgld, sgd])
+    table = cold_posterior([*hmc, *sgld, sgd]).numbers
     own = table[(table["kind"] == "run") & (table["metric"] == "ece")]
     assert own[own["label"] == "HMC"].set_index("x")["value"].to_dict() == {0.1: 0.001, 1.0: 0.01, 10.0: 0.1}
     assert own.groupby("label")["converged"].all().to_dict() == {"HMC": True, "SGD": True, "SGLD": False}
@@ -42,9 +41,9 @@ def family(folder: Path, kind: str, accuracy: float) -> Shown:
     )
 
 
-def test_families_are_places_in_one_order(drawn: Drawn, tmp_path: Path) -> None:
+def test_families_are_places_in_one_order(tmp_path: Path) -> None:
     runs = [family(tmp_path, "logistic", 0.91), family(tmp_path, "laplace", 0.92), family(tmp_path, "normal", 0.9)]
-    table = drawn(prior_family, runs)
+    table = prior_family(runs).numbers
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")]
     assert own.set_index("x")["value"].to_dict() == {"logistic": 0.91, "laplace": 0.92, "normal": 0.9}
     theirs = table[(table["kind"] == "published") & (table["metric"] == "ece")]
@@ -66,10 +65,10 @@ def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
         prior_family([family(tmp_path, "he", 0.9)])
 
 
-def test_variances_come_from_the_grid_or_from_the_prior(drawn: Drawn, tmp_path: Path) -> None:
+def test_variances_come_from_the_grid_or_from_the_prior(tmp_path: Path) -> None:
     runs = [swept(tmp_path, f"v{v}", {"accuracy": 0.9 - v}, point={"prior.variance": v}) for v in (0.025, 0.1)]
     runs.append(swept(tmp_path, "reference", {"accuracy": 0.85}, prior_sd=0.5))
-    table = drawn(prior_scale, runs)
+    table = prior_scale(runs).numbers
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")].set_index("x")["value"]
     assert own.to_dict() == pytest.approx({0.025: 0.875, 0.1: 0.8, 0.25: 0.85})
     theirs = table[table["kind"] == "published"].groupby("label", sort=False)["x"].agg(list)
@@ -82,12 +81,12 @@ def test_a_prior_without_one_variance_is_refused(tmp_path: Path) -> None:
         prior_scale([run])
 
 
-def test_acceptances_are_beside_the_published_ones(drawn: Drawn, tmp_path: Path) -> None:
+def test_acceptances_are_beside_the_published_ones(tmp_path: Path) -> None:
     runs = [
         swept(tmp_path, f"s{i}", {"acceptance_mean": value}, point={"method.step_size": 0.001 * 2**i})
         for i, value in enumerate((0.99, 0.95, 0.7))
     ]
-    table = drawn(step_size_acceptance, runs)
+    table = step_size_acceptance(runs).numbers
     found = table[table["metric"] == "acceptance_mean"].set_index("x")["value"]
     assert found.to_dict() == {0.001: 0.99, 0.002: 0.95, 0.004: 0.7, 1e-5: 0.722, 5e-5: 0.463, 1e-4: 0.222, 5e-4: 0.125}
     assert not table.loc[table["kind"] == "published", "approximate"].any()
@@ -102,14 +101,14 @@ SD = 0.2**0.5
 MIXING = {"ess_bulk_function_median_per_gradient": 0.004}
 
 
-def test_lengths_are_in_quarter_periods_and_published_numbers_below(drawn: Drawn, tmp_path: Path) -> None:
+def test_lengths_are_in_quarter_periods_and_published_numbers_below(tmp_path: Path) -> None:
     runs = [
         swept(tmp_path, f"q{q}", {**MIXING, "accuracy": 0.8 + 0.05 * q}, point={"method.quarter_periods": q})
         for q in (0.25, 0.5, 1)
     ]
     length = 1.5 * math.pi / 2 * SD
     runs.append(swept(tmp_path, "resolved", MIXING, settings={"method": {"trajectory_length": length}}, prior_sd=SD))
-    table = drawn(trajectory_length, runs)
+    table = trajectory_length(runs).numbers
     own = table[(table["kind"] == "run") & (table["metric"] == "accuracy")].set_index("x")
     assert own["value"].round(4).to_dict() == {0.25: 0.8125, 0.5: 0.825, 1.0: 0.85, 1.5: 0.9}
     assert set(table.loc[table["kind"] == "run", "metric"]) == {

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from bnn_atlas.figures.latex import LatexTable, escape
-from bnn_atlas.figures.page import SIGN, is_distrusted, sign_text, trusted
+from bnn_atlas.figures.page import SIGN, check_fits, is_distrusted, sign_text, trusted
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 from bnn_atlas.metrics.judgement.trust import Trust
@@ -69,6 +69,7 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
     Raises ValueError where a run lacks a metric, and where a method has runs on a data set that differ in more than
     their seeds.
     """
+    check_fits(len(shown))
     check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
     found = pd.DataFrame([row for one in shown for row in _values(one)])
     if not found["mistaken"].any():

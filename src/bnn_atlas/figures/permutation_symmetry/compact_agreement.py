@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bnn_atlas.figures.latex import LatexTable, escape
+from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.judgement.trust import reference_word
 from bnn_atlas.metrics.tables.parquet import read_table
@@ -39,6 +40,7 @@ def compact_agreement(shown: Sequence[Shown]) -> LatexTable:
 
 def compact_numbers(shown: Sequence[Shown]) -> tuple[pd.DataFrame, list[str]]:
     """Columns label, metric, value, error, published; and what must be said about the reference."""
+    check_fits(len(shown))
     check_repetitions(shown, [one.label for one in shown])
     found, texts = [], []
     for one in shown:

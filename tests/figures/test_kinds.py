@@ -1,0 +1,76 @@
+"""What is true of every kind of figure."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bnn_atlas.config.methods.registry import method
+from bnn_atlas.config.parts.figures import kinds
+from bnn_atlas.figures import style
+from bnn_atlas.figures.ggplot import RDrawing
+from bnn_atlas.figures.latex import LatexTable
+from bnn_atlas.figures.metadata import read_provenance
+from bnn_atlas.figures.r_setup import available
+from bnn_atlas.provenance import Provenance
+from tests.figures.set_files import UNCONVERGED
+from tests.figures.small import more, small
+
+SHOWING = [name for name, kind in kinds().items() if kind.runs == "some"]
+"""Kinds of any number of runs."""
+UNLIMITED = {
+    "agreement_tv", "agreement_tv_table", "barrier_against_transpositions", "barrier_along_training",
+    "compact_agreement", "cumulative_lppd", "distance_against_transpositions", "flat_likelihood", "generator_sizes",
+    "marginal_densities", "norms_along_training", "prior_depth", "sampling_vs_ensemble", "transpositions_stability",
+    "transpositions_surface", "uci_table",
+}  # fmt: skip
+"""Those that have a row for each run, or the mean of all."""
+MANY = 14
+
+
+def function(name: str) -> Any:
+    return getattr(import_module(kinds()[name].module), name)
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_the_same_runs_give_the_same_files_with_provenance_numbers_and_signs(
+    name: str, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(style, "RC", style.RC | {"figure.dpi": 60, "savefig.dpi": 60})
+    runs, given = small(name, tmp_path, UNCONVERGED), more(name, tmp_path)
+    first, second = ([tmp_path / folder / f"x.{end}" for end in kinds()[name].endings] for folder in "ab")
+    for files in (first, second):
+        with style.context():
+            made = function(name)(runs, **given)
+            if isinstance(made, RDrawing) and (missing := available()):
+                pytest.skip(str(missing))
+            made.write(files, runs, provenance)
+    assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
+    by_ending = {file.suffix: file for file in first}
+    if not isinstance(made, RDrawing):
+        assert by_ending[".csv"].read_text() == made.numbers.to_csv(index=False, lineterminator="\n")
+    if isinstance(made, LatexTable):
+        text = by_ending[".tex"].read_text(encoding="utf-8")
+        assert provenance.to_json() in text
+    else:
+        text = "" if isinstance(made, RDrawing) else made.figure.get_suptitle()
+        assert read_provenance(by_ending[".png"]) == read_provenance(by_ending[".pdf"]) == provenance
+    are_chains = any(method(one.method).kind_of_draws.are_chain for one in runs)
+    if are_chains and not isinstance(made, RDrawing):
+        assert "to be trusted: " in (said := " ".join(text.split()))
+        assert "R-hat of function values at most 1.80" in said
+
+
+@pytest.mark.parametrize("name", SHOWING)
+def test_no_runs_and_too_many_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there are no|no run|no entry|two labels|No objects"):
+        function(name)([])
+    many = [
+        run._replace(label=f"{run.label}, {i}", dataset=f"d{i}", dataset_title=f"D{i}")
+        for run in small(name, tmp_path)
+        for i in range(MANY)
+    ]
+    if name not in UNLIMITED:
+        with pytest.raises(ValueError, match=r"at most \d+ fit|cannot be told apart|two labels|both have|has two runs"):
+            function(name)(many)
