@@ -12,7 +12,7 @@ from bnn_atlas.config.parts.figures import FILES, kinds
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.gathering.summary import load, save
 from bnn_atlas.metrics.tables.arrays import Surfaces, load_functions, save_functions, save_surfaces
-from bnn_atlas.metrics.tables.files import (
+from bnn_atlas.metrics.tables.parquet import (
     ENTROPY_SCHEMA,
     FUNCTION_SCHEMA,
     PARAMETER_SCHEMA,

@@ -7,6 +7,7 @@ import pytest
 from bnn_atlas.figures.kinds.calibration import calibration
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import write_table
 from tests.figures.shown import shown
 
 LEVELS = (0.5, 0.75, 0.9, 0.95)

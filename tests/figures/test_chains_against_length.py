@@ -6,7 +6,7 @@ import pytest
 
 from bnn_atlas.figures.hmc_posteriors.chains_against_length import chains_against_length, length_table
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import read_table, write_rows
+from bnn_atlas.metrics.tables.parquet import read_table, write_rows
 from tests.figures.swept import swept
 
 DRAWS = (10, 50, 100)

@@ -6,7 +6,7 @@ import pytest
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.implicit_vi.entropy_estimators import entropy_estimators
-from bnn_atlas.metrics.tables.files import ENTROPY_SCHEMA, write_frame
+from bnn_atlas.metrics.tables.parquet import ENTROPY_SCHEMA, write_frame
 from tests.figures.shown import shown
 
 

@@ -7,6 +7,7 @@ import pytest
 from bnn_atlas.figures.kinds.methods_by_gradients import methods_by_gradients
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import write_table
 from tests.figures.shown import shown
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bnn_atlas.figures.kinds.rhat_histograms import rhat_histograms
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import FUNCTION_SCHEMA, PARAMETER_SCHEMA, write_frame
+from bnn_atlas.metrics.tables.parquet import FUNCTION_SCHEMA, PARAMETER_SCHEMA, write_frame
 from tests.figures.shown import shown
 from tests.figures.synthetic_runs import correlated, write_run
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.axes import fenced_limits, off_scale_remark, score_text
 from bnn_atlas.figures.method_looks import method_looks, paler
-from bnn_atlas.figures.scores import off_scale_remark, over_repetitions, read_scores, score_text
+from bnn_atlas.figures.scores import over_repetitions, read_scores
 from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets, set_titles
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import read_table, write_table

@@ -12,6 +12,7 @@ from bnn_atlas.figures import style
 from bnn_atlas.figures.kinds.step_size_bias import step_size_bias
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.measurement import Row
+from bnn_atlas.metrics.tables.parquet import REFEREE_SCHEMA, write_frame, write_table
 from tests.figures.shown import shown
 
 CHAINS = 3

@@ -6,7 +6,7 @@ import pytest
 
 from bnn_atlas.figures.kinds.stopping_rule import Evidence, _page, _title, stopping_rule
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.files import write_e_values
+from bnn_atlas.metrics.tables.parquet import write_e_values
 
 from .shown import shown
 

@@ -1,5 +1,6 @@
 """What all figures of a sweep share: the value of a field in a run, the rows, the marks."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,12 @@ import pytest
 from matplotlib.colors import to_hex
 
 from bnn_atlas.config.methods.base import KindOfDraws
-from bnn_atlas.figures.sweeps.figure import sweep_figure
-from bnn_atlas.figures.sweeps.panels import NONE_LEFT, OPEN, Panel, Series, published_rows
-from bnn_atlas.figures.sweeps.scores import PERIODS, VARIANCE, Field, common_reference, sweep_table, value_of
+from bnn_atlas.figures.xy.figure import sweep_figure
+from bnn_atlas.figures.xy.panels import NONE_LEFT, OPEN, Panel, published_rows
+from bnn_atlas.figures.xy.table import PERIODS, VARIANCE, Field, common_reference, sweep_table, value_of
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 from bnn_atlas.metrics.tables.parquet import read_table, write_rows
+from bnn_atlas.published import Number
 from tests.figures.shown import shown
 from tests.figures.swept import REFERENCE, swept
 
@@ -89,12 +91,12 @@ def test_open_marks_are_chains_that_did_not_converge(tmp_path: Path) -> None:
     assert table["rhat_share_above"].tolist() == [0.0, 0.2]
     assert "R-hat of function values at most 1.60" in table["trust"].iloc[1]
     theirs = published_rows((), "temperature", ["accuracy"])
-    figure = sweep_figure(table, TEMPERATURE, [ACCURACY], (), theirs)
+    figure = sweep_figure(table, TEMPERATURE, [ACCURACY], theirs)
     marks = [line for line in figure.axes[0].lines if line.get_marker() == "o" and len(line.get_xdata())]
     fills = {float(line.get_xdata()[0]): to_hex(line.get_markerfacecolor()) for line in marks}
     assert fills[3.0] == "#ffffff" != fills[1.0]
     assert OPEN in [text.get_text() for text in figure.legends[0].get_texts()]
-    all_fine = sweep_figure(table[table["converged"]], TEMPERATURE, [ACCURACY], (), theirs)
+    all_fine = sweep_figure(table[table["converged"]], TEMPERATURE, [ACCURACY], theirs)
     assert OPEN not in [text.get_text() for text in all_fine.legends[0].get_texts()]
 
 
@@ -105,7 +107,7 @@ def test_optima_are_level_lines_wherever_they_have_no_such_setting(tmp_path: Pat
     table = sweep_table([hmc, sgd], field, ["accuracy"], levels=[KindOfDraws.POINT])
     assert np.isnan(table["x"].iloc[1])
     assert table["converged"].tolist() == [True, True]
-    figure = sweep_figure(table, field, [ACCURACY], (), published_rows((), field.name, []))
+    figure = sweep_figure(table, field, [ACCURACY], published_rows((), field.name, []))
     level = [line for line in figure.axes[0].lines if set(line.get_ydata()) == {0.7}]
     assert len(level) == 1
     with pytest.raises(ValueError, match=r"no run of the figure has a place along 'method\.step_size'"):
@@ -123,7 +125,7 @@ def test_a_run_whose_chains_are_all_excluded_is_a_cross(tmp_path: Path) -> None:
         (1.0, "accuracy"): False, (1.0, "acceptance_mean"): False,
         (3.0, "accuracy"): True, (3.0, "acceptance_mean"): True,
     }  # fmt: skip
-    figure = sweep_figure(table, TEMPERATURE, panels, (), published_rows((), "", []))
+    figure = sweep_figure(table, TEMPERATURE, panels, published_rows((), "", []))
     for ax in figure.axes:
         (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
         assert cross.get_xdata().tolist() == [3.0]
@@ -132,11 +134,12 @@ def test_a_run_whose_chains_are_all_excluded_is_a_cross(tmp_path: Path) -> None:
 
 def test_published_numbers_say_that_they_were_read_off_and_are_in_view(tmp_path: Path) -> None:
     table = sweep_table([swept(tmp_path, "a", point={"temperature": 1})], TEMPERATURE, ["accuracy"])
-    series = [Series("IMDB", (0.1, 1.0), {"accuracy": (0.8, 0.86)}, read_off=True)]
-    theirs = published_rows(series, "temperature", ["accuracy", "lppd"])
+    values = (("0.1", "0.8"), ("1.0", "0.86"))
+    numbers = [Number("cold", "IMDB", x, "accuracy", Decimal(value), None, True, "figure 9") for x, value in values]
+    theirs = published_rows(numbers, "temperature", ["accuracy", "lppd"])
     assert theirs["approximate"].all()
     assert theirs["value"].tolist() == [0.8, 0.86]
-    figure = sweep_figure(table, TEMPERATURE, [ACCURACY], series, theirs)
+    figure = sweep_figure(table, TEMPERATURE, [ACCURACY], theirs)
     assert "published, IMDB (~)" in [text.get_text() for text in figure.legends[0].get_texts()]
     (low, high), (left, right) = figure.axes[0].get_ylim(), figure.axes[0].get_xlim()
     assert low < 0.8 < 0.9 < high
@@ -146,7 +149,7 @@ def test_published_numbers_say_that_they_were_read_off_and_are_in_view(tmp_path:
 def test_infinite_scores_are_triangles_at_the_edge(tmp_path: Path) -> None:
     runs = [swept(tmp_path, f"t{t}", {"lppd": v}, point={"temperature": t}) for t, v in ((1, -0.3), (3, -np.inf))]
     table = sweep_table(runs, TEMPERATURE, ["lppd"])
-    figure = sweep_figure(table, TEMPERATURE, [Panel("lppd", "LPPD")], (), published_rows((), "", []))
+    figure = sweep_figure(table, TEMPERATURE, [Panel("lppd", "LPPD")], published_rows((), "", []))
     (triangle,) = [line for line in figure.axes[0].lines if line.get_marker() == "v" and len(line.get_xdata())]
     assert triangle.get_xdata().tolist() == [3.0]
 

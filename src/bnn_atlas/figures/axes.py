@@ -1,5 +1,6 @@
 """Limits that a few bad values do not set, ticks that read well, and marks of published numbers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,38 @@ def fenced_limits(values: np.ndarray, deviations: np.ndarray | None = None, fenc
     low, high = float((finite - bars)[near].min()), float((finite + bars)[near].max())
     margin = 0.06 * (high - low) or 0.05 * max(abs(high), 1e-3)
     return low - margin, high + margin
+
+
+def score_text(value: float) -> str:
+    """A score in three digits, with a true minus and an infinity sign."""
+    if np.isinf(value):
+        return "\N{MINUS SIGN}\N{INFINITY}" if value < 0 else "\N{INFINITY}"
+    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
+
+
+def off_scale_remark(values: np.ndarray, limits: tuple[float, float]) -> str:
+    """How many values lie beyond the limits (infinite ones too) and the farthest of them; empty for none."""
+    beyond = values[(values < limits[0]) | (values > limits[1])]
+    if not beyond.size:
+        return ""
+    centre = sum(limits) / 2
+    farthest = beyond[np.argmax(np.abs(beyond - centre))]
+    return f"{beyond.size} off scale, to {score_text(float(farthest))}"
+
+
+def fence(
+    ax: Axes, values: np.ndarray, errors: np.ndarray | None = None, reach: float = 3.0, *, along: str = "y"
+) -> tuple[float, float]:
+    """Give an axis the limits of `fenced_limits`, with a remark on what they leave out."""
+    limits = fenced_limits(values, errors, reach)
+    ax.set(**{f"{along}lim": limits})
+    remark(ax, [off_scale_remark(values, limits)])
+    return limits
+
+
+def remark(ax: Axes, texts: Sequence[str]) -> None:
+    """What a panel does not show, small at its top right."""
+    ax.set_title("\n".join(text for text in texts if text), loc="right", fontsize=6, color=style.GREY)
 
 
 def compress_beyond(ax: Axes, bulk: tuple[float, float], values: np.ndarray) -> bool:
@@ -132,7 +165,7 @@ def rhat_axis(ax: Axes, low: float, high: float) -> None:
 
 PUBLISHED: dict[str, Any] = {"color": style.BLACK, "marker": "d", "ls": "none", "ms": 4, "mfc": "none", "mew": 0.9}
 PUBLISHED_LABEL = "published ± sd (where given)"
-"""How published numbers look: open black marks, with the standard deviation that the paper gives; and their legend."""
+"""How published numbers look, here and in legends: open black marks, with the deviation that the paper gives."""
 
 
 def mark_published(ax: Axes, x: float, y: float, *, x_sd: float | None = None, y_sd: float | None = None) -> None:

@@ -3,12 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import style
 from bnn_atlas.figures.page import check_fits
@@ -53,10 +50,9 @@ def draw_lines(
     """A line with marks and bars for each label, in the order of x; an error that is not known has no bar."""
     for label, look in looks.items():
         own = rows[rows["label"] == label].sort_values(x, kind="stable")
-        bars = own[error].to_numpy(dtype=float)
         ax.errorbar(
-            own[x], own[y], np.where(np.isfinite(bars), bars, 0.0), color=look.colour, ls=look.dash, marker=look.marker,
-            ms=2.8, mfc=look.fill, mew=0.6, lw=1.0, elinewidth=0.6,
+            own[x], own[y], own[error].fillna(0.0), color=look.colour, ls=look.dash, marker=look.marker, ms=2.8,
+            mfc=look.fill, mew=0.6, lw=1.0, elinewidth=0.6,
         )  # fmt: skip
 
 
@@ -72,15 +68,16 @@ def label_rows(ax: Axes, looks: Mapping[str, Look]) -> None:
 def draw_mark(ax: Axes, value: float, y: float, error: float, look: Look, *, is_open: bool = False) -> None:
     """A mark in a row, with a bar where the error is known."""
     ax.errorbar(
-        value, y, xerr=error if np.isfinite(error) else None, color=look.colour, marker=look.marker, ms=4,
-        mfc="white" if is_open else look.colour, mew=0.9, elinewidth=0.8,
+        value, y, xerr=error, color=look.colour, marker=look.marker, ms=4, mfc="white" if is_open else look.colour,
+        mew=0.9, elinewidth=0.8,
     )  # fmt: skip
 
 
-def line_entries(looks: Mapping[str, Look]) -> dict[str, Artist]:
+def line_entries(looks: Mapping[str, Look]) -> dict[str, dict[str, Any]]:
     """Entries of a legend for these lines."""
+    common = {"ms": 3, "mew": 0.6, "lw": 1}
     return {
-        label: Line2D([], [], color=look.colour, ls=look.dash, marker=look.marker, mfc=look.fill, ms=3, mew=0.6, lw=1)
+        label: {"color": look.colour, "ls": look.dash, "marker": look.marker, "mfc": look.fill, **common}
         for label, look in looks.items()
     }
 

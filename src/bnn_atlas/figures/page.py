@@ -14,6 +14,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
@@ -23,7 +24,6 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.files import atomic
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
-from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.provenance import Provenance
 
 SIGN = "\N{DAGGER}"
@@ -90,16 +90,21 @@ def panels(
     return figure, axes
 
 
-def legend_below(figure: Figure, entries: Mapping[str, Artist]) -> None:
+Entries = Mapping[str, Artist | Mapping[str, Any]]
+"""Text in a legend -> an artist, or the look of a line or of a mark."""
+
+
+def legend_below(figure: Figure, entries: Entries) -> None:
     """One legend for all panels, below them, in as few rows as the width of the figure allows."""
     labels = list(entries)
+    handles = [Line2D([], [], **each) if isinstance(each, Mapping) else each for each in entries.values()]
     inches = [0.43 + 0.058 * len(label) for label in labels]
     for rows in range(1, len(labels) + 1):
         # Legends are filled column by column.
         width = sum(max(inches[i : i + rows]) for i in range(0, len(labels), rows))
         if width <= figure.get_size_inches()[0] or rows == len(labels):
             columns = math.ceil(len(labels) / rows)
-            figure.legend(list(entries.values()), labels, loc="outside lower center", ncols=columns)
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns)
             return
 
 
@@ -144,12 +149,10 @@ def write_csv(path: Path, data: pd.DataFrame) -> None:
 
 def trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[str, Trust]:
     """Name (by default the label) -> the worst that the checks say of its runs and splits (`judgement.trust`)."""
-    tables: dict[Path, pd.DataFrame] = {}
     found: dict[str, list[Trust]] = {}
     for one, name in zip(shown, [one.label for one in shown] if names is None else names, strict=True):
-        if (file := one.files.get("table")) is not None:
-            table = tables[file] if file in tables else tables.setdefault(file, read_table(file))
-            found.setdefault(name, []).append(trust(one.rows(table)))
+        if "table" in one.files:
+            found.setdefault(name, []).append(trust(one.table()))
     return {name: worst(each) for name, each in found.items()}
 
 

@@ -1,18 +1,13 @@
-"""Scores of the runs of a figure, with their repetitions, and limits that one bad run does not set."""
+"""Scores of the runs of a figure, with their repetitions."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from bnn_atlas.figures import style
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement import pooled
-from bnn_atlas.metrics.tables.parquet import read_table
 
 ERROR = {"regression": "rmse", "classification": "accuracy"}
 """Task -> the score shown beside the LPPD."""
@@ -37,11 +32,8 @@ def read_scores(
     one of them, and for a metric with several values in it.
     """
     rows = []
-    tables: dict[Path, pd.DataFrame] = {}
     for run in shown:
-        file = run.files["table"]
-        table = tables.setdefault(file, read_table(file))
-        mine = run.rows(table)
+        mine = run.table()
         for metric in metrics or ("lppd", ERROR[run.task]):
             found = mine[mine["metric"] == metric]
             if metric in at:
@@ -68,18 +60,8 @@ def _not_one(at: pd.Series, metric: str, run: Shown, chosen: str | None) -> str:
 
 
 FIELDS = (
-    "run",
-    "entry",
-    "dataset",
-    "dataset_title",
-    "task",
-    "model",
-    "hidden",
-    "method",
-    "likelihood",
-    "prior_sd",
-    "split",
-)
+    "run", "entry", "dataset", "dataset_title", "task", "model", "hidden", "method", "likelihood", "prior_sd", "split"
+)  # fmt: skip
 """Fields of `Shown` that go with a score."""
 
 
@@ -90,25 +72,3 @@ def over_repetitions(values: pd.Series) -> pd.Series:
     """
     found = pooled.over_repetitions(values)._asdict()
     return pd.Series({**{name: found[name] for name in ("mean", "sd", "low", "high")}, "repetitions": found["n"]})
-
-
-def score_text(value: float) -> str:
-    """A score in three digits, with a true minus and an infinity sign."""
-    if np.isinf(value):
-        return "\N{MINUS SIGN}\N{INFINITY}" if value < 0 else "\N{INFINITY}"
-    return f"{value:.3g}".replace("-", "\N{MINUS SIGN}")
-
-
-def off_scale_remark(values: np.ndarray, limits: tuple[float, float]) -> str:
-    """How many values lie beyond the limits (infinite ones too) and the farthest of them; empty for none."""
-    beyond = values[(values < limits[0]) | (values > limits[1])]
-    if not beyond.size:
-        return ""
-    centre = sum(limits) / 2
-    farthest = beyond[np.argmax(np.abs(beyond - centre))]
-    return f"{beyond.size} off scale, to {score_text(float(farthest))}"
-
-
-def remark(ax: Axes, texts: Sequence[str]) -> None:
-    """What a panel does not show, small at its top right."""
-    ax.set_title("\n".join(text for text in texts if text), loc="right", fontsize=6, color=style.GREY)

@@ -1,7 +1,6 @@
 """Scores of runs on their test rows and on further sets of rows, and their means over seeds and splits."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, TEST
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
-from bnn_atlas.metrics.tables.parquet import read_table
 
 COLUMNS = [
     "label", "run", "split", "method", "dataset", "set", "metric", "at", "value", "standard_error", "over", "place",
@@ -21,19 +19,22 @@ COLUMNS = [
 KEYS = ["label", "method", "dataset", "set", "metric", "at"]
 
 
-def read_sets(shown: Sequence[Shown], metrics: Collection[str]) -> pd.DataFrame:
+def read_sets(shown: Sequence[Shown], metrics: Collection[str], against: str = "") -> pd.DataFrame:
     """These metrics of each run and split, on its test rows and on every further set that has them: COLUMNS.
 
     `set` is `test` for the test rows, `place` says which repetition a run and split is, and `overlap` is the number of
     test rows over that of training rows (NaN where the table has neither). Reads `files["table"]`, and `files["sets"]`
-    where a run has some. Raises ValueError where a run has none of the metrics.
+    where a run has some; or `parts["against"]`, where `against` names a reference. Raises ValueError where a run has
+    none of the metrics.
     """
-    tables: dict[Path, pd.DataFrame] = {}
     parts = []
     for one in shown:
-        own = one.rows(tables.setdefault(one.files["table"], read_table(one.files["table"])))
-        of_sets = [read_table(one.files["sets"])] if "sets" in one.files else []
-        rows = pd.concat([own, *(one.rows(table) for table in of_sets)], ignore_index=True)
+        own = one.table()
+        if against:
+            rows = one.table("against", against)
+            rows = rows[rows["at"] == against].assign(at="")
+        else:
+            rows = pd.concat([own, one.table("sets")] if "sets" in one.files else [own], ignore_index=True)
         found = rows[rows["metric"].isin(list(metrics))]
         if found.empty:
             raise ValueError(
@@ -47,7 +48,7 @@ def read_sets(shown: Sequence[Shown], metrics: Collection[str]) -> pd.DataFrame:
                 dataset=one.dataset,
                 set=[name.partition("/")[2] or TEST for name in found["dataset"]],
                 place=f"{one.point.get('split.seed', '')}/{one.split}",
-                overlap=next(iter(overlaps(own).values()), np.nan),
+                overlap=np.nan if against else next(iter(overlaps(own).values()), np.nan),
             )[COLUMNS]
         )
     check_fits(len(parts))

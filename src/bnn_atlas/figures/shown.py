@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bnn_atlas.config.runs.studies import REPETITION
+from bnn_atlas.metrics.tables.parquet import read_table
 
 
 class Published(NamedTuple):
@@ -75,6 +77,17 @@ class Shown(NamedTuple):
         """Rows of this run and split in a metric table."""
         name = self.run.rpartition("/")[2]
         return table[(table["study"] == self.study) & (table["run"] == name) & (table["split"] == self.split)]
+
+    def table(self, file: str = "table", part: str = "") -> pd.DataFrame:
+        """Rows of this run and split in its metric table `files[file]`, or `parts[file][part]`."""
+        path = self.parts[file][part] if part else self.files[file]
+        return self.rows(_read(path, path.stat().st_mtime_ns if path.is_file() else 0))
+
+
+@lru_cache(maxsize=32)
+def _read(path: Path, changed: int) -> pd.DataFrame:
+    """A metric table, read once; `changed` is when it was written."""
+    return read_table(path)
 
 
 def check_repetitions(shown: Sequence[Shown], names: Sequence[str]) -> None:

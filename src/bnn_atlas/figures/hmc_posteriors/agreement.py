@@ -12,7 +12,6 @@ from bnn_atlas.figures.set_scores import averaged, corruption_of, read_sets
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.checks import Values, metric_rows
 from bnn_atlas.metrics.judgement.trust import FIT, reference_word
-from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.published import published_numbers
 
 SHIFTED = "shifted"
@@ -64,7 +63,8 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
     them there are no numbers of other data. Raises ValueError where the runs have no reference in common, or several.
     """
     reference, runs = _of_reference(shown)
-    rows = pd.concat([read_sets(shown, [*METRICS, *OF_CHAINS.values()]), _against(runs, reference)], ignore_index=True)
+    own, compared = read_sets(shown, [*METRICS, *OF_CHAINS.values()]), read_sets(runs, COMPARED, reference)
+    rows = pd.concat([own, compared], ignore_index=True)
     sets = _common_sets(rows)
     means = averaged(shown, rows[rows["set"].isin([TEST, *sets])])
     names = [one.run for one in shown]
@@ -114,27 +114,6 @@ def _of_reference(shown: Sequence[Shown]) -> tuple[str, list[Shown]]:
     return chosen[0], [one for one in runs if one.run != chosen[0]]
 
 
-def _against(runs: Sequence[Shown], reference: str) -> pd.DataFrame:
-    """Rows of the tables against the reference, as `read_sets` has them."""
-    parts = []
-    for one in runs:
-        table = one.rows(read_table(one.parts["against"][reference]))
-        found = table[table["metric"].isin(COMPARED) & (table["at"] == reference)]
-        if found.empty:
-            raise ValueError(
-                f"{one.parts['against'][reference]}: no agreement with {reference} of run {one.run}; it is for "
-                "classifications"
-            )
-        sets = [name.partition("/")[2] or TEST for name in found["dataset"]]
-        parts.append(
-            found.assign(
-                label=one.label, run=one.run, dataset=one.dataset, set=sets, at="",
-                place=f"{one.point.get('split.seed', '')}/{one.split}", overlap=np.nan,
-            )
-        )  # fmt: skip
-    return pd.concat(parts, ignore_index=True)
-
-
 def _common_sets(rows: pd.DataFrame) -> list[str]:
     """Shifted sets for which every label that has any has an agreement: corruptions where there are some, else all."""
     compared = rows[(rows["metric"] == "agreement") & (rows["set"] != TEST)]
@@ -156,23 +135,16 @@ def _number(
     if found.empty:
         return None
     return {
-        "label": one.label,
-        "method": one.method,
-        "group": group,
-        "prior_sd": one.prior_sd,
-        "rows": which,
-        "sets": len(found),
-        "metric": metric,
-        "value": float(found["value"].mean()),
-        "error": float(found["error"].mean(skipna=False)),
-        "over": found["over"].iloc[0],
+        "label": one.label, "method": one.method, "group": group, "prior_sd": one.prior_sd, "rows": which,
+        "sets": len(found), "metric": metric, "value": float(found["value"].mean()),
+        "error": float(found["error"].mean(skipna=False)), "over": found["over"].iloc[0],
         "repetitions": int(found["repetitions"].max()),
-    }
+    }  # fmt: skip
 
 
 def _group(one: Shown, reference: str) -> str:
     """`another posterior` where the comparison says so; published predictions leave it open."""
-    notes = read_table(one.parts["against"][reference])["note"]
+    notes = one.table("against", reference)["note"]
     return OTHER if any(part.startswith(OTHER) for note in notes for part in note.split("; ")) else SAME
 
 
@@ -201,12 +173,12 @@ def _with_published(numbers: pd.DataFrame, shown: Sequence[Shown]) -> pd.DataFra
 
 def _text(runs: Sequence[Shown], reference: str, source: Shown | None) -> str:
     """The reference's chains in words, with the remark of the tables where they have not converged."""
-    notes = read_table(runs[0].parts["against"][reference])["note"]
+    notes = runs[0].table("against", reference)["note"]
     word = next((found for found in map(reference_word, notes) if found), "")
     if source is None:
         text = f"Reference: the predictions {reference.replace('_', ' ')}"
     else:
-        text = f"Reference: {source.label}, {convergence_text(source.rows(read_table(source.files['table'])))}"
+        text = f"Reference: {source.label}, {convergence_text(source.table())}"
     said = "" if word in text else f"; {word}"
     return f"{text}{said}".rstrip(".") + "."
 

@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import fenced_limits, mark_published, published_handle
+from bnn_atlas.figures.axes import PUBLISHED, fence, mark_published
 from bnn_atlas.figures.hmc_posteriors.agreement import (
     CEILING,
     COMPARED,
@@ -26,8 +24,7 @@ from bnn_atlas.figures.hmc_posteriors.agreement import (
     agreements,
 )
 from bnn_atlas.figures.latex import LatexTable, escape
-from bnn_atlas.figures.page import SIGN, Drawing, sign_text, trusted
-from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.page import SIGN, Drawing, Entries, sign_text, trusted
 from bnn_atlas.figures.shown import Shown
 
 KINDS = {
@@ -41,6 +38,7 @@ PUBLISHED_OFFSET = -0.3
 """Published marks are above the method's line."""
 CHAINS_CEILING = "each chain of the reference against the others"
 VERSIONS_CEILING = "the reference's two published versions"
+CEILING_LINE: dict[str, Any] = {"color": style.BLACK, "lw": 0.9, "ls": (0, (4, 1.5))}
 FENCE = 6.0
 """Interquartile ranges beyond which a mark does not set the axis."""
 
@@ -105,42 +103,37 @@ def _of_what(group: str, label: str) -> str:
 def _panel(ax: Axes, part: pd.DataFrame, lines: Mapping[tuple[str, str], float]) -> None:
     of_chains = part[part["group"] == CEILING]
     for value, error in of_chains[["value", "error"]].itertuples(index=False):
-        ax.axvline(value, color=style.BLACK, lw=0.9, ls=(0, (4, 1.5)), zorder=1)
+        ax.axvline(value, **CEILING_LINE, zorder=1)
         if np.isfinite(error):
             ax.axvspan(value - error, value + error, color="#E3E3E3", lw=0, zorder=0)
     values = np.concatenate([part["value"], part["published"]])
     errors = np.nan_to_num(np.concatenate([part["error"], part["published_sd"]]))
-    limits = fenced_limits(values, errors, FENCE)
+    fence(ax, values, errors, FENCE, along="x")
     fields = ["group", "label", "method", "value", "error", "distrusted", "published", "published_sd"]
     for group, label, method, value, error, distrusted, paper, sd in part[fields].itertuples(index=False):
         y = lines[group, label]
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
         colour = style.METHODS[method].colour
-        ax.errorbar(
-            value, y, xerr=error if np.isfinite(error) else None, color=colour, marker="o", ms=4.2,
-            mfc="white" if distrusted else colour, mew=1.0, elinewidth=0.9, zorder=4,
-        )  # fmt: skip
+        fill = "white" if distrusted else colour
+        ax.errorbar(value, y, xerr=error, color=colour, marker="o", ms=4.2, mfc=fill, mew=1, elinewidth=0.9, zorder=4)
         if np.isfinite(paper):
             mark_published(ax, paper, y + PUBLISHED_OFFSET, x_sd=sd or None)
-    ax.set_xlim(limits)
     ax.xaxis.set_major_locator(MaxNLocator(4))
-    remark(ax, [off_scale_remark(values[np.isfinite(values)], limits)])
 
 
-def _legend(table: pd.DataFrame) -> dict[str, Artist]:
-    mark: dict[str, Any] = {"marker": "o", "ms": 4.2, "mew": 1.0, "lw": 0.9}
-    entries: dict[str, Artist] = {"method ± 1 standard error": Line2D([], [], color=style.GREY, **mark)}
+def _legend(table: pd.DataFrame) -> Entries:
+    mark: dict[str, Any] = {"color": style.GREY, "marker": "o", "ms": 4.2, "mew": 1.0, "lw": 0.9}
+    entries: dict[str, Any] = {"method ± 1 standard error": mark}
     if table["distrusted"].any():
-        entries["its chains should not be trusted"] = Line2D([], [], color=style.GREY, mfc="white", **mark)
+        entries["its chains should not be trusted"] = {**mark, "mfc": "white"}
     ceiling = table[table["group"] == CEILING]
     if len(ceiling):
         of_versions = (ceiling["label"] == TWO_VERSIONS).all()
-        name = VERSIONS_CEILING if of_versions else CHAINS_CEILING
-        entries[f"ceiling: {name}"] = Line2D([], [], color=style.BLACK, lw=0.9, ls=(0, (4, 1.5)))
+        entries[f"ceiling: {VERSIONS_CEILING if of_versions else CHAINS_CEILING}"] = CEILING_LINE
     if ceiling["error"].notna().any():
         entries["± 1 standard error over chains"] = Patch(color="#E3E3E3", lw=0)
     if table["published"].notna().any():
-        entries["published for CIFAR-10 ± sd"] = published_handle()
+        entries["published for CIFAR-10 ± sd"] = PUBLISHED
     return entries
 
 
@@ -172,13 +165,8 @@ def agreement_tv_table(shown: Sequence[Shown]) -> LatexTable:
     if len(paper := numbers[numbers["published"].notna()]):
         blocks.append(("Published for CIFAR-10", _rows(paper, columns, "published", "published_sd")))
     header = ["", *(f"{HEADS[metric]}{', shifted' if which == SHIFTED else ''}" for which, metric in columns)]
-    return LatexTable(
-        header,
-        blocks,
-        [*_notes(numbers), reference, *filter(None, [sign_text(trusted(shown))])],
-        numbers,
-        is_signed=True,
-    )
+    notes = [*_notes(numbers), reference, *filter(None, [sign_text(trusted(shown))])]
+    return LatexTable(header, blocks, notes, numbers, is_signed=True)
 
 
 def _rows(part: pd.DataFrame, columns: Sequence[tuple[str, str]], value: str, error: str) -> list[list[str]]:

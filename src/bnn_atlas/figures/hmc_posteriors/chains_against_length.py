@@ -4,18 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import count_axis
-from bnn_atlas.figures.page import Drawing
+from bnn_atlas.figures.axes import PUBLISHED, count_axis
+from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.judgement.trust import FIT
-from bnn_atlas.metrics.tables.parquet import read_table
 from bnn_atlas.published import published_numbers
 
 KIND = {"files": ["table"], "runs": "one"}
@@ -49,7 +46,7 @@ def chains_against_length(shown: Sequence[Shown]) -> Drawing:
         _panel(ax, rows, theirs[theirs["metric"] == metric])
         ax.set_ylabel(label)
     page.legend_below(figure, _legend(table))
-    theirs = _published().drop(columns="place").assign(kind="published", of="CIFAR-10")
+    theirs = theirs.drop(columns="place").assign(kind="published", of="CIFAR-10")
     data = pd.concat([table.assign(kind="run"), theirs], ignore_index=True)
     return Drawing(figure, data, notes=[words])
 
@@ -63,7 +60,7 @@ def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
     if len(shown) != 1:
         raise ValueError(f"{len(shown)} runs and splits: this figure shows one; give its run split.count: 1")
     (run,) = shown
-    rows = run.rows(read_table(run.files["table"]))
+    rows = run.table()
     judged = rows[rows["metric"] == FIT]
     if judged.empty:
         raise ValueError(f"{run.files['table']}: run {run.run} has no {FIT}; run its metrics again")
@@ -112,11 +109,10 @@ def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
         ax.plot(x, value, color=colour)
         if of == "one chain":
             ax.fill_between(x, value - error, value + error, color=colour, alpha=0.25, linewidth=0)
-        bar = error[-1] if np.isfinite(error[-1]) else None
         fill = colour if part["converged"].all() else "white"
-        ax.errorbar(x[-1], value[-1], bar, color=colour, marker="o", ms=3.6, mfc=fill, mew=0.9, elinewidth=0.8)
+        ax.errorbar(x[-1], value[-1], error[-1], color=colour, marker="o", ms=3.6, mfc=fill, mew=0.9, elinewidth=0.8)
     for chains, draws, value, place in theirs[["chains", "draws", "value", "place"]].itertuples(index=False):
-        ax.plot(draws, value, "d", color=style.BLACK, ms=4, mfc="none", mew=0.9)
+        ax.plot(draws, value, **PUBLISHED)
         offset = {"right": (4, 0), "above": (-3, 3), "below": (-3, -3)}[str(place)]
         side = "left" if place == "right" else "right"
         ax.annotate(
@@ -129,18 +125,17 @@ def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
     ax.set_xlabel("draws that are averaged")
 
 
-def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+def _legend(table: pd.DataFrame) -> Entries:
     chains = int(table["chains"].max())
-    entries: dict[str, Artist] = {
-        "one chain: mean ± 1 standard error over chains": Line2D([], [], color=ONE),
-        f"{chains} chains of a {_share(chains)} of the length; bar: Monte Carlo error": Line2D([], [], color=ALL),
-        THEIRS: Line2D([], [], color=style.BLACK, marker="d", ls="none", ms=4, mfc="none", mew=0.9),
+    entries = {
+        "one chain: mean ± 1 standard error over chains": {"color": ONE},
+        f"{chains} chains of a {_share(chains)} of the length; bar: Monte Carlo error": {"color": ALL},
+        THEIRS: PUBLISHED,
     }
-    if not table["converged"].all():
-        entries["open: not converged"] = Line2D(
-            [], [], color=style.GREY, marker="o", ls="none", ms=3.6, mfc="white", mew=0.9
-        )
-    return entries
+    if table["converged"].all():
+        return entries
+    mark = {"color": style.GREY, "marker": "o", "ls": "none", "ms": 3.6, "mfc": "white", "mew": 0.9}
+    return entries | {"open: not converged": mark}
 
 
 def _share(chains: int) -> str:

@@ -10,8 +10,8 @@ from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.sweeps.panels import Panel, draw_panel, legend_entries, looks_of, published_rows
-from bnn_atlas.figures.sweeps.scores import Field, common_reference, line_name, sweep_table, value_of
+from bnn_atlas.figures.xy.panels import Panel, draw_panel, legend_entries, looks_of, published_rows
+from bnn_atlas.figures.xy.table import Field, common_reference, line_name, sweep_table, value_of
 from bnn_atlas.metrics.judgement.trust import UNCONVERGED
 
 KIND = {"files": ["table", "against"]}
@@ -32,7 +32,7 @@ def sgmcmc_bias(shown: Sequence[Shown]) -> Drawing:
 
     Left against the step size, right against the temperature: a run is in the column of what its entry varies, and in
     both if it stands alone. Chains with a Metropolis test are level lines. T = 1/8 is what a sampler targets that adds
-    the gradient up once too often over eight devices. Numbers are those of `sweeps.scores.sweep_table`, with the
+    the gradient up once too often over eight devices. Numbers are those of `xy.table.sweep_table`, with the
     reference's name as `against`.
     """
     columns = {field: runs for field in (STEP_SIZE, TEMPERATURE) if (runs := _runs_of(shown, field))}

@@ -1,8 +1,8 @@
 """Scores of HMC and its posterior against one setting; the experiments of Izmailov et al. 2021."""
 
-from bnn_atlas.figures.sweeps.figure import sweep
-from bnn_atlas.figures.sweeps.panels import Panel
-from bnn_atlas.figures.sweeps.scores import PERIODS, VARIANCE, Field
+from bnn_atlas.figures.xy.figure import sweep
+from bnn_atlas.figures.xy.panels import Panel
+from bnn_atlas.figures.xy.table import PERIODS, VARIANCE, Field
 from bnn_atlas.metrics.judgement.checks import RHAT
 
 KINDS = {

@@ -11,7 +11,6 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["fit", "table"], "output": "table"}
 
@@ -95,7 +94,7 @@ def generator_sizes(shown: Sequence[Shown]) -> LatexTable:
 
 def _measured(one: Shown, sigma: float) -> list[float]:
     """Values of METRICS, NaN for those that the table lacks."""
-    rows = one.rows(read_table(one.files["table"]))
+    rows = one.table()
     values = rows.drop_duplicates("metric").set_index("metric")["value"].reindex(list(METRICS.values()))
     return [float(value) / (sigma**2 if metric == VARIANCE else 1) for metric, value in values.items()]
 

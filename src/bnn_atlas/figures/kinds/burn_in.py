@@ -5,15 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import compress_beyond, fenced_limits, whole_numbers
-from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.scores import remark
+from bnn_atlas.figures.axes import compress_beyond, fenced_limits, remark, whole_numbers
+from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.averages import LOG_2PI, rmse
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
@@ -146,10 +143,9 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xlabel("draws from the start")
 
 
-def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+def _legend(table: pd.DataFrame) -> Entries:
     window = table.loc[table["average"] == RUNNING, "draw"].nunique() // 2
     texts = {SINGLE: SINGLE, RUNNING: f"average of {RUNNING}", AFTER: f"average of the next {window} draws"}
-    entries: dict[str, Artist] = {texts[of]: Line2D([], [], color=colour, lw=1.5) for of, colour in COLOURS.items()}
-    if table["chain"].nunique() > 1:
-        entries["one chain"] = Line2D([], [], color=style.GREY, lw=0.4)
-    return entries
+    entries: Entries = {texts[of]: {"color": colour, "lw": 1.5} for of, colour in COLOURS.items()}
+    several = table["chain"].nunique() > 1
+    return {**entries, "one chain": {"color": style.GREY, "lw": 0.4}} if several else entries

@@ -4,16 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table", "predictive"]}
 
@@ -40,11 +37,12 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
     check_fits(len({one.label for one in shown}), MOST, "labels")
     parts = []
     for one in shown:
-        file = one.files["table"]
-        rows = one.rows(read_table(file))
+        rows = one.table()
         found = rows.loc[rows["metric"].isin(METRICS) & (rows["dataset"] == one.dataset), ["metric", "at", "value"]]
         if missing := [metric for metric in METRICS if metric not in set(found["metric"])]:
-            raise ValueError(f"{file}: no {' and no '.join(missing)} of run {one.run}; only regressions have them")
+            raise ValueError(
+                f"{one.files['table']}: no {' and no '.join(missing)} of run {one.run}; only regressions have them"
+            )
         with np.load(one.files["predictive"]) as predictions:
             count = predictions["pit"].shape[-1]
         parts.append(
@@ -86,14 +84,9 @@ def _coverage(ax: Axes, part: pd.DataFrame) -> None:
         if outside and at - named > ROOM:
             text = f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}") + " %"
             ax.annotate(
-                text,
-                (at, value),
-                xytext=(0, 5),
-                textcoords="offset points",
-                fontsize=5.5,
-                ha="center",
+                text, (at, value), xytext=(0, 5), textcoords="offset points", fontsize=5.5, ha="center",
                 bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
-            )
+            )  # fmt: skip
             named = at
 
 
@@ -114,11 +107,11 @@ def _histogram(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 
-def _legend(table: pd.DataFrame) -> dict[str, Artist]:
-    entries: dict[str, Artist] = {
-        "calibrated": Line2D([], [], color=style.BLACK, lw=0.8),
-        "95 % of calibrated predictions of as many rows": Patch(color="#E3E3E3", lw=0),
-    }
-    if len(table.drop_duplicates(["label", "run", "split"])) > table["label"].nunique():
-        entries["one of several runs"] = Line2D([], [], color=style.BLUE, lw=0.4, marker="o", ms=2, mew=0)
-    return entries
+def _legend(table: pd.DataFrame) -> Entries:
+    region = Patch(color="#E3E3E3", lw=0)
+    entries: Entries = {
+        "calibrated": {"color": style.BLACK, "lw": 0.8}, "95 % of calibrated predictions of as many rows": region
+    }  # fmt: skip
+    if len(table.drop_duplicates(["label", "run", "split"])) == table["label"].nunique():
+        return entries
+    return {**entries, "one of several runs": {"color": style.BLUE, "lw": 0.4, "marker": "o", "ms": 2, "mew": 0}}

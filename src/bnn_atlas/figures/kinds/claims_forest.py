@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.page import Drawing
+from bnn_atlas.figures.axes import remark
+from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
 
 KIND = {"runs": "none", "claims": True}
@@ -31,6 +30,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 OTHER: dict[str, Any] = {"color": style.GREY, "mfc": "white", "marker": "^"}
 """A verdict of its own kind, such as one on draws that nobody should trust."""
+MARK: dict[str, Any] = {"ls": "none", "ms": 3.8, "mew": 0.9}
 
 
 def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
@@ -57,15 +57,9 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     for group, part in measured.groupby("group", sort=False):
         height += 0.3
         ax.text(
-            -0.01,
-            height,
-            str(group),
-            transform=ax.get_yaxis_transform(),
-            ha="right",
-            va="center",
-            weight="bold",
+            -0.01, height, str(group), transform=ax.get_yaxis_transform(), ha="right", va="center", weight="bold",
             fontsize=6.5,
-        )
+        )  # fmt: skip
         height += 1
         for row in part.itertuples():
             _mark(ax, row, height)
@@ -78,7 +72,7 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     ax.spines["left"].set_visible(False)
     _scale(ax, table)
     if missing := len(table) - len(measured):
-        ax.set_title(f"{missing} of {len(table)} numeric claims not run", loc="right", fontsize=6, color=style.GREY)
+        remark(ax, [f"{missing} of {len(table)} numeric claims not run"])
     ax.set_xlabel("(measured \N{MINUS SIGN} published) / limit")
     page.legend_below(figure, _legend(table))
     return Drawing(figure, table)
@@ -123,18 +117,11 @@ def _mark(ax: Axes, row: Any, height: float) -> None:
     """One claim: its mark with a bar, or a word where its value is not finite."""
     ax.axhline(height, color="#E3E3E3", lw=0.4, zorder=0.5)
     if not np.isfinite(row.deviation):
-        ax.annotate(
-            f"{row.verdict}: not finite",
-            (1.1, height),
-            fontsize=6,
-            color=style.GREY,
-            va="center",
-            annotation_clip=False,
-        )
+        text = f"{row.verdict}: not finite"
+        ax.annotate(text, (1.1, height), fontsize=6, color=style.GREY, va="center", annotation_clip=False)
         return
-    bar = row.bar if np.isfinite(row.bar) else None
     look = LOOKS.get(row.verdict, OTHER)
-    ax.errorbar(row.deviation, height, xerr=bar, ls="none", ms=3.8, mew=0.9, elinewidth=0.8, zorder=3, **look)
+    ax.errorbar(row.deviation, height, xerr=row.bar, elinewidth=0.8, zorder=3, **MARK, **look)
 
 
 def _scale(ax: Axes, table: pd.DataFrame) -> None:
@@ -150,13 +137,10 @@ def _scale(ax: Axes, table: pd.DataFrame) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
 
 
-def _legend(table: pd.DataFrame) -> dict[str, Artist]:
+def _legend(table: pd.DataFrame) -> Entries:
     measured = table[np.isfinite(table["deviation"])]
-    entries: dict[str, Artist] = {"within the limit": Patch(color="#E8EEF4", lw=0)}
-    for verdict in sorted(set(measured["verdict"]), key=lambda verdict: [*LOOKS, verdict].index(verdict)):
-        entries[verdict] = Line2D([], [], ls="none", ms=3.8, mew=0.9, **LOOKS.get(verdict, OTHER))
-    if measured["bar"].notna().any():
-        entries["bar: 1 sd over repetitions, or 1 standard error of a single run"] = Line2D(
-            [], [], color=style.GREY, lw=0.8
-        )
-    return entries
+    verdicts = sorted(set(measured["verdict"]), key=lambda verdict: [*LOOKS, verdict].index(verdict))
+    entries: Entries = {"within the limit": Patch(color="#E8EEF4", lw=0)}
+    entries = {**entries, **{verdict: {**MARK, **LOOKS.get(verdict, OTHER)} for verdict in verdicts}}
+    bar = "bar: 1 sd over repetitions, or 1 standard error of a single run"
+    return {**entries, bar: {"color": style.GREY, "lw": 0.8}} if measured["bar"].notna().any() else entries

@@ -2,22 +2,20 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import PUBLISHED_LABEL, count_axis, mark_published, published_handle
+from bnn_atlas.figures.axes import PUBLISHED, PUBLISHED_LABEL, count_axis, mark_published
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.repetitions import over_repetitions
-from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table"]}
 
@@ -44,9 +42,10 @@ def cumulative_lppd(shown: Sequence[Shown]) -> Drawing:
     infinite value leaves a gap and a remark in its panel. Published numbers are open black marks. An axis spans at
     least `LEAST_HEIGHT` standard errors of the LPPD over test rows, so that noise does not fill it.
     """
-    tables = {file: read_table(file) for file in dict.fromkeys(run.files["table"] for run in shown)}
-    frame = pd.concat([run.rows(tables[run.files["table"]]).assign(run=run.run) for run in shown], ignore_index=True)
-    curves = lppd_curves(frame, {run.run: run.label for run in shown}, ", ".join(map(str, tables)))
+    page.check_fits(len(shown))
+    frame = pd.concat([run.table().assign(run=run.run) for run in shown], ignore_index=True)
+    files = dict.fromkeys(str(run.files["table"]) for run in shown)
+    curves = lppd_curves(frame, {run.run: run.label for run in shown}, ", ".join(files))
     titles = {run.dataset: run.dataset_title for run in shown}
     papers = _papers(shown)
     classification = {run.dataset for run in shown if run.task == "classification"}
@@ -165,7 +164,7 @@ def _lppd_figure(
 def _published(ax: Axes, papers: pd.DataFrame) -> None:
     """Marks of one panel, and an axis that holds them."""
     for count, mean, sd in papers[["count", "mean", "sd"]].itertuples(index=False):
-        mark_published(ax, count, mean, y_sd=None if np.isnan(sd) else sd)
+        mark_published(ax, count, mean, y_sd=sd)
     if len(papers) and papers["count"].max() > ax.get_xlim()[1]:
         _count_limits(ax, int(papers["count"].max()))
 
@@ -227,13 +226,12 @@ def _count_limits(ax: Axes, largest: int) -> None:
 
 def _legend(figure: Figure, curves: pd.DataFrame, looks: Mapping[str, style.Line], published: bool) -> None:
     """Labels (where a panel has several lines) and the meaning of the band, below the panels."""
-    entries: dict[str, Artist] = {}
+    entries: dict[str, Any] = {}
     if _lines_per_panel(curves) > 1:
-        for label, line in looks.items():
-            entries[label] = Line2D([], [], color=line.colour, linestyle=line.dash)
+        entries = {label: {"color": line.colour, "ls": line.dash} for label, line in looks.items()}
     if curves["sd"].notna().any():
         repeats = " and repeats" if curves["repetitions"].max() > 1 else ""
         entries[f"±1 sd over chain orders{repeats}"] = Patch(color=style.GREY, alpha=0.3, linewidth=0)
     if published:
-        entries[PUBLISHED_LABEL] = published_handle()
+        entries[PUBLISHED_LABEL] = PUBLISHED
     page.legend_below(figure, entries)

@@ -1,10 +1,10 @@
 """Wasserstein distances between the functions of draws: within a chain, and by network."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def wasserstein(shown: Sequence[Shown]) -> Drawing:
         _outlines(ax, values)
         ax.set_title(_title(one, pairs_alike(values)), fontsize=7)
     distance_bar(axes[-1], image, functions)
-    outline = Line2D([], [], color=style.ORANGE, marker="s", ms=4, mfc="none", mew=0.7, ls="")
+    outline = {"color": style.ORANGE, "marker": "s", "ms": 4, "mfc": "none", "mew": 0.7, "ls": ""}
     page.legend_below(figure, {f"not distinguishable, |z| < {DISTINGUISHABLE}": outline})
     return Drawing(figure, pd.concat(tables, ignore_index=True), names=names(shown))
 
@@ -128,7 +128,7 @@ def functional_diversity(shown: Sequence[Shown]) -> Drawing:
     figure = Figure(figsize=(style.TEXT_WIDTH, 4.3))
     axes = figure.subplot_mosaic([["bands" for _ in columns], list(columns)], height_ratios=(2.3, 1.35))
     tables = []
-    entries: dict[str, Artist] = {}
+    entries: dict[str, Any] = {}
     upper = axes["bands"]
     for i, (one, (low, high), part, number) in enumerate(zip(functions, bands, between, counts, strict=True)):
         colour, median = style.CYCLE[i], float(np.median(part))

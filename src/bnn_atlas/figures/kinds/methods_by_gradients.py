@@ -1,22 +1,17 @@
 """LPPD against the gradients that each method has spent."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.page import Drawing, check_fits
-from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.axes import fenced_limits, off_scale_remark, remark
+from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
-from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table"]}
 
@@ -31,6 +26,8 @@ PHASES = {
 """What the gradients are counted over -> text at the axis."""
 LEVEL = (0, (1, 1.5))
 """Dashes of a level line."""
+LAST: dict[str, Any] = {"marker": "o", "ms": 3.5, "mfc": "white"}
+"""Mark of the last point of a curve."""
 
 
 class Counts(NamedTuple):
@@ -56,14 +53,14 @@ def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
     than their seeds.
     """
     check_repetitions(shown, [f"the line '{one.label}' on '{one.dataset}'" for one in shown])
-    tables: dict[Path, pd.DataFrame] = {}
     parts = []
     for one in shown:
-        file = one.files["table"]
-        rows = one.rows(tables.setdefault(file, read_table(file)))
+        rows = one.table()
         curve = rows.loc[rows["metric"] == "lppd_cumulative_draws", ["chains", "draws", "value", "standard_error"]]
         if curve.empty:
-            raise ValueError(f"{file}: no rows lppd_cumulative_draws of run {one.run}; add it to the run's metrics")
+            raise ValueError(
+                f"{one.files['table']}: no rows lppd_cumulative_draws of run {one.run}; add it to the run's metrics"
+            )
         counts = _counts(rows)
         cost = curve["draws"] / curve["draws"].max() * counts.sampling
         parts.append(
@@ -125,22 +122,17 @@ def _line(ax: Axes, curve: pd.DataFrame, column: str, look: style.Line) -> None:
         ax.axhline(y[-1], color=look.colour, ls=LEVEL, lw=1.0)
     elif np.isfinite(x).any():
         ax.plot(x, y, color=look.colour, ls=look.dash)
-        bar = error[-1] if np.isfinite(error[-1]) else None
-        ax.errorbar(x[-1], y[-1], bar, color=look.colour, marker="o", ms=3.5, mfc="white", mew=1.0, elinewidth=0.7)
+        ax.errorbar(x[-1], y[-1], error[-1], color=look.colour, mew=1.0, elinewidth=0.7, **LAST)
 
 
-def _legend(curves: pd.DataFrame, looks: dict[tuple[str, str, str], style.Line], several: bool) -> dict[str, Artist]:
-    entries: dict[str, Artist] = {}
+def _legend(curves: pd.DataFrame, looks: dict[tuple[str, str, str], style.Line], several: bool) -> Entries:
+    entries: dict[str, dict[str, Any]] = {}
     firsts = curves.drop_duplicates(["dataset", "label", "method"])
-    counts = np.isfinite(firsts["gradients_sampling"].to_numpy(dtype=float))
-    for row, counted in zip(firsts.itertuples(), counts, strict=True):
+    for row, counted in zip(firsts.itertuples(), firsts["gradients_sampling"].notna(), strict=True):
         look = looks[str(row.dataset), str(row.label), str(row.method)]
         batches = ", mini-batches" if "mini-batch" in str(row.of) else ""
         unit = "chain" if row.chains == 1 else "chains"
         text = f"{row.dataset}: {row.label}" if several else str(row.label)
         dash = look.dash if counted else LEVEL
-        entries[f"{text} ({row.chains} {unit}{batches})"] = Line2D([], [], color=look.colour, ls=dash)
-    entries["last draw ± 1 standard error over test rows"] = Line2D(
-        [], [], color=style.GREY, marker="o", ms=3.5, mfc="white", lw=0.7
-    )
-    return entries
+        entries[f"{text} ({row.chains} {unit}{batches})"] = {"color": look.colour, "ls": dash}
+    return entries | {"last draw ± 1 standard error over test rows": {"color": style.GREY, "lw": 0.7, **LAST}}

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.parts.evaluation import OUTSIDE, TEST
@@ -58,10 +56,9 @@ def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
         ax.set_title(titles.get(name, name))
         ax.set_xlabel("predictive entropy (nats)")
     axes[0, 0].set_ylabel("share of rows in a bin")
-    entries: dict[str, Artist] = {
-        label: Line2D([], [], color=look.colour, ls=look.dash) for label, look in looks.items()
-    }
-    page.legend_below(figure, {**entries, "mean": Line2D([], [], color=style.GREY, marker=6, ls="none", ms=4, mew=0)})
+    entries: page.Entries = {label: {"color": look.colour, "ls": look.dash} for label, look in looks.items()}
+    mean = {"color": style.GREY, "marker": 6, "ls": "none", "ms": 4, "mew": 0}
+    page.legend_below(figure, {**entries, "mean": mean})
     return Drawing(figure, numbers[["label", "method", "set", "metric", "right", "value", "error", "repetitions"]])
 
 
@@ -100,9 +97,7 @@ def ood_auroc(shown: Sequence[Shown]) -> Drawing:
         ax.xaxis.set_major_locator(MaxNLocator(4))
         ax.set_title(titles.get(name, name))
         ax.set_xlabel("AUROC")
-    entries: dict[str, Artist] = {
-        text: Line2D([], [], color=style.GREY, marker="o", ms=4, mew=0.9, ls="none", mfc=face)
-        for text, face in zip(SCORES.values(), (style.GREY, "white"), strict=True)
-    }
-    page.legend_below(figure, entries)
+    mark = {"color": style.GREY, "marker": "o", "ms": 4, "mew": 0.9, "ls": "none"}
+    faces = zip(SCORES.values(), (style.GREY, "white"), strict=True)
+    page.legend_below(figure, {text: {**mark, "mfc": face} for text, face in faces})
     return Drawing(figure, numbers[["label", "method", "set", "metric", "value", "error", "over", "repetitions"]])

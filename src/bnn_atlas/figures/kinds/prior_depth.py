@@ -1,30 +1,24 @@
 """LPPD and RMSE over prior scales and depths."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bnn_atlas.config.methods.registry import method as method_record
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import compress_beyond, fenced_limits
-from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.scores import (
-    ENSEMBLE,
-    LABELS,
-    over_repetitions,
-    read_scores,
-    remark,
-)
+from bnn_atlas.figures.axes import remark
+from bnn_atlas.figures.page import Drawing, Entries
+from bnn_atlas.figures.scores import ENSEMBLE, LABELS, over_repetitions, read_scores
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.figures.xy.panels import Look, Panel, draw_panel, published_rows
+from bnn_atlas.figures.xy.table import Field
 
 KIND = {"files": ["table"]}
 
@@ -33,6 +27,8 @@ MAX_COLUMNS = 4
 MARKERS = ("o", "s", "D", "P", "X", "h", "p")
 """Marks of the depths; triangles are for what is infinite."""
 ENSEMBLE_DASH = (0, (3, 1.5))
+APART = 0.01
+"""Shift of the marks of a depth to those of the next, as a power of the range of scales: no bar hides another."""
 
 
 def prior_depth(shown: Sequence[Shown]) -> Drawing:
@@ -83,20 +79,19 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
     width = style.COLUMN_WIDTH if columns == 1 else style.TEXT_WIDTH
     figure = Figure(figsize=(width, 3.3 * blocks + 0.35))
     axes = figure.subplots(2 * blocks, columns, squeeze=False)
-    looks = _looks(table)
+    looks, scales = _looks(table), np.sort(table["scale"].unique())
     for place, dataset in enumerate(datasets):
         block, column = divmod(place, columns)
         part = table[table["dataset"] == dataset]
         for i, metric in enumerate(dict.fromkeys(part["metric"])):
             ax = axes[2 * block + i, column]
-            _panel(ax, part[part["metric"] == metric], looks, np.sort(table["scale"].unique()))
             task = str(part["task"].iloc[0])
-            if column == 0 or task != table.loc[table["dataset"] == datasets[place - 1], "task"].iloc[0]:
-                ax.set_ylabel(LABELS[task, str(metric)])
+            _panel(ax, part[part["metric"] == metric], Panel(str(metric), LABELS[task, str(metric)]), looks, scales)
+            if column and task == table.loc[table["dataset"] == datasets[place - 1], "task"].iloc[0]:
+                ax.set_ylabel("")
             if i == 0:
                 ax.tick_params(labelbottom=False)
-            else:
-                ax.set_xlabel("prior scale")
+                ax.set_xlabel("")
     for ax in axes.flat:
         ax.set_visible(ax.has_data())
     for block in range(blocks):
@@ -125,63 +120,50 @@ def _looks(table: pd.DataFrame) -> dict[int, dict[str, Any]]:
     depths = sorted(int(depth) for depth in table["depth"].unique())
     places = np.linspace(0.0, 0.82, len(depths)) if len(depths) > 1 else [0.35]
     return {
-        depth: {"color": mpl.colormaps["viridis"](place), "marker": MARKERS[i % len(MARKERS)]}
+        depth: {"color": to_hex(mpl.colormaps["viridis"](place)), "marker": MARKERS[i % len(MARKERS)]}
         for i, (depth, place) in enumerate(zip(depths, places, strict=True))
     }
 
 
-def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[int, dict[str, Any]], scales: np.ndarray) -> None:
-    means = part["mean"].to_numpy(dtype=float)
-    bars = part["sd"].fillna(part["standard_error"]).fillna(0).to_numpy(dtype=float)
-    compressed = compress_beyond(ax, fenced_limits(means, bars), np.concatenate([means - bars, means + bars]))
-    ax.grid(axis="y")
-    ax.set_xscale("log")
-    margin = (scales[-1] / scales[0]) ** 0.09 if len(scales) > 1 else 1.5
-    ends = scales[0] / margin, scales[-1] * margin
-    for method, depth in part[["method", "depth"]].drop_duplicates().itertuples(index=False):
-        line = part[(part["method"] == method) & (part["depth"] == depth)]
-        ensemble, look = method == ENSEMBLE, looks[depth]
-        x, mean, sd, error = (line[name].to_numpy(dtype=float) for name in ("scale", "mean", "sd", "standard_error"))
-        if ensemble and len(x) == 1 and len(scales) > 1 and np.isfinite(mean[0]):
-            ax.axhline(mean[0], color=look["color"], ls=ENSEMBLE_DASH, lw=0.9)
-            continue
-        # A little apart, so that the bars of the depths do not hide each other.
-        x = x * margin ** (0.12 * (list(looks).index(depth) - (len(looks) - 1) / 2))
-        seen = np.where(np.isfinite(mean), mean, np.nan)
-        bar = np.nan_to_num(np.where(np.isfinite(sd), sd, error))
-        ax.errorbar(x, seen, bar, color=look["color"], ls="none", elinewidth=0.7)
-        fill = "white" if ensemble else look["color"]
-        ax.plot(x, seen, **look, ls=ENSEMBLE_DASH if ensemble else "-", ms=3, mfc=fill, mew=0.7, lw=1.0)
-        for infinite, height, marker in ((np.isneginf(mean), 0.03, "v"), (np.isposinf(mean), 0.97, "^")):
-            ax.plot(
-                x[infinite], np.full(infinite.sum(), height), color=look["color"], marker=marker, ls="none", ms=4,
-                mfc=fill, mew=0.7, transform=ax.get_xaxis_transform(),
-            )  # fmt: skip
-    ax.set_xlim(ends)
-    ax.xaxis.set_major_locator(FixedLocator(list(scales)))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    missing = int((part["repetitions"] == 0).sum())
-    infinite = int(np.isinf(means).sum())
-    undefined = int((part["mean"].isna() & (part["repetitions"] > 0)).sum())
-    counts = ((f"{missing} not run", missing), (f"{undefined} NaN", undefined), (f"{infinite} infinite", infinite))
+def _panel(ax: Axes, part: pd.DataFrame, panel: Panel, looks: dict[int, dict[str, Any]], scales: np.ndarray) -> None:
+    """A line per method and depth; marks of ensembles are white, and level lines where they have one scale."""
+    lines = {}
+    for (method, depth), own in part.groupby(["method", "depth"], sort=False):
+        look, is_ensemble = looks[own["depth"].iloc[0]], method == ENSEMBLE
+        line = style.Line(look["color"], ENSEMBLE_DASH if is_ensemble else "-")
+        is_level = is_ensemble and len(own) == 1 < len(scales) and bool(np.isfinite(own["mean"].iloc[0]))
+        lines[f"{method} {depth}"] = Look(line, look["marker"], is_level)
+    places = part["depth"].map(list(looks).index) - (len(looks) - 1) / 2
+    rows = part.assign(
+        label=[f"{method} {depth}" for method, depth in zip(part["method"], part["depth"], strict=True)],
+        x=part["scale"] * (scales[-1] / scales[0]) ** (APART * places), value=part["mean"],
+        error=part["sd"].fillna(part["standard_error"]), error_over="", converged=part["method"] != ENSEMBLE,
+    )  # fmt: skip
+    draw_panel(ax, panel, Field(SCALE, "prior scale"), rows, published_rows((), "", ()), lines)
+    ax.set_xticks(scales, [f"{scale:g}" for scale in scales])
+    ax.minorticks_off()
+    counts = {
+        "not run": (part["repetitions"] == 0).sum(),
+        "NaN": (part["mean"].isna() & (part["repetitions"] > 0)).sum(),
+        "infinite": np.isinf(part["mean"].to_numpy(dtype=float)).sum(),
+    }
     if not part.loc[part["method"] != ENSEMBLE, "repetitions"].any():
         ax.text(0.5, 0.5, "not run", transform=ax.transAxes, ha="center", va="center", color=style.GREY)
     remark(ax, [
-        "axis compressed beyond the grey line" if compressed else "",
-        ", ".join(text for text, count in counts if count),
+        "axis compressed beyond the grey line" if ax.get_yscale() == "function" else "",
+        ", ".join(f"{count} {text}" for text, count in counts.items() if count),
     ])  # fmt: skip
 
 
-def _legend(table: pd.DataFrame, looks: Mapping[int, dict[str, Any]]) -> dict[str, Artist]:
-    entries: dict[str, Artist] = {}
+def _legend(table: pd.DataFrame, looks: dict[int, dict[str, Any]]) -> Entries:
+    entries: dict[str, dict[str, Any]] = {}
     for depth, look in looks.items():
         layers = "linear" if depth == 0 else f"{depth} hidden layer{'s' if depth > 1 else ''}"
-        entries[layers] = Line2D([], [], **look, ms=3, lw=1.0)
+        entries[layers] = {**look, "ms": 3, "lw": 1.0}
     for method in dict.fromkeys(table["method"]):
         dash = ENSEMBLE_DASH if method == ENSEMBLE else "-"
-        entries[method_record(str(method)).title] = Line2D([], [], color=style.GREY, ls=dash, lw=1.0)
-    bar = Line2D([], [], color=style.GREY, marker="|", ls="none", ms=7)
+        entries[method_record(str(method)).title] = {"color": style.GREY, "ls": dash, "lw": 1.0}
+    bar = {"color": style.GREY, "marker": "|", "ls": "none", "ms": 7}
     if table["sd"].notna().any():
         entries["bars: ±1 sd over seeds and splits"] = bar
     elif table["standard_error"].notna().any():

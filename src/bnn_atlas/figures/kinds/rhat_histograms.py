@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from bnn_atlas.figures import page, style
@@ -67,7 +65,9 @@ def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
         row[0].set_ylabel("share")
     for ax in axes[-1]:
         ax.set_xlabel("R-hat")
-    page.legend_below(figure, _legend())
+    limit = {"color": style.GREY, "lw": 0.8, "ls": "--"}
+    filled = Patch(color=style.BLUE, alpha=0.45, lw=0)
+    page.legend_below(figure, {FORMS["rhat"]: filled, FORMS[PLAIN]: LOOKS[PLAIN], f"limit {RHAT.look:g}": limit})
     return Drawing(figure, table)
 
 
@@ -113,11 +113,3 @@ def _panel(ax: Axes, table: pd.DataFrame) -> None:
             bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1})  # fmt: skip
     rhat_axis(ax, EDGES[0] - 1, EDGES[-1] - 1)
     ax.set_ylim(0, 1.25 * height)
-
-
-def _legend() -> dict[str, Artist]:
-    return {
-        FORMS["rhat"]: Patch(color=style.BLUE, alpha=0.45, lw=0),
-        FORMS[PLAIN]: Line2D([], [], **LOOKS[PLAIN]),
-        f"limit {RHAT.look:g}": Line2D([], [], color=style.GREY, lw=0.8, ls="--"),
-    }

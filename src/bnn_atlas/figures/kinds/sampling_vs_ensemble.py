@@ -5,26 +5,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.config.methods.registry import method as method_record
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import PUBLISHED_LABEL, fenced_limits, mark_published, published_handle
-from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.scores import (
-    ENSEMBLE,
-    ERROR,
-    LABELS,
+from bnn_atlas.figures.axes import (
+    PUBLISHED,
+    PUBLISHED_LABEL,
+    fenced_limits,
+    mark_published,
     off_scale_remark,
-    over_repetitions,
-    read_scores,
     remark,
     score_text,
 )
+from bnn_atlas.figures.page import Drawing, Entries
+from bnn_atlas.figures.scores import ENSEMBLE, ERROR, LABELS, over_repetitions, read_scores
 from bnn_atlas.figures.shown import Shown, check_repetitions
 
 KIND = {"files": ["table"]}
@@ -33,9 +30,11 @@ CURVE = "lppd_cumulative_chains"
 SETTING = ("model", "likelihood")
 """What tells rows of one data set apart."""
 BETTER = {"lppd": "higher is better", "accuracy": "higher is better", "rmse": "lower is better"}
+MEAN: dict[str, Any] = {"ls": "none", "ms": 4.5, "mfc": "none", "mew": 1.1}
+SINGLE: dict[str, Any] = {"marker": "o", "ls": "none", "ms": 2, "mew": 0}
 SD: dict[str, Any] = {"lw": 1.2, "solid_capstyle": "butt"}
 ERROR_OF_MEAN: dict[str, Any] = {"lw": 0.6, "marker": "|", "ms": 4, "mew": 0.6}
-"""Looks of the two kinds of bars."""
+"""Looks of means, of single runs and of the two kinds of bars."""
 LIKELIHOODS = {"learned_noise": "one noise level", "heteroscedastic": "noise per row", "gaussian": "fixed noise"}
 
 
@@ -170,15 +169,15 @@ def _marks(ax: Axes, runs: pd.DataFrame, means: pd.DataFrame, looks: Mapping[str
         numbers = means.loc[means["method"] == method, fields].to_numpy(dtype=float)[0]
         value, sd, error, repetitions, paper, paper_sd = numbers
         if np.isfinite(paper):
-            mark_published(ax, paper, y - 0.3, x_sd=None if np.isnan(paper_sd) else paper_sd)
+            mark_published(ax, paper, y - 0.3, x_sd=paper_sd)
         if limits[0] <= value <= limits[1]:
-            ax.plot(value, y, color=colour, marker=marker, ms=4.5, mfc="none", mew=1.1)
+            ax.plot(value, y, color=colour, marker=marker, **MEAN)
         else:
             _at_edge(ax, float(value), y, limits, colour)
         if repetitions > 1:
             x = runs.loc[runs["method"] == method, "value"].to_numpy(dtype=float)
             inside = (x >= limits[0]) & (x <= limits[1])
-            ax.plot(x[inside], np.full(inside.sum(), y + 0.27), marker="o", ls="none", ms=2, color=colour, mew=0)
+            ax.plot(x[inside], np.full(inside.sum(), y + 0.27), color=colour, **SINGLE)
         for bar, look in ((sd, SD), (error, ERROR_OF_MEAN)):
             if np.isfinite(bar) and limits[0] <= value <= limits[1]:
                 ax.plot([value - bar, value + bar], [y, y], color=colour, **look)
@@ -226,16 +225,16 @@ def _with_room(limits: tuple[float, float], values: np.ndarray) -> tuple[float, 
     return low, limits[1] + room if (values > limits[1]).any() else limits[1]
 
 
-def _legend(means: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> dict[str, Artist]:
-    entries: dict[str, Artist] = {
-        method_record(method).title: Line2D([], [], color=colour, marker=marker, ls="none", ms=4.5, mfc="none", mew=1.1)
+def _legend(means: pd.DataFrame, looks: Mapping[str, tuple[str, str]]) -> Entries:
+    entries: dict[str, dict[str, Any]] = {
+        method_record(method).title: {"color": colour, "marker": marker, **MEAN}
         for method, (colour, marker) in looks.items()
     }
+    grey = {"color": style.GREY}
     if (means["repetitions"] > 1).any():
-        entries["mean ± 1 sd over seeds and splits"] = Line2D([], [], color=style.GREY, **SD)
-        entries["one of several runs"] = Line2D([], [], color=style.GREY, marker="o", ls="none", ms=2, mew=0)
+        entries |= {"mean ± 1 sd over seeds and splits": grey | SD, "one of several runs": grey | SINGLE}
     if means["standard_error"].notna().any():
-        entries["one run ± 1 standard error over test rows"] = Line2D([], [], color=style.GREY, **ERROR_OF_MEAN)
+        entries["one run ± 1 standard error over test rows"] = grey | ERROR_OF_MEAN
     if means["published"].notna().any():
-        entries[PUBLISHED_LABEL] = published_handle()
+        entries[PUBLISHED_LABEL] = PUBLISHED
     return entries

@@ -5,20 +5,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from bnn_atlas.config.data.shift import OF_SPLIT, ROTATION, SEVERITIES, parse_shift
 from bnn_atlas.config.parts.evaluation import TEST
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.axes import fence
 from bnn_atlas.figures.method_looks import Look, draw_lines, label_rows, line_entries, method_looks
 from bnn_atlas.figures.page import Drawing
-from bnn_atlas.figures.scores import off_scale_remark, remark
 from bnn_atlas.figures.set_scores import averaged, check_same_sets, corruption_of, read_sets, with_signs
 from bnn_atlas.figures.shown import Shown
 
@@ -137,9 +134,7 @@ def corruption_boxes(shown: Sequence[Shown]) -> Drawing:
         for place, (label, look) in enumerate(looks.items()):
             offset = WIDTH * ((place + 0.5) / len(looks) - 0.5)
             _boxes(ax, part[part["label"] == label], look, offset, 0.8 * WIDTH / len(looks))
-        limits = fenced_limits(part["value"].to_numpy(), fence=FENCES.get(metric, NO_FENCE))
-        ax.set_ylim(limits)
-        remark(ax, [off_scale_remark(part["value"].to_numpy(), limits)])
+        fence(ax, part["value"].to_numpy(), reach=FENCES.get(metric, NO_FENCE))
         ax.set_ylabel(text)
         for border in np.arange(0.5, SEVERITIES):
             ax.axvline(border, color="#E3E3E3", lw=0.5, zorder=0)
@@ -147,12 +142,10 @@ def corruption_boxes(shown: Sequence[Shown]) -> Drawing:
     figure.align_ylabels(axes)
     axes[-1].set_xticks(range(SEVERITIES + 1), ["0 (none)", *map(str, range(1, SEVERITIES + 1))])
     axes[-1].set_xlabel("severity of the corruption")
-    entries: dict[str, Artist] = {
-        label: Patch(facecolor=look.fill, edgecolor=look.colour, lw=0.7) for label, look in looks.items()
-    }
+    boxes = {label: Patch(facecolor=look.fill, edgecolor=look.colour, lw=0.7) for label, look in looks.items()}
     kinds = numbers.loc[numbers["severity"] > 0, "corruption"].nunique()
-    entries[f"median over {kinds} kinds of corruption"] = Line2D([], [], color=style.BLACK, lw=1.0)
-    page.legend_below(figure, entries)
+    median = {f"median over {kinds} kinds of corruption": {"color": style.BLACK, "lw": 1.0}}
+    page.legend_below(figure, {**boxes, **median})
     columns = ["label", "method", "corruption", "severity", "metric", "value", "error", "over", "repetitions"]
     return Drawing(figure, numbers[columns].reset_index(drop=True))
 
@@ -161,8 +154,7 @@ def _boxes(ax: Axes, part: pd.DataFrame, look: Look, offset: float, width: float
     clean = part[part["severity"] == 0]
     for value, error in clean[["value", "error"]].itertuples(index=False):
         ax.errorbar(
-            offset, value, error if np.isfinite(error) else None, color=look.colour, marker=look.marker, ms=3.2,
-            mfc=look.fill, mew=0.7, elinewidth=0.7,
+            offset, value, error, color=look.colour, marker=look.marker, ms=3.2, mfc=look.fill, mew=0.7, elinewidth=0.7,
         )  # fmt: skip
     outline: dict[str, Any] = {"color": look.colour, "lw": 0.7}
     severities = sorted(int(level) for level in part["severity"].unique() if level > 0)
@@ -230,8 +222,8 @@ def dead_pixels(shown: Sequence[Shown]) -> Drawing:
     panels[0].set_ylabel("accuracy")
     entries = line_entries(looks)
     for text, face in zip(WEIGHTS.values(), (style.GREY, "white"), strict=True):
-        entries[f"weights of {text}"] = Line2D([], [], color=style.GREY, marker="o", mfc=face, ms=4.2, ls="none")
-    entries["sd of the prior"] = Line2D([], [], color=style.BLACK, marker="|", ms=9, ls="none")
+        entries[f"weights of {text}"] = {"color": style.GREY, "marker": "o", "mfc": face, "ms": 4.2, "ls": "none"}
+    entries["sd of the prior"] = {"color": style.BLACK, "marker": "|", "ms": 9, "ls": "none"}
     page.legend_below(figure, entries)
     columns = ["label", "method", "prior_sd", "metric", "noise_in", "severity", "value", "error", "over", "repetitions"]
     return Drawing(figure, numbers[columns])

@@ -1,24 +1,19 @@
 """What a Metropolis test changes in chains of unadjusted MCLMC, against the energy variance of their tuning."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import fenced_limits
-from bnn_atlas.figures.page import Drawing, check_fits
-from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.axes import fence
+from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.judgement.referee import MIXED
-from bnn_atlas.metrics.tables.parquet import read_table
 
 KIND = {"files": ["table", "referee", "referee_chains"]}
 
@@ -70,11 +65,8 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     check_repetitions(shown, [f"'{name}' at {one.energy_variance:g}" for name, one in zip(columns, shown, strict=True)])
     check_fits(len(set(columns)), MOST_COLUMNS, "data sets")
     rows: list[dict[str, Any]] = []
-    tables: dict[Path, pd.DataFrame] = {}
     for one, column in zip(shown, columns, strict=True):
-        for file in (one.files["table"], one.files["referee"]):
-            tables.setdefault(file, read_table(file))
-        found = {name: one.rows(tables[one.files[name]]).set_index("metric") for name in ("table", "referee")}
+        found = {name: one.table(name).set_index("metric") for name in ("table", "referee")}
         common = {"column": column, "run": one.run, "split": one.split, "energy_variance": one.energy_variance}
         rows.append({"kind": "run", **common, **_of_run(one, found)})
         chains = pd.read_parquet(one.files["referee_chains"])[list(CHAINS)]
@@ -130,7 +122,7 @@ def _shifts(ax: Axes, table: pd.DataFrame) -> None:
     chains, runs = table[table["kind"] == "chain"], table[table["kind"] == "run"]
     ax.plot(chains["energy_variance"], chains["shift"], "o", ms=1.8, mew=0, color=style.SKY, zorder=1)
     _line(ax, runs, "shift", style.BLUE, "-")
-    _limit(ax, np.concatenate([runs["shift"], chains["shift"], [0.0]]))
+    fence(ax, np.concatenate([runs["shift"], chains["shift"], [0.0]]))
 
 
 def _scores(ax: Axes, table: pd.DataFrame) -> None:
@@ -141,7 +133,7 @@ def _scores(ax: Axes, table: pd.DataFrame) -> None:
     for average, colour in AVERAGES.items():
         _line(ax, runs.assign(mixed=True), f"{average}_before", colour, "-")
         _line(ax, runs, f"{average}_after", colour, "--")
-    _limit(ax, runs[names].to_numpy().ravel(), runs[[f"{name}_error" for name in names]].to_numpy().ravel())
+    fence(ax, runs[names].to_numpy().ravel(), runs[[f"{name}_error" for name in names]].to_numpy().ravel())
 
 
 def _line(ax: Axes, runs: pd.DataFrame, name: str, colour: str, dash: str) -> None:
@@ -149,8 +141,7 @@ def _line(ax: Axes, runs: pd.DataFrame, name: str, colour: str, dash: str) -> No
     means = runs.groupby("energy_variance")[name].mean()
     ax.plot(means.index, means, color=colour, ls=dash, lw=0.9, zorder=2)
     for x, value, error, mixed in runs[["energy_variance", name, f"{name}_error", "mixed"]].itertuples(index=False):
-        bar = error if np.isfinite(error) else None
-        ax.errorbar(x, value, bar, color=colour, elinewidth=0.8, **_mark(dash, bool(mixed)), zorder=3)
+        ax.errorbar(x, value, error, color=colour, elinewidth=0.8, **_mark(dash, bool(mixed)), zorder=3)
 
 
 def _mark(dash: str, mixed: bool) -> dict[str, Any]:
@@ -158,27 +149,20 @@ def _mark(dash: str, mixed: bool) -> dict[str, Any]:
     return {"marker": "o" if dash == "-" else "s", "ms": 3.6, "mew": 0.9} | ({} if mixed else {"mfc": "white"})
 
 
-def _limit(ax: Axes, values: np.ndarray, errors: np.ndarray | None = None) -> None:
-    """Axis limits that ignore a single extreme value, and a remark on it."""
-    limits = fenced_limits(values, errors)
-    ax.set_ylim(limits)
-    remark(ax, [off_scale_remark(values, limits)])
-
-
 def _default(method: str, setting: str) -> float:
     return float(METHODS[method].model_fields[setting].default)
 
 
-def _legend(table: pd.DataFrame) -> dict[str, Artist]:
-    entries: dict[str, Artist] = {}
-    for average, text in (("together", "all chains"), ("alone", "single chains")):
-        for dash, which in (("-", "run"), ("--", "referee")):
-            line = Line2D([], [], color=AVERAGES[average], lw=0.9, ls=dash, **_mark(dash, True))
-            entries[f"{text}, {which}"] = line
-    entries["shift of a chain"] = Line2D([], [], color=style.SKY, marker="o", ms=1.8, mew=0, ls="none")
+def _legend(table: pd.DataFrame) -> Entries:
+    entries: dict[str, dict[str, Any]] = {
+        f"{text}, {which}": {"color": AVERAGES[average], "lw": 0.9, "ls": dash, **_mark(dash, True)}
+        for average, text in (("together", "all chains"), ("alone", "single chains"))
+        for dash, which in (("-", "run"), ("--", "referee"))
+    }
+    entries["shift of a chain"] = {"color": style.SKY, "marker": "o", "ms": 1.8, "mew": 0, "ls": "none"}
     if not table.loc[table["kind"] == "run", "mixed"].all():
-        entries["open: the referee has not mixed"] = Line2D([], [], color=style.GREY, ls="none", **_mark("--", False))
+        entries["open: the referee has not mixed"] = {"color": style.GREY, "ls": "none", **_mark("--", False)}
     for method, (setting, look) in DEFAULTS.items():
         text = f"{METHODS[method].title}: {_default(method, setting):g} by default"
-        entries[text] = Line2D([], [], color=style.GREY, lw=0.6, ls=look)
+        entries[text] = {"color": style.GREY, "lw": 0.6, "ls": look}
     return entries

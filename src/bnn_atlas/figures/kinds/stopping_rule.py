@@ -7,10 +7,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import compress_beyond, count_axis
@@ -27,6 +25,8 @@ REFERENCES = {"log_e": "own warm start", "log_e_ensemble": "ensemble of all warm
 LINEAR = 10.0
 """Powers of ten within which the axis is linear."""
 TEN = math.log(10)
+LEVEL = "1/\N{GREEK SMALL LETTER ALPHA}"
+THRESHOLD: dict[str, Any] = {"color": "black", "ls": (0, (4, 1.5)), "lw": 1.0}
 MANY = 20
 """Chains beyond which lines are thinner and carry no dots."""
 MOST_POINTS = 500
@@ -123,11 +123,8 @@ def _page(runs: Sequence[Evidence], drawn: Sequence[dict[int, pd.DataFrame]]) ->
         upper.set_title(_title(one), fontsize=7)
     axes[0, 0].set_ylabel("log$_{10}$ E-value")
     axes[1, 0].set_ylabel("chain")
-    entries: dict[str, Artist] = {
-        "reaches 1/\N{GREEK SMALL LETTER ALPHA}": Line2D([], [], color=style.GREY, marker="o", ms=3.5, ls=""),
-        "does not reach it": Line2D([], [], color=style.GREY, marker="o", mfc="white", ms=3.5, ls=""),
-        "1/\N{GREEK SMALL LETTER ALPHA}": Line2D([], [], color="black", ls=(0, (4, 1.5)), lw=1.0),
-    }
+    mark = {"color": style.GREY, "marker": "o", "ms": 3.5, "ls": ""}
+    entries = {f"reaches {LEVEL}": mark, "does not reach it": {**mark, "mfc": "white"}, LEVEL: THRESHOLD}
     page.legend_below(figure, entries)
     return figure
 
@@ -144,7 +141,7 @@ def _lines(ax: Axes, one: Evidence, parts: dict[int, pd.DataFrame], colours: dic
         height = seen[part["draw"].to_numpy() == crossing]
         if crossing is not None and not many and np.isfinite(height).any():
             ax.plot(crossing, height[0], "o", color=colours[chain], ms=3.5, mec="white", mew=0.4, zorder=3)
-    ax.axhline(one.threshold / TEN, color="black", ls=(0, (4, 1.5)), lw=1.0)
+    ax.axhline(one.threshold / TEN, **THRESHOLD)
     _value_axis(ax, one, parts)
     if texts := _remarks(one):
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}

@@ -5,17 +5,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import fenced_limits
+from bnn_atlas.figures.axes import fence
 from bnn_atlas.figures.method_looks import Look, draw_mark, label_rows, method_looks
-from bnn_atlas.figures.page import Drawing, check_fits, is_distrusted, trusted
-from bnn_atlas.figures.scores import off_scale_remark, remark
+from bnn_atlas.figures.page import Drawing, Entries, check_fits, is_distrusted, trusted
 from bnn_atlas.figures.set_scores import averaged, read_sets
 from bnn_atlas.figures.shown import Shown
 
@@ -78,7 +75,7 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     several = means.loc[means["repetitions"] > 1, "label"]
     singles = part[(part["kind"] == "run") & part["label"].isin(several)]
     values = np.concatenate([means["value"], singles["value"]])
-    limits = fenced_limits(values, np.concatenate([means["error"], np.zeros(len(singles))]), FENCE)
+    limits = fence(ax, values, np.concatenate([means["error"], np.zeros(len(singles))]), FENCE, along="x")
     label_rows(ax, looks)
     for y, (label, look) in enumerate(looks.items()):
         dots = singles.loc[singles["label"] == label, "value"].to_numpy()
@@ -87,18 +84,16 @@ def _panel(ax: Axes, part: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         fields = ["value", "error", "distrusted"]
         for value, error, distrusted in means.loc[means["label"] == label, fields].itertuples(index=False):
             draw_mark(ax, value, y, error, look, is_open=bool(distrusted))
-    ax.set_xlim(limits)
     ax.xaxis.set_major_locator(MaxNLocator(3))
-    remark(ax, [off_scale_remark(values, limits)])
 
 
-def _legend(means: pd.DataFrame) -> dict[str, Artist]:
+def _legend(means: pd.DataFrame) -> Entries:
     look: dict[str, Any] = {"color": style.GREY, "marker": "o"}
     several = means["repetitions"].max() > 1
     text = "mean over splits ± 1 standard error" if several else "value ± 1 standard error over test rows"
-    entries: dict[str, Artist] = {text: Line2D([], [], **look, ms=4, lw=0.9)}
+    entries = {text: {**look, "ms": 4, "lw": 0.9}}
     if several:
-        entries["single splits"] = Line2D([], [], **look, ms=1.8, mew=0, ls="none")
+        entries["single splits"] = {**look, "ms": 1.8, "mew": 0, "ls": "none"}
     if means["distrusted"].any():
-        entries["chains of some split should not be trusted"] = Line2D([], [], **look, ms=4, mfc="white", ls="none")
+        entries["chains of some split should not be trusted"] = {**look, "ms": 4, "mfc": "white", "ls": "none"}
     return entries

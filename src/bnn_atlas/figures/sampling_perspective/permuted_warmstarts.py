@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.axes import bulk_limits, count_axis
+from bnn_atlas.figures.axes import bulk_limits, count_axis, score_text
 from bnn_atlas.figures.functions import (
     Functions,
     distance_bar,
@@ -21,7 +21,6 @@ from bnn_atlas.figures.functions import (
     read_functions,
 )
 from bnn_atlas.figures.page import Drawing, check_fits
-from bnn_atlas.figures.scores import score_text
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.formulas.function_distances import wasserstein_squared
 from bnn_atlas.metrics.formulas.variants import wasserstein_squared_sommer

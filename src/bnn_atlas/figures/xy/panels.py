@@ -18,7 +18,7 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures import style
 from bnn_atlas.figures.axes import compress_beyond, fenced_limits, log_ticks
-from bnn_atlas.figures.sweeps.scores import MONTE_CARLO, Field
+from bnn_atlas.figures.xy.table import MONTE_CARLO, Field
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT
 from bnn_atlas.published import Number
 
@@ -98,11 +98,15 @@ def draw_panel(
     for metric, faint in zip(panel.metrics, (False, True), strict=False):
         for label, part in table[table["metric"] == metric].groupby("label", sort=False):
             _line(ax, part, looks[str(label)], faint, places)
-    draw_published(ax, published[published["metric"] == panel.metric], places)
+    theirs = published[published["metric"] == panel.metric]
+    looks_of_theirs = published_looks(published)
+    for label, part in theirs.groupby("label", sort=False):
+        x = [places[word] for word in part["x"]] if places else part["x"].astype(float)
+        ax.plot(x, part["value"], **looks_of_theirs[str(label)], clip_on=False, zorder=6)
     if panel.limit is not None:
         ax.axhline(panel.limit, color=style.GREY, lw=0.7, ls=":", zorder=0)
     _y_limits(ax, panel, table if spans is None else spans, published)
-    _x_axis(ax, field, table, published[published["metric"] == panel.metric], places)
+    _x_axis(ax, field, table, theirs, places)
     ax.set_ylabel(panel.label)
 
 
@@ -148,8 +152,8 @@ def _line(ax: Axes, part: pd.DataFrame, look: Look, faint: bool, places: dict[st
         ax.plot(x, seen, color=colour, ls=dash, lw=0.8 if faint else 1.0, zorder=2)
     if not faint:
         ax.errorbar(x, seen, np.nan_to_num(error), color=colour, ls="none", elinewidth=0.8, zorder=3)
-    if not faint and np.isnan(value).any():
-        lost = x[np.isnan(value)]
+    lost = x[np.isnan(value) & (part["repetitions"].to_numpy()[order] > 0)]
+    if not faint and len(lost):
         ax.plot(lost, np.full(len(lost), 0.03), **LOST, transform=ax.get_xaxis_transform())
     size, edge = (2.2, 0.6) if faint else (3.4, 0.9)
     for is_open in (False, True):
@@ -227,37 +231,31 @@ def _places(field: Field, table: pd.DataFrame, published: pd.DataFrame) -> dict[
 
 
 MARKERS = ("d", "s", "^")
-"""Marks of the series, in their order."""
+"""Marks of the published numbers of each label, in their order."""
 
 
-class Series(NamedTuple):
-    """Numbers that a paper gives for one data set, of one or more metrics."""
-
-    of: str
-    """What they are of, such as `CIFAR-10`."""
-    x: tuple[float | str, ...]
-    values: dict[str, tuple[float, ...]]
-    """Metric -> a value for each x."""
-    read_off: bool = False
-    """Whether they were read off a plot by eye."""
-
-    @property
-    def label(self) -> str:
-        """Text in the legend."""
-        return f"published, {self.of}{' (~)' if self.read_off else ''}"
-
-
-def series_of(numbers: Sequence[Number]) -> tuple[Series, ...]:
-    """A series for each label of published numbers, whose x are numbers or words; each metric has all x."""
-    found = []
-    for label in dict.fromkeys(one.label for one in numbers):
-        of = [one for one in numbers if one.label == label]
-        values = {
-            metric: tuple(float(one.value) for one in of if one.metric == metric)
-            for metric in {one.metric: 0 for one in of}
+def published_rows(numbers: Sequence[Number], field: str, metrics: Sequence[str]) -> pd.DataFrame:
+    """Published numbers as rows of the CSV: field, label, x (a number or a word), metric, value, approximate."""
+    read_off = {one.label: one.read_off for one in reversed(numbers)}
+    rows = [
+        {
+            "field": field, "label": f"published, {label}{' (~)' if read_off[label] else ''}", "x": _x(one.x),
+            "metric": metric, "value": float(one.value), "approximate": read_off[label],
         }
-        found.append(Series(label, tuple(dict.fromkeys(_x(one.x) for one in of)), values, of[0].read_off))
-    return tuple(found)
+        for label in dict.fromkeys(one.label for one in numbers)
+        for metric in metrics
+        for one in numbers
+        if (one.label, one.metric) == (label, metric)
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["field", "label", "x", "metric", "value", "approximate"])
+
+
+def published_looks(rows: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Look of each label, for its marks and the legend."""
+    return {
+        label: {"color": style.BLACK, "marker": marker, "ls": "none", "ms": 4, "mfc": "none", "mew": 0.9}
+        for label, marker in zip(dict.fromkeys(rows["label"]), MARKERS, strict=False)
+    }
 
 
 def _x(text: str) -> float | str:
@@ -265,31 +263,3 @@ def _x(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def published_rows(series: Sequence[Series], field: str, metrics: Sequence[str]) -> pd.DataFrame:
-    """The numbers as rows of the CSV: field, label, x, metric, value, approximate."""
-    rows = [
-        {"field": field, "label": one.label, "x": x, "metric": metric, "value": value, "approximate": one.read_off}
-        for one in series
-        for metric in metrics
-        for x, value in zip(one.x, one.values.get(metric, ()), strict=False)
-    ]
-    return pd.DataFrame(rows, columns=["field", "label", "x", "metric", "value", "approximate"])
-
-
-def draw_published(ax: Axes, rows: pd.DataFrame, places: dict[str, float] | None = None) -> None:
-    """Marks of one panel; `places` says where words of the x axis are."""
-    for i, (_, part) in enumerate(rows.groupby("label", sort=False)):
-        x = [places[value] for value in part["x"]] if places else part["x"].astype(float)
-        ax.plot(x, part["value"], **_look(i), clip_on=False, zorder=6)
-
-
-def published_entries(series: Sequence[Series], rows: pd.DataFrame) -> dict[str, Artist]:
-    """Entries of the legend for the series that are drawn."""
-    drawn = [one.label for one in series if one.label in set(rows["label"])]
-    return {label: Line2D([], [], **_look(i)) for i, label in enumerate(drawn)}
-
-
-def _look(place: int) -> dict[str, Any]:
-    return {"color": style.BLACK, "marker": MARKERS[place], "ls": "none", "ms": 4, "mfc": "none", "mew": 0.9}

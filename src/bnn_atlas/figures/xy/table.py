@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from bnn_atlas.figures.shown import Shown, check_repetitions
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, UNCONVERGED, Trust, trust, worst
-from bnn_atlas.metrics.tables.parquet import read_table
 
 PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
 """Fields that other settings of a run give where the run does not name them."""
@@ -76,11 +74,10 @@ def sweep_table(
     names = [line_name(one) for one in shown]
     texts = [f"{value:g}" if isinstance(value, float) else value for value in values]
     check_repetitions(shown, [f"'{name}' at {text}" for name, text in zip(names, texts, strict=True)])
-    tables: dict[Path, pd.DataFrame] = {}
     rows = [
         {"field": field.name, "x": value, **row}
         for one, value in zip(shown, values, strict=True)
-        for row in _of_run(one, metrics, reference, tables)
+        for row in _of_run(one, metrics, reference)
     ]
     found = pd.DataFrame(rows)
     missing = [metric for metric in metrics if found.empty or metric not in set(found["metric"])]
@@ -103,11 +100,9 @@ def common_reference(shown: Sequence[Shown]) -> str:
     return common[0]
 
 
-def _of_run(
-    one: Shown, metrics: Sequence[str], reference: str | None, tables: dict[Path, pd.DataFrame]
-) -> list[dict[str, Any]]:
-    own = one.rows(_table(one.files["table"], tables))
-    source = own if reference is None else one.rows(_table(one.parts["against"][reference], tables))
+def _of_run(one: Shown, metrics: Sequence[str], reference: str | None) -> list[dict[str, Any]]:
+    own = one.table()
+    source = own if reference is None else one.table("against", reference)
     source = source[~source["dataset"].str.contains("/")]  # the test rows, not those of further sets
     shared = overlaps(own).get((one.run.rpartition("/")[2], one.split), float("nan"))
     common = {
@@ -147,10 +142,6 @@ def _none_left(own: pd.DataFrame) -> bool:
 def line_name(one: Shown) -> str:
     """The line of a run: its label, or else its entry, whose runs the label of a grid would not tell apart."""
     return one.label if one.label != one.run else one.entry
-
-
-def _table(file: Path, tables: dict[Path, pd.DataFrame]) -> pd.DataFrame:
-    return tables.setdefault(file, read_table(file))
 
 
 def _error(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -9,17 +9,8 @@ from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.figures import page
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.sweeps.panels import (
-    Panel,
-    Series,
-    draw_panel,
-    legend_entries,
-    looks_of,
-    published_entries,
-    published_rows,
-    series_of,
-)
-from bnn_atlas.figures.sweeps.scores import Field, line_name, sweep_table
+from bnn_atlas.figures.xy.panels import Panel, draw_panel, legend_entries, looks_of, published_looks, published_rows
+from bnn_atlas.figures.xy.table import Field, line_name, sweep_table
 from bnn_atlas.published import published_numbers
 
 MOST_COLUMNS = 3
@@ -48,7 +39,7 @@ def sweep(
 ) -> Callable[[Sequence[Shown]], Drawing]:
     """A kind of figure: the panels of a sweep over a field, those of the scores between others, a line per label.
 
-    Optima are level lines. Numbers are those of `scores.sweep_table`, with the published ones below (`kind` is
+    Optima are level lines. Numbers are those of `table.sweep_table`, with the published ones below (`kind` is
     `published`): those of the group `published` of the study of HMC.
     """
 
@@ -56,9 +47,9 @@ def sweep(
         panels = [*before, *(SCORES[shown[0].task] if shown else ()), *after]
         metrics = [metric for panel in panels for metric in panel.metrics]
         table = sweep_table(shown, field, metrics, levels=LEVELS)
-        series = series_of(published_numbers("hmc_posteriors", published)) if published else ()
-        theirs = published_rows(series, field.name, metrics)
-        figure = sweep_figure(table, field, panels, series, theirs)
+        numbers = published_numbers("hmc_posteriors", published) if published else ()
+        theirs = published_rows(numbers, field.name, metrics)
+        figure = sweep_figure(table, field, panels, theirs)
         return Drawing(figure, joined(table, theirs), names=[line_name(one) for one in shown])
 
     return draw
@@ -72,14 +63,12 @@ def joined(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return data[columns].astype({"repetitions": "Int64"})
 
 
-def sweep_figure(
-    table: pd.DataFrame, field: Field, panels: Sequence[Panel], published: Sequence[Series], theirs: pd.DataFrame
-) -> Figure:
+def sweep_figure(table: pd.DataFrame, field: Field, panels: Sequence[Panel], published: pd.DataFrame) -> Figure:
     """The panels in rows of up to `MOST_COLUMNS`, and one legend."""
     looks = looks_of(table, LEVELS)
-    entries = legend_entries(panels, table, looks) | published_entries(published, theirs)
+    entries = legend_entries(panels, table, looks) | published_looks(published)
     figure, axes = page.panels(len(panels), MOST_COLUMNS, HEIGHT, wide_from=1, more=LEGEND * len(entries), even=True)
     for ax, panel in zip(axes.flat, panels, strict=False):
-        draw_panel(ax, panel, field, table, theirs, looks)
+        draw_panel(ax, panel, field, table, published, looks)
     page.legend_below(figure, entries)
     return figure
