@@ -43,13 +43,13 @@ def mile_vs_bde(table: pd.DataFrame) -> str:
 
 
 def chains(table: pd.DataFrame) -> str:
-    """Three tables: our samplers against everybody, all contestants on the 16-wide network, the best on the others."""
+    """Three tables: our samplers against all others, all contestants on the 16-wide network, the best on the others."""
     works = [rows for _, rows in table.groupby(["width", "depth", "rows", "chains"], sort=False)]
     parts = [markdown(SUMMARY_HEAD, (line for rows in works for line in summary(rows)))]
     detailed = [rows for rows in works if rows.groupby(["package", "arrangement"]).ngroups > 6]
     if detailed:
         head = ("", "sampler", "chains arranged by", "chain-gradients/s", "GFLOP/s", "share", "ours is times as fast")
-        parts.append("Everybody:\n\n" + markdown(head, (line for rows in detailed for line in contestants(rows))))
+        parts.append("All contestants:\n\n" + markdown(head, (line for rows in detailed for line in contestants(rows))))
     return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n" + "\n\n".join(parts)
 
 
@@ -91,7 +91,7 @@ def summary(rows: pd.DataFrame) -> Iterator[tuple[str, ...]]:
 
 
 def contestants(rows: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    """Everybody's median rate in one work."""
+    """The median rates of all contestants in one work."""
     rates = rows.pivot_table(
         index="repeat", columns=["method", "package", "arrangement"], values="gradients_per_second"
     )

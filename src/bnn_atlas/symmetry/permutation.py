@@ -95,7 +95,7 @@ def transpositions(permutation: np.ndarray) -> np.ndarray:
     step = permutation.astype(np.intp)
     order = np.broadcast_to(np.arange(step.shape[-1]), step.shape)
     smallest = order.copy()
-    # Finds the smallest element of each cycle: after k rounds, it is the smallest of the next 2^k elements.
+    # Finds the smallest element of each cycle: after k rounds, the smallest of the next 2^k elements is known.
     for _ in range(max(1, step.shape[-1] - 1).bit_length()):
         smallest = np.minimum(smallest, np.take_along_axis(smallest, step, axis=-1))
         step = np.take_along_axis(step, step, axis=-1)
