@@ -147,6 +147,11 @@ def write_csv(path: Path, data: pd.DataFrame) -> None:
     data.to_csv(path, index=False, lineterminator="\n", na_rep="")
 
 
+def rounded(values: np.ndarray, digits: int = 5) -> np.ndarray:
+    """Values rounded to `digits` significant digits, enough for what a picture shows, so that the CSV stays small."""
+    return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
+
+
 def trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[str, Trust]:
     """Name (by default the label) -> the worst that the checks say of its runs and splits (`judgement.trust`)."""
     found: dict[str, list[Trust]] = {}

@@ -1,5 +1,6 @@
-"""Panels of convergence: R-hat, effective sample size by layer, autocorrelation, ranks."""
+"""Panels of convergence: R-hat, effective sample size, autocorrelation, ranks, test log density of ever more draws."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.registry import method
 from bnn_atlas.figures import axes, style
-from bnn_atlas.figures.diagnostics import looks
-from bnn_atlas.figures.diagnostics.looks import Panel
+from bnn_atlas.figures.diagnostics.courses import SHARES, Panel, bands, course, finite
 from bnn_atlas.figures.diagnostics.run import Run, by_chain, plotted
+from bnn_atlas.metrics.gathering.curves import QUANTILES
 from bnn_atlas.metrics.judgement.checks import ESS, RHAT
 
 RHAT_EDGES = 1 + 10.0 ** np.linspace(-4, 1, 41)
@@ -22,7 +23,6 @@ MOST_GROUPS = 14
 """Most groups of parameters by layer and role; more are shown by layer only."""
 MOST_LABELS = 10
 """Most of the groups that are labelled where there are too many to label all."""
-SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def _rhat(ax: Axes, run: Run) -> pd.DataFrame:
@@ -136,9 +136,8 @@ def _ranks(ax: Axes, run: Run) -> pd.DataFrame:
             ax.stairs(part["value"], np.linspace(0, 1, bins + 1), color=colours[chain], lw=0.9, alpha=0.85)
         rows = plotted("ranks", curve["label"], curve["x"], curve["value"], chain=curve["chain"])
     else:
-        curve = curve[curve["quantile"].between(0.05, 0.95)]
-        looks.bands(ax, curve)
-        rows = looks.band_rows("ranks", curve)
+        curve = curve[curve["quantile"].isin(SHARES)]
+        rows = bands(ax, "ranks", curve)
     ax.axhline(1, color=style.GREY, lw=0.8, ls=":")
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1.08 * max(2.0, curve["value"].max()))
@@ -149,39 +148,88 @@ def _ranks(ax: Axes, run: Run) -> pd.DataFrame:
     return rows
 
 
-def _independent(run: Run) -> bool:
-    return method(run.identity["method"]).kind_of_draws is KindOfDraws.INDEPENDENT
+LPPD = "test log density"
+
+
+def _lppd(ax: Axes, run: Run) -> pd.DataFrame:
+    """LPPD of all chains together and of each alone after their first draws; with one draw each, by chains."""
+    ax.set_ylabel("LPPD per test row")
+    return _over_draws(ax, run) if run.draws > 1 else _over_chains(ax, run)
+
+
+def _over_draws(ax: Axes, run: Run) -> pd.DataFrame:
+    single = run.chains[run.chains["chain"].isin(run.kept)]
+    together = run.table[run.table["metric"] == "lppd_cumulative_draws"]
+    curve = single.rename(columns={"draws": "x", "lppd": "value"}) if run.lines else _quantiles(single)
+    rows = course(ax, run, LPPD, curve, series="chain alone", colour=style.ORANGE, lw=0.8, alpha=0.8)
+    ax.plot(together["draws"], finite(together["value"]), color=style.BLACK, lw=1.8)
+    alone = curve["value"] if run.lines else curve.loc[curve["quantile"].isin([0.05, 0.95]), "value"]
+    if limits := axes.bulk_limits(np.concatenate([alone, together["value"]]).astype(np.float64), 0.02):
+        ax.set_ylim(*limits)
+    axes.count_axis(ax, run.draws)
+    ax.set_xlabel("draws per chain (black: all chains; colour: chains alone)")
+    return pd.concat([rows, plotted(LPPD, "all chains", together["draws"], together["value"])])
+
+
+def _over_chains(ax: Axes, run: Run) -> pd.DataFrame:
+    rows = run.table[run.table["metric"] == "lppd_cumulative_chains"]
+    x, mean = rows["chains"].to_numpy(), finite(rows["value"]).to_numpy()
+    deviations = run.table[run.table["metric"] == "lppd_cumulative_chains_order_sd"].set_index("chains")["value"]
+    sd = rows["chains"].map(deviations).fillna(0.0).to_numpy(dtype=np.float64)
+    ax.fill_between(x, mean - sd, mean + sd, color=style.BLACK, alpha=0.15, lw=0)
+    ax.plot(x, mean, color=style.BLACK, marker="o" if len(x) < 15 else "", ms=2.5)
+    axes.count_axis(ax, int(x.max()))
+    ax.set_xlabel("number of chains (band: \N{PLUS-MINUS SIGN}1 sd over orders of the chains)")
+    return plotted(LPPD, "chains together", x, rows["value"], low=rows["value"] - sd, high=rows["value"] + sd)
+
+
+def _quantiles(single: pd.DataFrame) -> pd.DataFrame:
+    """Quantiles over chains at each number of draws, as curves have them."""
+    finite = single[np.isfinite(single["lppd"])]
+    levels = finite.groupby("draws")["lppd"].quantile(list(QUANTILES)).reset_index()
+    return levels.set_axis(["x", "quantile", "value"], axis=1)
+
+
+def _no_lppd(run: Run) -> str:
+    metric = "lppd_cumulative_draws" if run.draws > 1 else "lppd_cumulative_chains"
+    rows = run.table[run.table["metric"] == metric]
+    if run.draws == 1 and len(rows) == 1:
+        return "one chain and draw"
+    return "" if np.isfinite(rows["value"]).any() else "nowhere finite"
 
 
 def _no_rhat(run: Run) -> str:
-    if _independent(run):
-        return "draws are independent"
     found = [*run.functions["rhat"], *run.parameters["rhat"], *run.parameters["rhat_chainwise_median"]]
     return run.reason("rhat_function_max") if np.isnan(np.array(found, dtype=np.float64)).all() else ""
 
 
 def _no_ess(run: Run) -> str:
-    if _independent(run):
-        return "draws are independent"
     found = [*run.functions["ess_bulk"], *run.parameters["ess_bulk"]]
     return run.reason("ess_bulk_function_min") if np.isnan(np.array(found, dtype=np.float64)).all() else ""
 
 
 def _no_autocorrelation(run: Run) -> str:
-    if _independent(run):
-        return "draws are independent"
     return "" if len(run.curve("autocorrelation")) else "needs 4 draws that are not all the same"
 
 
 def _no_ranks(run: Run) -> str:
-    if _independent(run):
-        return "draws are independent"
     return "" if len(run.curve("rank")) else "needs 2 chains of 4 draws that are not all the same"
 
 
+def _of_chains(missing: Callable[[Run], str]) -> Callable[[Run], str]:
+    """Why a run does not have a panel that independent draws have no use for."""
+
+    def why(run: Run) -> str:
+        independent = method(run.identity["method"]).kind_of_draws is KindOfDraws.INDEPENDENT
+        return "draws are independent" if independent else missing(run)
+
+    return why
+
+
 PANELS = (
-    Panel("R-hat", _no_rhat, _rhat),
-    Panel("Effective sample size by layer", _no_ess, _ess),
-    Panel("Autocorrelation of function values", _no_autocorrelation, _autocorrelation),
-    Panel("Ranks of the least mixed function value", _no_ranks, _ranks),
+    Panel("R-hat", _of_chains(_no_rhat), _rhat),
+    Panel("Effective sample size by layer", _of_chains(_no_ess), _ess),
+    Panel("Autocorrelation of function values", _of_chains(_no_autocorrelation), _autocorrelation),
+    Panel("Ranks of the least mixed function value", _of_chains(_no_ranks), _ranks),
+    Panel("Test log density", _no_lppd, _lppd),
 )

@@ -1,4 +1,8 @@
-"""Panels of what the sampler reported: log posterior, energy error, acceptance, step size."""
+"""Panels of what the sampler reported: log posterior, energy error, acceptance, step size; and courses of chains."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -6,47 +10,88 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from bnn_atlas.figures import axes, style
-from bnn_atlas.figures.diagnostics import looks
-from bnn_atlas.figures.diagnostics.looks import WRONG, Panel
 from bnn_atlas.figures.diagnostics.run import Run, by_chain, plotted
 
+WRONG = style.VERMILION
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Quantiles over chains, and over parameters, that are drawn."""
 SMOOTH = 25
 """Points of an acceptance curve."""
 MOST_POINTS = 200
 """Most chains that get a point each; a histogram shows more."""
 
 
+class Panel(NamedTuple):
+    """One panel of the page."""
+
+    title: str
+    missing: Callable[[Run], str]
+    """Why a run does not have it; empty if it does."""
+    draw: Callable[[Axes, Run], pd.DataFrame]
+    """Draws it and returns the plotted numbers (run.plotted)."""
+
+
+def course(
+    ax: Axes, run: Run, panel: str, curve: pd.DataFrame, *, series: str = "chain", spans: bool = False,
+    colour: str = style.BLUE, own: Mapping[int, dict[str, Any]] = MappingProxyType({}), **look: Any,
+) -> pd.DataFrame:  # fmt: skip
+    """A line per chain, with gaps where it is not finite, or bands of many chains; the plotted numbers.
+
+    `spans` adds to the numbers the range `low` to `high` of the draws that a point stands for. `look` is how lines look
+    and `own` that of some chains; `colour` is that of bands.
+    """
+    if not run.lines:
+        return bands(ax, panel, curve, colour)
+    colours = style.chain_colours(run.count)
+    for chain, part in by_chain(curve):
+        line = {"color": colours[chain], "lw": 0.9, "alpha": 0.85, **look, **own.get(chain, {})}
+        ax.plot(part["x"], finite(part["value"]), **line)
+    span = {side: curve[side] for side in ("low", "high")} if spans else {}
+    return plotted(panel, series, curve["x"], curve["value"], chain=curve["chain"], **span)
+
+
+def bands(ax: Axes, panel: str, curve: pd.DataFrame, colour: str = style.BLUE) -> pd.DataFrame:
+    """Quantiles over chains: 5 to 95 and 25 to 75 percent as bands, the median as a line; the plotted numbers."""
+    levels = {q: curve[curve["quantile"] == q].sort_values("x") for q in SHARES}
+    for low, high, alpha in ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3)):
+        ax.fill_between(levels[low]["x"], levels[low]["value"], levels[high]["value"], color=colour, alpha=alpha, lw=0)
+    ax.plot(levels[0.5]["x"], levels[0.5]["value"], color=colour, lw=1.1)
+    shown = curve[curve["quantile"].isin(SHARES)]
+    return plotted(panel, "quantile " + shown["quantile"].map("{:g}".format), shown["x"], shown["value"])
+
+
+def finite(values: pd.Series) -> pd.Series:
+    """Values with gaps where they are infinite."""
+    return values.where(np.isfinite(values))
+
+
+def remark(ax: Axes, *texts: str) -> None:
+    """Short remarks inside a panel, at its lower right."""
+    if text := "\n".join(filter(None, texts)):
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+        ax.text(0.985, 0.03, text, transform=ax.transAxes, ha="right", va="bottom", fontsize=6.5, color=WRONG, bbox=box)
+
+
 def _log_posterior(ax: Axes, run: Run) -> pd.DataFrame:
-    """Log-likelihood plus log-prior, untempered: a line per chain, or bands; crosses where steps diverged."""
+    """Log-likelihood plus log-prior, untempered: a line per chain, or bands; crosses where steps diverged.
+
+    Excluded chains are dashed; shaded is the range of the draws that a point stands for.
+    """
     curve, marks = run.curve("log_posterior"), run.curve("divergent")
     ax.set_ylabel("log-likelihood + log-prior")
     if run.draws == 1:
         return _last_values(ax, run)
-    if run.lines:
-        rows = _lines(ax, run, curve)
-    else:
-        looks.bands(ax, curve)
-        rows = looks.band_rows("log posterior", curve)
-    limits = axes.bulk_limits(_of_kept(run, curve))
-    if limits:
+    excluded = {chain: {"color": WRONG, "ls": (0, (3, 2))} for chain in {*range(run.count)} - {*run.kept.tolist()}}
+    rows = course(ax, run, "log posterior", curve, spans=True, own=excluded, lw=0.8)
+    for line, (_, part) in zip(ax.lines, by_chain(curve), strict=False):
+        if (part["high"] > part["low"]).any():
+            ax.fill_between(part["x"], part["low"], part["high"], color=line.get_color(), alpha=0.15, lw=0)
+    if limits := axes.bulk_limits(_of_kept(run, curve)):
         ax.set_ylim(*limits)
     rows = pd.concat([rows, _mark(ax, run, curve, marks)])
-    looks.remark(ax, [_marks_note(run), _excluded_note(run)])
+    remark(ax, _marks_note(run), _excluded_note(run))
     _draw_axis(ax, run)
     return rows
-
-
-def _lines(ax: Axes, run: Run, curve: pd.DataFrame) -> pd.DataFrame:
-    """A line per chain, with the range of the draws that a point stands for; excluded chains dashed."""
-    colours, kept = style.chain_colours(run.count), set(run.kept.tolist())
-    for chain, part in by_chain(curve):
-        look = {"color": colours[chain], "lw": 0.8} if chain in kept else {"color": WRONG, "lw": 0.8, "ls": (0, (3, 2))}
-        ax.plot(part["x"], part["value"], alpha=0.85, **look)
-        if (part["high"] > part["low"]).any():
-            ax.fill_between(part["x"], part["low"], part["high"], color=look["color"], alpha=0.15, lw=0)
-    return plotted(
-        "log posterior", "chain", curve["x"], curve["value"], chain=curve["chain"], low=curve["low"], high=curve["high"]
-    )
 
 
 def _last_values(ax: Axes, run: Run) -> pd.DataFrame:
@@ -62,7 +107,7 @@ def _last_values(ax: Axes, run: Run) -> pd.DataFrame:
     ax.plot(chains[~kept & good], values[~kept & good], "X", ms=4, color=WRONG)
     axes.whole_numbers(ax)
     ax.set_xlabel("chain")
-    looks.remark(ax, [_excluded_note(run)])
+    remark(ax, _excluded_note(run))
     return plotted("log posterior", "draw", chains, values, chain=chains)
 
 
@@ -82,20 +127,10 @@ def _mark(ax: Axes, run: Run, curve: pd.DataFrame, marks: pd.DataFrame) -> pd.Da
 def _energy(ax: Axes, run: Run) -> pd.DataFrame:
     """Energy error of the step before each draw, linear within 1 and logarithmic beyond."""
     curve = run.curve("energy_change")
-    if run.lines:
-        colours = style.chain_colours(run.count)
-        if (curve["high"] > curve["low"]).any():
-            span = curve.groupby("x").agg(low=("low", "min"), high=("high", "max"))
-            ax.fill_between(span.index, span["low"], span["high"], color=style.GREY, alpha=0.18, lw=0)
-        for chain, part in by_chain(curve):
-            ax.plot(part["x"], part["value"], ".", ms=3.5, mew=0, color=colours[chain], alpha=0.7)
-        rows = plotted(
-            "energy error", "chain", curve["x"], curve["value"], chain=curve["chain"], low=curve["low"],
-            high=curve["high"],
-        )  # fmt: skip
-    else:
-        looks.bands(ax, curve)
-        rows = looks.band_rows("energy error", curve)
+    if (curve["high"] > curve["low"]).any():
+        span = curve.groupby("x").agg(low=("low", "min"), high=("high", "max"))
+        ax.fill_between(span.index, span["low"], span["high"], color=style.GREY, alpha=0.18, lw=0)
+    rows = course(ax, run, "energy error", curve, spans=True, ls="", marker=".", ms=3.5, mew=0, alpha=0.7)
     ax.axhline(0, color=style.GREY, lw=0.5)
     shown = _of_kept(run, curve)
     largest = max(2.0, float(np.abs(shown[np.isfinite(shown)]).max(initial=0.0)))
@@ -109,7 +144,7 @@ def _energy(ax: Axes, run: Run) -> pd.DataFrame:
     _draw_axis(ax, run)
     ax.set_ylabel("energy error of a step")
     missing = run.column("energy_change_nonfinite").sum()
-    looks.remark(ax, [f"{style.thousands(missing)} not finite, left out" if missing else ""])
+    remark(ax, f"{style.thousands(missing)} not finite, left out" if missing else "")
     return rows
 
 
@@ -117,16 +152,12 @@ def _acceptance(ax: Axes, run: Run) -> pd.DataFrame:
     """Acceptance probability along the draws, in at most 25 stretches."""
     curve = run.curve("acceptance")
     if run.lines:
-        colours, parts = style.chain_colours(run.count), []
+        parts = []
         for chain, part in by_chain(curve):
             group = np.arange(len(part)) * min(SMOOTH, len(part)) // len(part)
-            mean = part.groupby(group)[["x", "value"]].mean()
-            ax.plot(mean["x"], mean["value"], color=colours[chain], lw=0.9, alpha=0.85)
-            parts.append(plotted("acceptance", "chain", mean["x"], mean["value"], chain=np.full(len(mean), chain)))
-        rows = pd.concat(parts)
-    else:
-        looks.bands(ax, curve)
-        rows = looks.band_rows("acceptance", curve)
+            parts.append(part.groupby(group)[["x", "value"]].mean().assign(chain=chain))
+        curve = pd.concat(parts)
+    rows = course(ax, run, "acceptance", curve)
     ax.set_ylim(-0.02, 1.02)
     _draw_axis(ax, run)
     ax.set_ylabel("acceptance probability")
@@ -136,14 +167,17 @@ def _acceptance(ax: Axes, run: Run) -> pd.DataFrame:
 def _step_size(ax: Axes, run: Run) -> pd.DataFrame:
     """Step size along the draws where it changes within a chain, else that of each chain."""
     ax.set_ylabel("step size")
-    if len(run.curve("step_size")):
-        return _step_size_course(ax, run)
+    if len(curve := run.curve("step_size")):
+        rows = course(ax, run, "step size", curve)
+        _size_axis(ax, curve["value"].to_numpy(dtype=np.float64))
+        _draw_axis(ax, run)
+        return rows
     sizes, chains = run.column("step_size_median"), np.arange(run.count)
     if run.count > MOST_POINTS:
         ax.set_xlabel("step size of a chain")
         ax.set_ylabel("chains")
         return _histogram(ax, "step size", sizes[np.isfinite(sizes)])
-    colours = style.chain_colours(run.count) if run.lines else [looks.BAND] * run.count
+    colours = style.chain_colours(run.count) if run.lines else [style.BLUE] * run.count
     ax.scatter(chains, sizes, color=colours, s=12, lw=0, zorder=3)
     diverged = run.column("divergences") > 0
     ax.plot(chains[diverged], sizes[diverged], "x", ms=6, mew=1.0, color=WRONG, zorder=4)
@@ -151,23 +185,8 @@ def _step_size(ax: Axes, run: Run) -> pd.DataFrame:
     ax.set_xlim(-0.6, run.count - 0.4)
     axes.whole_numbers(ax)
     ax.set_xlabel("chain")
-    looks.remark(ax, ["crosses: chains with divergent steps" if diverged.any() else ""])
+    remark(ax, "crosses: chains with divergent steps" if diverged.any() else "")
     return plotted("step size", "of a chain", chains, sizes, chain=chains)
-
-
-def _step_size_course(ax: Axes, run: Run) -> pd.DataFrame:
-    curve = run.curve("step_size")
-    if run.lines:
-        colours = style.chain_colours(run.count)
-        for chain, part in by_chain(curve):
-            ax.plot(part["x"], part["value"], color=colours[chain], lw=0.9, alpha=0.85)
-        rows = plotted("step size", "chain", curve["x"], curve["value"], chain=curve["chain"])
-    else:
-        looks.bands(ax, curve)
-        rows = looks.band_rows("step size", curve)
-    _size_axis(ax, curve["value"].to_numpy(dtype=np.float64))
-    _draw_axis(ax, run)
-    return rows
 
 
 def _size_axis(ax: Axes, sizes: np.ndarray) -> None:
@@ -194,7 +213,7 @@ def _draw_axis(ax: Axes, run: Run) -> None:
 
 def _histogram(ax: Axes, panel: str, values: np.ndarray) -> pd.DataFrame:
     counts, edges = np.histogram(values, bins=40)
-    ax.stairs(counts, edges, fill=True, color=looks.BAND, alpha=0.6)
+    ax.stairs(counts, edges, fill=True, color=style.BLUE, alpha=0.6)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     return plotted(panel, "number of chains", (edges[:-1] + edges[1:]) / 2, counts, low=edges[:-1], high=edges[1:])
 

@@ -104,9 +104,3 @@ def plotted(
     }
     frame = pd.DataFrame({name: np.asarray(values) if np.ndim(values) else values for name, values in columns.items()})
     return frame.astype({"chain": "Int64"})
-
-
-def rounded(frame: pd.DataFrame) -> pd.DataFrame:
-    """Numbers with seven digits, which is finer than any line that was drawn, so that the CSV stays small."""
-    columns = {name: [float(f"{value:.7g}") for value in frame[name]] for name in ("x", "value", "low", "high")}
-    return frame.assign(**columns)
