@@ -1,10 +1,12 @@
-"""Limits that a few bad values do not set, ticks that read well, and marks of published numbers."""
+"""Limits that a few bad values do not set, ticks that read well, colour bars, and marks of published numbers."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
@@ -161,6 +163,15 @@ def rhat_axis(ax: Axes, low: float, high: float) -> None:
     ax.xaxis.set_major_locator(FixedLocator([float(np.log10(tick - 1)) for tick in ticks]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticklabels([f"{tick:g}" for tick in ticks])
+
+
+def colour_bar(of: ScalarMappable, ax: Axes, label: str = "", **place: Any) -> Colorbar:
+    """A colour bar without a frame, beside a panel and as high, or where `place` (of `Figure.colorbar`) says."""
+    where = {"ax": ax, **place} if place else {"cax": ax.inset_axes((1.04, 0, 0.05, 1))}
+    bar = ax.figure.colorbar(of, **where)
+    bar.outline.set_visible(False)
+    bar.set_label(label)
+    return bar
 
 
 PUBLISHED: dict[str, Any] = {"color": style.BLACK, "marker": "d", "ls": "none", "ms": 4, "mfc": "none", "mew": 0.9}

@@ -1,16 +1,54 @@
-"""Densities of draws: pictures of bivariate counts, and kernel estimates on a grid, quick for any number of draws."""
+"""Densities of draws as all figures draw them: of one parameter as curves, of two as counted cells or as regions.
+
+Kernel estimates are on a grid, quick for any number of draws.
+"""
 
 import math
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import contourpy
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 from scipy.ndimage import gaussian_filter
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import colour_bar
+
+
+def draw_marginals(
+    axes: Sequence[Axes], table: pd.DataFrame, parameter: str, series: str, looks: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """A panel for each value of the column `parameter`, and in it a density for each of the column `series`.
+
+    Rows with `low` and `high` are bins of a histogram, others points `x` of a curve; a single point is a vertical line:
+    the parameter does not vary. Panels beyond the last are hidden.
+    """
+    panels = list(table.groupby(parameter, sort=False))
+    for ax, (name, part) in zip(axes, panels, strict=False):
+        for which, own in part.groupby(series, sort=False):
+            if "low" in own:
+                draw_bins(ax, own, "density", **looks[str(which)])
+            elif len(own) == 1:
+                ax.axvline(own["x"].item(), **looks[str(which)])
+            else:
+                ax.plot(own["x"], own["density"], **looks[str(which)])
+        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
+        ax.yaxis.set_major_locator(MaxNLocator(3))
+        ax.set_title(str(name), fontsize=7)
+        ax.tick_params(labelsize=6)
+    for ax in axes[len(panels) :]:
+        ax.set_visible(False)
+
+
+def draw_bins(ax: Axes, bins: pd.DataFrame, height: str, **look: Any) -> None:
+    """A histogram whose bins have the edges `low` and `high`."""
+    ax.stairs(bins[height].to_numpy(), [*bins["low"], bins["high"].iloc[-1]], **look)
 
 
 class Cells(NamedTuple):
@@ -59,6 +97,26 @@ def draw_cells(ax: Axes, cells: Cells) -> AxesImage:
         equalise(cells.counts).T, origin="lower", extent=extent, cmap=style.DENSITY, vmin=0, vmax=1,
         interpolation="nearest", aspect="equal",
     )  # fmt: skip
+
+
+def draw_counts(ax: Axes, cells: Cells, **place: Any) -> None:
+    """The same with a colour bar that has the counts, beside the panel or where `place` says (`axes.colour_bar`)."""
+    ticks, texts = count_ticks(cells.counts)
+    bar = colour_bar(draw_cells(ax, cells), ax, "draws per cell, spaced by rank", **place)
+    bar.set_ticks(ticks, labels=texts)
+
+
+def square(ax: Axes, window: tuple[float, float], ticks: int = 4) -> None:
+    """The same limits and round ticks along both axes."""
+    ax.set_xlim(window)
+    ax.set_ylim(window)
+    for axis in (ax.xaxis, ax.yaxis):
+        round_ticks(axis, ticks)
+
+
+def round_ticks(axis: Axis, ticks: int = 4) -> None:
+    """A few ticks at round numbers, none at the ends."""
+    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], prune="both"))
 
 
 def count_ticks(counts: np.ndarray) -> tuple[list[float], list[str]]:
@@ -151,6 +209,18 @@ def contour_table(surface: Surface, levels: dict[float, float]) -> pd.DataFrame:
             x, y = np.round(np.asarray(vertices), 4).T
             parts.append(pd.DataFrame({"share": share, "line": number, "x": x, "y": y}))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["share", "line", "x", "y"])
+
+
+def draw_regions(
+    ax: Axes, surface: Surface, colours: Mapping[float, Any], *, filled: bool = True, **look: Any
+) -> pd.DataFrame:
+    """The smallest regions that hold shares of all draws, each in its colour, outermost first; their outlines."""
+    levels = mass_levels(surface, tuple(colours))
+    if levels:
+        draw, bounds = (ax.contourf, [*levels.values(), np.inf]) if filled else (ax.contour, [*levels.values()])
+        own = [colours[share] for share in levels]
+        draw(surface.x, surface.y, surface.density.T, levels=bounds, colors=own, **look)
+    return contour_table(surface, levels)
 
 
 def _smooth(points: np.ndarray, limits: np.ndarray, bins: int, adjust: float) -> tuple[np.ndarray, list[np.ndarray]]:

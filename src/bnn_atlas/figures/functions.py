@@ -11,7 +11,8 @@ from matplotlib.colors import PowerNorm
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from bnn_atlas.figures.page import check_fits
+from bnn_atlas.figures.axes import colour_bar
+from bnn_atlas.figures.page import check_fits, rounded
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import FunctionDraws, load_functions
 from bnn_atlas.traces.draws import evenly
@@ -148,10 +149,8 @@ def distance_bar(ax: Axes, image: AxesImage, functions: Sequence[Functions]) -> 
     """A colour bar as high as the map beside it."""
     rows = {one.mean.shape[1] for one in functions}
     number = f"{rows.pop():,} " if len(rows) == 1 else ""
-    bar = ax.figure.colorbar(image, cax=ax.inset_axes((1.05, 0, 0.05, 1)))
     word = "inputs" if functions[0].source.y is None else "test rows"
-    bar.set_label(f"squared 2-Wasserstein distance,\nsum over {number}{word}")
-    bar.outline.set_visible(False)
+    colour_bar(image, ax, f"squared 2-Wasserstein distance,\nsum over {number}{word}")
 
 
 def pair_table(functions: Functions, distances: np.ndarray, **columns: np.ndarray) -> pd.DataFrame:
@@ -169,11 +168,6 @@ def pair_table(functions: Functions, distances: np.ndarray, **columns: np.ndarra
             **{name: rounded(matrix[a, b]) for name, matrix in values.items()},
         }
     )  # fmt: skip
-
-
-def rounded(values: np.ndarray, digits: int = 5) -> np.ndarray:
-    """Values rounded to `digits` significant digits."""
-    return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
 
 
 def _regression(run: Shown, name: str, fewest: int) -> Functions:

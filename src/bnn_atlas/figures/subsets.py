@@ -122,6 +122,12 @@ def parameter_label(name: str) -> str:
     return f"{'W' if role == 'weight' else 'b'}{int(layer) + 1}[{places}]"
 
 
+def layer_of(name: str) -> int:
+    """Number of a parameter's layer, counted from 1; 0 outside the layers."""
+    match = re.match(r"layer(\d+)\.", name)
+    return int(match[1]) + 1 if match else 0
+
+
 class NamedDraws(NamedTuple):
     """Draws `values` [c, s, p] of a subset; the rows of `parameters` describe the last axis."""
 

@@ -1,22 +1,22 @@
 """Draws of single weights: their densities by method, lines over all of them, correlations across layers."""
 
 import math
-import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import page, style
+from bnn_atlas.figures.density import draw_marginals
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions, check_titles, panel_title
-from bnn_atlas.figures.subsets import NamedDraws, read_named, read_subset, remarks
+from bnn_atlas.figures.subsets import NamedDraws, layer_of, read_named, read_subset, remarks
 from bnn_atlas.symmetry.aligned_draws import load_aligned_draws
+from bnn_atlas.traces.draws import evenly
 
 KINDS = {
     "weight_densities": {"sections": ["subset"], "files": ["table"]},
@@ -40,67 +40,44 @@ def weight_densities(shown: Sequence[Shown]) -> Drawing:
     check_fits(len(shown))
     check_repetitions(shown, [f"the line '{one.label}'" for one in shown])
     draws = [read_named(one.files["subset"]) for one in shown]
-    chosen = _spread(draws, [one.run for one in shown])
-    pooled = _pooled(shown, draws)
-    looks = dict(zip(pooled, _lines(shown, list(pooled)), strict=True))
-    tables = []
-    figure, grid = page.panels(len(chosen), SIDE, 1.25, wide_from=1, more=0.35)
-    entries: dict[str, Artist] = {}
-    for ax, name in zip(grid.flat, chosen, strict=False):
-        for label, values in pooled.items():
-            look, own = looks[label], values[name]
-            if np.ptp(own) == 0:
-                entries[label] = ax.axvline(own[0], color=look.colour, ls=look.dash, lw=1)
-                tables.append(pd.DataFrame({"label": label, "parameter": name, "x": own[:1]}))
-                continue
-            x, density = _density(own)
-            (entries[label],) = ax.plot(x, density, color=look.colour, ls=look.dash, lw=1)
-            tables.append(pd.DataFrame({"label": label, "parameter": name, "x": x, "density": density}))
-        ax.set_title(name, fontsize=7)
-        ax.set_yticks([])
-        ax.set_ylim(bottom=0)
-        ax.xaxis.set_major_locator(MaxNLocator(4))
-        ax.tick_params(labelsize=6)
-    for ax in grid[:, 0]:
-        ax.set_ylabel("density")
-        page.legend_below(figure, entries)
-    left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
-    return Drawing(figure, pd.concat(tables, ignore_index=True), notes=[left_out])
-
-
-def _spread(draws: Sequence[NamedDraws], runs: Sequence[str]) -> list[str]:
-    """Labels of up to SIDE x SIDE parameters of the first run, which all others must have."""
     names = draws[0].parameters["label"].tolist()
-    for run, each in zip(runs, draws, strict=True):
-        if each.parameters["label"].tolist() != names:
-            raise ValueError(f"the runs '{runs[0]}' and '{run}' have other parameters; show runs of one network")
-    places = np.linspace(0, len(names) - 1, min(len(names), SIDE**2)).round().astype(int)
-    return [names[place] for place in places]
-
-
-def _pooled(shown: Sequence[Shown], draws: Sequence[NamedDraws]) -> dict[str, dict[str, np.ndarray]]:
-    """Label of a run -> label of a parameter -> all its draws."""
-    found: dict[str, dict[str, np.ndarray]] = {}
     for one, each in zip(shown, draws, strict=True):
-        before = found.setdefault(one.label, {})
-        for place, name in enumerate(each.parameters["label"]):
-            before[name] = np.concatenate([before.get(name, np.empty(0)), each.values[:, :, place].ravel()])
-    return found
-
-
-def _lines(shown: Sequence[Shown], labels: Sequence[str]) -> list[style.Line]:
-    """Colour by method, with further colours where several labels have one, and a dash of its own for each label."""
+        if each.parameters["label"].tolist() != names:
+            raise ValueError(
+                f"the runs '{shown[0].run}' and '{one.run}' have other parameters; show runs of one network"
+            )
+    chosen = evenly(len(names), SIDE**2)
+    pooled = pd.concat([each.tidy(chosen).assign(line=one.label) for one, each in zip(shown, draws, strict=True)])
+    densities = [
+        _density(own["value"].to_numpy()).assign(parameter=name, label=label)
+        for name, part in pooled.groupby("label", sort=False)
+        for label, own in part.groupby("line", sort=False)
+    ]
+    table = pd.concat(densities, ignore_index=True)
     methods = {one.label: one.method for one in reversed(shown)}
+    labels = list(dict.fromkeys(one.label for one in shown))
     lines = style.lines([methods[label] for label in labels])
-    return [style.Line(line.colour, style.dash(number)) for number, line in enumerate(lines)]
+    looks = {
+        label: {"color": line.colour, "ls": style.dash(number), "lw": 1}
+        for number, (label, line) in enumerate(zip(labels, lines, strict=True))
+    }
+    figure, axes = page.panels(len(chosen), SIDE, 1.25, wide_from=1, more=0.35)
+    draw_marginals(list(axes.flat), table, "parameter", "label", looks)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("density")
+    page.legend_below(figure, {label: Line2D([], [], **look) for label, look in looks.items()})
+    left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
+    return Drawing(figure, table[["label", "parameter", "x", "density"]], notes=[left_out])
 
 
-def _density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places and kernel density, to a standard deviation beyond the draws."""
+def _density(values: np.ndarray) -> pd.DataFrame:
+    """Kernel density to a standard deviation beyond the draws; a single place without one where they do not vary."""
     from scipy.stats import gaussian_kde  # takes long to import
 
+    if np.ptp(values) == 0:
+        return pd.DataFrame({"x": values[:1], "density": np.nan})
     x = np.linspace(values.min() - values.std(), values.max() + values.std(), POINTS)
-    return x, gaussian_kde(values)(x)
+    return pd.DataFrame({"x": x, "density": gaussian_kde(values)(x)})
 
 
 MOST_PANELS = 8
@@ -149,8 +126,7 @@ def parallel_coordinates(shown: Sequence[Shown]) -> Drawing:
 def _ordered(draws: NamedDraws) -> tuple[np.ndarray, np.ndarray]:
     """Draws [line, parameter] and the labels of the parameters, in the order of the means of these draws."""
     states = draws.values.reshape(-1, draws.values.shape[2])
-    places = np.linspace(0, len(states) - 1, min(len(states), LINES)).round().astype(int)
-    lines = states[places]
+    lines = states[evenly(len(states), LINES)]
     order = np.argsort(lines.mean(0), kind="stable")
     return lines[:, order], draws.parameters["label"].to_numpy()[order]
 
@@ -190,8 +166,7 @@ def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     for number, (one, line) in enumerate(zip(shown, lines, strict=True)):
         own = data[(data["run"] == one.run) & (data["split"] == one.split)]
         look: dict[str, Any] = {"marker": MARKERS[number], "color": line.colour, "ms": 3, "mew": 0.6, "ls": "none"}
-        label = f"{one.label}{f', split {one.split}' if one.split else ''}"
-        entries[label] = Line2D([], [], **look)
+        entries[panel_title(one)] = Line2D([], [], **look)
         for units, part in own.groupby("units"):
             aligned = units == "aligned"
             place = (number + (0.25 + 0.5 * aligned if places > 1 else 0.5)) / len(shown) - 0.5
@@ -209,18 +184,11 @@ def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     ax.set_xlim(-0.5, len(pairs) - 0.5)
     for between in range(1, len(pairs)):
         ax.axvline(between - 0.5, color="#E3E3E3", lw=0.5, zorder=0)
-    ax.set_ylim(*_limits(data[["correlation", "independent"]].to_numpy(float)))
+    ax.margins(y=0.08)
     ax.set_xlabel("layers")
     ax.set_ylabel("r.m.s. correlation")
     page.legend_below(figure, entries)
     return Drawing(figure, data)
-
-
-def _limits(values: np.ndarray) -> tuple[float, float]:
-    """A little below the smallest value and above the largest."""
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    room = 0.08 * (high - low) or 0.08 * high
-    return low - room, high + room
 
 
 def _rows(one: Shown) -> pd.DataFrame:
@@ -240,26 +208,25 @@ def _rows(one: Shown) -> pd.DataFrame:
 def _pairs(one: Shown, names: Sequence[str], values: np.ndarray) -> pd.DataFrame:
     """A row for every pair of layers, of draws [c, s, p] of the weights `names`."""
     correlation, apart = _correlations(values, one.run)
-    layers = np.array([_layer(name) for name in names])
+    layers = np.array([layer_of(name) for name in names])
     there = sorted(set(layers[layers > 0].tolist()))
     if len(there) < 2:
         raise ValueError(f"run '{one.run}': correlations across layers need weights of two layers; widen the subset")
     rows = []
-    for i, first in enumerate(there):
-        for second in there[i + 1 :]:
-            square, by_chance = (_mean_square(m, layers == first, layers == second) for m in (correlation, apart))
-            rows.append(
-                {
-                    "run": one.run,
-                    "label": one.label,
-                    "split": one.split,
-                    "layers": f"{first} and {second}",
-                    "correlation": math.sqrt(square),
-                    "independent": math.sqrt(by_chance),
-                    "excess": math.sqrt(max(square - by_chance, 0)) if math.isfinite(square) else math.nan,
-                    "draws": math.prod(values.shape[:2]),
-                }
-            )
+    for first, second in combinations(there, 2):
+        square, by_chance = (_mean_square(m, layers == first, layers == second) for m in (correlation, apart))
+        rows.append(
+            {
+                "run": one.run,
+                "label": one.label,
+                "split": one.split,
+                "layers": f"{first} and {second}",
+                "correlation": math.sqrt(square),
+                "independent": math.sqrt(by_chance),
+                "excess": math.sqrt(max(square - by_chance, 0)) if math.isfinite(square) else math.nan,
+                "draws": math.prod(values.shape[:2]),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -305,9 +272,3 @@ def _mean_square(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> f
     """Mean square of both blocks of a matrix between two sets of parameters, without parameters that do not vary."""
     values = np.concatenate([matrix[np.ix_(rows, columns)].ravel(), matrix[np.ix_(columns, rows)].ravel()])
     return float(np.nanmean(values**2)) if np.isfinite(values).any() else math.nan
-
-
-def _layer(name: str) -> int:
-    """Number of a parameter's layer, counted from 1; 0 outside the layers."""
-    match = re.match(r"layer(\d+)\.", name)
-    return int(match[1]) + 1 if match else 0

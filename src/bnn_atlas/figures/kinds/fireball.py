@@ -1,5 +1,6 @@
 """Bivariate marginal densities of the posterior: counts of any number of draws, and one pair twice."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,23 +12,23 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
+from bnn_atlas.figures.axes import colour_bar
 from bnn_atlas.figures.density import (
     Cells,
     cell_table,
     coarsen,
-    contour_table,
-    count_ticks,
     draw_cells,
-    mass_levels,
+    draw_counts,
+    draw_regions,
     resolution,
     smooth_pair,
+    square,
 )
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.subsets import Subset, locate, parameter_label, read_subset
+from bnn_atlas.figures.subsets import locate, parameter_label, read_subset
 from bnn_atlas.metrics.formulas.function_distances import joint_prior_distance
 from bnn_atlas.traces.grids import BivariateGrids
 
@@ -49,18 +50,11 @@ def fireball(shown: Sequence[Shown]) -> Drawing:
     The number in a panel is the distance of its draws to the prior (`formulas.prior_distance.joint_prior_distance`),
     where all parameters have the prior N(0, sd^2). Raises ValueError for grids without draws.
     """
-    loaded = [BivariateGrids.load(run.files["grid"]) for run in shown]
-    names = [run.label if len(shown) > 1 else "" for run in shown]
-    blocks = [
-        block
-        for run, name, grid in zip(shown, names, loaded, strict=True)
-        for block in _blocks(grid, name, run.prior_sd)
-    ]
+    blocks = [block for run in shown for block in _blocks(run, run.label if len(shown) > 1 else "")]
     if not blocks:
         raise ValueError("there are no pairs to draw; give at least one grid with at least one pair")
     single = len(blocks) == 1 and len(blocks[0].panels) == 1
-    figure, data = _one_fireball(blocks[0]) if single else _fireballs(blocks)
-    return Drawing(figure, data)
+    return Drawing(*(_one_fireball(blocks[0]) if single else _fireballs(blocks)))
 
 
 class _Panel(NamedTuple):
@@ -74,6 +68,12 @@ class _Panel(NamedTuple):
     distance: float | None
     """To the prior; None where it is no N(0, sd^2)."""
 
+    def table(self, block: str, cells: Cells) -> pd.DataFrame:
+        """Plotted cells with the names in front."""
+        distance = np.nan if self.distance is None else round(self.distance, 5)
+        table = cell_table(cells).assign(block=block, x_name=self.x, y_name=self.y, prior_distance=distance)
+        return table[["block", "x_name", "y_name", "x", "y", "count", "level", "prior_distance"]]
+
 
 class _Block(NamedTuple):
     """Panels that belong together: a matrix whose columns share x and whose rows share y, or a row of single pairs."""
@@ -86,56 +86,51 @@ class _Block(NamedTuple):
     shared: bool
     panels: tuple[_Panel, ...]
 
+    def heading(self, *, narrow: bool) -> str:
+        """What it shows, how many draws, and what it leaves out."""
+        samples = f"{style.thousands(self.draws)} posterior samples"
+        head = (f"{self.title}\n{samples}" if narrow else f"{self.title}: {samples}") if self.title else samples
+        return f"{head}\n{self.remark}" if self.remark else head
 
-def _refuse_empty(grid: BivariateGrids) -> None:
-    """Raise ValueError for a grid in which no draw was counted."""
+
+ROLES = {"WW": "weights", "bb": "biases"}
+
+
+def _blocks(run: Shown, label: str) -> list[_Block]:
+    """A matrix per role where pairs fill at least half of one, else one row of panels."""
+    grid = BivariateGrids.load(run.files["grid"])
     if grid.draws == 0 or not grid.counts.any():
         raise ValueError(
             f"no draw of {', '.join(f'({x}, {y})' for x, y in grid.pairs[:3]) or 'any pair'} lies inside the limits; "
             "widen the limits of the grid, or look whether the run has finished"
         )
-
-
-def _blocks(grid: BivariateGrids, label: str, prior_sd: float | None) -> list[_Block]:
-    """A matrix per role where pairs fill at least half of one, else one row of panels."""
-    _refuse_empty(grid)
-    chosen = range(len(grid.pairs))
+    x, y = ([parameter_label(name) for name in names] for names in (grid.x, grid.y))
     roles: dict[str, list[int]] = {}
-    for k in chosen:
-        x, y = grid.pairs[k]
-        role = {("W", "W"): "weights", ("b", "b"): "biases"}.get((parameter_label(x)[0], parameter_label(y)[0]), "")
-        roles.setdefault(role, []).append(k)
-    matrices = {role: _axes_of(grid, members) for role, members in roles.items()}
-    if any(len(roles[role]) * 2 < len(xs) * len(ys) for role, (xs, ys) in matrices.items()):
-        roles = {"": list(chosen)}
-        matrices = {}
+    for k in range(len(x)):
+        roles.setdefault(ROLES.get(x[k][0] + y[k][0], ""), []).append(k)
+    axes = {role: [list(dict.fromkeys(of[k] for k in members)) for of in (x, y)] for role, members in roles.items()}
+    shared = all(2 * len(members) >= math.prod(map(len, axes[role])) for role, members in roles.items())
     blocks = []
-    for role, members in roles.items():
+    for role, members in (roles if shared else {"": list(range(len(x)))}).items():
         title = ", ".join(part for part in (label, role if len(members) > 1 else "") if part)
-        xs, ys = matrices.get(role, ([], []))
+        xs, ys = axes[role] if shared else ([], [])
         panels = []
         for place, k in enumerate(members):
-            row, column = (ys.index(grid.y[k]), xs.index(grid.x[k])) if xs else (0, place)
+            row, column = (ys.index(y[k]), xs.index(x[k])) if shared else (0, place)
             cells = Cells(grid.counts[k], *grid.edges(k))
             finite = grid.draws - int(grid.nonfinite[k])
-            distance = joint_prior_distance(*cells, finite, prior_sd) if prior_sd is not None else None
-            panels.append(_Panel(row, column, grid.x[k], grid.y[k], cells, distance))
-        remark = _left_out(grid, members)
-        blocks.append(_Block(title, remark, len(ys) or 1, len(xs) or len(members), grid.draws, bool(xs), tuple(panels)))
+            distance = None if run.prior_sd is None else joint_prior_distance(*cells, finite, run.prior_sd)
+            panels.append(_Panel(row, column, x[k], y[k], cells, distance))
+        rows, columns = len(ys) or 1, len(xs) or len(members)
+        blocks.append(_Block(title, _left_out(grid, members), rows, columns, grid.draws, shared, tuple(panels)))
     return blocks
-
-
-def _axes_of(grid: BivariateGrids, members: Sequence[int]) -> tuple[list[str], list[str]]:
-    """The different x and y of some pairs, in order."""
-    return list(dict.fromkeys(grid.x[k] for k in members)), list(dict.fromkeys(grid.y[k] for k in members))
 
 
 def _left_out(grid: BivariateGrids, members: Sequence[int]) -> str:
     """What a picture does not show, in words; empty where it shows all draws."""
     outside, bad = int(grid.outside[members].max()), int(grid.nonfinite[members].max())
     most = "up to " if len(members) > 1 else ""
-    share = 100 * outside / grid.draws
-    remarks = [f"{most}{share:.2g} % outside the panel"] if outside else []
+    remarks = [f"{most}{100 * outside / grid.draws:.2g} % outside the panel"] if outside else []
     remarks += [f"{most}{style.thousands(bad)} not finite"] if bad else []
     return ", ".join(remarks)
 
@@ -146,18 +141,13 @@ def _one_fireball(block: _Block) -> tuple[Figure, pd.DataFrame]:
     cells = coarsen(panel.cells, resolution(block.draws, 2.5))
     figure = Figure(figsize=(style.COLUMN_WIDTH, 3.0))
     ax = figure.subplots()
-    image = draw_cells(ax, cells)
-    _square(ax, *_window([block]))
-    ax.set_xlabel(parameter_label(panel.x))
-    ax.set_ylabel(parameter_label(panel.y))
-    ax.set_title(_title(block, narrow=True))
+    draw_counts(ax, cells)
+    square(ax, _window([block]))
+    ax.set_xlabel(panel.x)
+    ax.set_ylabel(panel.y)
+    ax.set_title(block.heading(narrow=True))
     _write_distance(ax, panel.distance, f"{DISTANCE}: {{:.2f}}", 7)
-    ticks, texts = count_ticks(cells.counts)
-    bar = figure.colorbar(image, cax=ax.inset_axes((1.03, 0, 0.045, 1)), ticks=ticks)
-    bar.ax.set_yticklabels(texts)
-    bar.set_label("draws per cell, spaced by rank")
-    bar.outline.set_visible(False)
-    return figure, _fireball_table(block, panel, cells)
+    return figure, panel.table(block.title, cells)
 
 
 def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
@@ -177,7 +167,7 @@ def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
     window = _window(blocks)
     tables = []
     for i, line in enumerate(lines):
-        titles = [_title(block, narrow=block.columns * inches < 2) for block in line]
+        titles = [block.heading(narrow=block.columns * inches < 2) for block in line]
         depth = max(title.count("\n") for title in titles)  # titles of one depth keep the panels of a line aligned
         for j, (block, title) in enumerate(zip(line, titles, strict=True)):
             title += "\n " * (depth - title.count("\n"))
@@ -189,15 +179,13 @@ def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
 
 def _rank_bar(part: SubFigure, more: str) -> None:
     """A colour bar for panels whose counts differ: it has ranks only; `more` ends its label."""
-    axes = part.subplots(1, 3, width_ratios=(1, 1.2, 1))
-    for ax in axes:
+    left, middle, right = part.subplots(1, 3, width_ratios=(1, 1.2, 1))
+    for ax in (left, right):
         ax.set_axis_off()
-    bar = part.colorbar(ScalarMappable(cmap=style.DENSITY), cax=axes[1], orientation="horizontal", ticks=[])
-    axes[1].set_axis_on()
-    bar.outline.set_visible(False)
-    bar.set_label(f"draws per cell, by rank in each panel{more}")
+    label = f"draws per cell, by rank in each panel{more}"
+    colour_bar(ScalarMappable(cmap=style.DENSITY), middle, label, cax=middle, orientation="horizontal", ticks=[])
     for x, text, side in ((-0.03, "fewest", "right"), (1.03, "most", "left")):
-        bar.ax.text(x, 0.5, text, transform=bar.ax.transAxes, ha=side, va="center", fontsize=7)
+        middle.text(x, 0.5, text, transform=middle.transAxes, ha=side, va="center", fontsize=7)
 
 
 def _fireball_block(
@@ -207,30 +195,28 @@ def _fireball_block(
     part.suptitle(title, fontsize=7.5, x=0.02, ha="left")
     axes = part.subplots(block.rows, block.columns, squeeze=False)
     names_x = {panel.column: panel.x for panel in block.panels}
-    names_y = {panel.row: panel.y for panel in block.panels} if block.shared else {0: ""}
+    names_y = {panel.row if block.shared else panel.column: panel.y for panel in block.panels}
     panels = {(panel.row, panel.column): panel for panel in block.panels}
     tables = []
     for (row, column), ax in np.ndenumerate(axes):
-        panel = panels.get((row, column))
         left = column == 0 or not block.shared
         foot = row == block.rows - 1 or not block.shared
-        if panel is None:
-            ax.set_aspect("equal")
-            ax.patch.set_visible(False)
-            ax.spines[:].set_visible(False)
-        else:
+        if panel := panels.get((row, column)):
             cells = coarsen(panel.cells, resolution(block.draws, inches))
             draw_cells(ax, cells)
             _write_distance(ax, panel.distance, "{:.2f}", 5.5)
-            tables.append(_fireball_table(block, panel, cells))
+            tables.append(panel.table(block.title, cells))
             if not cells.counts.any():
                 ax.text(0.5, 0.5, "all draws\noutside", transform=ax.transAxes, ha="center", va="center",
                         fontsize=6, color=style.GREY)  # fmt: skip
-        _square(ax, *window)
+        else:
+            ax.set_aspect("equal")
+            ax.patch.set_visible(False)
+            ax.spines[:].set_visible(False)
+        square(ax, window)
         ax.tick_params(labelleft=left, labelbottom=foot, left=left, bottom=foot, labelsize=6)
-        name_y = names_y[row] if panel is None or block.shared else panel.y
-        ax.set_ylabel(parameter_label(name_y) if left else "", fontsize=7)
-        ax.set_xlabel(parameter_label(names_x[column]) if foot else "", fontsize=7)
+        ax.set_ylabel(names_y[row if block.shared else column] if left else "", fontsize=7)
+        ax.set_xlabel(names_x[column] if foot else "", fontsize=7)
     return tables
 
 
@@ -242,34 +228,10 @@ def _write_distance(ax: Axes, distance: float | None, text: str, size: float) ->
                 fontsize=size, path_effects=[shadow])  # fmt: skip
 
 
-def _title(block: _Block, *, narrow: bool) -> str:
-    """What a block shows, how many draws, and what it leaves out."""
-    samples = f"{style.thousands(block.draws)} posterior samples"
-    head = (f"{block.title}\n{samples}" if narrow else f"{block.title}: {samples}") if block.title else samples
-    return f"{head}\n{block.remark}" if block.remark else head
-
-
 def _window(blocks: Sequence[_Block]) -> tuple[float, float]:
     """Limits that hold all panels, the same along x and y."""
     edges = [edge for block in blocks for panel in block.panels for edge in (panel.cells.x_edges, panel.cells.y_edges)]
     return min(float(edge[0]) for edge in edges), max(float(edge[-1]) for edge in edges)
-
-
-def _square(ax: Axes, low: float, high: float) -> None:
-    """The same limits and round ticks along both axes."""
-    ax.set_xlim(low, high)
-    ax.set_ylim(low, high)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], prune="both"))
-
-
-def _fireball_table(block: _Block, panel: _Panel, cells: Cells) -> pd.DataFrame:
-    """Plotted cells of a panel with its names in front."""
-    table = cell_table(cells)
-    names = {"block": block.title, "x_name": parameter_label(panel.x), "y_name": parameter_label(panel.y)}
-    for place, (column, name) in enumerate(names.items()):
-        table.insert(place, column, name)
-    return table.assign(prior_distance=np.nan if panel.distance is None else round(panel.distance, 5))
 
 
 SHARES = tuple(round(1 - 0.1 * k - 0.05, 2) for k in range(10))
@@ -277,6 +239,8 @@ SHARES = tuple(round(1 - 0.1 * k - 0.05, 2) for k in range(10))
 ADJUST = 0.5
 """Bandwidth over Scott's rule; 0.5 in the paper."""
 PANEL_INCHES = 2.7
+BELOW = {"orientation": "horizontal", "shrink": 0.8, "aspect": 28, "pad": 0.02}
+"""Where the colour bar of a panel is."""
 
 
 def fireball_teaser(shown: Sequence[Shown]) -> Drawing:
@@ -305,73 +269,38 @@ def fireball_teaser(shown: Sequence[Shown]) -> Drawing:
     figure = Figure(figsize=(style.TEXT_WIDTH, PANEL_INCHES + 1.15))
     left, right = figure.subplots(1, 2)
     smoothed = _smoothed(left, points, window)
-    _counted(right, cells)
-    left.set_title(_smoothed_title(subset, points, window))
-    right.set_title(_counted_title(grid, pair, run.chains))
-    for ax in (left, right):
-        ax.set_xlim(window)
-        ax.set_ylim(window)
-        ax.set_xlabel(parameter_label(grid.x[pair]))
-        ax.set_ylabel(parameter_label(grid.y[pair]))
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], prune="both"))
+    draw_counts(right, cells, **BELOW)
+    outside = np.mean(((points < window[0]) | (points > window[1])).any(axis=1))
+    remarks = [f"{100 * outside:.2g} % outside the panel" if outside else "", subset.remark]
+    left.set_title(_title(len(points), len(subset.chains), "smoothed", ", ".join(filter(None, remarks))))
+    right.set_title(_title(grid.draws, run.chains, "counted", _left_out(grid, [pair])))
     names = {"x_name": parameter_label(grid.x[pair]), "y_name": parameter_label(grid.y[pair])}
-    counted = cell_table(cells).assign(panel="counted", **names)
+    for ax in (left, right):
+        square(ax, window, 5)
+        ax.set_xlabel(names["x_name"])
+        ax.set_ylabel(names["y_name"])
+    parts = {"smoothed": smoothed, "counted": cell_table(cells)}
     columns = ["panel", "x_name", "y_name", "x", "y", "share", "line", "count", "level"]
-    data = pd.concat([smoothed.assign(panel="smoothed", **names), counted], ignore_index=True)
+    data = pd.concat([part.assign(panel=panel, **names) for panel, part in parts.items()], ignore_index=True)
     return Drawing(figure, data.reindex(columns=columns).astype({"line": "Int64", "count": "Int64"}))
 
 
 def _smoothed(ax: Axes, points: np.ndarray, window: tuple[float, float]) -> pd.DataFrame:
     """Draw the regions that hold given shares of the draws; their outlines."""
     surface = smooth_pair(points, np.array([window, window]), bins=300, adjust=ADJUST)
-    levels = mass_levels(surface, SHARES)
-    if not levels:
-        raise ValueError(f"fewer than {SHARES[-1]:.0%} of the smoothed draws lie inside the limits; widen the grid")
     colours = [mpl.colormaps[style.DENSITY](place) for place in np.linspace(0.06, 1, len(SHARES))]
+    outlines = draw_regions(ax, surface, dict(zip(SHARES, colours, strict=True)))
+    if outlines.empty:
+        raise ValueError(f"fewer than {SHARES[-1]:.0%} of the smoothed draws lie inside the limits; widen the grid")
     ax.set_facecolor("black")
     ax.spines[:].set_visible(False)
     ax.set_aspect("equal")
-    drawn = [colours[SHARES.index(share)] for share in levels]
-    bounds = [*levels.values(), np.inf]
-    ax.contourf(surface.x, surface.y, surface.density.T, levels=bounds, colors=drawn)
-    bar = _bar(ax, ScalarMappable(cmap=ListedColormap(colours)), "smallest region that holds this share of the draws")
+    label = "smallest region that holds this share of the draws"
+    bar = colour_bar(ScalarMappable(cmap=ListedColormap(colours)), ax, label, **BELOW)
     bar.set_ticks([(k + 0.5) / len(SHARES) for k in (0, 3, 6, 9)], labels=[f"{SHARES[k]:.0%}" for k in (0, 3, 6, 9)])
-    return contour_table(surface, levels)
+    return outlines
 
 
-def _counted(ax: Axes, cells: Cells) -> None:
-    """Draw counts, coloured by rank."""
-    image = draw_cells(ax, cells)
-    bar = _bar(ax, image, "draws per cell, spaced by rank")
-    ticks, texts = count_ticks(cells.counts)
-    bar.set_ticks(ticks, labels=texts)
-
-
-def _bar(ax: Axes, of: ScalarMappable, label: str) -> mpl.colorbar.Colorbar:
-    figure = ax.get_figure()
-    assert figure is not None
-    bar = figure.colorbar(of, ax=ax, orientation="horizontal", shrink=0.8, aspect=28, pad=0.02)
-    bar.outline.set_visible(False)
-    bar.set_label(label)
-    return bar
-
-
-def _smoothed_title(subset: Subset, points: np.ndarray, window: tuple[float, float]) -> str:
-    outside = np.mean(((points < window[0]) | (points > window[1])).any(axis=1))
-    chains = len(subset.chains)
-    remarks = [f"{100 * outside:.2g} % outside the panel" if outside else "", subset.remark]
-    head = f"{style.thousands(len(points))} draws of {_chains(chains)}, smoothed"
-    return "\n".join([head, *[text for text in (", ".join(filter(None, remarks)),) if text]])
-
-
-def _counted_title(grid: BivariateGrids, pair: int, chains: int) -> str:
-    outside, bad = int(grid.outside[pair]), int(grid.nonfinite[pair])
-    remarks = [f"{100 * outside / grid.draws:.2g} % outside the panel" if outside else ""]
-    remarks += [f"{style.thousands(bad)} not finite" if bad else ""]
-    head = f"{style.thousands(grid.draws)} draws of {_chains(chains)}, counted"
-    return "\n".join([head, *[text for text in (", ".join(filter(None, remarks)),) if text]])
-
-
-def _chains(count: int) -> str:
-    return f"{style.thousands(count)} chain{'s' if count > 1 else ''}"
+def _title(draws: int, chains: int, how: str, remark: str) -> str:
+    head = f"{style.thousands(draws)} draws of {style.thousands(chains)} chain{'s' if chains > 1 else ''}, {how}"
+    return f"{head}\n{remark}" if remark else head

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.functions import rounded
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.axes import colour_bar
+from bnn_atlas.figures.page import Drawing, check_fits, rounded
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import load_surfaces
 
@@ -44,6 +44,12 @@ class _Plane(NamedTuple):
     at_points: dict[str, np.ndarray]
     """Column -> values [3]."""
 
+    @property
+    def height(self) -> float | None:
+        """Height of a panel over its width, where both axes have one unit."""
+        sides = float(np.ptp(self.x)), float(np.ptp(self.y))
+        return sides[1] / sides[0] if max(sides) <= ELONGATED * min(sides) else None
+
 
 def posterior_surface(shown: Sequence[Shown]) -> Drawing:
     """A row of three panels for each plane: its log posterior, log-likelihood and log-prior, divided by temperature.
@@ -54,8 +60,12 @@ def posterior_surface(shown: Sequence[Shown]) -> Drawing:
     """
     planes = [plane for one in shown for plane in _planes(one, several=len(shown) > 1)]
     check_fits(len(planes), MOST_PLANES, "planes", "show one split")
-    data = pd.concat([_table(plane) for plane in planes], ignore_index=True)
-    return Drawing(_page(planes), data)
+    heights = [ROOM + PANEL * (plane.height or 1) for plane in planes]
+    figure = Figure(figsize=(style.TEXT_WIDTH, sum(heights)))
+    rows = figure.subfigures(len(planes), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for row, plane in zip(rows, planes, strict=True):
+        _row(row, plane)
+    return Drawing(figure, pd.concat([_table(plane) for plane in planes], ignore_index=True))
 
 
 def floor_below(values: np.ndarray, at_points: np.ndarray) -> float:
@@ -77,29 +87,17 @@ def _planes(one: Shown, *, several: bool) -> list[_Plane]:
     temperature = float(stored.temperature)
     found = []
     for i, title in enumerate(stored.titles.tolist()):
-        likelihood, prior = stored.log_likelihood[i] / temperature, stored.log_prior[i] / temperature
-        of_points = stored.point_log_likelihood[i] / temperature, stored.point_log_prior[i] / temperature
-        found.append(
-            _Plane(
-                f"{title}, split {one.split}" if several else title,
-                stored.x[i],
-                stored.y[i],
-                stored.labels[i].tolist(),
-                stored.points[i],
-                dict(zip(DENSITIES, (likelihood + prior, likelihood, prior), strict=True)),
-                dict(zip(DENSITIES, (of_points[0] + of_points[1], *of_points), strict=True)),
+        grid, at_points = (
+            dict(zip(DENSITIES, (likelihood[i] + prior[i], likelihood[i], prior[i]), strict=True))
+            for likelihood, prior in (
+                (stored.log_likelihood / temperature, stored.log_prior / temperature),
+                (stored.point_log_likelihood / temperature, stored.point_log_prior / temperature),
             )
         )
+        name = f"{title}, split {one.split}" if several else title
+        place = stored.x[i], stored.y[i], stored.labels[i].tolist(), stored.points[i]
+        found.append(_Plane(name, *place, grid, at_points))
     return found
-
-
-def _page(planes: Sequence[_Plane]) -> Figure:
-    heights = [ROOM + PANEL * (_sides(plane)[1] / _sides(plane)[0] if _has_one_unit(plane) else 1) for plane in planes]
-    figure = Figure(figsize=(style.TEXT_WIDTH, sum(heights)))
-    rows = figure.subfigures(len(planes), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for row, plane in zip(rows, planes, strict=True):
-        _row(row, plane)
-    return figure
 
 
 def _row(row: SubFigure, plane: _Plane) -> None:
@@ -126,27 +124,18 @@ def _panel(ax: Axes, plane: _Plane, column: str) -> None:
     for number, (x, y) in enumerate(plane.points, start=1):
         ax.plot(x, y, "o", ms=6.5, mfc="white", mec="black", mew=0.6, zorder=3)
         ax.annotate(str(number), (x, y), ha="center", va="center_baseline", fontsize=5.5, zorder=4)
-    ax.set_aspect("equal" if _has_one_unit(plane) else "auto", adjustable="box")
+    ax.set_aspect("equal" if plane.height else "auto", adjustable="box")
     ax.spines[:].set_visible(True)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
 
 
-def _sides(plane: _Plane) -> tuple[float, float]:
-    return float(np.ptp(plane.x)), float(np.ptp(plane.y))
-
-
-def _has_one_unit(plane: _Plane) -> bool:
-    return max(_sides(plane)) <= ELONGATED * min(_sides(plane))
-
-
 def _bar(ax: Axes, image: QuadContourSet, edges: np.ndarray) -> None:
     """A colour bar as high as the panel; its lowest colour also stands for all values below."""
-    bar = ax.figure.colorbar(image, cax=ax.inset_axes((1.04, 0, 0.05, 1)), spacing="uniform")
+    bar = colour_bar(image, ax)
     ticks = edges[::3]
     bar.set_ticks(ticks.tolist(), labels=[_nats(tick) for tick in ticks])
     bar.ax.tick_params(labelsize=6, length=1.5)
-    bar.outline.set_visible(False)
 
 
 def _nats(height: float) -> str:

@@ -4,7 +4,6 @@ Covariances are read from a table of draws that need not fit in memory.
 """
 
 import math
-import re
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -18,9 +17,10 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from bnn_atlas.figures import style
-from bnn_atlas.figures.page import Drawing, check_fits
+from bnn_atlas.figures.axes import colour_bar
+from bnn_atlas.figures.page import Drawing, check_fits, rounded
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.figures.subsets import left_out_remark, parameter_label, states
+from bnn_atlas.figures.subsets import layer_of, left_out_remark, parameter_label, states
 
 LARGEST = 1500
 """Parameters at most: a matrix has their square."""
@@ -149,12 +149,12 @@ def _run(part: SubFigure, matrices: Covariances, side: float) -> pd.DataFrame:
     for ax, (text, covariance) in zip(blocks, pairs.items(), strict=True):
         correlation = correlations(covariance)
         key = f"correlation_{text.replace(' ', '_')}"
-        table[key] = _rounded(correlation[upper])
+        table[key] = rounded(correlation[upper], 4)
         layers, means[key] = block_means(np.abs(correlation), matrices.names)
         _blocks(ax, means[key], layers, f"mean |correlation|, {text}")
     _matrix(right.subplots(), correlations(matrices.within), matrices.names, f"correlation, {name}")
     corners = np.triu_indices(len(layers))
-    found = {key: _rounded(values[corners]) for key, values in means.items()}
+    found = {key: rounded(values[corners], 4) for key, values in means.items()}
     rows = pd.DataFrame({"row": np.array(layers)[corners[0]], "column": np.array(layers)[corners[1]], **found})
     return pd.concat([rows.assign(kind="mean of absolute values"), table], ignore_index=True)[
         ["kind", "row", "column", *found]
@@ -166,7 +166,7 @@ def block_means(sizes: np.ndarray, names: Sequence[str]) -> tuple[list[str], np.
 
     The diagonal of `sizes` and what is NaN do not count; NaN where nothing is left.
     """
-    of = np.array([f"layer {_layer(name)}" if _layer(name) else "other" for name in names])
+    of = np.array([f"layer {layer}" if (layer := layer_of(name)) else "other" for name in names])
     layers = list(dict.fromkeys(of.tolist()))
     counted = np.isfinite(sizes) & ~np.eye(len(names), dtype=bool)
     member = (of[:, None] == np.array(layers)).astype(float)
@@ -209,10 +209,7 @@ def _matrix(ax: Axes, correlation: np.ndarray, names: Sequence[str], title: str)
     ax.spines[:].set_visible(True)
     ax.set_xlabel("layer")
     ax.set_title(title, fontsize=7)
-    figure = ax.get_figure()
-    assert figure is not None
-    bar = figure.colorbar(image, ax=ax, shrink=0.6, aspect=24, pad=0.02, extend="both")
-    bar.outline.set_visible(False)
+    bar = colour_bar(image, ax, shrink=0.6, aspect=24, pad=0.02, extend="both")
     bar.ax.tick_params(labelsize=6, pad=1.5)
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
 
@@ -222,21 +219,15 @@ def _layers(names: Sequence[str]) -> tuple[list[int], dict[float, str]]:
     ends: list[int] = []
     labels: dict[float, str] = {}
     start, last = 0, -math.inf
-    for layer, members in groupby(names, key=_layer):
+    for layer, members in groupby(names, key=layer_of):
         end = start + len(list(members))
         middle = (start + end - 1) / 2
         if layer and middle - last >= 0.05 * len(names):
-            labels[middle] = layer
+            labels[middle] = str(layer)
             last = middle
         ends.append(end)
         start = end
     return ends, labels
-
-
-def _layer(name: str) -> str:
-    """Number of a parameter's layer, counted from 1; empty outside the layers."""
-    match = re.match(r"layer(\d+)\.", name)
-    return str(int(match[1]) + 1) if match else ""
 
 
 def _title(run: Shown, matrices: Covariances) -> str:
@@ -245,11 +236,3 @@ def _title(run: Shown, matrices: Covariances) -> str:
     noise = math.sqrt(2 / (math.pi * max(matrices.draws - matrices.chains, 1)))
     lines[-1] += f"; a mean |correlation| of {noise:.2g} is what independent draws would give"
     return "\n".join([*lines, *filter(None, [left_out_remark(matrices.left_out, matrices.chains + matrices.left_out)])])
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    """Four significant digits, more than colours show; the file stays small."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        digits = np.where(values == 0, 0, 3 - np.floor(np.log10(np.abs(values))))
-    scale = 10.0 ** np.nan_to_num(digits)
-    return np.round(values * scale) / scale

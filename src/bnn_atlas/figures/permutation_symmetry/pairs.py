@@ -65,17 +65,12 @@ def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     found = found[last & (found["score"] == "loss") & (found["rows"] == "train")]
     columns = ["label", "run", "split", "first", "second", "state", "transpositions", "units", "sup", "midpoint", "max"]
     numbers = found[columns].reset_index(drop=True)
-    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
-    ax = figure.subplots()
+    figure, ax = _against(shown, numbers, "transpositions", "midpoint", ("as_trained", "planted", "aligned"), "barrier")
     ax.axhline(0, color=style.BLACK, lw=0.6, zorder=0)
-    entries = _marks(ax, numbers, "transpositions", "midpoint", ("as_trained", "planted", "aligned"))
-    if (numbers["units"] == PUBLISHED_UNITS).all():
-        entries |= _published(ax, "barrier")
     ax.set_xlabel("transpositions of the trained pair")
     ax.set_ylabel("barrier of the training loss in nats")
     if text := correlation_text(numbers[numbers["state"] == "as_trained"]):
         ax.set_title(text)
-    page.legend_below(figure, entries)
     return Drawing(figure, numbers)
 
 
@@ -96,15 +91,10 @@ def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     """
     numbers = _planted_and_found(shown)
     numbers = numbers[numbers["state"].isin(STARTED)].reset_index(drop=True)
-    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
-    ax = figure.subplots()
-    entries = _marks(ax, numbers, "planted", "squared_distance", STARTED)
-    if {sum(one.hidden) for one in shown} == {PUBLISHED_UNITS}:
-        entries |= _published(ax, "distance")
+    figure, ax = _against(shown, numbers, "planted", "squared_distance", STARTED, "distance")
     ax.set_xlabel("transpositions of the start")
     ax.set_ylabel("squared distance")
     ax.set_ylim(bottom=-0.04 * ax.get_ylim()[1])
-    page.legend_below(figure, entries)
     return Drawing(figure, numbers)
 
 
@@ -160,12 +150,20 @@ def _marks(ax: Axes, numbers: pd.DataFrame, x: str, y: str, states: Sequence[str
     return entries
 
 
-def _published(ax: Axes, group: str) -> dict[str, Artist]:
-    """Marks of published numbers; the entry of the legend."""
-    for one in published_numbers("permutation_symmetry", group):
-        if one.x:
-            mark_published(ax, int(one.x), float(one.value))
-    return {"published": published_handle()}
+def _against(
+    shown: Sequence[Shown], numbers: pd.DataFrame, x: str, y: str, states: Sequence[str], group: str
+) -> tuple[Figure, Axes]:
+    """A mark for each pair in each of the states, and the published numbers of a group beside networks of that size."""
+    figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
+    ax = figure.subplots()
+    entries = _marks(ax, numbers, x, y, states)
+    if {sum(one.hidden) for one in shown} == {PUBLISHED_UNITS}:
+        for one in published_numbers("permutation_symmetry", group):
+            if one.x:
+                mark_published(ax, int(one.x), float(one.value))
+        entries["published"] = published_handle()
+    page.legend_below(figure, entries)
+    return figure, ax
 
 
 def barrier_along_training(shown: Sequence[Shown]) -> Drawing:
@@ -265,30 +263,29 @@ def transpositions_surface(shown: Sequence[Shown]) -> Drawing:
 
 
 def _read(shown: Sequence[Shown], name: str, schema: pa.Schema) -> pd.DataFrame:
-    """A table of all runs and splits, after the columns label, run and split."""
-    return _together(shown, [read_frame(one.files[name], schema) for one in shown])
+    """A table of all runs and splits, with the columns label, run and split."""
+    return pd.concat([_named(one, read_frame(one.files[name], schema)) for one in shown], ignore_index=True)
 
 
 def _read_barriers(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Barriers of all lines of all runs (`judgement.pairs.barrier_frame`), with the transpositions of each pair."""
-    lines, matches = (
-        [read_frame(one.files[name], schema) for one in shown]
-        for name, schema in (("lines", LINE_SCHEMA), ("matches", MATCH_SCHEMA))
-    )
-    return _together(shown, [with_transpositions(barrier_frame(a), b) for a, b in zip(lines, matches, strict=True)])
+    """Barriers of all lines of all runs (`symmetry.barriers.barrier_frame`), with the transpositions of each pair."""
+    parts = []
+    for one in shown:
+        lines, matches = read_frame(one.files["lines"], LINE_SCHEMA), read_frame(one.files["matches"], MATCH_SCHEMA)
+        parts.append(_named(one, with_transpositions(barrier_frame(lines), matches)))
+    return pd.concat(parts, ignore_index=True)
 
 
-def _together(shown: Sequence[Shown], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    for one, frame in zip(shown, frames, strict=True):
-        for place, name in enumerate(("label", "run", "split")):
-            frame.insert(place, name, getattr(one, name))
-    return pd.concat(frames, ignore_index=True)
+def _named(one: Shown, frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(label=one.label, run=one.run, split=one.split)
 
 
 def _over_pairs(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
     """Mean, sd (n - 1; NaN of one) and number of the pairs, runs and splits of each group; not finite stays so."""
     groups = frame.groupby(list(by), sort=False)[value]
     found = groups.agg(
-        mean=lambda v: v.to_numpy().mean(), sd=lambda v: v.to_numpy().std(ddof=1) if len(v) > 1 else np.nan
+        mean=lambda v: v.to_numpy().mean(),
+        sd=lambda v: v.to_numpy().std(ddof=1) if len(v) > 1 else np.nan,
+        pairs="size",
     )
-    return found.assign(pairs=groups.size()).reset_index()
+    return found.reset_index()

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MultipleLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.density import Surface, contour_table, mass_levels, smooth_pair
+from bnn_atlas.figures.density import Surface, draw_regions, smooth_pair
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
@@ -83,34 +83,28 @@ def _panel(ax: Axes, nuts: Shown, mean_field: Shown) -> pd.DataFrame:
     one_fit = locate(fitted, WEIGHTS, mean_field.files["subset"])[0]
     window = np.array([[-LIMIT, LIMIT]] * 2)
     surface = smooth_pair(exact, window, BINS, ADJUST)
-    levels = mass_levels(surface, SHARES)
-    _fill(ax, surface, levels)
+    tables = [draw_regions(ax, surface, dict(zip(SHARES, _shades(), strict=True))).assign(method="nuts")]
     low, high = one_fit.min(axis=0), one_fit.max(axis=0)
     # Cells fit the blob, which can be far smaller than the panel.
     middle, reach = (low + high) / 2, max(float((high - low).max()), 1e-6)
     near = np.stack([middle - reach, middle + reach], axis=1)
     blob = smooth_pair(one_fit, near, 200)
-    rings = mass_levels(blob, SHARES)
-    _outline(ax, blob, rings)
+    tables.append(_outline(ax, blob).assign(method="mean_field"))
     _axes(ax, window)
     ax.text(0.03, 0.97, _counts(sampled, fitted), transform=ax.transAxes, va="top", fontsize=5.5, color=style.GREY)
     if high.max() < -LIMIT or low.min() > LIMIT:
         ax.text(0.03, 0.03, "mean field lies outside", transform=ax.transAxes, fontsize=6.5, color=style.PURPLE)
     elif float((high - low).max()) < SMALL:
-        _enlarged(ax, exact, blob, rings, near)
-    tables = [
-        contour_table(surface, levels).assign(method="nuts"),
-        contour_table(blob, rings).assign(method="mean_field"),
-    ]
+        _enlarged(ax, exact, blob, near)
     return pd.concat(tables, ignore_index=True)
 
 
-def _enlarged(ax: Axes, exact: np.ndarray, blob: Surface, rings: dict[float, float], near: np.ndarray) -> None:
+def _enlarged(ax: Axes, exact: np.ndarray, blob: Surface, near: np.ndarray) -> None:
     """The surroundings of a small mean-field region, in the corner between the branches; NUTS as single draws."""
     inset = ax.inset_axes((0.6, 0.06, 0.36, 0.36))
     inside = ((exact >= near[:, 0]) & (exact <= near[:, 1])).all(axis=1)
     inset.plot(*exact[inside][:DOTS].T, ls="none", marker=".", ms=1.5, mew=0, color=style.GREY)
-    _outline(inset, blob, rings)
+    _outline(inset, blob)
     _axes(inset, near)
     inset.set_xlabel("")
     inset.set_xticks([])
@@ -122,20 +116,10 @@ def _enlarged(ax: Axes, exact: np.ndarray, blob: Surface, rings: dict[float, flo
     inset.set_title("square, as dots", fontsize=6, pad=2)
 
 
-def _fill(ax: Axes, surface: Surface, levels: dict[float, float]) -> None:
-    """Regions of NUTS, darker towards the mode."""
-    if levels:
-        shades = _shades()
-        ax.contourf(
-            surface.x, surface.y, surface.density.T, levels=[*levels.values(), np.inf],
-            colors=[shades[SHARES.index(share)] for share in levels],
-        )  # fmt: skip
-
-
-def _outline(ax: Axes, surface: Surface, levels: dict[float, float]) -> None:
-    if levels:
-        colour = style.METHODS["mean_field"].colour
-        ax.contour(surface.x, surface.y, surface.density.T, levels=list(levels.values()), colors=colour, linewidths=0.8)
+def _outline(ax: Axes, surface: Surface) -> pd.DataFrame:
+    """Regions of mean field."""
+    colours = dict.fromkeys(SHARES, style.METHODS["mean_field"].colour)
+    return draw_regions(ax, surface, colours, filled=False, linewidths=0.8)
 
 
 def _shades() -> list[str]:

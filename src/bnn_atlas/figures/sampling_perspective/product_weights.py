@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bnn_atlas.figures import page, style
-from bnn_atlas.figures.density import contour_table, mass_levels, smooth, smooth_pair
+from bnn_atlas.figures.density import draw_regions, round_ticks, smooth, smooth_pair, square
 from bnn_atlas.figures.page import Drawing
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import Subset, locate, read_subset
@@ -51,9 +49,11 @@ def product_weights(shown: Sequence[Shown]) -> Drawing:
         raise ValueError(f"run {run.run} has {len(run.hidden)} hidden layers; products of two weights need one")
     subset = read_subset(run.files["subset"])
     units = _units(subset, run)
-    products = _products(subset, units, run)
-    figure, data = _triangle(products, units, subset, run)
-    return Drawing(figure, data)
+    into, out = (
+        locate(subset, tuple(name.format(unit) for unit in units), run.files["subset"])
+        for name in ("layer0.weight[{},0]", "layer1.weight[0,{}]")
+    )
+    return Drawing(*_triangle(into * out, units, subset, run))
 
 
 def _units(subset: Subset, run: Shown) -> list[int]:
@@ -66,12 +66,6 @@ def _units(subset: Subset, run: Shown) -> list[int]:
             "choose both in the figure's subset"
         )
     return units[:UNITS]
-
-
-def _products(subset: Subset, units: Sequence[int], run: Shown) -> np.ndarray:
-    into = locate(subset, tuple(f"layer0.weight[{unit},0]" for unit in units), run.files["subset"])
-    out = locate(subset, tuple(f"layer1.weight[0,{unit}]" for unit in units), run.files["subset"])
-    return into * out
 
 
 def _triangle(products: np.ndarray, units: Sequence[int], subset: Subset, run: Shown) -> tuple[Figure, pd.DataFrame]:
@@ -95,7 +89,7 @@ def _triangle(products: np.ndarray, units: Sequence[int], subset: Subset, run: S
             part = _contours(ax, products[:, :, [column, row]], limits, chains, colours)
         tables.append(part.assign(**names))
         ax.set_xlim(limits)
-        _ticks(ax.xaxis)
+        round_ticks(ax.xaxis)
         if row == k - 1:
             ax.set_xlabel(f"$u_{{{units[column] + 1}}}$")
         if column == 0 and row > 0:
@@ -138,28 +132,13 @@ def _contours(
     box = np.array([limits, limits])
     surfaces = [smooth_pair(chain, box, BINS) for chain in values]
     pooled = surfaces[0]._replace(density=np.mean([surface.density for surface in surfaces], axis=0))
-    levels = mass_levels(pooled, SHARES)
-    if levels:
-        fill = [*levels.values(), max(float(pooled.density.max()), 1.001 * max(levels.values()))]
-        ax.contourf(pooled.x, pooled.y, pooled.density.T, levels=fill, colors=FILLS[-len(levels) :])
-    parts = [contour_table(pooled, levels).assign(chain="all")]
+    parts = [draw_regions(ax, pooled, dict(zip(SHARES, FILLS, strict=True))).assign(chain="all")]
+    alpha = 0.3 if len(values) > 1 else 0.0
     for chain, colour, surface in zip(chains, colours, surfaces, strict=False):
-        levels = mass_levels(surface, (SHARE,))
-        if levels and len(values) > 1:
-            ax.contour(
-                surface.x, surface.y, surface.density.T, levels=list(levels.values()), colors=[colour], linewidths=0.6,
-                alpha=0.3,
-            )  # fmt: skip
-        parts.append(contour_table(surface, levels).assign(chain=str(chain)))
-    ax.set_ylim(limits)
-    _ticks(ax.yaxis)
+        lines = draw_regions(ax, surface, {SHARE: colour}, filled=False, linewidths=0.6, alpha=alpha)
+        parts.append(lines.assign(chain=str(chain)))
+    square(ax, limits)
     return pd.concat(parts, ignore_index=True)
-
-
-def _ticks(axis: Axis) -> None:
-    """A few ticks with 0 among them."""
-    axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], symmetric=False, prune="both"))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "\N{MINUS SIGN}")))
 
 
 def _limits(products: np.ndarray) -> tuple[float, float]:
