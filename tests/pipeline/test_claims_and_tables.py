@@ -10,7 +10,7 @@ import yaml
 from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import write_table
 
-from .workspace import STUDY, planned, small_workspace, snakemake
+from .workspace import STUDY, add_to_functions, planned, small_workspace, snakemake
 
 TABLES = Path("results/demo/tables")
 CLAIMS = Path("config/claims/sampling_perspective.yaml")
@@ -69,6 +69,19 @@ def test_claims_are_judged(workspace: Path) -> None:
     page = (workspace / "results/demo/claims.html").read_text(encoding="utf-8")
     assert 'href="figures/sampling_perspective/fireball.png"' in page
     assert "data:image/png;base64," in page
+
+
+@pytest.mark.parametrize(("statement", "jobs"), [('"""In other words."""', {}), ("edited = True", {"claims": 1})])
+@pytest.mark.parametrize("module", ["claims/verdict", "config/claims/claim"])
+def test_claims_are_judged_again_by_other_code_alone(
+    workspace: Path, module: str, statement: str, jobs: dict[str, int]
+) -> None:
+    path = workspace / f"src/bnn_atlas/{module}.py"
+    before = path.read_bytes()
+    add_to_functions(path, statement)
+    plan = planned(workspace, *ALLOWED, "claims")
+    path.write_bytes(before)
+    assert plan == jobs
 
 
 def test_runs_are_pooled_and_listed(workspace: Path) -> None:

@@ -13,7 +13,7 @@ from bnn_atlas.config.settings import Atlas, load_atlas
 from bnn_atlas.figures.shown import shown_runs
 from bnn_atlas.pipeline.figures import COMPUTING, JUDGING, Figure, Figures, digest, rule_names
 from bnn_atlas.pipeline.paths import Paths
-from bnn_atlas.sources import PACKAGE, _exists
+from bnn_atlas.sources import _exists
 from tests.config.folders import RUN, STUDY, config_folder
 
 REPOSITORY = Path(__file__).parents[2]
@@ -162,7 +162,7 @@ def test_further_sets_have_one_table_and_the_names_of_their_data_sets() -> None:
 def test_r_figures_name_their_code_and_are_left_out_without_r(tmp_path: Path) -> None:
     loaded = atlas(tmp_path, drawn(rescaling_curve={}, cumulative_lppd={"runs": ["one"]}))
     made = figure(loaded, "small_rescaling_curve")
-    assert made.code[-3:] == ["Rcode/theme.R", "Rcode/draw.R", "Rcode/rescaling_curve.R"]
+    assert [*map(list, made.code[-3:])] == [["Rcode/theme.R"], ["Rcode/draw.R"], ["Rcode/rescaling_curve.R"]]
     assert made.inputs == {}
     without = figures(loaded, missing_r=True)
     assert without.not_made == ["rescaling_curve"]
@@ -210,14 +210,14 @@ def test_a_setting_that_all_runs_of_an_entry_share_is_told_once(tmp_path: Path) 
     assert all(len(setting) == 1 for setting in told)
 
 
-def test_code_of_a_figure_is_what_draws_it(tmp_path: Path) -> None:
-    loaded = atlas(tmp_path, drawn(fireball={"runs": ["one"], "grid": {}}))
-    modules = figure(loaded, "small_fireball").code
-    code = {Path(file).relative_to("src/bnn_atlas").as_posix() for file in modules}
-    assert {"figures/kinds/fireball.py", "figures/style.py", "traces/grids.py"} <= code
-    assert not {file for file in code if file.startswith(("models/", "data/", "posterior/", "config/"))}
-    assert "traces/pool.py" not in code
-    assert all((PACKAGE / file).is_file() for file in code)
+def test_code_of_a_figure_is_one_digest_and_the_published_numbers_that_it_shows(tmp_path: Path) -> None:
+    one = {"runs": ["one"]}
+    loaded = atlas(tmp_path, drawn(cumulative_lppd=one, fireball=one | {"grid": {}}, rescaling_curve={}))
+    few, other, curve = (each.code for each in figures(loaded).all)
+    assert [*few[0]] == [*other[0]] == ["code"]
+    assert few[0] != other[0]
+    assert len(few) == len(other) == 1
+    assert {"config/published/sampling_perspective.csv"} <= {file for setting in curve for file in setting}
 
 
 @pytest.mark.parametrize("name", sorted({*COMPUTING, *JUDGING}))

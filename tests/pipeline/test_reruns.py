@@ -1,6 +1,5 @@
 """What runs again in a finished small study after an edit, and which reason is given."""
 
-import ast
 import os
 import random
 import shutil
@@ -10,7 +9,7 @@ import pytest
 
 from bnn_atlas.figures.r_setup import available
 
-from .workspace import RESULTS, STUDY, dry_run, edit, planned, small_workspace, snakemake
+from .workspace import RESULTS, STUDY, add_to_functions, dry_run, edit, planned, small_workspace, snakemake
 
 R_MISSING = available()
 DRAWN = ("cumulative_lppd", "fireball", *(() if R_MISSING else ("marginal_densities",)))
@@ -54,11 +53,7 @@ def test_what_code_makes_again_also_in_copied_results(copied, file, jobs):
     """Sampling, training and predictions where their own code has changed, and nothing of them for a figure."""
     path = copied / "src/bnn_atlas" / file
     before = path.read_bytes()
-    tree = ast.parse(before)
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            function.body += ast.parse("edited = True").body
-    path.write_text(ast.unparse(tree), encoding="utf-8")
+    add_to_functions(path, "edited = True")
     try:
         plan = planned(copied)
     finally:
@@ -117,23 +112,26 @@ def test_editing_r_code_reruns_its_figure(workspace):
 def test_editing_the_module_of_a_figure_redraws_that_figure_alone(workspace, figure, module):
     if figure == "marginal_densities" and R_MISSING:
         pytest.skip(str(R_MISSING))
-    with (workspace / "src/bnn_atlas/figures/kinds" / f"{module}.py").open("a") as code:
-        code.write("\n")
+    add_to_functions(workspace / "src/bnn_atlas/figures/kinds" / f"{module}.py", "edited = True")
     assert planned(workspace) == {f"sampling_perspective_{figure}": 1}
 
 
 def test_editing_the_style_redraws_all_figures(workspace):
-    with (workspace / "src/bnn_atlas/figures/style.py").open("a") as code:
-        code.write("\n")
+    add_to_functions(workspace / "src/bnn_atlas/figures/style.py", "edited = True")
     assert planned(workspace) == {f"sampling_perspective_{name}": 1 for name in DRAWN}
     assert planned(workspace, "diagnostics")["diagnostics_page"] == 5
 
 
 def test_editing_a_panel_of_the_diagnostics_redraws_the_pages(workspace):
-    with (workspace / "src/bnn_atlas/figures/diagnostics/courses.py").open("a") as code:
-        code.write("\n")
+    add_to_functions(workspace / "src/bnn_atlas/figures/diagnostics/courses.py", "edited = True")
     assert planned(workspace) == {}
     assert planned(workspace, "diagnostics") == {"diagnostics_page": 5, "diagnostics": 1}
+
+
+def test_comments_and_docstrings_draw_nothing_again(workspace):
+    for module in (workspace / "src/bnn_atlas/figures").rglob("*.py"):
+        add_to_functions(module, '"""Said in other words."""')
+    assert planned(workspace, "all", "diagnostics") == {}
 
 
 def test_runs_share_splits_and_warm_starts(finished):

@@ -1,6 +1,6 @@
 # Claims of the papers against the tables: `claims` for all loaded studies, `<study>_claims` for one.
 from bnn_atlas.pipeline.claims import claim_settings, claim_targets, claimed_studies, compared_predictions
-from bnn_atlas.pipeline.figures import JUDGING, code, versions
+from bnn_atlas.pipeline.figures import JUDGING, code
 
 for name, (studies, stem) in claim_targets(ATLAS).items():
 
@@ -30,7 +30,7 @@ for name, (studies, stem) in claim_targets(ATLAS).items():
         threads: 1
         params:
             *claim_settings(ATLAS, studies),
-            *versions(code("bnn_atlas.claims.report", without=JUDGING)),
+            *code("bnn_atlas.claims.report", "bnn_atlas.config.claims.claim", without=JUDGING),
             **told("figures", lambda w, studies=studies: list(FIGURES.claimed(studies))),
             **told("studies", lambda w, studies=studies: claimed_studies(ATLAS, studies)),
             **told("compared", lambda w, studies=studies: list(compared_predictions(ATLAS, PATHS, studies))),

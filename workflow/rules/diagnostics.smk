@@ -1,5 +1,5 @@
 # One page per run and split on which a person sees whether to trust it; `diagnostics` makes all of them.
-from bnn_atlas.pipeline.figures import COMPUTING, code, versions
+from bnn_atlas.pipeline.figures import COMPUTING, code
 
 
 rule diagnostics:
@@ -35,7 +35,7 @@ rule diagnostics_page:
     resources:
         mem_mb=2000,
     params:
-        *versions(code("bnn_atlas.figures.diagnostics.page", without=COMPUTING)),
+        *code("bnn_atlas.figures.diagnostics.page", without=COMPUTING),
         # A run's settings change its tables, and those draw its page again.
         **told("settings", lambda w: FIGURES.page(w.study, w.run, int(w.split))),
     message:

@@ -29,7 +29,7 @@ for figure in FIGURES.all:
         threads: 1
         params:
             *figure.settings,
-            *versions(figure.code),
+            *figure.code,
             **told("figure", lambda w, figure=figure: figure.described()),
             step="figures.figure",
         message:

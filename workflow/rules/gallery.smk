@@ -1,5 +1,5 @@
 # What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
-from bnn_atlas.pipeline.figures import JUDGING, code, versions
+from bnn_atlas.pipeline.figures import JUDGING, code
 from bnn_atlas.pipeline.ladder import step_inputs
 from bnn_atlas.pipeline.study_page import KEPT, pages, so_far
 
@@ -30,7 +30,7 @@ rule gallery:
     threads: 1
     params:
         lambda w: {"study": ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})},
-        *versions(code("bnn_atlas.gallery.study", "bnn_atlas.gallery.pieces", without=JUDGING)),
+        *code("bnn_atlas.gallery.study", "bnn_atlas.gallery.pieces", "bnn_atlas.config.claims.claim", without=JUDGING),
         **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False)),
     message:
         "Making the gallery of {wildcards.study}"

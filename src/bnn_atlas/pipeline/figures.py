@@ -20,11 +20,14 @@ from bnn_atlas.config.runs.studies import Run, legend_texts, shown_runs
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.figures.r_setup import RCODE, r_files
 from bnn_atlas.pipeline.claims import claim_targets, published_of
+from bnn_atlas.pipeline.params import CODE
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.provenance import fingerprint
-from bnn_atlas.sources import PACKAGE, PLUMBING, code_of
+from bnn_atlas.sources import PACKAGE, PLUMBING, code_digest, code_of
 
 REPOSITORY = PACKAGE.parents[1]
+DRAWING = "bnn_atlas.figures.drawing:draw"
+"""Draws figures of all kinds."""
 COMPUTING = (
     *PLUMBING,
     "bnn_atlas.config",
@@ -106,12 +109,10 @@ class Figure:
         return inputs
 
     @property
-    def code(self) -> list[str]:
-        """Files whose change draws it again."""
-        return [
-            *code(self.kind.module, without=COMPUTING),
-            *(_relative(r_files(self.kind.name)) if self.uses_r else ()),
-        ]
+    def code(self) -> list[dict[str, str]]:
+        """A setting for the code that draws it, and one for each of its files of R."""
+        drawn = code(f"{self.kind.module}:{self.kind.name}", DRAWING, without=COMPUTING)
+        return [*drawn, *(map(_version, r_files(self.kind.name)) if self.uses_r else ())]
 
     @property
     def settings(self) -> list[dict[str, Any]]:
@@ -382,22 +383,22 @@ def section_file(section: Section, settings: Model) -> str:
     return f"{section}/{digest(settings)}.{ENDINGS[section]}"
 
 
-def code(*modules: str, without: Iterable[str]) -> list[str]:
-    """Files whose change makes a result of these modules again, with templates beside them and published numbers."""
-    files = code_of(*modules, without=without)
-    numbers = sorted(published.FOLDER.glob("*.csv")) if Path(published.__file__) in files else []
+def code(*roots: str, without: Iterable[str]) -> list[dict[str, str]]:
+    """Settings by which a result is made again when its code changes: a digest of the definitions that the roots reach.
+
+    Further settings are the contents of the templates beside the roots, and of the published numbers where they read any.
+    """
+    modules = [root.partition(":")[0] for root in roots]
+    numbers = published.FOLDER.glob("*.csv") if Path(published.__file__) in code_of(*modules, without=without) else ()
     folders = {file.parent for file in code_of(*modules, without=("bnn_atlas",))}
-    return _relative([*files, *numbers, *sorted(template for folder in folders for template in folder.glob("*.j2"))])
-
-
-def versions(files: Iterable[str]) -> list[dict[str, str]]:
-    """A setting for each code file, by content: a result is made again when that changes, not when a clock did."""
-    return [{file: _version(file)} for file in files]
+    files = sorted([*numbers, *(template for folder in folders for template in folder.glob("*.j2"))])
+    return [{CODE: code_digest(*roots, without=without)[:12]}, *map(_version, files)]
 
 
 @cache
-def _version(file: str) -> str:
-    return hashlib.sha256((REPOSITORY / file).read_bytes()).hexdigest()[:12]
+def _version(file: Path) -> dict[str, str]:
+    """A setting for a file by its content, which a clock does not change."""
+    return {str(file.relative_to(REPOSITORY)): hashlib.sha256(file.read_bytes()).hexdigest()[:12]}
 
 
 def rule_names(folder: Path) -> set[str]:
@@ -452,7 +453,3 @@ def _marks(runs: Iterable[Run], atlas: Atlas) -> dict[str, list[str]]:
     # Below a picture is little room: why a mark is there and what follows from it are for tables.
     found = list(dict.fromkeys(re.split(r":| \(", mark)[0] for run in runs for mark in marks(run, atlas.datasets)))
     return {"marks": found} if found else {}
-
-
-def _relative(files: Iterable[Path]) -> list[str]:
-    return [str(file.relative_to(REPOSITORY)) for file in files]

@@ -31,7 +31,8 @@ class Records:
 
         Code is left out: the names of its files have no colon.
         """
-        return sorted([name, value] for name, value in self._settings(path) if "/" not in name or ": " in name)
+        settings = ([name, value] for name, value in self._settings(path) if name != CODE)
+        return sorted(setting for setting in settings if "/" not in setting[0] or ": " in setting[0])
 
     def _settings(self, path: str) -> Iterator[tuple[str, Any]]:
         for text in self.of(path).get("params") or ():
