@@ -11,7 +11,7 @@ from jax import clear_caches
 from jax._src import compiler
 
 import bnn_atlas.locks  # noqa: F401  whole entries in JAX's cache, which all processes read
-from bnn_atlas.pipeline import compiling
+from bnn_atlas.pipeline import forks
 from bnn_atlas.runtime import configure
 
 LONGEST = (
@@ -25,7 +25,7 @@ LONGEST = (
     "native/",
 )
 """Beginnings of the paths of long files, relative to this folder."""
-QUICKLY = {name: json.loads(value) for flag in compiling.QUICKLY for name, value in [flag.strip("-").split("=")]}
+QUICKLY = {name: json.loads(value) for flag in forks.QUICKLY for name, value in [flag.strip("-").split("=")]}
 """The demo's flags as options of one program, since those of a process cannot be changed."""
 
 configure(threads=4)

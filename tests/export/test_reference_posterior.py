@@ -23,8 +23,8 @@ from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.models.networks import build_network
-from bnn_atlas.pipeline.steps.export import export
 from bnn_atlas.pipeline.steps.predict import predict
+from bnn_atlas.pipeline.steps.traces import pack
 from bnn_atlas.posterior.likelihoods import LOG_SIGMA
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import open_pool, pool_traces
@@ -53,7 +53,7 @@ class Made(NamedTuple):
     def again(self, destination: Path, **changes: Any) -> Path:
         settings = self.settings | changes
         files = self.dataset, self.split, self.pool, self.predictions, self.metrics
-        export(*files, destination, settings=settings, about=RUN)
+        pack(*files, destination, settings=settings, about=RUN)
         return destination
 
 

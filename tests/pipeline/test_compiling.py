@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bnn_atlas.pipeline.compiling import QUICKLY, compile_quickly
+from bnn_atlas.pipeline.forks import QUICKLY, compile_quickly
 from tests.config.folders import REPOSITORY
 
 PROGRAM = """
-from bnn_atlas.pipeline.compiling import compile_quickly
+from bnn_atlas.pipeline.forks import compile_quickly
 if {quickly}:
     compile_quickly()
 from bnn_atlas.runtime import configure

@@ -13,7 +13,7 @@ from snakemake_executor_plugin_slurm import Executor
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
-from bnn_atlas.pipeline import one_job, slurm_step
+from bnn_atlas.pipeline.hooks import slurm_job
 from bnn_atlas.pipeline.hooks.slurm import require_slurm, slurm_requested_by, start_once
 
 
@@ -140,8 +140,8 @@ def command_of_a_job(
 def test_a_job_starts_one_snakemake_in_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     words = shlex.split(command_of_a_job(monkeypatch, Resources(gpu=1, nodes=1)))
     assert words == [
-        *(sys.executable, "-I", "-S", slurm_step.__file__, "--cpus-per-task=3", "--gpus=1", "--nodes=1"),
-        *(sys.executable, one_job.__file__, "--target-jobs", "one:n=1", "--mode", "remote"),
+        *(sys.executable, "-I", "-S", slurm_job.__file__, "step", "--cpus-per-task=3", "--gpus=1", "--nodes=1"),
+        *(sys.executable, slurm_job.__file__, "--target-jobs", "one:n=1", "--mode", "remote"),
     ]
 
 
@@ -167,7 +167,7 @@ def test_a_step_gets_the_options_of_its_command_only(tmp_path: Path) -> None:
         "SRUN_DEBUG": "3",
         "BNN_ATLAS_CACHE": "c",
     }
-    command = [sys.executable, "-I", "-S", slurm_step.__file__, "--cpus-per-task=1", "echo", "two words"]
+    command = [sys.executable, "-I", "-S", slurm_job.__file__, "step", "--cpus-per-task=1", "echo", "two words"]
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **given}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     first, *variables = done.stdout.splitlines()
@@ -181,7 +181,7 @@ def test_a_job_runs_without_what_only_submitting_needs(folder: Path) -> None:
         "print('pandas' in sys.modules, sys.path[0])\n"
     )
     (folder / "one.py").write_text("open(snakemake.output[0], 'w').write(snakemake.wildcards.n)")
-    command = [sys.executable, one_job.__file__, "--cores", "1", "--target-jobs", "one:n=5", "--allowed-rules", "one"]
+    command = [sys.executable, slurm_job.__file__, "--cores", "1", "--target-jobs", "one:n=5", "--allowed-rules", "one"]
     command += ["--force", "--nolock", "--mode", "remote"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

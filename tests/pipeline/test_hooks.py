@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import snakemake
@@ -26,7 +27,7 @@ from snakemake.persistence import MetadataRecord, PersistenceBase
 from snakemake.persistence.file import FilePersistence
 from snakemake.scheduling.job_scheduler import JobRateLimiter, JobScheduler
 from snakemake.script import PythonScript, ScriptBase
-from snakemake.settings.types import DAGSettings
+from snakemake.settings.types import DAGSettings, MaxJobsPerTimespan
 from snakemake.workflow import Workflow
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
 from snakemake_executor_plugin_slurm_jobstep import Executor as JobStep
@@ -34,8 +35,7 @@ from snakemake_interface_common.plugin_registry import PluginRegistryBase
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
 from snakemake_interface_executor_plugins.settings import ExecMode
 
-from bnn_atlas.pipeline import one_job, slurm_step
-from bnn_atlas.pipeline.hooks import LOOK_AGAIN, slurm
+from bnn_atlas.pipeline.hooks import LOOK_AGAIN, slurm, slurm_job, without_default_limit
 from tests.test_envs import project
 
 OPTIONS = {option for action in get_argument_parser()._actions for option in action.option_strings}
@@ -73,14 +73,37 @@ def test_snakemake_still_keeps_sigterm_to_itself() -> None:
 
 def test_limiter_that_is_taken_off_the_scheduler() -> None:
     source = inspect.getsource(JobScheduler)
-    assert re.search(r"self\.job_rate_limiter\b\s*=", source), look_again("rate_limit", "has no job_rate_limiter")
-    assert "if self.job_rate_limiter is None" in source, look_again("rate_limit", "may need its job_rate_limiter")
+    assert re.search(r"self\.job_rate_limiter\b\s*=", source), look_again("run", "has no job_rate_limiter")
+    assert "if self.job_rate_limiter is None" in source, look_again("run", "may need its job_rate_limiter")
     for name in ("max_jobs", "timespan"):
-        assert hasattr(JobRateLimiter, name), look_again("rate_limit", f"has no JobRateLimiter.{name}")
+        assert hasattr(JobRateLimiter, name), look_again("run", f"has no JobRateLimiter.{name}")
+
+
+def test_the_default_limit_goes() -> None:
+    default = get_argument_parser().parse_args([]).max_jobs_per_timespan
+    limit = MaxJobsPerTimespan.parse_choice(default) if isinstance(default, str) else default
+    scheduler = SimpleNamespace(job_rate_limiter=JobRateLimiter(limit))
+    without_default_limit(scheduler)
+    assert scheduler.job_rate_limiter is None
+
+
+@pytest.mark.parametrize("given", ["10/1s", "100/1m"])
+def test_a_limit_that_was_given_stays(given: str) -> None:
+    limiter = JobRateLimiter(MaxJobsPerTimespan.parse_choice(given))
+    scheduler = SimpleNamespace(job_rate_limiter=limiter)
+    without_default_limit(scheduler)
+    assert scheduler.job_rate_limiter is limiter
+
+
+def test_no_limit_and_no_scheduler_are_left_alone() -> None:
+    scheduler = SimpleNamespace(job_rate_limiter=None)
+    without_default_limit(scheduler)
+    without_default_limit(None)
+    assert scheduler.job_rate_limiter is None
 
 
 def test_settings_that_hold_the_targets() -> None:
-    message = look_again("request", "has no workflow.dag_settings.targets")
+    message = look_again("run", "has no workflow.dag_settings.targets")
     assert "dag_settings" in {field.name for field in dataclasses.fields(Workflow)}, message
     assert "targets" in {field.name for field in dataclasses.fields(DAGSettings)}, message
 
@@ -99,8 +122,8 @@ def test_targets_reach_the_end_of_a_run(tmp_path: Path, arguments: tuple[str, ..
 
 def test_what_prints_messages_in_another_thread() -> None:
     source = inspect.getsource(LoggerManager)
-    assert "self.queue_listener" in source, look_again("request", "has no LoggerManager.queue_listener")
-    assert "self.queue_listener._thread is not None" in source, look_again("request", "may look at it in another way")
+    assert "self.queue_listener" in source, look_again("run", "has no LoggerManager.queue_listener")
+    assert "self.queue_listener._thread is not None" in source, look_again("run", "may look at it in another way")
 
 
 def test_the_last_lines_come_after_all_messages(tmp_path: Path) -> None:
@@ -132,8 +155,8 @@ def test_what_the_executor_plugin_uses() -> None:
 
 def test_functions_that_plan() -> None:
     for module in (snakemake.common, snakemake.rules):
-        assert callable(module.get_function_params), look_again("planning", "has no get_function_params")
-    assert callable(snakemake.sourcecache.parse_uri), look_again("planning", "has no sourcecache.parse_uri")
+        assert callable(module.get_function_params), look_again("run", "has no get_function_params")
+    assert callable(snakemake.sourcecache.parse_uri), look_again("run", "has no sourcecache.parse_uri")
     assert "parse_uri(" in inspect.getsource(snakemake.sourcecache.SourceFile.get_cache_path)
 
 
@@ -148,7 +171,7 @@ def test_locks_that_name_their_holder() -> None:
 
 
 def test_snakemake_still_removes_the_outputs_of_jobs() -> None:
-    message = look_again("keeping", "prepares or cleans up its jobs otherwise")
+    message = look_again("results", "prepares or cleans up its jobs otherwise")
     assert "await self.remove_existing_output()" in inspect.getsource(Job.prepare), message
     assert list(inspect.signature(Job.cleanup).parameters) == ["self", "skip_outputs"], message
     assert inspect.getsource(Job.postprocess).rstrip().endswith("await self.cleanup(skip_cleanup_outputs)"), message
@@ -157,7 +180,7 @@ def test_snakemake_still_removes_the_outputs_of_jobs() -> None:
 
 
 def test_records_and_times_of_results() -> None:
-    message = look_again("records", "keeps its records or compares times otherwise")
+    message = look_again("results", "keeps its records or compares times otherwise")
     assert 'self._metadata_path = os.path.join(self.path, "metadata")' in inspect.getsource(FilePersistence), message
     assert "endtime" in MetadataRecord.model_fields, message
     needed = inspect.getsource(DAG.update_needrun)
@@ -175,14 +198,14 @@ def test_command_of_a_job_of_slurm() -> None:
     assert "self.array_jobs = " in inspect.getsource(SlurmExecutor.__post_init__), message
     # What the executor of the first Snakemake does besides reading the workflow.
     step = inspect.getsource(JobStep.run_job)
-    assert f'call = "{" ".join(slurm_step.SRUN)} "' in step, message
+    assert f'call = "{" ".join(slurm_job.SRUN)} "' in step, message
     for option in ("get_cpu_setting(job, self.gpu_job)", "get_gpu_setting(job)", "get_node_setting(job)"):
         assert option in step, message
-    for name in slurm_step.IDENTITY:
+    for name in slurm_job.IDENTITY:
         assert f'"SLURM_{name}"' in step, message
 
 
 def test_plugin_that_a_job_does_not_import() -> None:
     message = look_again("slurm", "finds its plugins otherwise")
     assert "in pkgutil.iter_modules():" in inspect.getsource(PluginRegistryBase.collect_plugins), message
-    assert SlurmExecutor.__module__ == one_job.LEFT_OUT, message
+    assert SlurmExecutor.__module__ == slurm_job.LEFT_OUT, message

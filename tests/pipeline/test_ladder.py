@@ -10,8 +10,8 @@ from bnn_atlas.config.settings import Atlas, load_atlas
 from bnn_atlas.pipeline.figures import Figures
 from bnn_atlas.pipeline.hooks import set_config
 from bnn_atlas.pipeline.inputs import Inputs
-from bnn_atlas.pipeline.ladder import step_inputs, steps, wanted_scale
 from bnn_atlas.pipeline.paths import Paths
+from bnn_atlas.pipeline.targets import step_inputs, steps, wanted_scale
 from tests.config.folders import CLAIM, REPOSITORY
 
 

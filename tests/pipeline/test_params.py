@@ -28,7 +28,7 @@ def test_each_field_of_a_run_is_a_param_of_its_own() -> None:
 
 
 def test_a_value_of_its_own() -> None:
-    (param,) = named("seed", lambda w: w + 1).values()
+    (param,) = named(seed=lambda w: w + 1).values()
     assert param(3) == {"seed": 4}
 
 
@@ -53,6 +53,6 @@ def test_a_job_is_not_told_the_hash_of_its_code() -> None:
 
 
 def test_what_a_job_alone_is_told_takes_the_input_so_that_it_is_not_compared() -> None:
-    (param,) = told("file", lambda w: w.upper()).values()
+    (param,) = told(file=lambda w: w.upper()).values()
     assert param("a", input=None) == {"file": "A"}
     assert list(inspect.signature(param).parameters) == ["w", "input"]

@@ -31,11 +31,11 @@ for name, (studies, stem) in claim_targets(ATLAS).items():
         params:
             *claim_settings(ATLAS, studies),
             *code("bnn_atlas.claims.report", "bnn_atlas.config.claims.claim", without=JUDGING),
-            **told("figures", lambda w, studies=studies: list(FIGURES.claimed(studies))),
-            **told("studies", lambda w, studies=studies: claimed_studies(ATLAS, studies)),
-            **told("compared", lambda w, studies=studies: list(compared_predictions(ATLAS, PATHS, studies))),
+            **told(figures=lambda w, studies=studies: list(FIGURES.claimed(studies))),
+            **told(studies=lambda w, studies=studies: claimed_studies(ATLAS, studies)),
+            **told(compared=lambda w, studies=studies: list(compared_predictions(ATLAS, PATHS, studies))),
             scale=SCALE,
-            step="results.claims",
+            step="tables.claims",
         message:
             "Judging the claims"
         script:

@@ -17,10 +17,8 @@ rule download:
         mem_mb=1000,
         runtime=60,
     params:
-        **told("file", lambda w: w.file),
-        **told("mirror", lambda w: config["mirror"]),
-        **told("cache", lambda w: config["cache"]),
-        entry=lambda w: {"entry": ATLAS.datasets[w.dataset].recipe},
+        **told(file=lambda w: w.file, mirror=lambda w: config["mirror"], cache=lambda w: config["cache"]),
+        **named(entry=lambda w: ATLAS.datasets[w.dataset].recipe),
     message:
         "Fetching {wildcards.file} of {wildcards.dataset}"
     script:
@@ -43,8 +41,8 @@ rule prepare:
     resources:
         mem_mb=2000,
     params:
-        **told("dataset", lambda w: w.dataset),
-        entry=lambda w: {"entry": ATLAS.datasets[w.dataset].recipe},
+        **told(dataset=lambda w: w.dataset),
+        **named(entry=lambda w: ATLAS.datasets[w.dataset].recipe),
     message:
         "Preparing {wildcards.dataset}"
     script:
@@ -68,8 +66,8 @@ rule split:
         mem_mb=1000,
         runtime=10,
     params:
-        **told("number", lambda w: int(w.split)),
-        split=lambda w: {"split": INPUTS.shared_splits[w.key].config.settings},
+        **told(number=lambda w: int(w.split)),
+        **named(split=lambda w: INPUTS.shared_splits[w.key].config.settings),
     message:
         "Splitting {wildcards.dataset} (split {wildcards.split})"
     script:

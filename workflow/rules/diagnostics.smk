@@ -37,7 +37,7 @@ rule diagnostics_page:
     params:
         *code("bnn_atlas.figures.diagnostics.page", without=COMPUTING),
         # A run's settings change its tables, and those draw its page again.
-        **told("settings", lambda w: FIGURES.page(w.study, w.run, int(w.split))),
+        **told(settings=lambda w: FIGURES.page(w.study, w.run, int(w.split))),
     message:
         "Drawing the diagnostics of {wildcards.run} (split {wildcards.split})"
     script:

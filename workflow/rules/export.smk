@@ -22,8 +22,8 @@ rule pack:
         runtime=60,
     params:
         *run_settings(INPUTS, *EXPORTED).values(),
-        **told("settings", lambda w: exported_settings(INPUTS, w)),
-        **named("about", INPUTS.described),
+        **told(settings=lambda w: exported_settings(INPUTS, w)),
+        **named(about=INPUTS.described),
     message:
         "Packing {wildcards.run} (split {wildcards.split})"
     script:

@@ -30,7 +30,7 @@ for figure in FIGURES.all:
         params:
             *figure.settings,
             *figure.code,
-            **told("figure", lambda w, figure=figure: figure.described()),
+            **told(figure=lambda w, figure=figure: figure.described()),
             step="figures.figure",
         message:
             f"Drawing figure {figure.name} of {figure.study}"

@@ -1,6 +1,6 @@
 # What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
 from bnn_atlas.pipeline.figures import JUDGING, code
-from bnn_atlas.pipeline.ladder import step_inputs
+from bnn_atlas.pipeline.targets import step_inputs
 from bnn_atlas.pipeline.study_page import KEPT, pages, so_far
 
 SO_FAR = so_far(PATHS)
@@ -31,7 +31,7 @@ rule gallery:
     params:
         lambda w: {"study": ATLAS.studies[w.study].config.model_dump(include={"title", "paper", "differences"})},
         *code("bnn_atlas.gallery.study", "bnn_atlas.gallery.pieces", "bnn_atlas.config.claims.claim", without=JUDGING),
-        **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False)),
+        **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, f"{RESULTS}/gallery", [w.study], kept=False)),
     message:
         "Making the gallery of {wildcards.study}"
     script:
@@ -47,7 +47,7 @@ rule so_far:
         "../../envs/python.yaml"
     threads: 1
     params:
-        **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies)),
+        **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, ATLAS.studies)),
     message:
         "Judging what has been run so far"
     script:
@@ -64,7 +64,7 @@ rule keep:
         "../../envs/python.yaml"
     threads: 1
     params:
-        **told("pages", lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies)),
+        **told(pages=lambda w: pages(ATLAS, PATHS, INPUTS, FIGURES, KEPT, ATLAS.studies)),
     message:
         "Keeping what has been run so far"
     script:
@@ -87,7 +87,7 @@ for name, of_studies in STEPS.items():
             "../../envs/python.yaml"
         threads: 1
         params:
-            **told("pages", lambda w, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies)),
+            **told(pages=lambda w, of_studies=of_studies: pages(ATLAS, PATHS, INPUTS, FIGURES, SO_FAR, of_studies)),
             step="study_page.study_pages",
         message:
             f"Judging the claims of {name}"

@@ -22,11 +22,11 @@ rule metrics:
     resources:
         runtime=120,
     params:
-        **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
-        **named("prior_sd", lambda w: INPUTS.run(w).config.prior_sd),
-        **named("temperature", lambda w: INPUTS.run(w).config.temperature),
+        **named(published=lambda w: list(ATLAS.studies[w.study].config.published)),
+        **named(prior_sd=lambda w: INPUTS.run(w).config.prior_sd),
+        **named(temperature=lambda w: INPUTS.run(w).config.temperature),
         **row_settings(INPUTS),
-        batch_rows=lambda w: {
+        draws=lambda w: {
             "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
             **INPUTS.scored_draws(w),
             **INPUTS.judged_source(w),
@@ -59,7 +59,7 @@ rule e_values:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named("alpha", lambda w: INPUTS.run(w).config.e_value_level),
+        **named(alpha=lambda w: INPUTS.run(w).config.e_value_level),
     message:
         "E-values of {wildcards.run} (split {wildcards.split})"
     script:
@@ -83,8 +83,7 @@ rule score_sets:
         "../../envs/python.yaml"
     threads: 1
     params:
-        **named("sets", INPUTS.sets),
-        **named("published", lambda w: list(ATLAS.studies[w.study].config.published)),
+        **named(sets=INPUTS.sets, published=lambda w: list(ATLAS.studies[w.study].config.published)),
         **row_settings(INPUTS),
     message:
         "Scoring {wildcards.run} on its further sets (split {wildcards.split})"
@@ -111,10 +110,8 @@ rule score_against:
         "../../envs/python.yaml"
     threads: 1
     params:
-        **named("name", lambda w: w.reference),
-        **named("published", INPUTS.is_published),
-        **named("shifts", INPUTS.compared_shifts),
-        **named("remark", INPUTS.reference_remark),
+        **named(name=lambda w: w.reference, published=INPUTS.is_published, shifts=INPUTS.compared_shifts),
+        **named(remark=INPUTS.reference_remark),
         **row_settings(INPUTS),
     message:
         "Comparing {wildcards.run} with {wildcards.reference} (split {wildcards.split})"

@@ -25,9 +25,7 @@ rule barriers:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named("settings", INPUTS.barrier_settings),
-        **named("initial", INPUTS.initial),
-        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+        **named(settings=INPUTS.barrier_settings, initial=INPUTS.initial, seed=INPUTS.seed),
         **row_settings(INPUTS),
     message:
         "Comparing the chains of {wildcards.run} (split {wildcards.split})"
@@ -58,10 +56,9 @@ rule pruning:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named("settings", INPUTS.pruning_settings),
-        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+        **named(settings=INPUTS.pruning_settings, seed=INPUTS.seed),
         **row_settings(INPUTS),
-        **named("chains", lambda w: INPUTS.run(w).config.chains),
+        **named(chains=lambda w: INPUTS.run(w).config.chains),
     message:
         "Pruning networks for {wildcards.run} (split {wildcards.split})"
     script:

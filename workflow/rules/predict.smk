@@ -23,7 +23,7 @@ rule predict:
     params:
         **run_settings(INPUTS, "posterior"),
         **code_hash_of_predictions(INPUTS),
-        counted=INPUTS.scored_draws,
+        draws=INPUTS.scored_draws,
     message:
         "Predicting the test rows with {wildcards.run} (split {wildcards.split})"
     script:
@@ -53,10 +53,8 @@ rule predict_sets:
     params:
         **run_settings(INPUTS, "posterior"),
         **code_hash_of_predictions(INPUTS),
-        **named("sets", INPUTS.sets),
-        **named("elsewhere", INPUTS.sets_elsewhere),
-        **named("intervals", INPUTS.intervals),
-        limit=lambda w: {"limit": INPUTS.run(w).config.split.first_test, **INPUTS.scored_draws(w)},
+        **named(sets=INPUTS.sets, elsewhere=INPUTS.sets_elsewhere, intervals=INPUTS.intervals),
+        rows=lambda w: {"limit": INPUTS.run(w).config.split.first_test, **INPUTS.scored_draws(w)},
     message:
         "Predicting the further sets of {wildcards.run} (split {wildcards.split})"
     script:
@@ -84,7 +82,7 @@ rule functions:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named("settings", lambda w: FIGURES.section("functions", w.section)),
+        **named(settings=lambda w: FIGURES.section("functions", w.section)),
     message:
         "Evaluating functions of {wildcards.run} (split {wildcards.split})"
     script:
@@ -113,8 +111,8 @@ rule surface:
         gpu=RESOURCES.start_gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named("settings", lambda w: FIGURES.section("surface", w.section)),
-        **named("others", lambda w: list(INPUTS.other_pools(w, FIGURES.section("surface", w.section)))),
+        **named(settings=lambda w: FIGURES.section("surface", w.section)),
+        **named(others=lambda w: list(INPUTS.other_pools(w, FIGURES.section("surface", w.section)))),
     message:
         "Evaluating planes through draws of {wildcards.run} (split {wildcards.split})"
     script:
@@ -142,7 +140,7 @@ rule entropies:
         gpu=RESOURCES.start_gpus,
     params:
         **run_settings(INPUTS, "posterior", "method"),
-        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+        **named(seed=INPUTS.seed),
     message:
         "Comparing entropies of {wildcards.run} (split {wildcards.split})"
     script:

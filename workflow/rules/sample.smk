@@ -25,7 +25,7 @@ rule sample:
     params:
         **run_settings(INPUTS, "posterior", "method", "stopping"),
         **code_hash_of_run(INPUTS),
-        **named("seed", lambda w: INPUTS.run(w).config.seed_of(int(w.split))),
+        **named(seed=INPUTS.seed),
     message:
         "Sampling {wildcards.run} (split {wildcards.split}, block {wildcards.block})"
     script:

@@ -8,10 +8,10 @@ from bnn_atlas.config.language.reading import read_yaml
 from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
 from bnn_atlas.pipeline.claims import claim_targets
-from bnn_atlas.pipeline.compiling import compile_quickly
+from bnn_atlas.pipeline.forks import compile_quickly
 from bnn_atlas.pipeline.figures import Figures, rule_names
 from bnn_atlas.pipeline.inputs import Inputs
-from bnn_atlas.pipeline.ladder import steps, wanted_scale
+from bnn_atlas.pipeline.targets import steps, wanted_scale
 from bnn_atlas.pipeline.params import (
     EXPORTED,
     code_hash_of_predictions,

@@ -29,8 +29,7 @@ rule align:
         gpu=0,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named("alignment", INPUTS.aligned_by),
-        **named("centre", lambda w: INPUTS.run(w).config.method.centre),
+        **named(alignment=INPUTS.aligned_by, centre=lambda w: INPUTS.run(w).config.method.centre),
     message:
         "Aligning the draws of {wildcards.run} (split {wildcards.split}): {wildcards.alignment}"
     script:
@@ -54,7 +53,7 @@ rule score_alignment:
         mem_mb=2000,
         runtime=60,
     params:
-        **named("name", lambda w: w.alignment),
+        **named(name=lambda w: w.alignment),
         **row_settings(INPUTS),
     message:
         "Scoring the alignment {wildcards.alignment} of {wildcards.run} (split {wildcards.split})"

@@ -54,7 +54,7 @@ rule summary:
         "../../envs/python.yaml"
     threads: 1
     params:
-        **named("runs", lambda w: INPUTS.grid_points(w.study)),
+        **named(runs=lambda w: INPUTS.grid_points(w.study)),
     message:
         "Pooling the scores of {wildcards.study} over seeds and splits"
     script:
@@ -78,7 +78,7 @@ rule runs_table:
     params:
         # The rows are long: their hash is compared.
         lambda w: {"runs": fingerprint(run_rows(ATLAS.studies[w.study]))[:12]},
-        **told("rows", lambda w: run_rows(ATLAS.studies[w.study])),
+        **told(rows=lambda w: run_rows(ATLAS.studies[w.study])),
     message:
         "Listing the runs of {wildcards.study}"
     script:

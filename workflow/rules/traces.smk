@@ -39,7 +39,7 @@ rule subset:
     resources:
         runtime=60,
     params:
-        subset=lambda w: {"subset": FIGURES.section("subset", w.section)},
+        **named(subset=lambda w: FIGURES.section("subset", w.section)),
     message:
         "Taking a subset of the draws of {wildcards.run} (split {wildcards.split})"
     script:
@@ -62,7 +62,7 @@ rule density_grid:
     resources:
         runtime=60,
     params:
-        grid=lambda w: {"grid": FIGURES.section("grid", w.section)},
+        **named(grid=lambda w: FIGURES.section("grid", w.section)),
     message:
         "Accumulating marginal densities of {wildcards.run} (split {wildcards.split})"
     script:

@@ -46,9 +46,8 @@ rule start:
     resources:
         mem_mb=2000,
     params:
-        draw=lambda w: {"draw": INPUTS.run(w).config.start.draw},
-        array=lambda w: {"array": INPUTS.source_array(w)},
-        members=lambda w: {"members": list(INPUTS.run(w).config.chain_ids(int(w.block)))},
+        **named(draw=lambda w: INPUTS.run(w).config.start.draw, array=INPUTS.source_array),
+        **named(members=lambda w: list(INPUTS.run(w).config.chain_ids(int(w.block)))),
     message:
         "Taking the starts of {wildcards.run} from its source"
     script:

@@ -8,10 +8,9 @@ from bnn_atlas.config.claims.load import claims_of
 from bnn_atlas.config.settings import Atlas
 from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.figures import Figures
-from bnn_atlas.pipeline.ladder import steps
 from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.study_page import KEPT, so_far
-from bnn_atlas.pipeline.targets import Targets
+from bnn_atlas.pipeline.targets import Targets, steps
 
 NEXT = {
     "demo": (

@@ -386,7 +386,7 @@ def section_file(section: Section, settings: Model) -> str:
 def code(*roots: str, without: Iterable[str]) -> list[dict[str, str]]:
     """Settings by which a result is made again when its code changes: a digest of the definitions that the roots reach.
 
-    Further settings are the contents of the templates beside the roots, and of the published numbers where they read any.
+    Further settings are the contents of the templates beside the roots, and of published numbers if they read any.
     """
     modules = [root.partition(":")[0] for root in roots]
     numbers = published.FOLDER.glob("*.csv") if Path(published.__file__) in code_of(*modules, without=without) else ()

@@ -1,4 +1,4 @@
-"""Scripts of local jobs, run in forks of one process that has imported their packages once."""
+"""How jobs start: scripts of local jobs in forks of one process that has imported their packages, programs compiled."""
 
 import multiprocessing
 import os
@@ -17,6 +17,19 @@ SHORTEST_PLAN = 8
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["bnn_atlas.pipeline.preload"])
 STARTING = threading.Lock()
+
+QUICKLY = ("--xla_cpu_use_fusion_emitters=false", "--xla_backend_optimization_level=1")
+
+
+def compile_quickly() -> None:
+    """Let XLA compile the programs of all jobs on CPUs in half the time, for steps that take 1.1 to 1.7 times as long.
+
+    For work that takes less time than its compilation. Fusions of operations are written by XLA's older code generator,
+    and LLVM optimises little. What XLA_FLAGS says of either already stays.
+    """
+    there = os.environ.get("XLA_FLAGS", "").split()
+    named = {flag.partition("=")[0] for flag in there}
+    os.environ["XLA_FLAGS"] = " ".join([*(flag for flag in QUICKLY if flag.partition("=")[0] not in named), *there])
 
 
 def run_in_fork(path: str, threads: int, resources: Any, record: Any) -> None:

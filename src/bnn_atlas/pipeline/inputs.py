@@ -305,6 +305,10 @@ class Inputs:
         settings = self.run(w).config.initial
         return settings.model_dump(mode="json") if settings else None
 
+    def seed(self, w: Wildcards) -> int:
+        """The seed of a run and split."""
+        return self.run(w).config.seed_of(int(w.split))
+
     def identity(self, w: Wildcards) -> dict[str, Any]:
         """First columns of a run's rows in the tables."""
         run = self.run(w)

@@ -28,17 +28,25 @@ def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:
 
 def row_settings(inputs: Inputs) -> dict[str, Param]:
     """Params of a rule that writes rows of a run's metrics: their first columns, and what every note has to say."""
-    return named("identity", inputs.identity) | named("marks", inputs.marks)
+    return named(identity=inputs.identity, marks=inputs.marks)
 
 
-def named(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Param]:
-    """A param of this name."""
-    return {name: lambda w: {name: value(w)}}
+def named(**values: Callable[[Wildcards], Any]) -> dict[str, Param]:
+    """Params of these names."""
+
+    def param(name: str, value: Callable[[Wildcards], Any]) -> Param:
+        return lambda w: {name: value(w)}
+
+    return {name: param(name, value) for name, value in values.items()}
 
 
-def told(name: str, value: Callable[[Wildcards], Any]) -> dict[str, Callable[..., dict[str, Any]]]:
-    """A param of this name for the job alone: Snakemake compares no function that takes the input."""
-    return {name: lambda w, input: {name: value(w)}}
+def told(**values: Callable[[Wildcards], Any]) -> dict[str, Callable[..., dict[str, Any]]]:
+    """Params of these names for the job alone: Snakemake compares no function that takes the input."""
+
+    def param(name: str, value: Callable[[Wildcards], Any]) -> Callable[..., dict[str, Any]]:
+        return lambda w, input: {name: value(w)}
+
+    return {name: param(name, value) for name, value in values.items()}
 
 
 def code_hash_of_run(inputs: Inputs) -> dict[str, Param]:
@@ -49,7 +57,7 @@ def code_hash_of_run(inputs: Inputs) -> dict[str, Param]:
         config = inputs.atlas.studies[study].runs[run].config
         return code_of_draws(config.method, config.posterior, stopped=config.stopping is not None)[:12]
 
-    return named(CODE, lambda w: digest(w.study, w.run))
+    return named(code=lambda w: digest(w.study, w.run))
 
 
 def code_hash_of_predictions(inputs: Inputs) -> dict[str, Param]:
@@ -59,7 +67,7 @@ def code_hash_of_predictions(inputs: Inputs) -> dict[str, Param]:
     def digest(study: str, run: str) -> str:
         return code_of_predictions(inputs.atlas.studies[study].runs[run].config.posterior)[:12]
 
-    return named(CODE, lambda w: digest(w.study, w.run))
+    return named(code=lambda w: digest(w.study, w.run))
 
 
 def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
@@ -70,7 +78,7 @@ def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
         start = inputs.shared_starts[key]
         return code_of_starts(start.posterior, start.training, start.initial)[:12]
 
-    return named(CODE, lambda w: digest(w.key))
+    return named(code=lambda w: digest(w.key))
 
 
 def _field(inputs: Inputs, field: str, name: str) -> Param:

@@ -22,12 +22,16 @@ whether what it uses is still there. `tests/pipeline/test_hooks.py` fails with t
 import os
 from collections.abc import Collection, Sequence
 
-from bnn_atlas.pipeline.hooks.keeping import keep_outputs
 from bnn_atlas.pipeline.hooks.locks import release_stale_locks
-from bnn_atlas.pipeline.hooks.planning import remember_paths, remember_signatures
-from bnn_atlas.pipeline.hooks.rate_limit import without_default_limit
-from bnn_atlas.pipeline.hooks.records import keep_records
-from bnn_atlas.pipeline.hooks.request import finish_printing, requested_targets, set_config
+from bnn_atlas.pipeline.hooks.results import keep_outputs, keep_records
+from bnn_atlas.pipeline.hooks.run import (
+    finish_printing,
+    remember_paths,
+    remember_signatures,
+    requested_targets,
+    set_config,
+    without_default_limit,
+)
 from bnn_atlas.pipeline.hooks.sigterm import relay_sigterm
 from bnn_atlas.pipeline.hooks.slurm import require_slurm
 from bnn_atlas.sources import PACKAGE

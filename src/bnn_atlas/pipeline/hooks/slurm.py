@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bnn_atlas.pipeline import one_job, slurm_step
+from bnn_atlas.pipeline.hooks import slurm_job
 
 SLURM_TOOLS = ("sbatch", "squeue", "sacct")
 """Commands that the Slurm executor calls in every run: submission, status, and the account of earlier jobs."""
 
-SLURM_STEP, ONE_JOB = str(Path(slurm_step.__file__)), str(Path(one_job.__file__))
-"""What a job's command runs: Python files, not modules, since a job's Python may find another copy of this package."""
+SLURM_JOB = str(Path(slurm_job.__file__))
+"""What a job's command runs: a file, not a module, since a job's Python may find another copy of this package."""
 SNAKEMAKE = "-m snakemake"
 """What the job's command is without the hook."""
 
@@ -66,10 +66,9 @@ def start_once() -> None:
     """Let a job of Slurm start one Snakemake, the one that runs its script, in a step of the job.
 
     Snakemake's Slurm plugin 2.8 starts two, which both read the whole workflow: the first, with the executor
-    `slurm-jobstep`, only calls `srun` with the second. Here `srun` is called by `bnn_atlas.pipeline.slurm_step`, with
-    the options that this executor would give it, and starts `bnn_atlas.pipeline.one_job`. Job arrays, jobs that call
-    `srun` themselves (with a resource `mpi`) and commands that are passed as a script keep the first one, which has
-    more to do for them.
+    `slurm-jobstep`, only calls `srun` with the second. Here `slurm_job.py` calls `srun`, with the options that
+    this executor would give it, and is what starts Snakemake. Job arrays, jobs that call `srun` themselves (with a
+    resource `mpi`) and commands that are passed as a script keep the first one, which has more to do for them.
     """
     from snakemake_executor_plugin_slurm import Executor  # type: ignore[import-untyped]
     from snakemake_executor_plugin_slurm_jobstep import (  # type: ignore[import-untyped]
@@ -86,9 +85,11 @@ def start_once() -> None:
         if executor.array_jobs or as_script or job.resources.get("mpi"):
             return command
         gpus = get_gpu_setting(job)
-        words = [executor.get_python_executable(), "-I", "-S", SLURM_STEP]
+        words = [executor.get_python_executable(), "-I", "-S", SLURM_JOB, "step"]
         options = [get_cpu_setting(job, bool(gpus)), gpus, get_node_setting(job)]
-        step = command.replace(SNAKEMAKE, shlex.quote(ONE_JOB), 1).replace(str(executor.additional_general_args()), "")
+        step = command.replace(SNAKEMAKE, shlex.quote(SLURM_JOB), 1).replace(
+            str(executor.additional_general_args()), ""
+        )
         return " ".join([*map(shlex.quote, words), *filter(None, options), step])
 
     Executor.format_job_exec = format_job_exec

@@ -16,7 +16,7 @@ FUNCTIONS = {
     "gaussian": "starts.compact_starts",
     "keep": "study_page.study_pages",
     "metrics": "score.score",
-    "pack": "export.export",
+    "pack": "traces.pack",
     "pool": "traces.pool",
     "predict": "predict.predict",
     "predict_sets": "predict.predict_sets",

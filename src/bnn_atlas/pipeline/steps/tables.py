@@ -1,9 +1,10 @@
-"""Tables over all runs of a study."""
+"""Tables over all runs of a study, and the papers' claims judged by them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bnn_atlas.claims.report import report
 from bnn_atlas.metrics.judgement.pooled import GridPoint, write_runs, write_summary
 from bnn_atlas.metrics.tables.parquet import concat_tables
 
@@ -21,3 +22,24 @@ def summary(table: str | Path, parquet: str | Path, csv: str | Path, *, runs: Ma
 def runs_table(csv: str | Path, *, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write the table of a study's runs and their settings."""
     write_runs(rows, csv)
+
+
+def claims(
+    tables: Sequence[str | Path],
+    pictures: Sequence[str | Path],
+    table: str | Path,
+    page: str | Path,
+    *,
+    studies: Sequence[Mapping[str, Any]],
+    figures: Sequence[str],
+    scale: str,
+    densities: Sequence[str | Path] = (),
+    compared: Sequence[str] = (),
+) -> None:
+    """Judge the claims of all studies from their metric tables.
+
+    `pictures` are the PNGs of the `figures` (`study/figure`), and `densities` the predictions of the runs in `compared`
+    (`study/run/split<n>`).
+    """
+    shown, predictions = (dict(zip(*pair, strict=True)) for pair in ((figures, pictures), (compared, densities)))
+    report(studies, tables, shown, scale=scale, table=table, page=page, predictions=predictions)

@@ -1,0 +1,78 @@
+"""A run as a whole: what the command line asks for, less time to plan and to schedule, and its last lines."""
+
+from functools import cache
+from typing import Any
+
+DEFAULT_LIMIT = (100, 1)
+"""Jobs and seconds of `--max-jobs-per-timespan` unless a user gives another limit."""
+
+
+def set_config(workflow: Any, config: dict[str, Any], **values: str) -> None:
+    """Set values of the configuration as if they were given by `--config`.
+
+    Snakemake reads its targets after the Snakefile, and starts jobs elsewhere (on a cluster, in conda environments)
+    with the values of its command line alone.
+
+    Args:
+        workflow: Snakemake's.
+        config: its configuration, which is changed.
+        values: key -> value.
+    """
+    config.update(values)
+    settings = workflow.config_settings
+    settings.overwrite_config.update(values)
+    settings.config_args = [*(settings.config_args or ()), *(f"{key}={value}" for key, value in values.items())]
+
+
+def requested_targets(workflow: Any) -> frozenset[str]:
+    """Targets given on the command line, as they were typed; empty where the default target is made.
+
+    Snakemake passes no targets to `onsuccess`; they are in `workflow.dag_settings`, which is not documented.
+    """
+    return frozenset(workflow.dag_settings.targets)
+
+
+def remember_signatures() -> None:
+    """Look at the signature of each function in a rule once.
+
+    Snakemake 9 inspects the functions of a rule (inputs, params, resources) again for every job: a sixth of the time
+    that the plan of scale paper takes.
+    """
+    import snakemake.common
+    import snakemake.rules
+
+    remembered = cache(snakemake.common.get_function_params)
+    snakemake.common.get_function_params = snakemake.rules.get_function_params = remembered
+
+
+def remember_paths() -> None:
+    """Take the path of each script apart once.
+
+    Snakemake 9 does so three times for every job, to find its copy of the script: a twelfth of the time.
+    """
+    import snakemake.sourcecache
+
+    snakemake.sourcecache.parse_uri = cache(snakemake.sourcecache.parse_uri)
+
+
+def without_default_limit(scheduler: Any) -> None:
+    """Remove Snakemake's default limit of 100 jobs a second from its scheduler; a limit that a user gave stays.
+
+    Because of that limit Snakemake 9 goes through all jobs that are ready once a second, and once more for every job
+    that has ended: after a few hundred jobs it does nothing else. No run of this pipeline starts 100 jobs in a second,
+    and Slurm's `sbatch` takes longer for each.
+    """
+    limiter = getattr(scheduler, "job_rate_limiter", None)
+    if limiter is not None and (limiter.max_jobs, limiter.timespan) == DEFAULT_LIMIT:
+        scheduler.job_rate_limiter = None
+
+
+def finish_printing(workflow: Any) -> None:
+    """Wait until logger plugins have printed all messages so far.
+
+    Snakemake passes messages to them in a thread of its own, which what `onsuccess` prints would overtake.
+    """
+    listener = workflow.logger_manager.queue_listener
+    if listener is not None and listener._thread is not None:
+        listener.stop()  # after the last message
+        listener.start()
