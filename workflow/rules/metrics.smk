@@ -4,7 +4,7 @@
 rule metrics:
     """Score a run's predictions of the test rows, and judge whether its draws can be trusted."""
     input:
-        INPUTS.source_table,
+        lambda w: list(INPUTS.source_table(w).values()),
         dataset=INPUTS.dataset,
         split=INPUTS.split,
         pool=f"{RUN}/pool/pool.json",
@@ -29,7 +29,7 @@ rule metrics:
         draws=lambda w: {
             "batch_rows": getattr(INPUTS.run(w).config.method, "batch_size", None),
             **INPUTS.scored_draws(w),
-            **INPUTS.judged_source(w),
+            **INPUTS.source_table(w),
         },
     message:
         "Scoring {wildcards.run} (split {wildcards.split})"

@@ -25,7 +25,7 @@ rule barriers:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named(settings=INPUTS.barrier_settings, initial=INPUTS.initial, seed=INPUTS.seed),
+        **named(settings=INPUTS.evaluated("barriers"), initial=INPUTS.initial, seed=INPUTS.seed),
         **row_settings(INPUTS),
     message:
         "Comparing the chains of {wildcards.run} (split {wildcards.split})"
@@ -56,7 +56,7 @@ rule pruning:
         gpu=RESOURCES.gpus,
     params:
         **run_settings(INPUTS, "posterior"),
-        **named(settings=INPUTS.pruning_settings, seed=INPUTS.seed),
+        **named(settings=INPUTS.evaluated("pruning"), seed=INPUTS.seed),
         **row_settings(INPUTS),
         **named(chains=lambda w: INPUTS.run(w).config.chains),
     message:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from bnn_atlas.config.checks.figures import alignments_of, other_runs, pruned_runs, reference_run
 from bnn_atlas.config.checks.runs import Sources, marks, remark
@@ -235,16 +235,11 @@ class Inputs:
         """Which draws of a run are predicted and scored, where they are not all."""
         return {"last": True} if isinstance(self.run(w).config.method, PathConfig) else {}
 
-    def source_table(self, w: Wildcards) -> str | list[str]:
-        """Metric table of the run whose draws a compact representation has the moments of."""
+    def source_table(self, w: Wildcards) -> dict[str, str]:
+        """Metric table of the run whose draws a compact representation has the moments of, as `source`."""
         if not isinstance(self.run(w).config.method, CompactConfig):
-            return []
-        return self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")
-
-    def judged_source(self, w: Wildcards) -> dict[str, Any]:
-        """The same as a setting of the job that scores a run."""
-        table = self.source_table(w)
-        return {"source": table} if table else {}
+            return {}
+        return {"source": self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")}
 
     def source_frame(self, w: Wildcards) -> str | list[str]:
         """Alignment of the draws that a compact representation has the moments of."""
@@ -267,14 +262,16 @@ class Inputs:
 
         return found
 
-    def pruning_settings(self, w: Wildcards) -> dict[str, Any]:
-        """Which networks a run prunes, and how."""
-        settings = self.run(w).config.evaluate.pruning
-        if settings is None:
-            raise ConfigError(
-                f"config/studies/{w.study}.yaml: runs.{w.run}: it prunes no networks; give it evaluate.pruning"
-            )
-        return settings.model_dump(mode="json")
+    def evaluated(self, section: Literal["barriers", "pruning"]) -> Callable[[Wildcards], dict[str, Any]]:
+        """The settings of a section of `evaluate`: what is compared between chains, or which networks are pruned."""
+
+        def found(w: Wildcards) -> dict[str, Any]:
+            if (settings := getattr(self.run(w).config.evaluate, section)) is None:
+                lacks = {"barriers": "it compares no chains", "pruning": "it prunes no networks"}[section]
+                raise ConfigError(f"config/studies/{w.study}.yaml: runs.{w.run}: {lacks}; give it evaluate.{section}")
+            return dict(settings.model_dump(mode="json"))
+
+        return found
 
     def gaussian(self, w: Wildcards) -> dict[str, Any]:
         """What the job that draws from a compact representation is told."""
@@ -290,15 +287,6 @@ class Inputs:
             "members": list(run.chain_ids(int(w.block))),
             "seed": run.seed_of(int(w.split)),
         }
-
-    def barrier_settings(self, w: Wildcards) -> dict[str, Any]:
-        """What is compared between the chains of a run."""
-        settings = self.run(w).config.evaluate.barriers
-        if settings is None:
-            raise ConfigError(
-                f"config/studies/{w.study}.yaml: runs.{w.run}: it compares no chains; give it evaluate.barriers"
-            )
-        return settings.model_dump(mode="json")
 
     def initial(self, w: Wildcards) -> dict[str, Any] | None:
         """How the untrained networks of a run are drawn."""
