@@ -1,7 +1,7 @@
-"""A process that has imported Snakemake and plans in forks of itself: `python planner.py`, requests on its input.
+"""A process that has imported Snakemake and becomes it in forks of itself, by `planner.serve()`.
 
-A request is a line of JSON: a folder, the arguments of Snakemake and a file for what it prints. The answer is the exit
-code.
+A request on its input is a line of JSON: a folder, the arguments of Snakemake and a file for what it prints. The answer
+is the exit code.
 """
 
 import json
@@ -25,7 +25,7 @@ IMPORTED = (jinja2, jsonschema, pandas, PIL.Image, pyarrow, pydantic, scipy.spec
 """What a plan needs, without the library: each folder has its own."""
 
 
-def plan(folder: str, arguments: list[str], output: str) -> None:
+def become_snakemake(folder: str, arguments: list[str], output: str) -> None:
     """Become `python -m snakemake ARGUMENTS` in a folder."""
     handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(handle, 1)
@@ -36,9 +36,11 @@ def plan(folder: str, arguments: list[str], output: str) -> None:
     sys.exit(main())
 
 
-assert "bnn_atlas" not in sys.modules
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        plan(*json.loads(line))
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+def serve() -> None:
+    """Answer requests until the input ends."""
+    assert "bnn_atlas" not in sys.modules
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            become_snakemake(*json.loads(line))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -3,8 +3,6 @@
 import dataclasses
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +35,8 @@ from snakemake_interface_executor_plugins.settings import ExecMode
 
 from bnn_atlas.pipeline.hooks import LOOK_AGAIN, slurm, slurm_job, without_default_limit
 from tests.test_envs import project
+
+from .workspace import snakemake as run_snakemake
 
 OPTIONS = {option for action in get_argument_parser()._actions for option in action.option_strings}
 
@@ -115,9 +115,7 @@ def test_targets_reach_the_end_of_a_run(tmp_path: Path, arguments: tuple[str, ..
         "rule first:\n    output: touch('first.txt')\n\n"
         "onsuccess:\n    print('targets', sorted(requested_targets(workflow)))\n"
     )
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet", "all", "--", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert f"targets {expected}" in done.stdout + done.stderr
+    assert f"targets {expected}" in run_snakemake(tmp_path, "--quiet", "all", "--", *arguments).stdout
 
 
 def test_what_prints_messages_in_another_thread() -> None:
@@ -133,11 +131,7 @@ def test_the_last_lines_come_after_all_messages(tmp_path: Path) -> None:
         "rule one:\n    output: touch('{n}.txt')\n\n"
         "onsuccess:\n    finish_printing(workflow)\n    print('farewell', flush=True)\n"
     )
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--logger", "bnn-atlas"]
-    done = subprocess.run(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
-    )
-    lines = done.stdout.splitlines()
+    lines = run_snakemake(tmp_path, "--logger", "bnn-atlas").stdout.splitlines()
     assert lines.index("farewell") > lines.index("21 of 21 steps (100%) done")
 
 

@@ -2,14 +2,14 @@
 
 import logging
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from snakemake_logger_plugin_bnn_atlas import Formatter, read_logs
+
+from .workspace import snakemake
 
 SHORT = """
 for handler in workflow.logger_manager.get_log_handlers():
@@ -50,10 +50,9 @@ with logged(snakemake.log[0]):
 
 
 def said(folder: Path, *arguments: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "bnn-atlas", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    done = snakemake(folder, "--cores", "1", "--logger", "bnn-atlas", *arguments)
+    assert done.returncode == code, done.stdout
+    return done.stdout
 
 
 def test_a_plan_names_the_settings_that_changed(tmp_path: Path) -> None:

@@ -32,38 +32,45 @@ def small_workspace(destination: Path) -> Path:
 
 
 def snakemake(folder: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Snakemake of this environment in `folder`; its two outputs are one text."""
-    programs = os.pathsep.join([str(Path(sys.executable).parent), path or os.environ["PATH"]])
-    return subprocess.run(
-        [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
-        cwd=folder,
-        env={**os.environ, "PATH": programs},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
+    """Run Snakemake of this environment in `folder`; its two outputs are one text.
+
+    It is a fork of a process that has imported it already; with another `path` it is a process of its own.
+    """
+    options = ["--cores", "2", *arguments]
+    if path is None:
+        return _forked(folder, options)
+    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), path])}
+    command, one = (
+        [sys.executable, "-m", "snakemake", *options],
+        {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT},
     )
+    return subprocess.run(command, cwd=folder, env=environment, text=True, check=False, **one)
 
 
 @cache
 def _planner() -> subprocess.Popen[str]:
-    """The process that plans for all tests of this one; it ends with its input."""
-    command = [sys.executable, str(Path(__file__).with_name("planner.py"))]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    """The process that is forked for all tests of this one; it ends with its input."""
+    command = [sys.executable, "-c", "import planner; planner.serve()"]
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment, pipes = {**os.environ, "PATH": programs}, {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=Path(__file__).parent, env=environment, text=True, **pipes)
 
 
-def dry_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Let Snakemake plan in `folder`, as `snakemake --dry-run` does but without importing it again."""
+def _forked(folder: Path, options: list[str]) -> subprocess.CompletedProcess[str]:
     planner = _planner()
     assert planner.stdin is not None
     assert planner.stdout is not None
     with tempfile.NamedTemporaryFile("r", encoding="utf-8") as output:
-        command = ["--cores", "2", "--dry-run", *arguments]
-        planner.stdin.write(json.dumps([str(folder), command, output.name]) + "\n")
+        planner.stdin.write(json.dumps([str(folder), options, output.name]) + "\n")
         planner.stdin.flush()
         code = planner.stdout.readline()
         assert code, "the process that plans has ended"
-        return subprocess.CompletedProcess(command, int(code), output.read())
+        return subprocess.CompletedProcess(options, int(code), output.read())
+
+
+def dry_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Let Snakemake plan in `folder`."""
+    return snakemake(folder, "--dry-run", *arguments)
 
 
 def planned(folder: Path, *arguments: str) -> dict[str, int]:
