@@ -110,14 +110,18 @@ def _kept() -> dict[str, str]:
     return dict(line.split() for line in lines if DIGEST_LINE.fullmatch(line))
 
 
-@cache
 def _file_of_digests() -> Path:
-    """One file for each state of the sources and each version of Python, whose syntax trees differ."""
+    return cache_folder() / "digests" / f"{state()[:32]}.txt"
+
+
+@cache
+def state() -> str:
+    """Hash of all sources as this process has read them, and of the version of Python, whose syntax trees differ."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     whole = hashlib.sha256(version.encode())
     for name, source in read_sources().items():
         whole.update(f"{name} {len(source)} ".encode() + source)
-    return cache_folder() / "digests" / f"{whole.hexdigest()[:32]}.txt"
+    return whole.hexdigest()
 
 
 @cache
@@ -487,7 +491,12 @@ def _ours(module: str) -> bool:
 
 
 def _within(name: str, packages: tuple[str, ...]) -> bool:
-    return any(name == package or name.startswith(f"{package}.") for package in packages)
+    return f"{name}.".startswith(_as_prefixes(packages))
+
+
+@cache
+def _as_prefixes(packages: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{package}." for package in packages)
 
 
 @cache
@@ -526,6 +535,6 @@ def _source(name: str) -> bytes:
 
 def forget() -> None:
     """Forget the sources that were read, after they or PACKAGE have changed."""
-    for known in (_digest, _kept, _file_of_digests, read_sources, _module, _imported, _path):
+    for known in (_digest, _kept, state, read_sources, _module, _imported, _path):
         known.cache_clear()
     _READINGS.clear()

@@ -5,8 +5,8 @@ from pathlib import Path
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.runs.expansion import NAME
 from bnn_atlas.config.language.reading import read_yaml
-from bnn_atlas.config.settings import load_atlas
 from bnn_atlas.figures import r_setup
+from bnn_atlas.pipeline.atlas import checked_atlas
 from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.forks import compile_quickly
 from bnn_atlas.pipeline.figures import Figures, rule_names
@@ -37,11 +37,11 @@ configfile: "config/config.yaml"
 
 MISSING_R = r_setup.available()
 try:
-    ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
+    ATLAS = checked_atlas(config, Path(workflow.basedir) / "config")
     if (wanted := wanted_scale(ATLAS.claims, sys.argv)) and wanted != ATLAS.settings.scale:
         print(f"Scale {wanted}, whatever config/config.yaml says", file=sys.stderr)
         hooks.set_config(workflow, config, scale=wanted)
-        ATLAS = load_atlas(config, Path(workflow.basedir) / "config")
+        ATLAS = checked_atlas(config, Path(workflow.basedir) / "config")
     PATHS = Paths(f"{ATLAS.settings.results}/{ATLAS.settings.scale}")
     RULES = rule_names(Path(workflow.basedir))
     STEPS = steps(ATLAS.claims, {*RULES, *ATLAS.studies, *claim_targets(ATLAS)})

@@ -1,0 +1,58 @@
+"""The configuration as an earlier start of Snakemake has checked it, while its files and the code are the same."""
+
+import contextlib
+import hashlib
+import json
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from bnn_atlas.config.settings import Atlas, load_atlas
+from bnn_atlas.runtime import cache_folder
+from bnn_atlas.sources import NO_CACHE, PACKAGE, state
+
+KEPT = 8
+"""Largest number of configurations that are kept in the user's cache folder."""
+
+
+def checked_atlas(config: dict[str, Any], folder: Path) -> Atlas:
+    """`load_atlas`, from the cache folder if the same files and settings have passed its checks with the same code.
+
+    Every plan and every job of Slurm reads the configuration, and checking all runs at all scales takes a third of a
+    plan. With data files of this machine, which are read as well, it is checked every time. Raises like `load_atlas`.
+    """
+    with contextlib.suppress(Exception):  # whatever is wrong with a file of the cache, it is as good as none
+        if isinstance(found := pickle.loads(_file(config, folder).read_bytes()), Atlas):
+            return found
+    atlas = load_atlas(config, folder)
+    if not any(entry.own_checksums for entry in atlas.datasets.values()):
+        with contextlib.suppress(*NO_CACHE):
+            _keep(atlas, _file(config, folder))
+    return atlas
+
+
+def _keep(atlas: Atlas, file: Path) -> None:
+    """Write a file of the cache, and remove the oldest ones."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(f".{os.getpid()}")
+    temporary.write_bytes(pickle.dumps(atlas))
+    temporary.replace(file)
+    for old in sorted(file.parent.glob("*.pickle"), key=lambda each: each.stat().st_mtime)[:-KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def _file(config: Mapping[str, Any], folder: Path) -> Path:
+    """The file of the cache for these settings, the files of the configuration, and this code."""
+    settings = json.dumps([pydantic.VERSION, state(), str(folder), dict(config)], sort_keys=True, default=str)
+    whole = hashlib.sha256(settings.encode())
+    data = (
+        file for root in (folder, PACKAGE / "config") for file in root.rglob("*") if file.suffix in (".yaml", ".csv")
+    )
+    for file in sorted(data):
+        content = file.read_bytes()
+        whole.update(f"{file} {len(content)} ".encode() + content)
+    return cache_folder() / "atlas" / f"{whole.hexdigest()[:32]}.pickle"
