@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bnn_atlas.methods.contract import Method
+from bnn_atlas.runner import program, segments
 from bnn_atlas.runner.checkpoint import CheckpointStore, Progress
-from bnn_atlas.runner.segments import Block, run_block
 from bnn_atlas.traces.store import Trace, open_trace
 
 from .problems import Problem
@@ -27,9 +28,29 @@ def run(
 ) -> Trace:
     """Sample the chains with the given numbers (all of the problem's starts by default) and open their trace."""
     ids = np.arange(len(problem.starts)) if chain_ids is None else chain_ids
-    block = Block(problem.starts[ids], ids, seed, destination, fingerprint, {})
-    run_block(sampler, problem.posterior, problem.data, block, checkpoint_every)
+    block = segments.Block(problem.starts[ids], ids, seed, destination, fingerprint, {})
+    segments.run_block(sampler, problem.posterior, problem.data, block, checkpoint_every)
     return open_trace(destination)
+
+
+@contextmanager
+def shared_programs() -> Iterator[None]:
+    """Runs of one method on one problem with as many chains, in segments as long, share what they have compiled.
+
+    Tracing and compiling a program takes seconds, and attempts at a block often less than a tenth.
+    """
+    made: dict[Any, Any] = {}
+
+    def shared(method, posterior, data, chain_ids, seed, every):
+        new = program.Program(method, posterior, data, chain_ids, seed, every)
+        objects = method, posterior, data, program.Placement
+        _, first = made.setdefault((*map(id, objects), len(chain_ids), every), (objects, new))
+        new._segments, new._start = first._segments, first._start
+        return new
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "Program", shared)
+        yield
 
 
 @contextmanager

@@ -12,8 +12,9 @@ if __name__ == "__main__":
 import numpy as np
 
 from bnn_atlas.config.methods.hmc import HMCConfig
+from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.hmc import build_hmc
-from bnn_atlas.runner.segments import Block, run_block
+from bnn_atlas.runner import segments
 from bnn_atlas.runner.stopping import StoppingRule
 from bnn_atlas.traces.store import Trace, open_trace
 
@@ -44,12 +45,13 @@ def stopped(
     chains: np.ndarray = CHAINS,
     every: int = 14,
     density: Callable[[np.ndarray], np.ndarray] = log_density,
+    method: Method | None = None,
 ) -> Trace:
-    """Sample with the rule into a trace; segments are of every // 2 draws."""
+    """Sample with the rule into a trace; segments are of every // 2 draws. The method is HMC, built anew by default."""
     rule = StoppingRule(alpha, density, problem.starts[chains], chains)
-    block = Block(problem.starts[chains], chains, 3, destination, "test", {"study": "s"})
-    method = build_hmc(HMC, problem.posterior, problem.data)
-    run_block(method, problem.posterior, problem.data, block, every, rule)
+    block = segments.Block(problem.starts[chains], chains, 3, destination, "test", {"study": "s"})
+    method = method or build_hmc(HMC, problem.posterior, problem.data)
+    segments.run_block(method, problem.posterior, problem.data, block, every, rule)
     return open_trace(destination)
 
 

@@ -30,7 +30,7 @@ from bnn_atlas.runner.signals import Interrupted, stop_signal
 from bnn_atlas.runtime import processor
 
 from ..methods.problems import Problem, network, regression
-from ..methods.running import assert_same, dying, run, run_to_the_end
+from ..methods.running import assert_same, dying, run, run_to_the_end, shared_programs
 
 pytestmark = pytest.mark.bits
 
@@ -45,11 +45,20 @@ def problem():
     return network(chains=5)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def programs():
+    with shared_programs():
+        yield
+
+
+@pytest.fixture(scope="module")
+def hmc(problem):
+    return build_hmc(HMC, problem.posterior, problem.data)
+
+
 @pytest.fixture(scope="module", params=["mile", "hmc"])
-def sampler(request, problem):
-    if request.param == "mile":
-        return build_mile(MILE, problem.posterior, problem.data), 130
-    return build_hmc(HMC, problem.posterior, problem.data), 7
+def sampler(request, problem, hmc):
+    return (build_mile(MILE, problem.posterior, problem.data), 130) if request.param == "mile" else (hmc, 7)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +97,7 @@ def test_interruption_between_draws_and_checkpoint(sampler, problem, quiet, tmp_
     assert_same(trace, quiet)
 
 
-@pytest.mark.parametrize("devices", [1, 2, 4])
+@pytest.mark.parametrize("devices", [1, 2])
 def test_devices_do_not_change_bits(sampler, problem, quiet, tmp_path, monkeypatch, devices):
     method, every = sampler
     monkeypatch.setattr(program, "Placement", lambda chains, shards: Placement(chains, jax.local_devices()[:devices]))
@@ -133,30 +142,29 @@ def test_timing_counts_every_phase_and_attempt(sampler, problem, tmp_path, monke
     assert (timing["processor"], timing["cores"]) == (processor(), len(os.sched_getaffinity(0)))
 
 
-def test_gradients_of_the_warm_up_are_counted_in_all_attempts(problem, tmp_path, monkeypatch):
+def test_gradients_of_the_warm_up_are_counted_in_all_attempts(hmc, problem, tmp_path, monkeypatch):
     """Against a run that keeps the statistics of every step of its warm-up."""
-    method = build_hmc(HMC, problem.posterior, problem.data)
-    warm_up = method._replace(phases=(method.phases[0]._replace(keep=True),))
+    warm_up = hmc._replace(phases=(hmc.phases[0]._replace(keep=True),))
     steps = run(warm_up, problem, tmp_path / "warm-up" / "trace.zarr").statistic("gradients")
     assert steps.shape == (5, HMC.burn_in)
     assert np.ptp(steps) > 0
     destination = tmp_path / "trace.zarr"
-    abandon((method, 7), problem, destination, monkeypatch, saves=2)
-    run(method, problem, destination, checkpoint_every=7)
+    abandon((hmc, 7), problem, destination, monkeypatch, saves=2)
+    run(hmc, problem, destination, checkpoint_every=7)
     first, last = json.loads(destination.with_name("timing.json").read_text())["phases"]
     assert first["gradients"] == steps.sum()
     assert "gradients" not in last, "the trace has them"
 
 
-def test_a_checkpoint_that_does_not_know_gradients_is_continued_without_them(problem, tmp_path, monkeypatch):
-    method, destination = build_hmc(HMC, problem.posterior, problem.data), tmp_path / "trace.zarr"
+def test_a_checkpoint_that_does_not_know_gradients_is_continued_without_them(hmc, problem, tmp_path, monkeypatch):
+    destination = tmp_path / "trace.zarr"
     save = CheckpointStore.save
     with monkeypatch.context() as patch:
         patch.setattr(
             CheckpointStore, "save", lambda self, progress, state: save(self, progress._replace(gradients=()), state)
         )
-        abandon((method, 7), problem, destination, monkeypatch, saves=2)
-    run(method, problem, destination, checkpoint_every=7)
+        abandon((hmc, 7), problem, destination, monkeypatch, saves=2)
+    run(hmc, problem, destination, checkpoint_every=7)
     assert not any("gradients" in phase for phase in json.loads((tmp_path / "timing.json").read_text())["phases"])
 
 
@@ -244,9 +252,8 @@ def test_a_full_disk_is_an_error_that_loses_nothing(problem, small_disk, tmp_pat
     assert_same(finished, fresh)
 
 
-def test_a_checkpoint_that_the_disk_refuses_is_named(problem, tmp_path, monkeypatch):
+def test_a_checkpoint_that_the_disk_refuses_is_named(hmc, problem, tmp_path, monkeypatch):
     """As of a disk that has no room left for it."""
-    sampler = build_hmc(HMC, problem.posterior, problem.data)
 
     def full(*arguments: object, **arrays: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -257,35 +264,33 @@ def test_a_checkpoint_that_the_disk_refuses_is_named(problem, tmp_path, monkeypa
         with pytest.raises(
             OSError, match=r"cannot write .*checkpoint\.npz: No space left on device\. .*rerun"
         ) as caught:
-            run(sampler, problem, destination, checkpoint_every=7)
+            run(hmc, problem, destination, checkpoint_every=7)
     assert caught.value.errno == errno.ENOSPC
-    assert run(sampler, problem, destination, checkpoint_every=7).draws == 15
+    assert run(hmc, problem, destination, checkpoint_every=7).draws == 15
 
 
-def test_draws_whose_timing_is_missing_are_sampled_again(problem, tmp_path, caplog):
+def test_draws_whose_timing_is_missing_are_sampled_again(hmc, problem, tmp_path, caplog):
     caplog.set_level(logging.INFO, "bnn_atlas")
-    sampler = build_hmc(HMC, problem.posterior, problem.data)
-    run(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=7)
-    run(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=7)
+    run(hmc, problem, tmp_path / "trace.zarr", checkpoint_every=7)
+    run(hmc, problem, tmp_path / "trace.zarr", checkpoint_every=7)
     assert "complete already" in caplog.text
     (tmp_path / "timing.json").unlink()
-    run(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=7)
+    run(hmc, problem, tmp_path / "trace.zarr", checkpoint_every=7)
     assert "timing.json or fit.npz is missing" in caplog.text
     assert (tmp_path / "timing.json").exists()
 
 
-def test_a_signal_before_the_first_segment_saves_that_segment(problem, tmp_path, caplog):
-    sampler = build_hmc(HMC, problem.posterior, problem.data)
+def test_a_signal_before_the_first_segment_saves_that_segment(hmc, problem, tmp_path, caplog):
     with stop_signal():
         os.kill(os.getpid(), signal.SIGTERM)
         assert "SIGTERM before the first segment" in caplog.text
         assert "`runtime`" in caplog.text
         with pytest.raises(Interrupted) as ended:
-            run(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=7)
+            run(hmc, problem, tmp_path / "trace.zarr", checkpoint_every=7)
     assert ended.value.code == 128 + signal.SIGTERM
     saved = CheckpointStore(tmp_path / "trace.zarr.partial").newest
     assert saved.exists()
-    assert run(sampler, problem, tmp_path / "trace.zarr", checkpoint_every=7).draws == 15
+    assert run(hmc, problem, tmp_path / "trace.zarr", checkpoint_every=7).draws == 15
 
 
 def test_batched_chains_take_the_same_steps(problem, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -19,7 +20,7 @@ from bnn_atlas.runner.stopping import StoppingRule
 from bnn_atlas.traces.store import open_trace
 
 from ..methods.problems import linear
-from ..methods.running import assert_same, run
+from ..methods.running import assert_same, run, shared_programs
 from .stopping import CHAINS, HMC, PLANNED, STEPS, THINNING, distant, log_density, stopped
 
 pytestmark = pytest.mark.bits
@@ -30,6 +31,18 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def problem():
     return distant()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs():
+    with shared_programs():
+        yield
+
+
+@pytest.fixture(scope="module")
+def stop(problem):
+    """`stopped` of the problem with one method, so that runs share programs."""
+    return partial(stopped, problem, method=build_hmc(HMC, problem.posterior, problem.data))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +112,7 @@ def test_a_warm_start_without_density_is_said_once(caplog):
 
 @pytest.mark.parametrize("every", [2, 14, 1000])
 def test_the_block_ends_at_the_draw_whatever_the_segments(
-    problem, whole, log_e, alpha, tmp_path, every, caplog, monkeypatch
+    stop, whole, log_e, alpha, tmp_path, every, caplog, monkeypatch
 ):
     crossed = crossings(log_e, alpha)
     end = int(crossed.max())
@@ -108,7 +121,7 @@ def test_the_block_ends_at_the_draw_whatever_the_segments(
         runner.TraceWriter, "write", lambda self, segment, *rest: (written.append(segment), write(self, segment, *rest))
     )
     with caplog.at_level(logging.INFO):
-        trace = stopped(problem, tmp_path / "trace.zarr", alpha, every=every)
+        trace = stop(tmp_path / "trace.zarr", alpha, every=every)
     assert f"stopped after {end} of {PLANNED} draws" in caplog.text
     assert_first(trace, whole, end)
     assert trace.attributes == {
@@ -132,22 +145,22 @@ def test_the_block_ends_at_the_draw_whatever_the_segments(
     assert (phases[-1]["steps"], phases[-1]["planned"]) == (end * THINNING, STEPS)
     assert "planned" not in phases[0]
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    stopped(problem, tmp_path / "trace.zarr", alpha, every=every)
+    stop(tmp_path / "trace.zarr", alpha, every=every)
     after = {path: path.stat().st_mtime_ns for path in before}
     assert {p for p in before if before[p] != after[p]} <= {tmp_path / ".trace.zarr.lock"}, "it is complete"
 
 
-def test_the_end_is_that_of_the_last_chain_of_the_block(problem, whole, log_e, alpha, tmp_path):
+def test_the_end_is_that_of_the_last_chain_of_the_block(stop, whole, log_e, alpha, tmp_path):
     crossed = crossings(log_e, alpha)
     chains = np.argsort(crossed)[[1, 0]]
     assert crossed[chains].max() < crossed.max()
-    trace = stopped(problem, tmp_path / "trace.zarr", alpha, chains)
+    trace = stop(tmp_path / "trace.zarr", alpha, chains)
     assert_first(trace, whole, crossed[chains].max(), chains)
 
 
-def test_a_bound_that_is_never_reached_leaves_all_draws(problem, whole, tmp_path, caplog):
+def test_a_bound_that_is_never_reached_leaves_all_draws(stop, whole, tmp_path, caplog):
     with caplog.at_level(logging.INFO):
-        trace = stopped(problem, tmp_path / "trace.zarr", 1e-300)
+        trace = stop(tmp_path / "trace.zarr", 1e-300)
     assert "4 chains did not reach 1e+300: all draws were taken" in caplog.text
     assert_same(trace, whole)
     assert trace.attributes["stopping"] == {
@@ -157,7 +170,7 @@ def test_a_bound_that_is_never_reached_leaves_all_draws(problem, whole, tmp_path
     assert phases[-1] == {"name": phases[-1]["name"], "steps": STEPS, "seconds": phases[-1]["seconds"]}
 
 
-def test_interruptions_anywhere_change_nothing(problem, whole, log_e, alpha, tmp_path, monkeypatch):
+def test_interruptions_anywhere_change_nothing(stop, whole, log_e, alpha, tmp_path, monkeypatch):
     """The process dies after each checkpoint, before each third one, and while the trace is cut and moved."""
     destination, saves, ends = tmp_path / "trace.zarr", 0, 0
     save, shorten = CheckpointStore.save, runner.shorten
@@ -185,7 +198,7 @@ def test_interruptions_anywhere_change_nothing(problem, whole, log_e, alpha, tmp
     monkeypatch.setattr(runner, "shorten", die_twice)
     for _attempt in range(40):
         try:
-            stopped(problem, destination, alpha)
+            stop(destination, alpha)
         except KeyboardInterrupt:
             assert not destination.exists()
         else:
@@ -195,15 +208,15 @@ def test_interruptions_anywhere_change_nothing(problem, whole, log_e, alpha, tmp
     assert not destination.with_name("trace.zarr.partial").exists()
 
 
-def test_seconds_are_those_of_all_attempts(problem, alpha, tmp_path, monkeypatch):
+def test_seconds_are_those_of_all_attempts(stop, alpha, tmp_path, monkeypatch):
     """An attempt that only finds that the block has ended adds nothing."""
     with monkeypatch.context() as patch:
         patch.setattr(runner, "shorten", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            stopped(problem, tmp_path / "trace.zarr", alpha)
+            stop(tmp_path / "trace.zarr", alpha)
     partial = tmp_path / "trace.zarr.partial"
     before = json.loads((partial / "timing.json").read_text())
-    stopped(problem, tmp_path / "trace.zarr", alpha)
+    stop(tmp_path / "trace.zarr", alpha)
     assert json.loads((tmp_path / "timing.json").read_text()) == before
     assert all(phase["seconds"] > 0 for phase in before["phases"])
 
