@@ -7,28 +7,34 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bnn_atlas.traces.store import open_trace
+from bnn_atlas.traces.store import Trace, open_trace
 
 from ..methods.running import assert_same
 
 ROOT = Path(__file__).parents[2]
+STEPS = 6000
 
 
-def start(destination: Path, cache: Path, threads: int = 2, cpus: str | None = None) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.runner.child", str(destination), str(threads)]
+def start(
+    destination: Path, cache: Path, steps: int = STEPS, threads: int = 2, cpus: str | None = None, **pipes: Any
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.runner.child", str(destination), str(threads), str(steps)]
     if cpus is not None:
         command = ["taskset", "-c", cpus, *command]
     environment = {**os.environ, "BNN_ATLAS_CACHE": str(cache)}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE} | pipes
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
 
 
 def finish(process: subprocess.Popen[str]) -> int:
-    """Exit code of the child, its pipe closed."""
-    assert process.stdout is not None
-    process.stdout.close()
+    """Exit code of the child, its pipes closed."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
     return process.wait()
 
 
@@ -36,6 +42,13 @@ def wait_for(process: subprocess.Popen[str], word: str) -> bool:
     """Whether the child said `word`; False when it ended without."""
     assert process.stdout is not None
     return any(word in line for line in process.stdout)
+
+
+def complete(process: subprocess.Popen[str], destination: Path) -> Trace:
+    """The trace of a child that ends by itself."""
+    assert wait_for(process, "complete")
+    assert finish(process) == 0
+    return open_trace(destination)
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +60,17 @@ def cache(tmp_path_factory):
 def quiet(tmp_path_factory, cache):
     """The trace of a run that nobody disturbs."""
     destination = tmp_path_factory.mktemp("quiet") / "trace.zarr"
-    process = start(destination, cache)
-    assert wait_for(process, "complete")
-    assert finish(process) == 0
-    return open_trace(destination)
+    return complete(start(destination, cache), destination)
 
 
 @pytest.mark.slow
-def test_ten_kills_at_random_moments(tmp_path, cache, quiet):
+def test_ten_kills_at_random_moments(tmp_path, cache):
     """Two of them at any time from the start on, the others in a phase."""
-    rng = random.Random(20)
+    rng, steps = random.Random(20), 60_000
+    quiet = complete(start(tmp_path / "quiet" / "trace.zarr", cache, steps), tmp_path / "quiet" / "trace.zarr")
     destination = tmp_path / "trace.zarr"
     for kill in range(10):
-        process = start(destination, cache)
+        process = start(destination, cache, steps)
         if kill % 5:
             assert wait_for(process, "phase"), "the run ended before it was killed ten times: make it longer"
             time.sleep(rng.uniform(0.0, 0.5))
@@ -68,42 +79,36 @@ def test_ten_kills_at_random_moments(tmp_path, cache, quiet):
         process.send_signal(signal.SIGKILL)
         assert finish(process) == -signal.SIGKILL, "the run ended before it was killed ten times: make it longer"
         assert not destination.exists()
-    process = start(destination, cache)
-    assert wait_for(process, "complete")
-    assert finish(process) == 0
-    assert_same(open_trace(destination), quiet)
+    assert_same(complete(start(destination, cache, steps), destination), quiet)
     assert not destination.with_name("trace.zarr.partial").exists()
 
 
 def test_sigterm_writes_the_segment_and_resumes(tmp_path, cache, quiet):
     destination = tmp_path / "trace.zarr"
-    process = start(destination, cache)
+    process = start(destination, cache, stdin=subprocess.PIPE)
+    process.stdin.write("\n" * 3)
+    process.stdin.flush()
     assert wait_for(process, "phase 3")
     process.terminate()
     assert finish(process) == 128 + signal.SIGTERM
     assert (tmp_path / "trace.zarr.partial" / "checkpoint.npz").exists()
     process = start(destination, cache)
-    assert wait_for(process, "phase 3"), "tuning was repeated although its end had been checkpointed"
-    assert wait_for(process, "complete")
-    assert finish(process) == 0
-    assert_same(open_trace(destination), quiet)
+    assert process.stdout.readline() == "phase 3\n", "tuning was repeated although its end had been checkpointed"
+    assert_same(complete(process, destination), quiet)
 
 
 def test_one_core_and_one_device_give_the_same_bits(tmp_path, cache, quiet):
     destination = tmp_path / "trace.zarr"
-    process = start(destination, cache, threads=1, cpus="0")
-    assert wait_for(process, "complete")
-    assert finish(process) == 0
-    assert_same(open_trace(destination), quiet)
+    assert_same(complete(start(destination, cache, threads=1, cpus="0"), destination), quiet)
 
 
 def test_a_second_process_waits_and_changes_nothing(tmp_path, cache, quiet):
     """As when an orphaned cluster job and its restarted copy meet."""
     destination = tmp_path / "trace.zarr"
-    first = start(destination, cache)
+    first = start(destination, cache, stdin=subprocess.PIPE)
     assert wait_for(first, "phase")
-    second = start(destination, cache)
-    assert wait_for(first, "complete")
-    assert wait_for(second, "complete")
-    assert (finish(first), finish(second)) == (0, 0)
-    assert_same(open_trace(destination), quiet)
+    second = start(destination, cache, stderr=subprocess.PIPE)
+    assert any("waiting to make" in line for line in second.stderr)
+    first.stdin.close()
+    assert_same(complete(first, destination), quiet)
+    assert_same(complete(second, destination), quiet)
