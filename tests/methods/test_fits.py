@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from bnn_atlas.config.methods.gaussian import LaplaceConfig, MeanFieldConfig
-from bnn_atlas.posterior.density import binder
+from bnn_atlas.posterior.density import Evaluation, LogDensity, binder
 
 from .harness import SMALL, build
 from .problems import linear
-from .running import dying, run
+from .running import run
 
 SIZE, CHAINS = 4, 2
 LEARNED = {
@@ -92,18 +92,6 @@ def test_every_structure_of_laplace_has_its_factors(structure, problem, tmp_path
     assert set(fit) == {"location", "indices"} | factors
 
 
-def test_a_fit_survives_an_interruption(problem, tmp_path, monkeypatch):
-    quiet = fit_of(SMALL["mclmc"], problem, tmp_path / "quiet", checkpoint_every=7)
-    in_sampling = dying(monkeypatch, lambda progress, _: progress.phase == 4 and progress.done > 0)
-    with in_sampling, pytest.raises(KeyboardInterrupt):
-        fit_of(SMALL["mclmc"], problem, tmp_path / "again", checkpoint_every=7)
-    assert not (tmp_path / "again" / "fit.npz").exists()
-    again = fit_of(SMALL["mclmc"], problem, tmp_path / "again", checkpoint_every=7)
-    assert set(again) == set(quiet)
-    for name, array in quiet.items():
-        np.testing.assert_array_equal(again[name], array)
-
-
 @pytest.mark.parametrize("name", ["mean field", "low-rank normal", "ivon", "laplace", "implicit"])
 def test_an_independent_draw_takes_no_gradient(name, problem):
     method = build(SMALL[name], problem)
@@ -117,3 +105,32 @@ def test_an_independent_draw_takes_no_gradient(name, problem):
     state, _ = method.phases[-1].step(jax.random.key(1), jnp.int32(0), state, blind, method.phases[-1].settings)
     expected = target.evaluate(method.position(state)).density
     np.testing.assert_allclose(method.density(state), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mean field", "low-rank normal", "ivon", "implicit"])
+def test_updates_that_are_not_finite_are_skipped_and_counted(name, problem, caplog):
+    """NaN in half of all places: of a step from there nothing may stay, nor in the optimiser's memory."""
+    steps = 40
+    config = SMALL[name].model_copy(update={"epochs": steps, "batch_size": None, "samples": 1})
+    method, start = build(config, problem), jnp.asarray(problem.starts[0])
+    target = binder(problem.posterior)(problem.data)
+
+    def striped(theta):
+        good = target.evaluate(theta)
+        bad = jnp.sin(1e4 * theta[0]) > 0
+        value, slope = (jnp.where(bad, jnp.nan, part) for part in (good.density[0], good.gradient))
+        return Evaluation(LogDensity(value, good.density[1]), slope)
+
+    state = method.init(jax.random.key(0), start, target)
+    stripes = target._replace(evaluate=striped)
+    step = jax.jit(lambda key, state: method.phases[0].step(key, jnp.int32(0), state, stripes, ()))
+    skipped = 0
+    for key in jax.random.split(jax.random.key(1), steps):
+        before, (state, _) = state, step(key, state)
+        if state.skipped > before.skipped:
+            skipped += 1
+            jax.tree.map(np.testing.assert_array_equal, (state.q, state.optimiser), (before.q, before.optimiser))
+    assert 0 < skipped == state.skipped < steps
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.q))
+    method.phases[0].finish(state, None)
+    assert f"{skipped} of {steps} updates" in caplog.text

@@ -10,7 +10,7 @@ from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
 from bnn_atlas.config.parts.priors import LaplacePrior, NormalFlatBiasPrior, NormalPrior
 from bnn_atlas.config.runs.studies import RunConfig
 from bnn_atlas.methods.ivon import build_ivon
-from bnn_atlas.posterior.density import Evaluation, LogDensity, build_posterior, posterior_data
+from bnn_atlas.posterior.density import build_posterior, posterior_data
 from tests.config.folders import RUN
 
 from .fitting import Case, drive, line, rows
@@ -80,22 +80,6 @@ def test_flat_biases_have_no_weight_decay():
     np.testing.assert_allclose(q.sigma[biases], np.sqrt(1 / (30 * 0.3)), rtol=1e-6)
     weights = np.setdiff1d(np.arange(4), biases)
     np.testing.assert_allclose(q.sigma[weights], np.sqrt(1 / (30 * 0.3 + 1 / 0.64)), rtol=1e-6)
-
-
-def test_updates_that_are_not_finite_are_skipped_and_counted():
-    regression = line(NormalPrior(), dtype=jnp.float32)
-    method = build_ivon(IVONConfig(epochs=5, **FULL), *regression.case)
-    target = regression.case.target
-
-    def broken(theta):
-        good = target.evaluate(theta)
-        return Evaluation(LogDensity(good.density[0], good.density[1]), good.gradient * jnp.nan)
-
-    blind = target._replace(evaluate=broken)
-    before = method.init(jax.random.key(0), jnp.zeros(4), blind)
-    after, _ = method.phases[0].step(jax.random.key(1), jnp.int32(0), before, blind, ())
-    assert after.skipped == 1
-    jax.tree.map(np.testing.assert_array_equal, (after.q, after.optimiser), (before.q, before.optimiser))
 
 
 def test_steps_are_clipped_where_it_is_asked_for():

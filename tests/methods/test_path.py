@@ -1,15 +1,13 @@
-"""Paths: what a draw is, the updates against NumPy, orders of rows, interruptions, shared rows."""
+"""Paths: what a draw is, the updates against NumPy, orders of rows."""
 
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.optimisation import MeanAdamConfig, MeanSGDConfig, PathConfig
+from bnn_atlas.config.methods.optimisation import MeanSGDConfig, PathConfig
 from bnn_atlas.methods.optimise import build_path
 
-from .problems import Problem, linear, network
-from .running import assert_same, dying, run
-
-pytestmark = pytest.mark.bits
+from .problems import Problem, linear
+from .running import run
 
 SGD = MeanSGDConfig(learning_rate=0.05, momentum=0.8)
 
@@ -60,17 +58,6 @@ def test_equal_starts_part_ways_by_their_orders_of_rows(small, tmp_path):
     draws = path(same, tmp_path, PathConfig(epochs=2, batch_size=4, optimiser=SGD)).read()
     np.testing.assert_array_equal(draws[0, 0], draws[1, 0])
     assert np.abs(draws[0, 1] - draws[1, 1]).max() > 1e-4
-
-
-def test_interruptions_and_company_change_no_bit(tmp_path, monkeypatch):
-    problem = network(chains=3)
-    config = PathConfig(epochs=4, batch_size=13, optimiser=MeanAdamConfig(learning_rate=0.01))
-    quiet = path(problem, tmp_path / "quiet", config)
-    with dying(monkeypatch, lambda _, number: number == 2), pytest.raises(KeyboardInterrupt):
-        path(problem, tmp_path / "again", config, checkpoint_every=1)
-    assert_same(path(problem, tmp_path / "again", config, checkpoint_every=1), quiet)
-    alone = path(problem, tmp_path / "alone", config, chain_ids=np.array([2]))
-    np.testing.assert_array_equal(alone.read()[0], quiet.read()[2])
 
 
 def test_a_loss_that_is_not_finite_is_skipped_and_counted(small, tmp_path):

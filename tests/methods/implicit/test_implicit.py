@@ -22,7 +22,6 @@ from bnn_atlas.methods.implicit.family import FitError, build_family, fitted
 from bnn_atlas.methods.implicit.fitting import build_implicit, optimiser_of, scale_by_amsgrad
 from bnn_atlas.methods.implicit.generators import Branches
 from bnn_atlas.methods.implicit.objective import Objective, TermWeights, notes_of, weights_of
-from bnn_atlas.posterior.density import Evaluation, LogDensity
 from tests.methods.fitting import LIKELIHOODS, Case, drive, line, tanh_network
 from tests.methods.problems import network
 from tests.methods.running import run
@@ -325,34 +324,6 @@ def test_the_learning_rate_ends_where_the_settings_say():
         rates.append(-float(changes[0]))
     np.testing.assert_allclose(rates[0], 0.1, rtol=1e-4)
     np.testing.assert_allclose(rates[4:], 0.02, rtol=1e-4)
-
-
-def test_gradients_that_are_not_finite_are_skipped_and_counted(caplog):
-    case = tanh_network(LIKELIHOODS["gaussian"], PRIOR, dtype=jnp.float32)
-    config = settings(samples=2, epochs=30, sigma=0.2, optimiser=AdamConfig(learning_rate=0.01))
-    method = build_implicit(config, case.posterior, case.data)
-    target = case.target
-
-    def walled(theta):
-        good = target.evaluate(theta)
-        bad = theta[0] > 0.1
-        return Evaluation(
-            LogDensity(jnp.where(bad, jnp.nan, good.density[0]), good.density[1]),
-            jnp.where(bad, jnp.nan, good.gradient),
-        )
-
-    behind_a_wall = target._replace(evaluate=walled)
-    state = method.init(jax.random.key(0), jnp.zeros(case.size), target)
-    step = jax.jit(lambda key, state: method.phases[0].step(key, jnp.int32(0), state, behind_a_wall, ()))
-    skipped = 0
-    for key in jax.random.split(jax.random.key(1), 30):
-        before, (state, _) = state, step(key, state)
-        if state.skipped > before.skipped:
-            skipped += 1
-            jax.tree.map(np.testing.assert_array_equal, (state.q, state.optimiser), (before.q, before.optimiser))
-    assert 0 < skipped == state.skipped < 30
-    method.phases[0].finish(state, None)
-    assert f"{skipped} of 30 updates" in caplog.text
 
 
 def test_a_draw_that_diverges_repeats_the_one_before_with_its_entropies():

@@ -1,19 +1,21 @@
-"""A large constant in the log-likelihood, as many rows bring it, leaves single-precision chains as they are."""
+"""Metropolis tests in single precision: after a large constant in the log-likelihood, and of many parameters."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bnn_atlas.config.parts.posterior import GaussianLikelihood, MLPConfig
+from bnn_atlas.config.parts.priors import StandardNormalPrior
 from bnn_atlas.methods import adjusted_mclmc, hmc, nuts
-from bnn_atlas.methods.warmup import ChainState
-from bnn_atlas.posterior.density import Evaluation, LogDensity, tempered_gain
+from bnn_atlas.methods.warmup import ChainState, start
+from bnn_atlas.posterior.density import Evaluation, LogDensity, binder, build_posterior, posterior_data, tempered_gain
 
 SCALES = jnp.array([0.5, 1.0, 2.0, 1.5])
 OFFSETS = jnp.array([0.0, -3e5])
 CHAINS, STEPS = 100, 40
 
-KERNELS = {
+MOVES = {
     "hmc": (hmc.step, {"step_size": 0.4, "trajectory_length": 1.5, "jitter": 0.3, "max_steps": 50}),
     "nuts": (nuts.step, {"step_size": 0.4, "max_doublings": 5, "inverse_mass": jnp.ones(4)}),
     "adjusted mclmc": (
@@ -23,9 +25,9 @@ KERNELS = {
 }
 
 
-def run(name: str, offset: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def chains(name: str, offset: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Draws [chain, step, scalar], energy changes and acceptance probabilities of chains with fixed keys."""
-    kernel, settings = KERNELS[name]
+    kernel, settings = MOVES[name]
 
     def evaluate(theta):
         density = LogDensity(offset - 0.3 * jnp.sum((theta / SCALES) ** 2), -0.2 * jnp.sum((theta / SCALES) ** 2))
@@ -47,7 +49,7 @@ def run(name: str, offset: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return jax.vmap(chain)(jax.random.split(jax.random.key(0), CHAINS))
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", MOVES)
 def test_a_constant_in_the_log_likelihood_changes_nothing(name):
     """At -300,000 single precision resolves 1/32: energy errors move by no more, so acceptance stays.
 
@@ -55,7 +57,7 @@ def test_a_constant_in_the_log_likelihood_changes_nothing(name):
     every method forms the difference before it adds anything. A hundred times the constant costs all Metropolis methods
     a third of their acceptance.
     """
-    draws, energy, acceptance = (np.asarray(leaf) for leaf in jax.jit(jax.vmap(lambda o: run(name, o)))(OFFSETS))
+    draws, energy, acceptance = (np.asarray(leaf) for leaf in jax.jit(jax.vmap(lambda o: chains(name, o)))(OFFSETS))
     resolution = np.spacing(np.float32(3e5))
     moved = np.abs(energy[1, :, 0] - energy[0, :, 0])
     # A rounding may also send NUTS to another state of its trajectory.
@@ -63,3 +65,33 @@ def test_a_constant_in_the_log_likelihood_changes_nothing(name):
     assert acceptance[1].mean() == pytest.approx(acceptance[0].mean(), abs=0.005)
     spread = np.square(draws[1] / SCALES).mean((0, 1))
     np.testing.assert_allclose(spread, 1, atol=0.25)
+
+
+PARAMETERS = 300_000
+SMALL_MOVES = {
+    "hmc": (hmc.step, {"trajectory_length": 1e-4, "jitter": 0.0, "max_steps": 1}),
+    "nuts": (nuts.step, {"max_doublings": 1, "inverse_mass": jnp.ones(PARAMETERS)}),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_MOVES)
+def test_the_energy_of_a_small_step_is_exact(name):
+    """A leapfrog step of size 1e-4 changes the energy by 1e-8 or so; the log-prior of -430,000 resolves 1/32."""
+    posterior, prior = build_posterior(
+        MLPConfig(hidden=(), bias=False),
+        GaussianLikelihood(sigma=1.0),
+        StandardNormalPrior(),
+        temperature=1.0,
+        shape=(PARAMETERS,),
+    )
+    x = np.zeros((1, PARAMETERS))
+    x[0, 0] = 1
+    target = binder(posterior)(posterior_data(x, np.zeros(1), prior))
+    kernel, settings = SMALL_MOVES[name]
+    position = jax.random.normal(jax.random.key(0), (PARAMETERS,))
+    state = start(jax.random.key(1), position, target.evaluate)
+    move = jax.jit(
+        lambda key: kernel(key, state, target.evaluate, target.gain, step_size=jnp.float32(1e-4), **settings)[1]
+    )
+    changes = [float(move(key).energy_change) for key in jax.random.split(jax.random.key(2), 4)]
+    assert np.abs(changes).max() < 1e-3
