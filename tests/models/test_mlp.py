@@ -23,21 +23,17 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @pytest.mark.parametrize(
     ("inputs", "hidden", "outputs", "count"),
-    [
-        (5, (16, 16, 16, 16), 2, 946),
-        (12, (8, 8, 8), 2, 266),
-        (12, (16, 16, 16), 2, 786),
-        (12, (32, 32, 32), 2, 2594),
-        (12, (48, 48, 48), 2, 5426),
-        (7, (), 3, 24),
-    ],
-)
+    [(5, (16,) * 4, 2, 946), *((12, (n,) * 3, 2, count) for n, count in {8: 266, 16: 786, 32: 2594, 48: 5426}.items()),
+     (7, (), 3, 24)],
+)  # fmt: skip
 def test_parameter_counts(inputs: int, hidden: tuple[int, ...], outputs: int, count: int) -> None:
-    assert build_network(MLPConfig(hidden=hidden), (inputs,), outputs).layout.size == count
-
-
-def test_count_without_biases() -> None:
-    assert build_network(MLPConfig(hidden=(1,), activation="identity", bias=False), (1,), 1).layout.size == 2
+    network = build_network(MLPConfig(hidden=hidden), (inputs,), outputs)
+    assert network.layout.size == count
+    without = build_network(MLPConfig(hidden=hidden, bias=False), (inputs,), outputs)
+    assert without.layout.size == count - sum(hidden) - outputs
+    widths = zip((inputs, *hidden), (*hidden, outputs), strict=True)
+    weights = [(p.shape, p.fan_in, p.fan_out) for p in network.layout.parameters if p.role == "weight"]
+    assert weights == [((after, before), before, after) for before, after in widths]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -66,16 +62,6 @@ def test_linear_model_has_no_activation() -> None:
     theta = np.float32([0.5, -2.0, 1.0])  # bias, then the weights
     assert network.layout.names() == ["layer0.bias[0]", "layer0.weight[0,0]", "layer0.weight[0,1]"]
     np.testing.assert_allclose(network.apply(theta, np.float32([[3.0], [1.0]])), [[-4.5]])
-
-
-def test_fans_of_the_layout_are_the_layers_widths() -> None:
-    network = build_network(MLPConfig(hidden=(7, 4)), (5,), 2)
-    fans = {p.name: (p.shape, p.fan_in, p.fan_out) for p in network.layout.parameters if p.role == "weight"}
-    assert fans == {
-        "layer0.weight": ((7, 5), 5, 7),
-        "layer1.weight": ((4, 7), 7, 4),
-        "layer2.weight": ((2, 4), 4, 2),
-    }
 
 
 def test_initialisation_is_lecun_normal_with_zero_biases() -> None:

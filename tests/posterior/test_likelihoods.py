@@ -37,27 +37,20 @@ def rows(config: LikelihoodConfig, outputs: np.ndarray, y: np.ndarray, extra: fl
     return np.asarray(values)
 
 
-@pytest.mark.parametrize("sigma", [0.1, 1.0, 3.0])
-def test_known_noise(sigma: float) -> None:
-    expected = scipy.stats.norm.logpdf(Y, MEAN, sigma)
-    np.testing.assert_allclose(rows(GaussianLikelihood(sigma=sigma), MEAN[None], Y), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("log_sigma", [-2.0, 0.0, 1.0])
-def test_learned_noise(log_sigma: float) -> None:
-    expected = scipy.stats.norm.logpdf(Y, MEAN, np.exp(log_sigma))
-    found = rows(LearnedNoiseLikelihood(), MEAN[None], Y, log_sigma)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_exponential_head() -> None:
-    expected = scipy.stats.norm.logpdf(Y, MEAN, np.exp(RAW))
-    np.testing.assert_allclose(rows(EXP, np.stack([MEAN, RAW]), Y), expected, rtol=1e-4, atol=1e-4)
-
-
-def test_softplus_head() -> None:
-    expected = scipy.stats.norm.logpdf(Y, MEAN, np.logaddexp(0, RAW) + 1e-6)
-    np.testing.assert_allclose(rows(SOFTPLUS, np.stack([MEAN, RAW]), Y), expected, rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize(
+    ("config", "noise", "extra"),
+    [
+        *((GaussianLikelihood(sigma=sigma), sigma, None) for sigma in (0.1, 1.0, 3.0)),
+        *((LearnedNoiseLikelihood(), np.exp(log_sigma), log_sigma) for log_sigma in (-2.0, 0.0, 1.0)),
+        (EXP, np.exp(RAW), None),
+        (SOFTPLUS, np.logaddexp(0, RAW) + 1e-6, None),
+    ],
+)
+def test_normal_noise(config: LikelihoodConfig, noise: np.ndarray | float, extra: float | None) -> None:
+    outputs = np.stack([MEAN, RAW][: outputs_needed(config, 0)])
+    tolerance = 1e-5 if len(outputs) == 1 else 1e-4
+    expected = scipy.stats.norm.logpdf(Y, MEAN, noise)
+    np.testing.assert_allclose(rows(config, outputs, Y, extra), expected, rtol=tolerance, atol=tolerance)
 
 
 def test_categorical() -> None:
@@ -69,16 +62,14 @@ def test_categorical() -> None:
     assert found[0] == pytest.approx(one, rel=1e-4)
 
 
-@pytest.mark.parametrize(("raw", "sigma"), [(-50.0, 1e-6), (-13.9, 1e-6), (50.0, 1e6), (13.9, 1e6)])
-def test_exponential_head_is_clipped(raw: float, sigma: float) -> None:
-    found = noise(EXP, jnp.float32([[0.0], [raw]]), NOTHING)
+@pytest.mark.parametrize(
+    ("config", "raw", "sigma"),
+    [*((EXP, raw, 10.0 ** (6 if raw > 0 else -6)) for raw in (-50.0, -13.9, 50.0, 13.9)), (SOFTPLUS, -300.0, 1e-6)],
+)
+def test_heads_are_clipped(config: LikelihoodConfig, raw: float, sigma: float) -> None:
+    found = noise(config, jnp.float32([[0.0], [raw]]), NOTHING)
     assert float(jnp.exp(found.log_sigma[0])) == pytest.approx(sigma, rel=1e-5)
     assert float(found.precision_root[0]) == pytest.approx(1 / sigma, rel=1e-5)
-
-
-def test_softplus_head_has_a_floor() -> None:
-    found = noise(SOFTPLUS, jnp.float32([[0.0], [-300.0]]), NOTHING)
-    assert float(found.precision_root[0]) == pytest.approx(1e6, rel=1e-5)
 
 
 @pytest.mark.parametrize("config", [EXP, SOFTPLUS], ids=["exp", "softplus"])
