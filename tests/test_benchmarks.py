@@ -31,6 +31,7 @@ def run(script: str, *arguments: str | Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_chains(tmp_path: Path) -> None:
     output = tmp_path / "chains.csv"
     arguments = ["--work", "4", "50", "2", "--depth", "1", "--rounds", "1", "--seconds", "0.01"]
@@ -43,6 +44,7 @@ def test_chains(tmp_path: Path) -> None:
     assert run("chains.py", *arguments, *only).startswith("0 works"), "what is there is not measured again"
 
 
+@pytest.mark.slow
 def test_kernel(tmp_path: Path) -> None:
     output = tmp_path / "kernel.csv"
     run("kernel.py", "--rounds", "1", "--flop", "1e6", "--works", "2", "--output", output)
@@ -51,6 +53,7 @@ def test_kernel(tmp_path: Path) -> None:
     assert (table.microseconds > 0).all()
 
 
+@pytest.mark.slow
 def test_implicit(tmp_path: Path) -> None:
     output = tmp_path / "implicit.csv"
     run("implicit.py", "--repeats", "1", "--works", "toy", "--output", output)
@@ -83,6 +86,7 @@ def test_how_many_times_as_fast_the_kernel_is() -> None:
     assert "| w | 6 | 4 (1.50 x) | 2 (3.00 x) | 50% |" in report.kernel(table)
 
 
+@pytest.mark.slow
 def test_compile(tmp_path: Path) -> None:
     network = "784-256-256-10 classification"
     run("compile.py", "--rounds", "1", "--networks", network, "--methods", "hmc", "--output", tmp_path / "compile.csv")
@@ -92,6 +96,7 @@ def test_compile(tmp_path: Path) -> None:
     assert table.compiled["same"] < table.compiled["first"]
 
 
+@pytest.mark.slow
 def test_alignment(tmp_path: Path) -> None:
     small = ["--wide", "3", "--narrow", "5", "--units", "8", "--rows", "20", "--rounds", "1"]
     run("alignment.py", *small, "--output", tmp_path / "alignment.csv")
@@ -101,6 +106,7 @@ def test_alignment(tmp_path: Path) -> None:
     assert "| 784-8-10 | weights | near |" in report.alignment(table)
 
 
+@pytest.mark.slow
 def test_traces(tmp_path: Path) -> None:
     small = ["--steps", "20", "--segments", "1", "--shape", "4", "20", "--block", "2"]
     run("traces.py", "--rounds", "1", *small, "--folder", tmp_path, "--output", tmp_path)
@@ -116,6 +122,7 @@ def test_traces(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("tmp*"))
 
 
+@pytest.mark.slow
 def test_memory(tmp_path: Path) -> None:
     output = tmp_path / "memory.csv"
     run("memory.py", "--rows", "4000", "--micro-batches", "1", "--budgets", "4", "--output", output)
@@ -125,6 +132,7 @@ def test_memory(tmp_path: Path) -> None:
     assert table.temporary_mb[1] <= table.budget_mb[1]
 
 
+@pytest.mark.slow
 def test_gpu_chains(tmp_path: Path) -> None:
     small = ["--chains", "2", "--rounds", "1", "--seconds", "0.01", "--call-flop", "1e7"]
     part = ["--run-chains", "2", "--run-part", "200", "40"]
@@ -135,6 +143,7 @@ def test_gpu_chains(tmp_path: Path) -> None:
     assert stretches["sampling"] > 0
 
 
+@pytest.mark.slow
 def test_mile_on_our_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = Dataset(rng.normal(size=(60, 5)), rng.normal(size=60), tuple("abcde"), "y", "regression", ())
