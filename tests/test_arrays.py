@@ -72,8 +72,7 @@ def _surfaces(path: Path) -> None:
     lines, grid, points = np.ones((1, 4)), np.ones((1, 4, 4)), np.ones((1, 3))
     texts = np.array(["a"]), np.array([["x", "y", "z"]])
     save_surfaces(
-        path,
-        Surfaces(texts[0], lines, lines, grid, grid, texts[1], np.ones((1, 3, 2)), points, points, np.array(1.0)),
+        path, Surfaces(texts[0], lines, lines, grid, grid, texts[1], np.ones((1, 3, 2)), points, points, np.array(1.0))
     )
 
 

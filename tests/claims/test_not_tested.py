@@ -269,10 +269,7 @@ def test_differences_on_the_same_rows_are_paired_by_row(tmp_path: Path) -> None:
         save_arrays(path, {"log_density_by_chain": by_chain, "divergent": divergent, "other": np.zeros(3)})
         files[f"small/{run}/split0"] = path
     values = {"chains": float((hard + gap).mean()), "rival": float(hard.mean())}
-    table(
-        tmp_path,
-        [row(r, v, metric="lppd", chains=2, standard_error=0.5, over="rows") for r, v in values.items()],
-    )
+    table(tmp_path, [row(r, v, metric="lppd", chains=2, standard_error=0.5, over="rows") for r, v in values.items()])
     runs = {name: plan | {"chains": 2} for name, plan in STARTS.items()}
     study = claimed(GREATER | {"than": {"runs": ["rival"]}}, runs=runs)
     for given, error in ((files, gap.std(ddof=1) / np.sqrt(40)), ({}, None)):

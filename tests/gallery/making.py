@@ -21,18 +21,8 @@ STUDY = {
     "paper": "Nobody, 2000.",
     "differences": ["Other rows.", "Other noise."],
     "findings": [
-        {
-            "statement": "Few errors are made",
-            "source": "Table 1",
-            "claims": ["c0", "c1"],
-            "cost": "10 min",
-        },
-        {
-            "statement": "Errors are gone",
-            "source": "Table 2",
-            "claims": ["c3", "c4"],
-            "cost": "1 day",
-        },
+        {"statement": "Few errors are made", "source": "Table 1", "claims": ["c0", "c1"], "cost": "10 min"},
+        {"statement": "Errors are gone", "source": "Table 2", "claims": ["c3", "c4"], "cost": "1 day"},
         {"statement": "None is small", "source": "Table 3", "claims": ["c5"], "cost": "1 s"},
     ],
 }

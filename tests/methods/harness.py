@@ -72,11 +72,7 @@ METHODS = {
     "sghmc": Setting(SGHMCConfig(**STOCHASTIC, epochs=61_000, ensemble_every=20, step_size=0.0005), bias=0.04),
     "sghmc, cyclical": Setting(
         SGHMCCLRConfig(
-            **STOCHASTIC,
-            epochs=61_000,
-            ensemble_every=20,
-            step_size=0.0006,
-            schedule=CyclicalSchedule(cycle_epochs=20),
+            **STOCHASTIC, epochs=61_000, ensemble_every=20, step_size=0.0006, schedule=CyclicalSchedule(cycle_epochs=20)
         ),
         bias=0.05,
     ),

@@ -75,12 +75,7 @@ def reference() -> np.ndarray:
         numpyro.sample("y", dist.Normal(forward(data.x, w0, b0, w1, b1), jnp.exp(log_sigma)), obs=data.y)
 
     sampler = MCMC(
-        NUTS(model),
-        num_warmup=200,
-        num_samples=400,
-        num_chains=CHAINS,
-        chain_method="vectorized",
-        progress_bar=False,
+        NUTS(model), num_warmup=200, num_samples=400, num_chains=CHAINS, chain_method="vectorized", progress_bar=False
     )
     sampler.run(jax.random.key(11))
     draws = sampler.get_samples(group_by_chain=True)

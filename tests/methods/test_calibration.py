@@ -34,8 +34,7 @@ class Kernel(NamedTuple):
 MASS = np.linspace(0.5, 1.5, 11)
 KERNELS = {
     "hmc": Kernel(
-        hmc.step,
-        {"step_size": 0.1, "trajectory_length": 1.0, "jitter": 0.3, "max_steps": 100, "inverse_mass": MASS},
+        hmc.step, {"step_size": 0.1, "trajectory_length": 1.0, "jitter": 0.3, "max_steps": 100, "inverse_mass": MASS}
     ),
     "adjusted mclmc": Kernel(
         adjusted_mclmc.step, {"step_size": 0.5, "mean_steps": 5.0, "max_steps": 50, "inverse_mass": MASS}

@@ -122,13 +122,7 @@ def test_of_a_linear_model_it_is_the_hessian(likelihood):
     x, y = rows()
     classes = 3 if likelihood.kind == "categorical" else 0
     posterior, prior = build_posterior(
-        MLPConfig(hidden=()),
-        likelihood,
-        NormalPrior(),
-        temperature=1.0,
-        shape=(3,),
-        classes=classes,
-        dtype=jnp.float64,
+        MLPConfig(hidden=()), likelihood, NormalPrior(), temperature=1.0, shape=(3,), classes=classes, dtype=jnp.float64
     )
     data = posterior_data(x, np.digitize(y, [-0.5, 0.5]) if classes else y, prior)
     theta = some_theta(Case(posterior, data))

@@ -10,13 +10,7 @@ from blackjax.mcmc.mclmc import MCLMCInfo as TheirInfo
 
 from bnn_atlas.config.methods.mclmc import BlackJAXMCLMCConfig
 from bnn_atlas.methods import mclmc
-from bnn_atlas.methods.mclmc_tuning import (
-    blackjax_rule,
-    build_mclmc_blackjax,
-    first_tuning,
-    set_scales,
-    tune_step_size,
-)
+from bnn_atlas.methods.mclmc_tuning import blackjax_rule, build_mclmc_blackjax, first_tuning, set_scales, tune_step_size
 
 from .problems import linear
 from .running import run

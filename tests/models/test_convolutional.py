@@ -71,8 +71,7 @@ NORMS_28 = (16, *7 * [160], 160, *7 * [320], 320, *7 * [640], 640)
 
 
 @pytest.mark.parametrize(
-    ("config", "classes", "count", "norms"),
-    [(WIDE_16, 10, 2_745_274, NORMS_16), (WIDE_28, 100, 36_518_932, NORMS_28)],
+    ("config", "classes", "count", "norms"), [(WIDE_16, 10, 2_745_274, NORMS_16), (WIDE_28, 100, 36_518_932, NORMS_28)]
 )
 def test_wide_networks_have_the_published_count_and_three_numbers_per_channel_of_the_norms(
     config: ModelConfig, classes: int, count: int, norms: tuple[int, ...]

@@ -9,14 +9,7 @@ import pytest
 import yaml
 
 from tests.copies import REPOSITORY, copy_repository
-from tests.slurm.cluster import (
-    Snakemake,
-    has_control_groups,
-    jobs_of_rule,
-    one_node,
-    skip_without_slurm,
-    slurm,
-)
+from tests.slurm.cluster import Snakemake, has_control_groups, jobs_of_rule, one_node, skip_without_slurm, slurm
 
 MINIATURE = Path(__file__).parent / "miniature"
 STUDY = "sampling_perspective"

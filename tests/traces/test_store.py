@@ -45,11 +45,7 @@ def test_bits_of_nan_and_infinity_are_kept(tmp_path):
     assert open_trace(tmp_path / "t").read().tobytes() == values.tobytes()
 
 
-axis = st.one_of(
-    st.none(),
-    st.slices(5),
-    st.lists(st.integers(0, 4), max_size=6),
-)
+axis = st.one_of(st.none(), st.slices(5), st.lists(st.integers(0, 4), max_size=6))
 
 
 @pytest.fixture(scope="module")

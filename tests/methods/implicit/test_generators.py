@@ -7,12 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bnn_atlas.config.methods.implicit import (
-    CorrelatedGenerator,
-    FactorisedGenerator,
-    MatrixGenerator,
-    MLPGenerator,
-)
+from bnn_atlas.config.methods.implicit import CorrelatedGenerator, FactorisedGenerator, MatrixGenerator, MLPGenerator
 from bnn_atlas.methods.implicit.layers import Matrix, nearly_square, parameters, started
 
 from .making import GENERATORS, WEIGHTS, at, jacobian, layout, made
