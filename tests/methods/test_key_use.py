@@ -1,6 +1,6 @@
 """No random key serves twice in a run of any method.
 
-Everything runs op by op and chain by chain, so that a generator which takes notes sees every key as a value.
+A generator takes notes, by callbacks of the compiled programs; the chains run one after another.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,6 @@ from bnn_atlas import keys
 from bnn_atlas.config.methods.registry import METHODS
 from bnn_atlas.methods import noise
 from bnn_atlas.placement import Placement
-from bnn_atlas.posterior.density import Posterior, PosteriorData, Target, binder
 from bnn_atlas.runner import program
 
 from .harness import SMALL, build
@@ -57,27 +56,19 @@ class Recorder:
 RECORDER = Recorder()
 
 
-split_bits = jax.jit(keys._split, static_argnums=1)
-random_bits = jax.jit(keys._random_bits, static_argnums=(1, 2))
-child = jax.jit(keys._fold_in)
-
-
 def _split(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     jax.debug.callback(RECORDER.split, key)
-    with jax.disable_jit(False):
-        return split_bits(key, shape)
+    return keys._split(key, shape)
 
 
 def _random_bits(key: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Array:
     jax.debug.callback(RECORDER.drawn, key)
-    with jax.disable_jit(False):
-        return random_bits(key, width, shape)
+    return keys._random_bits(key, width, shape)
 
 
 def _fold_in(key: jax.Array, number: Any) -> jax.Array:
     jax.debug.callback(RECORDER.folded, key, jnp.asarray(number))
-    with jax.disable_jit(False):
-        return child(key, number)
+    return keys._fold_in(key, number)
 
 
 RECORDING: Any = define_prng_impl(
@@ -91,57 +82,32 @@ RECORDING: Any = define_prng_impl(
 )
 
 
-cipher = jax.jit(keys.threefry2x32)
-
-
 def _normals(key: jax.Array, first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
     jax.debug.callback(RECORDER.drawn, key)
-    with jax.disable_jit(False):
-        return cipher(key, first, second)
+    return keys.threefry2x32(key, first, second)
 
 
-def bind_compiled(posterior: Posterior) -> Any:
-    """As `binder`, with densities that are compiled whatever is around them: they use no keys."""
-    bind = binder(posterior)
-
-    def compiled(function: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            with jax.disable_jit(False):
-                return function(*arguments)
-
-        return call
-
-    def bound(data: PosteriorData) -> Target:
-        target = bind(data)
-        return target._replace(evaluate=compiled(target.evaluate), estimate=compiled(target.estimate))
-
-    return bound
-
-
-class OpByOp(Placement):
-    """Runs the chains one after another, and only their densities compiled."""
+class OneByOne(Placement):
+    """Runs the chains one after another."""
 
     def map(self, function: Any, specs: Any = None) -> Any:
         return Loop(function)
 
 
 class Loop:
-    """What `Placement.map` gives, op by op."""
+    """What `Placement.map` gives, chain by chain."""
 
     def __init__(self, function: Any) -> None:
-        self.function = function
+        self.function = jax.jit(function)
 
     def shapes(self, shared: Any, chained: Any) -> Any:
         """Shapes and types of the results."""
         return jax.eval_shape(self, shared, chained)
 
     def __call__(self, shared: Any, chained: Any) -> Any:
-        def one(chain: int) -> Any:
-            return self.function(shared, jax.tree.map(lambda leaf: leaf[chain], chained))
-
-        with jax.disable_jit():
-            results = map(one, range(len(jax.tree.leaves(chained)[0])))
-            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
+        chains = range(len(jax.tree.leaves(chained)[0]))
+        results = [self.function(shared, jax.tree.map(lambda leaf, n=chain: leaf[n], chained)) for chain in chains]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *results)
 
     def compile(self, shared: Any, chained: Any) -> None:
         """Nothing to do."""
@@ -151,8 +117,7 @@ class Loop:
 def recorder(monkeypatch):
     monkeypatch.setattr(keys, "THREEFRY", RECORDING)
     monkeypatch.setattr(noise, "threefry2x32", _normals)
-    monkeypatch.setattr(program, "binder", bind_compiled)
-    monkeypatch.setattr(program, "Placement", lambda chains, shards: OpByOp(chains, jax.local_devices()[:1]))
+    monkeypatch.setattr(program, "Placement", lambda chains, shards: OneByOne(chains, jax.local_devices()[:1]))
     RECORDER.__init__()
     return RECORDER
 
