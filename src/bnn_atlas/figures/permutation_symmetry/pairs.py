@@ -264,11 +264,13 @@ def transpositions_surface(shown: Sequence[Shown]) -> Drawing:
 
 def _read(shown: Sequence[Shown], name: str, schema: pa.Schema) -> pd.DataFrame:
     """A table of all runs and splits, with the columns label, run and split."""
+    check_fits(len(shown))
     return pd.concat([_named(one, read_frame(one.files[name], schema)) for one in shown], ignore_index=True)
 
 
 def _read_barriers(shown: Sequence[Shown]) -> pd.DataFrame:
     """Barriers of all lines of all runs (`symmetry.barriers.barrier_frame`), with the transpositions of each pair."""
+    check_fits(len(shown))
     parts = []
     for one in shown:
         lines, matches = read_frame(one.files["lines"], LINE_SCHEMA), read_frame(one.files["matches"], MATCH_SCHEMA)
