@@ -50,6 +50,14 @@ def test_a_damaged_file_of_the_cache_is_written_again(folder: Path, monkeypatch:
     assert [checks(folder, monkeypatch) for _ in range(2)] == [1, 0]
 
 
+def test_what_others_can_write_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks(folder, monkeypatch)
+    (kept,) = (folder.parent / "cache" / "atlas").iterdir()
+    assert not kept.stat().st_mode & 0o077
+    kept.chmod(0o620)
+    assert [checks(folder, monkeypatch) for _ in range(2)] == [1, 0]
+
+
 def test_data_of_this_machine_are_read_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "mine.csv").write_text("a,b\n1,2.5\n3,4.5\n5,6\n")
     own = {"path": str(folder / "mine.csv"), "target": "b", "task": "regression"}

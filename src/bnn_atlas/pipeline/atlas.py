@@ -26,7 +26,8 @@ def checked_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     plan. With data files of this machine, which are read as well, it is checked every time. Raises like `load_atlas`.
     """
     with contextlib.suppress(Exception):  # whatever is wrong with a file of the cache, it is as good as none
-        if isinstance(found := pickle.loads(_file(config, folder).read_bytes()), Atlas):
+        kept = _file(config, folder)
+        if _is_private(kept) and isinstance(found := pickle.loads(kept.read_bytes()), Atlas):
             return found
     atlas = load_atlas(config, folder)
     if not any(entry.own_checksums for entry in atlas.datasets.values()):
@@ -35,10 +36,17 @@ def checked_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     return atlas
 
 
+def _is_private(file: Path) -> bool:
+    """Whether nobody else can have written a file, since a pickle runs what it holds."""
+    status = file.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
 def _keep(atlas: Atlas, file: Path) -> None:
     """Write a file of the cache, and remove the oldest ones."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(f".{os.getpid()}")
+    temporary.touch(mode=0o600)
     temporary.write_bytes(pickle.dumps(atlas))
     temporary.replace(file)
     for old in sorted(file.parent.glob("*.pickle"), key=lambda each: each.stat().st_mtime)[:-KEPT]:
