@@ -170,10 +170,11 @@ def _surface(path: Path, place: int) -> Path:
     return path
 
 
-def _fit(path: Path, place: int) -> Path:
-    weights = np.zeros((2, 8))
-    arrays = {"generator.branches.0.0.weight": np.zeros((2, 5, 3)), "generator.branches.0.1.bias": weights}
-    np.savez(path, **arrays, generated=weights, points=np.zeros((2, 1)), noise=np.array([3, 3]), point=np.zeros((2, 1)))
+def fit(path: Path, weights: int, points: int = 1) -> Path:
+    """An implicit fit by two chains: a generator of 15 parameters and a bias per weight, and `points` beside it."""
+    generated, estimated = np.zeros((2, weights)), np.zeros((2, points))
+    arrays = {"generator.branches.0.0.weight": np.zeros((2, 5, 3)), "generator.branches.0.1.bias": generated}
+    np.savez(path, **arrays, generated=generated, points=estimated, noise=np.array([3, 3]), point=estimated)
     return path
 
 
@@ -212,7 +213,8 @@ def _frames(path: Path, place: int) -> Path:
 
 WRITERS: dict[str, Callable[[Path, int], Path]] = {
     "subset": _subset, "grid": _grid, "functions": _functions, "surface": _surface, "predictive": _predictive,
-    "fit": _fit, "referee": _referee, "e_values": _e_values, "aligned_draws": _aligned, "frames": _frames,
+    "fit": lambda path, place: fit(path, 8), "referee": _referee, "e_values": _e_values, "aligned_draws": _aligned,
+    "frames": _frames,
     **{name: _pairs(name) for name in ("lines", "matches", "norms")},
     "parameters": _frame(PARAMETER_SCHEMA, *({"rhat": rhat, "rhat_gelman_rubin": rhat} for rhat in (1.0, 1.2))),
     "function_values": _frame(FUNCTION_SCHEMA, *({"rhat": rhat, "rhat_gelman_rubin": rhat} for rhat in (1.0, 1.2))),

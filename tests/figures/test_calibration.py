@@ -6,27 +6,20 @@ import pytest
 
 from bnn_atlas.figures.kinds.calibration import calibration
 from bnn_atlas.figures.shown import Shown
-from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import write_table
+from tests.figures.set_files import written
 from tests.figures.shown import shown
 
 LEVELS = (0.5, 0.75, 0.9, 0.95)
 
 
 def run(folder: Path, name: str, excess: float, rows: int = 400, **changes: Any) -> Shown:
-    common: dict[str, Any] = {
-        "study": "s", "run": name, "scale": "demo", "split": 0, "dataset": "airfoil", "model": "mlp", "method": "mclmc",
-        "chains": 4, "draws": 10,
-    }  # fmt: skip
-    table = [Row(**common, metric="coverage", value=level + excess, at=f"{level:g}") for level in LEVELS]
     shares = np.full(10, 0.1) + excess * np.array([-1, 1] * 5)
-    table += [
-        Row(**common, metric="pit_histogram", value=float(share), at=f"{(i + 1) / 10:g}")
-        for i, share in enumerate(shares)
-    ]
-    write_table(folder / f"{name}.parquet", table)
+    values = {f"coverage@{level:g}": level + excess for level in LEVELS}
+    values |= {f"pit_histogram@{(i + 1) / 10:g}": float(share) for i, share in enumerate(shares)}
+    one = written(folder, name, values, **{"dataset": "airfoil", "task": "regression", "method": "mclmc", **changes})
     np.savez(folder / f"{name}.npz", pit=np.zeros((4, rows)))
-    return shown(name, {"table": folder / f"{name}.parquet", "predictive": folder / f"{name}.npz"}, **changes)
+    return one._replace(files={**one.files, "predictive": folder / f"{name}.npz"})
 
 
 def test_files_hold_both_metrics(tmp_path: Path) -> None:

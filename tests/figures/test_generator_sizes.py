@@ -10,26 +10,11 @@ from bnn_atlas.metrics.tables.measurement import Row
 from bnn_atlas.metrics.tables.parquet import write_table
 from tests.figures.conftest import tex
 from tests.figures.shown import shown
-
-
-def fit(path: Path, weights: int, points: int = 1) -> Path:
-    np.savez(
-        path,
-        **{
-            "generator.branches.0.0.weight": np.zeros((2, 5, 3)),
-            "generator.branches.0.1.bias": np.zeros((2, weights)),
-            "generated": np.zeros((2, weights), int),
-            "points": np.zeros((2, points), int),
-            "noise": np.array([3, 3]),
-            "point": np.zeros((2, points)),
-        },
-    )
-    return path
+from tests.figures.small import IMPLICIT, fit
 
 
 def run(name: str, file: Path, table: Path, sigma: float = 0.1, **changes: object):
-    generator = {"kind": "matrix", "noise": [1, 3], "hidden": [[2, 2]]}
-    settings = {"method": {"kind": "implicit", "generator": generator, "sigma": sigma}}
+    settings = {"method": {**IMPLICIT, "sigma": sigma}}
     return shown(name, {"fit": file, "table": table}, method="implicit", settings=settings, **changes)
 
 
