@@ -1,5 +1,6 @@
 """Bands of functions and of targets, a panel per method or network."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ from bnn_atlas.figures.kinds.bands import (
 )
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import load_functions
-from tests.figures.conftest import Drawn
 from tests.figures.set_files import CONVERGED, Values, written
 from tests.figures.synthetic_functions import changed, functions_on_line, networks
 
@@ -31,16 +31,22 @@ assert TOY.generate is not None
 GENERATOR = TOY.generate.model_dump(mode="json")
 
 
+def run(
+    folder: Path, label: str, method: str, chains: int = 2, draws: int = 50, sets: Mapping[str, Values] | None = None
+) -> Shown:
+    one = written(folder, label, CONVERGED, sets, task="regression", dataset="sinusoids_1", method=method)
+    functions = functions_on_line(folder / f"{label}.npz", chains=chains, draws=draws)
+    return one._replace(files={**one.files, "functions": functions})
+
+
 def toy(folder: Path, label: str, method: str, gap: float, draws: int = 50) -> Shown:
     sets = {"interval-gap": {"function_sd": gap}, "interval-right": {"function_sd": 2 * gap}}
-    one = written(folder, label, CONVERGED, sets, task="regression", dataset="sinusoids_1", method=method)
-    functions = functions_on_line(folder / f"{label}.npz", chains=1, draws=draws)
-    return one._replace(files={**one.files, "functions": functions}, generator=GENERATOR)
+    return run(folder, label, method, 1, draws, sets)._replace(generator=GENERATOR)
 
 
-def test_panels_bands_and_shares_of_the_first_run(drawn: Drawn, tmp_path: Path) -> None:
+def test_panels_bands_and_shares_of_the_first_run(tmp_path: Path) -> None:
     shown = [toy(tmp_path, "HMC", "hmc", 0.4), toy(tmp_path, "MAP", "map", 0.1, 1)]
-    table = drawn(toy_bands, shown)
+    table = toy_bands(shown).numbers
     assert set(table.loc[table["label"] == "MAP", "series"]) == {
         "mean", "truth", WITH_NOISE, "training row", "sd gap", "sd right", f"sd gap, {SHARE}",
         f"sd right, {SHARE}",
@@ -65,17 +71,9 @@ def test_the_true_function_is_that_of_the_data(tmp_path: Path) -> None:
     np.testing.assert_allclose(true_function(toy(tmp_path, "HMC", "hmc", 0.4), x[70:, 0]), y[70:], atol=1e-5)
 
 
-def run(
-    folder: Path, label: str, method: str, chains: int = 2, draws: int = 50, diagnostics: Values = CONVERGED
-) -> Shown:
-    one = written(folder, label, diagnostics, task="regression", dataset="clusters", method=method)
-    functions = functions_on_line(folder / f"{label}.npz", chains=chains, draws=draws)
-    return one._replace(files={**one.files, "functions": functions})
-
-
-def test_bands_hold_their_share_of_the_functions_and_a_point_has_none(drawn: Drawn, tmp_path: Path) -> None:
+def test_bands_hold_their_share_of_the_functions_and_a_point_has_none(tmp_path: Path) -> None:
     shown = [run(tmp_path, "HMC", "hmc"), run(tmp_path, "SGD", "map", 1, 1)]
-    table = drawn(synthetic_bands, shown)
+    table = synthetic_bands(shown).numbers
     of_hmc = table[(table["label"] == "HMC") & (table["series"] == "95 %")]
     mean = load_functions(shown[0].files["functions"]).mean
     assert mean is not None
@@ -93,17 +91,12 @@ def test_narrower_bands_lie_inside_wider_ones(tmp_path: Path) -> None:
     assert np.median(most[1] - most[0]) > np.median(half[1] - half[0])
 
 
-def test_too_many_panels_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="13 runs: at most 12 fit in one figure"):
-        synthetic_bands([run(tmp_path, f"r{i}", "sgld", 1, 1) for i in range(13)])
-
-
-def test_bands_of_networks_that_are_under_and_over_parameterised(drawn: Drawn, tmp_path: Path) -> None:
+def test_bands_of_networks_that_are_under_and_over_parameterised(tmp_path: Path) -> None:
     runs = networks(tmp_path, 2, points=20)
     source = load_functions(runs[0].files["functions"])
     assert source.mean is not None
     same = np.broadcast_to(source.mean[:1, :1], source.mean.shape).copy()
-    table = drawn(under_over, [changed(runs[0], mean=same), runs[1]])
+    table = under_over([changed(runs[0], mean=same), runs[1]]).numbers
     first = table[table["label"] == "1x8"]
     parts = dict(iter(first.groupby("series")))
     np.testing.assert_allclose(parts["functions"]["value"], parts["functions"]["high"], rtol=1e-6)

@@ -9,11 +9,7 @@ from bnn_atlas.figures.kinds.distances import functional_diversity, wasserstein
 from bnn_atlas.metrics.formulas.function_distances import wasserstein_squared
 from bnn_atlas.metrics.tables.arrays import load_functions
 
-from .synthetic_functions import (
-    changed,
-    networks,
-    two_runs,
-)
+from .synthetic_functions import changed, networks, two_runs
 
 
 def test_distances_within_the_first_chain(tmp_path: Path) -> None:

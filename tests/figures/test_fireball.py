@@ -9,7 +9,6 @@ import pytest
 from bnn_atlas.figures.kinds.fireball import fireball, fireball_teaser
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.traces.grids import BivariateGrids
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
@@ -45,9 +44,9 @@ def weights(layers: int) -> list[tuple[str, str]]:
     return [(f"layer{i}.weight[0,0]", f"layer{j}.weight[0,1]") for i in range(layers) for j in range(layers)]
 
 
-def test_one_pair_makes_the_same_panel_twice(drawn: Drawn, tmp_path: Path) -> None:
+def test_cells_of_one_pair_are_its_counts(tmp_path: Path) -> None:
     grid = grids(weights(1))
-    table = drawn(fireball, runs(tmp_path, grid))
+    table = fireball(runs(tmp_path, grid)).numbers
     assert table["count"].sum() == grid.counts.sum()
     assert set(table["x_name"]) == {"W1[1,1]"}
     seen = np.zeros((BINS, BINS), dtype=int)
@@ -135,9 +134,9 @@ def teaser(folder: Path, chains: int = 10, draws: int = 200, names: tuple[str, s
     return shown(files={"grid": folder / "grid.npz", "subset": folder / "draws.parquet"}, chains=20)
 
 
-def test_both_panels_are_in_the_files(drawn: Drawn, tmp_path: Path) -> None:
+def test_counts_and_outlines_of_the_teaser(tmp_path: Path) -> None:
     run = teaser(tmp_path)
-    table = drawn(fireball_teaser, [run])
+    table = fireball_teaser([run]).numbers
     assert set(table["x_name"]) == {"W2[1,1]"}
     counted = table[table["panel"] == "counted"]
     assert counted["count"].sum() == BivariateGrids.load(run.files["grid"]).counts[1].sum()

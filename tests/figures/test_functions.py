@@ -6,17 +6,10 @@ import pytest
 from bnn_atlas.figures.functions import names, read_functions
 from bnn_atlas.figures.kinds.bands import under_over
 from bnn_atlas.figures.kinds.distances import functional_diversity, wasserstein
-from bnn_atlas.figures.sampling_perspective.permuted_warmstarts import permuted_warmstarts
 from bnn_atlas.metrics.tables.arrays import load_functions
 
 from .shown import shown
-from .synthetic_functions import (
-    changed,
-    functions_on_line,
-    functions_on_rows,
-    networks,
-    two_runs,
-)
+from .synthetic_functions import changed, functions_on_line, functions_on_rows, networks, two_runs
 
 
 def test_chains_that_are_not_finite_are_left_out_and_named(tmp_path: Path) -> None:
@@ -63,5 +56,3 @@ def test_functions_that_do_not_fit_are_refused_in_words(tmp_path: Path) -> None:
     classes = changed(lines[0], mean=None, scale=None, probabilities=np.full((4, 50, 60, 2), 0.5, dtype=np.float32))
     with pytest.raises(ValueError, match="is a classification"):
         under_over([classes])
-    with pytest.raises(ValueError, match="5 runs: at most 4"):
-        permuted_warmstarts([rows[0]] * 5)

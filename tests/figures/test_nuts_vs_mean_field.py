@@ -5,7 +5,6 @@ import pytest
 
 from bnn_atlas.figures.sampling_perspective.nuts_vs_mean_field import nuts_vs_mean_field
 from bnn_atlas.figures.shown import Shown
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
@@ -27,8 +26,8 @@ def runs(folder: Path, chains: int = 12, draws: int = 300, fits: int = 2, noise:
     return found
 
 
-def test_two_branches_and_one_blob(drawn: Drawn, tmp_path: Path) -> None:
-    table = drawn(nuts_vs_mean_field, runs(tmp_path))
+def test_two_branches_and_one_blob(tmp_path: Path) -> None:
+    table = nuts_vs_mean_field(runs(tmp_path)).numbers
     assert list(dict.fromkeys(table["prior_sd"])) == [1.0, 0.1]
     for _, panel in table.groupby("prior_sd"):
         nuts = panel[(panel["method"] == "nuts") & (panel["share"] == 0.5)]
@@ -48,7 +47,6 @@ def test_few_draws_and_a_wide_blob_are_enough(tmp_path: Path) -> None:
 def test_bad_runs_are_refused_in_words(tmp_path: Path) -> None:
     good = runs(tmp_path, 2, 20)
     for bad, says in (
-        ([], "no runs to draw"),
         (good[:3], "prior scale 1 has a run by nuts only"),
         ([*good, good[0]], r"prior scale 0\.1 has two runs by nuts"),
         ([good[0]._replace(prior_sd=None)], "has no prior with one standard deviation"),

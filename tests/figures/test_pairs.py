@@ -16,14 +16,13 @@ from bnn_atlas.figures.permutation_symmetry.pairs import (
     transpositions_surface,
 )
 from bnn_atlas.metrics.tables.parquet import MATCH_SCHEMA, NORM_SCHEMA, read_frame, write_frame
-from tests.figures.conftest import Drawn
 
 from .pair_files import pair_run
 
 
-def test_barriers_are_of_pairs_and_the_correlation_of_trained_ones(drawn: Drawn, tmp_path: Path) -> None:
+def test_barriers_are_of_pairs_and_the_correlation_of_trained_ones(tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "pairs", [2, 5, 9, 14])]
-    numbers = drawn(barrier_against_transpositions, shown)
+    numbers = barrier_against_transpositions(shown).numbers
     trained = numbers[numbers["state"] == "as_trained"]
     assert trained["midpoint"].tolist() == pytest.approx([0.2, 0.5, 0.9, 1.4])
     assert trained["transpositions"].tolist() == [3, 6, 10, 15]
@@ -41,14 +40,14 @@ def test_published_marks_are_beside_networks_of_512_units(tmp_path: Path) -> Non
         assert many > few
 
 
-def test_distances_by_state(drawn: Drawn, tmp_path: Path) -> None:
-    numbers = drawn(distance_against_transpositions, [pair_run(tmp_path / "a", "pairs", [2, 5])])
+def test_distances_by_state(tmp_path: Path) -> None:
+    numbers = distance_against_transpositions([pair_run(tmp_path / "a", "pairs", [2, 5])]).numbers
     of = {state: part["squared_distance"].tolist() for state, part in numbers.groupby("state")}
     assert of == {"start": [20, 50], "as_trained": [22, 52], "planted": pytest.approx([4, 7])}
 
 
-def test_changes_of_transpositions_are_those_of_each_pair(drawn: Drawn, tmp_path: Path) -> None:
-    numbers = drawn(transpositions_stability, [pair_run(tmp_path / "a", "pairs", [3, 9, 15])])
+def test_changes_of_transpositions_are_those_of_each_pair(tmp_path: Path) -> None:
+    numbers = transpositions_stability([pair_run(tmp_path / "a", "pairs", [3, 9, 15])]).numbers
     trained = numbers[numbers["state"] == "as_trained"]
     assert trained["planted"].tolist() == [3, 9, 15]
     assert trained["change"].tolist() == [1, 1, 1]
@@ -58,9 +57,9 @@ def test_changes_of_transpositions_are_those_of_each_pair(drawn: Drawn, tmp_path
         transpositions_stability([pair_run(tmp_path, "paths", [None])])
 
 
-def test_courses_and_lines_are_means_over_pairs(drawn: Drawn, tmp_path: Path) -> None:
+def test_courses_and_lines_are_means_over_pairs(tmp_path: Path) -> None:
     shown = [pair_run(tmp_path / "a", "two_paths", [10, 5])]
-    numbers = drawn(barrier_along_training, shown)
+    numbers = barrier_along_training(shown).numbers
     of = numbers.set_index(["panel", "state", "rows", "x"])["mean"]
     assert of["loss", "as_trained", "train", 0] == pytest.approx(0)
     assert of["loss", "as_trained", "test", 2] == pytest.approx((1.0 + 0.5) / 2)
@@ -73,9 +72,9 @@ def test_courses_and_lines_are_means_over_pairs(drawn: Drawn, tmp_path: Path) ->
     assert [len(ax.lines) for ax in figure.axes] == [5, 5, 4], "two states on two kinds of rows, and zero"
 
 
-def test_norms_are_means_over_networks(drawn: Drawn, tmp_path: Path) -> None:
+def test_norms_are_means_over_networks(tmp_path: Path) -> None:
     run = pair_run(tmp_path / "a", "pairs", [2, 5])
-    numbers = drawn(norms_along_training, [run])
+    numbers = norms_along_training([run]).numbers
     assert set(numbers["array"]) == {"layer0.bias", "layer0.weight"}
     assert set(numbers["networks"]) == {4}
     weight = numbers[numbers["array"] == "layer0.weight"].set_index("draw")["mean"]
@@ -87,9 +86,9 @@ def test_norms_are_means_over_networks(drawn: Drawn, tmp_path: Path) -> None:
         norms_along_training([run])
 
 
-def test_points_of_lines_over_epochs_are_means_over_pairs(drawn: Drawn, tmp_path: Path) -> None:
+def test_points_of_lines_over_epochs_are_means_over_pairs(tmp_path: Path) -> None:
     run = pair_run(tmp_path / "a", "pairs", [2, 6])
-    of = drawn(transpositions_surface, [run]).set_index(["state", "draw", "point"])["mean"]
+    of = transpositions_surface([run]).numbers.set_index(["state", "draw", "point"])["mean"]
     assert of["as_trained", 1, 0.5] == 4
     assert of["as_trained", 2, 1.0] == 5
     assert of["aligned", 2, 0.5] == 0

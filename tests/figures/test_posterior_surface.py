@@ -6,7 +6,6 @@ import pytest
 from bnn_atlas.figures.kinds.posterior_surface import floor_below, posterior_surface
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.metrics.tables.arrays import SurfaceError, Surfaces, load_surfaces, save_surfaces
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 
 TEMPERATURE = 0.5
@@ -36,9 +35,9 @@ def runs(path: Path, made: Surfaces, splits: int = 1) -> list[Shown]:
     return [shown("hmc", {"surface": path / "s.npz"}, split=split) for split in range(splits)]
 
 
-def test_the_table_has_what_is_drawn(drawn: Drawn, tmp_path: Path) -> None:
+def test_the_table_has_what_is_drawn(tmp_path: Path) -> None:
     made = surfaces()
-    table = drawn(posterior_surface, runs(tmp_path, made)).fillna("")
+    table = posterior_surface(runs(tmp_path, made)).numbers.fillna("")
     assert table.groupby(["plane", "kind"]).size().to_dict() == {
         (f"plane {i}", kind): rows for i in range(2) for kind, rows in (("grid", 81), ("point", 3))
     }
@@ -74,9 +73,9 @@ def test_densities_that_are_not_finite_are_drawn_as_lowest(tmp_path: Path) -> No
         posterior_surface(runs(tmp_path, nowhere._replace(point_log_likelihood=np.full((1, 3), np.nan))))
 
 
-def test_splits_are_rows_and_more_than_four_are_refused(drawn: Drawn, tmp_path: Path) -> None:
+def test_splits_are_rows_and_more_than_four_are_refused(tmp_path: Path) -> None:
     made = surfaces(1)
-    planes = drawn(posterior_surface, runs(tmp_path, made, splits=2))["plane"].unique().tolist()
+    planes = posterior_surface(runs(tmp_path, made, splits=2)).numbers["plane"].unique().tolist()
     assert planes == ["plane 0, split 0", "plane 0, split 1"]
     with pytest.raises(ValueError, match="5 planes: at most 4 fit in one figure"):
         posterior_surface(runs(tmp_path, made, splits=5))

@@ -5,7 +5,6 @@ import pytest
 
 from bnn_atlas.figures.sampling_perspective.product_weights import product_weights
 from bnn_atlas.figures.shown import Shown
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 
@@ -24,9 +23,9 @@ def network(
     return shown(files={"subset": file}, hidden=(units,) if hidden is None else hidden)
 
 
-def test_products_by_chain_and_unit(drawn: Drawn, tmp_path: Path) -> None:
+def test_products_by_chain_and_unit(tmp_path: Path) -> None:
     run = network(tmp_path, 3)
-    table = drawn(product_weights, [run])
+    table = product_weights([run]).numbers
     assert set(table["x_unit"]) == {1, 2, 3}
     assert set(table["chain"]) == {"0", "1", "2", "3", "all"}
     one = table[(table["x_unit"] == 1) & (table["y_unit"] == 1)]

@@ -8,7 +8,6 @@ import pytest
 from bnn_atlas.figures.permutation_symmetry.pruning_curves import pruning_curves
 from bnn_atlas.metrics.tables.parquet import PRUNING_SCHEMA, write_frame
 from bnn_atlas.published import published_numbers
-from tests.figures.conftest import Drawn
 
 from .shown import shown
 
@@ -29,9 +28,9 @@ def curves(path: Path) -> Path:
     return path
 
 
-def test_curves_are_means_over_orders_beside_the_published_ones(drawn: Drawn, tmp_path: Path) -> None:
+def test_curves_are_means_over_orders_beside_the_published_ones(tmp_path: Path) -> None:
     runs = [shown("hmc", {"pruning_curves": curves(tmp_path / "c.parquet")}, task="classification", dataset="mnist")]
-    numbers = drawn(pruning_curves, runs)
+    numbers = pruning_curves(runs).numbers
     of = numbers.set_index(["dead_inputs", "network", "of", "rank", "kept"]).sort_index()
     assert of.loc[("kept", "HMC", "mean", "random", 50.0), "accuracy"] == pytest.approx(100 * (0.25 + 0.05))
     assert of.loc[("kept", "HMC", "mean", "random", 50.0), "orders"] == 2

@@ -13,7 +13,6 @@ from bnn_atlas.figures.sampling_perspective.relu_units import (
     sensitivities,
 )
 from bnn_atlas.figures.shown import Shown
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import write_subset
 from tests.figures.synthetic_functions import changed, functions_on_rows
@@ -53,9 +52,9 @@ def test_units_of_one_sign_leave_one_direction_that_changes_the_function(theta: 
     np.testing.assert_allclose(np.linalg.matrix_rank(image), rank)
 
 
-def test_the_second_chain_is_drawn_where_there_is_one(drawn: Drawn, tmp_path: Path) -> None:
+def test_the_second_chain_is_drawn_where_there_is_one(tmp_path: Path) -> None:
     run = network(tmp_path, [[9.0] * 4, [1.0, -0.5, 0.8, 1.1]])
-    table = drawn(jacobian_kernel, [run])
+    table = jacobian_kernel([run]).numbers
     draws, image, kernel = (part[["x", "y"]].to_numpy() for _, part in table.groupby("panel", sort=False))
     assert list(dict.fromkeys(table["panel"]))[1] == "image (rank 2)"
     np.testing.assert_allclose(draws.mean(axis=0), [1.0, 0.8], atol=0.05)
@@ -121,12 +120,12 @@ def test_scales_of_relu_units_do_not_matter_and_silent_or_unlike_ones_are_in_no_
     assert len(sensitivities(ROWS, np.array([[0.0], [1.0], [1.0]]), np.array([-1.0, 0.1, 0.4]))) == 1
 
 
-def test_numbers_and_files(drawn: Drawn, tmp_path: Path) -> None:
+def test_numbers_of_each_draw(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     weights, biases = random.normal(1, 0.1, (30, 3, 1)), random.normal(0.3, 0.1, (30, 3))
     alike, unlike = units(tmp_path, weights, biases), units(tmp_path, weights * [[1], [-1], [1]], -biases * 9, "b")
     unlike = unlike._replace(hidden=(3,))
-    table = drawn(flat_likelihood, [alike, unlike])
+    table = flat_likelihood([alike, unlike]).numbers
     first = table[table["run"] == "1-3-1"]
     assert first["draw"].tolist() == list(range(30))
     assert (first["units"] == 3).all()
@@ -140,5 +139,3 @@ def test_networks_without_alike_units_are_refused(tmp_path: Path) -> None:
         flat_likelihood([run._replace(hidden=(2, 2))])
     with pytest.raises(ValueError, match="hold no training rows"):
         flat_likelihood([changed(run, train_x=None, train_y=None)])
-    with pytest.raises(ValueError, match="no runs to draw"):
-        flat_likelihood([])

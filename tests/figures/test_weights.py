@@ -12,7 +12,6 @@ from bnn_atlas.figures.implicit_vi.weights import cross_layer_correlation, paral
 from bnn_atlas.figures.shown import Shown
 from bnn_atlas.symmetry.aligned_draws import save_aligned_draws
 from tests.figures.aligned_files import aligned_draws
-from tests.figures.conftest import Drawn
 from tests.figures.shown import shown
 from tests.figures.subset_files import run_with_subset, write_draws, write_subset
 
@@ -24,11 +23,11 @@ def three_weights(seed: int) -> dict[str, np.ndarray]:
     return {name: rng.normal(place, 0.5, (2, 150)) for place, name in enumerate(THREE)}
 
 
-def test_densities_integrate_to_one(drawn: Drawn, tmp_path: Path) -> None:
+def test_densities_integrate_to_one(tmp_path: Path) -> None:
     still = {**three_weights(1), THREE[0]: np.full((2, 150), 0.25)}
     files = [write_draws(tmp_path / f"{n}.parquet", values) for n, values in enumerate((three_weights(0), still))]
     runs = [run_with_subset(tmp_path, name, file) for name, file in zip("ab", files, strict=True)]
-    table = drawn(weight_densities, runs)
+    table = weight_densities(runs).numbers
     assert table["parameter"].nunique() == 16
     assert {"W1[1,1]", "W2[1,10]"} < set(table["parameter"])
     single = table[(table["label"] == "b") & (table["parameter"] == "W1[1,1]")]
@@ -52,13 +51,13 @@ def test_runs_on_other_data_do_not_share_a_line(tmp_path: Path) -> None:
         weight_densities(runs)
 
 
-def test_lines_are_draws_in_the_order_of_the_means(drawn: Drawn, tmp_path: Path) -> None:
+def test_lines_are_draws_in_the_order_of_the_means(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     means = {"layer0.weight[0,0]": 3.0, "layer0.weight[0,1]": -2.0, "layer1.weight[0,0]": 0.5}
     values = {name: rng.normal(mean, 0.1, (2, 40)) for name, mean in means.items()}
     file = write_draws(tmp_path / "draws.parquet", values)
     runs = [run_with_subset(tmp_path, name, file) for name in "ab"]
-    table = drawn(parallel_coordinates, runs)
+    table = parallel_coordinates(runs).numbers
     own = table[table["run"] == "a"]
     assert own["line"].nunique() == 50
     assert own[own["line"] == 0]["parameter"].tolist() == ["W1[1,2]", "W2[1,1]", "W1[1,1]"]
@@ -88,12 +87,12 @@ def run_of(folder: Path, name: str, values: np.ndarray, names: Sequence[str] = N
     return run_with_subset(folder, name, write_subset(folder / f"{name}-draws.parquet", names, values), **changes)
 
 
-def test_correlations_of_pairs_of_layers(drawn: Drawn, tmp_path: Path) -> None:
+def test_correlations_of_pairs_of_layers(tmp_path: Path) -> None:
     runs = [
         run_of(tmp_path, name, draws(shared), method=method)
         for name, shared, method in (("one", 1.0, "implicit"), ("independent", 0.0, "mean_field"))
     ]
-    table = drawn(cross_layer_correlation, runs).set_index(["run", "layers"])
+    table = cross_layer_correlation(runs).numbers.set_index(["run", "layers"])
     assert list(table.loc["one"].index) == ["1 and 2", "1 and 3", "2 and 3"]
     assert table.loc[("one", "1 and 2"), "correlation"] == pytest.approx(0.5, abs=0.05)
     assert table.loc[("one", "1 and 2"), "excess"] == pytest.approx(0.5, abs=0.05)
