@@ -38,12 +38,13 @@ class Settings(Model):
     results: Annotated[str, AfterValidator(_folder)] = "results"
     """Folder for everything that is made, relative to the repository."""
     device: Literal["cpu", "gpu"] = "cpu"
-    """Where training, sampling and prediction run; `gpu` asks the cluster for one per job."""
+    """Where training, sampling and prediction run; `gpu` asks the cluster for one GPU per job."""
     mirror: str | None = None
     """Folders or base URLs with copies of the data, separated by colons; null takes the environment variable
     BNN_ATLAS_MIRROR."""
     cache: str | None = None
-    """Folder for downloads, shared between clones; null takes BNN_ATLAS_CACHE, else the user's cache folder."""
+    """Folder for downloads, shared between clones; null takes the environment variable BNN_ATLAS_CACHE, else the user's
+    cache folder."""
 
 
 class Atlas(NamedTuple):

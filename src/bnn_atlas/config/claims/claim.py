@@ -1,4 +1,4 @@
-"""Claims of a paper as data: what it states, its number, and the run that answers it."""
+"""Claims of a paper as data: what it states, its number, and the run that tests it."""
 
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -34,9 +34,10 @@ class FigureValue(Model):
     column: str
     """Column that has the number."""
     where: dict[str, str | float] = Field(default_factory=dict)
-    """Column -> value: the rows that count; all where it is empty."""
+    """Column -> value: the rows that count; if left empty, all rows."""
     take: Literal["only", "mean", "median", "min", "max", "share_given"] = "only"
-    """What is taken of these rows: `only` needs one of them, `share_given` is the share that has a value at all."""
+    """How these rows give the number: `only` needs exactly one row, and `share_given` is the share of rows that have a
+    value at all."""
 
     @property
     def text(self) -> str:
@@ -54,7 +55,7 @@ class Cause(Model):
     decided_by: str
     """The run, the calculation or the source that decided it."""
     result: str
-    """What came out of that."""
+    """What that showed."""
 
 
 class Side(NamedTuple):
@@ -77,22 +78,23 @@ class Other(Model):
     metric: MetricName | None = None
     """Metric of the other value."""
     at: At | None = None
-    """What that metric is taken at."""
+    """Parameter of that metric."""
     runs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     """Runs of the other value."""
     dataset: str | None = None
     """Rows of the other value."""
     chains: Chains | None = None
-    """Take the row for this number of chains (if the run has as many: all that were not excluded); null takes all."""
+    """Take the row for this number of chains; null takes all. For all chains of the run, it is the row for those that
+    were not excluded."""
     draws: Count | None = None
     """Take the row for this number of draws per chain; null takes all draws."""
 
 
 class Claim(Model):
-    """One statement of a paper that a metric can answer."""
+    """One statement of a paper that a metric can test."""
 
     paper: str | None = None
-    """Citation, where it is not that of the file."""
+    """Citation, if it is not the one of the file."""
     source: Source = "paper"
     """Who states it: `paper`, the study's paper and the files published with it; `package`, the benchmark of its
     authors' software; `beyond`, other papers, or this project."""
@@ -101,49 +103,50 @@ class Claim(Model):
     statement: str
     """What the paper says, in a sentence."""
     metric: MetricName | None = None
-    """Metric of the tables, such as `rmse`; null for a number of a figure."""
+    """Metric in the tables, such as `rmse`; null if the number comes from a figure."""
     at: At = ""
-    """What a metric with a parameter is taken at, such as `0.9` for `coverage`."""
+    """Parameter of the metric, if it has one, such as `0.9` for `coverage`."""
     runs: tuple[str, ...] = ()
-    """Runs or grids that differ in seeds only; several seeds or splits give the uncertainty. None for a number of a
-    figure, which has the figure's runs."""
+    """Runs or grids that differ in seeds only; several seeds or splits give the uncertainty. Left empty if the number
+    comes from a figure: the runs are then those of the figure."""
     in_figure: FigureValue | None = None
     """A number in the CSV file of `figure`, instead of `metric` and `runs`."""
     dataset: str | None = None
     """Rows of this set, such as `cifar10/fog3`; null takes the test rows of the run's own data set."""
     chains: Chains | None = None
-    """Take the row for this number of chains (if the run has as many: all that were not excluded); null takes all."""
+    """Take the row for this number of chains; null takes all. For all chains of the run, it is the row for those that
+    were not excluded."""
     relation: Relation
-    """`equals`: |value - paper_value| <= tolerance; `at_most`, `at_least`: against `bound`; with `than` these three are
-    about value - value of `than`, so that `at_least` with the bound -0.1 is "not lower by more than 0.1". `less_than`,
-    `greater_than`: than the value of `than`, by more than `bound` (0 if left out); `changes_less_than`: |value - value
-    of `than`| < bound."""
+    """`equals`: |value - paper_value| <= tolerance; `at_most`, `at_least`: the value compared with `bound`. With
+    `than`, these three apply to the difference value - value of `than`: `at_least` with bound -0.1 means "not lower by
+    more than 0.1". `less_than`, `greater_than`: the value is below or above the value of `than` by more than `bound` (0
+    if left out); `changes_less_than`: |value - value of `than`| < bound."""
     than: Other | None = None
     """What `less_than`, `greater_than` and `changes_less_than` compare with; with it, `equals`, `at_most` and
-    `at_least` are about a difference."""
+    `at_least` apply to a difference."""
     paper_value: Number | None = None
-    """The paper's number, for comparisons the difference of its two; null for a statement without one."""
+    """The paper's number or, for a comparison, the difference between its two numbers; null if the paper gives none."""
     paper_sd: Positive | None = None
-    """Standard deviation that the paper gives with it; figures show both."""
+    """Standard deviation that the paper gives with its number; figures show both."""
     bound: Number | None = None
     """Limit of the relation."""
     errors: Positive | None = None
-    """`at_least` and `at_most` with `than`: standard errors of the difference by which it may be beyond `bound`. With
-    the bound 0 and 2 errors, "at least as good to within two standard errors"."""
+    """For `at_least` and `at_most` with `than`: by how many of its standard errors the difference may go beyond
+    `bound`. Bound 0 with 2 errors means "at least as good, to within two standard errors"."""
     tolerance: Positive | None = None
-    """How far from `paper_value` a value may be to equal it."""
+    """How far from `paper_value` a value may be and still count as equal."""
     basis: str | None = None
     """Where the limit (tolerance or bound) comes from, for readers of the verdict."""
     figure: str | None = None
     """A figure of the study that shows it."""
     leans_on: tuple[str, ...] | None = None
-    """Runs of Markov chains, of the claim's own or those that its figure shows, that have to pass the rule for
-    references. Null takes, of a number of a figure, the references of other runs (`evaluate.references`) that the
-    figure shows; an empty list takes none."""
+    """Runs of Markov chains, among the claim's own or those in its figure, that have to pass the rule for references.
+    Null: for a number from a figure, the runs in the figure that serve as references for others
+    (`evaluate.references`). An empty list: none."""
     given: str | None = None
-    """A claim before this one in the file that has to hold first; where it does not, this one is not tested."""
+    """An earlier claim in the file that has to hold first; if it does not, this one is not tested."""
     full_size: bool = False
-    """Whether the number is one of the paper's settings alone, which a scale that reduces a run does not answer."""
+    """Whether the number holds only at the paper's own settings, so that a scale that reduces a run cannot test it."""
     cause: Cause | None = None
     """Why it is not reproduced, once that has been decided."""
 
@@ -215,8 +218,8 @@ class Claim(Model):
 def cannot_fail(claim: Claim) -> str:
     """Why the limit of a claim hardly lets it fail, and what to do; empty for a sound one.
 
-    A difference with a published size is tested by that size, to less than half of it: its sign alone, or a growth that
-    may be nothing or twice as large, says too little. So does a value that may be wrong by half of itself.
+    A difference whose size is published is tested against that size, to less than half of it: its sign alone, or an
+    increase that may be zero or twice as large, says too little. So does a value that may be off by half of itself.
     """
     paper, size = claim.paper_value, abs(claim.paper_value or 0.0)
     if not size:

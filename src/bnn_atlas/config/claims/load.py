@@ -230,20 +230,20 @@ def never_measured(metric: str, at: str, dataset: str | None, run: Run, study: S
 NAMES = ("description", "chains_per_block")
 """Fields that change no result."""
 Cost = Literal["1 s", "10 min", "1 h", "1 day"]
-"""How long it takes to check something on two cores; each is a step of the page's ladder of commands."""
+"""How long it takes to check something on two cores; each is one step in the page's ladder of commands."""
 
 
 class FindingEntry(Model):
-    """What a reader takes away from the paper; claims say by its name that they stand behind it."""
+    """What a reader takes away from the paper; the claims that support it refer to it by name."""
 
     statement: str
     """The paper's finding in one sentence."""
     source: str
     """Where the paper states it."""
     main: str | None = None
-    """The claim whose number stands for the finding; null takes the first one of the file."""
+    """The claim whose number stands for the finding; null takes the first claim in the file that supports it."""
     cost: Cost
-    """The shortest of the page's commands that checks its main claim."""
+    """How long the shortest of the page's commands that checks its main claim takes."""
 
 
 class StepEntry(Model):
@@ -252,45 +252,48 @@ class StepEntry(Model):
     takes: str
     """How long it takes, for readers, such as `ten minutes on two cores`."""
     scale: Scale = "laptop"
-    """The scale at which it runs, whatever config/config.yaml says; one for all studies that have the step."""
+    """The scale at which it runs, whatever config/config.yaml says; it must be the same in all studies that have the
+    step."""
     includes: tuple[str, ...] = ()
-    """Steps written before it whose claims it checks, too."""
+    """Steps written before this one whose claims it checks, too."""
 
 
 def _as_written(schema: dict[str, Any]) -> None:
-    """A claim of a file: `for`, and rows that give what the claim itself leaves out."""
+    """Describe a claim as a file has it: with `for`, whose rows give what the claim itself leaves out."""
     rows = {"items": {"minProperties": 1, "type": "object"}, "minItems": 1, "type": "array"}
     lists = {"additionalProperties": {"minItems": 1, "type": "array"}, "minProperties": 1, "type": "object"}
     text = """
-        Makes one claim for each of its rows, a list of sections, or for all combinations of the lists of a section. A
-        key of a row that a claim has, such as `bound`, is set; others fill the places in braces that the name and the
-        texts of the claim have: `{set}`, with spaces for underscores as `{set:words}`, with commas as `{chains:,}`."""
+        Makes several claims: one for each section (row) in a list of sections, or one for each combination of the
+        entries in a section of lists. Keys of a row that are keys of a claim, such as `bound`, set that key; all others
+        fill the places in braces in the claim's name and texts: `{set}`, `{set:words}` (with spaces for underscores),
+        `{chains:,}` (with commas between thousands)."""
     schema["properties"]["for"] = {"anyOf": [rows, lists], "default": None, "description": inspect.cleandoc(text)}
     del schema["required"]
 
 
 class ClaimEntry(Claim):
-    """One statement of a paper that a metric can answer, or with `for` a family of them."""
+    """One statement of a paper that a metric can test or, with `for`, a family of such statements."""
 
     model_config = ConfigDict(json_schema_extra=_as_written)
 
     published: str | None = None
-    """Key of a number in config/published/<study>.csv, in place of `paper_value` and `paper_sd`, or of two numbers with
-    ` - ` between them: their difference. Texts of the claim show it as `{value}`, its standard deviation as
-    `{error}`."""
+    """Key of a number in config/published/<study>.csv that replaces `paper_value` and `paper_sd`; two keys with ` - `
+    between them stand for the difference of their numbers. Texts of the claim show the number as `{value}` and its
+    standard deviation as `{error}`."""
     finding: str | None = None
-    """The finding behind which it stands."""
+    """The finding that it supports."""
     step: str | None = None
-    """The first step that checks it: its runs, and the figure in which it finds its number, are then made."""
+    """The first step that checks it. This step makes the claim's runs, and the figure in which it finds its number."""
 
 
 class ClaimsFile(Model):
     """One file in config/claims."""
 
     paper: str
-    """Citation of the claims that name no other."""
+    """Citation for claims that name no other."""
     findings: dict[str, FindingEntry] = Field(default_factory=dict)
-    """What the page of results says first, about ten: a name for the claims of this file -> finding."""
+    """The findings with which the page of results begins, about ten: name, by which claims of this file refer to it ->
+    finding."""
     steps: dict[str, StepEntry] = Field(default_factory=dict)
     """Target -> claims that are checked together, from the quickest step to the longest."""
     claims: dict[str, ClaimEntry]
@@ -298,7 +301,7 @@ class ClaimsFile(Model):
 
 
 class Finding(Model):
-    """What a reader takes away from the paper, and the claims that stand behind it."""
+    """What a reader takes away from the paper, and the claims that support it."""
 
     statement: str
     source: str
@@ -333,13 +336,12 @@ OF_FILE = tuple(name for name in ClaimEntry.model_fields if name not in Claim.mo
 def load_claims(path: Path, study: Study) -> ClaimsConfig:
     """Read the claims of a study.
 
-    Published numbers are those of `published/<study>.csv` beside the folder of the file.
-    Names are those of the scale `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run
-    there. Raises ConfigError where a claim names a run, a figure, a data set or a number of chains or draws that the
-    study does not have, or runs that are not repetitions of one setting, for a metric that does not exist or that these
-    runs cannot have, where a claim leans on runs that are not behind its number, or takes a claim as given that is not
-    before it, for a published number, a finding or a step that there is not, a finding without claims, and for a step
-    that its scale cannot answer.
+    Published numbers are taken from `published/<study>.csv` beside the folder of the file. Names are those at the scale
+    `paper`: a run that a smaller scale leaves out is allowed, and its claims are not run there. Raises ConfigError for
+    a run, a figure, a data set or a number of chains or draws that the study does not have; for runs that are not
+    repetitions of one setting; for a metric that does not exist or that these runs cannot have; for a claim that leans
+    on runs that are not behind its number, or takes a later claim as given; for a published number, a finding or a step
+    that does not exist; for a finding without claims; and for a step that its scale cannot answer.
     """
     data = read_yaml(path)
     entries = data.get("claims") if isinstance(data, dict) else None

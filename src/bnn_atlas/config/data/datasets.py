@@ -91,12 +91,12 @@ class CsvReader(TableReader):
     separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] = ","
     """What stands between the cells."""
     header: bool | Annotated[tuple[str, ...], Field(min_length=1)]
-    """Whether the first row holds column names: those of `columns`, apart from case, blanks and punctuation, or a list
-    of them where the file has others."""
+    """Whether the first row holds column names, which must match `columns` apart from case, blanks and punctuation; if
+    the file has other names, a list of these."""
     comment: str | None = None
     """Lines that start with this are skipped."""
     missing: str | None = None
-    """What a cell without a value holds; its row is left out."""
+    """What a cell without a value holds; rows with such a cell are left out."""
     strip_end: dict[str, str] = Field(default_factory=dict)
     """Text column -> characters taken off the end of its cells."""
 
@@ -115,7 +115,7 @@ class WorkbookReader(TableReader):
     sheet: str | None = None
     """Name of the sheet; null takes the first one."""
     header: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """The names in the first row, where they are not those of `columns`, apart from case, blanks and punctuation."""
+    """The names in the first row, if they differ from `columns` in more than case, blanks and punctuation."""
 
     def _contradictions(self) -> Iterator[str]:
         yield from super()._contradictions()
@@ -164,7 +164,7 @@ class LabelsReader(Model):
 
 
 class SvhnReader(Model):
-    """SVHN's MATLAB file: X [32, 32, 3, n] uint8 and y [n, 1] from 1 to 10, of which 10 is the digit 0."""
+    """SVHN's MATLAB file: X [32, 32, 3, n] uint8 and y [n, 1] from 1 to 10, where 10 is the digit 0."""
 
     format: Literal["svhn_mat"]
 
@@ -173,12 +173,12 @@ class KerasReader(Model):
     """Sequences of word numbers as in `keras.datasets.imdb`, from which token rows are made with Keras' conventions.
 
     `keras_npz` is the published imdb.npz (lists in object arrays), `tokens_npz` has flat arrays `{train,test}_tokens`,
-    `_offsets` and `_labels`. Rows have the length that is registered as `inputs`, ids end at `vocabulary`.
+    `_offsets` and `_labels`. Rows have the length that is registered as `inputs`, and ids end at `vocabulary`.
     """
 
     format: Literal["keras_npz", "tokens_npz"]
     seed: CountOrNone = 113
-    """One RandomState shuffles the training rows, then the test rows."""
+    """Seed of the one RandomState that shuffles the training rows, then the test rows."""
     start: CountOrNone = 1
     """Token before a review."""
     unknown: CountOrNone = 2
@@ -223,18 +223,20 @@ class Copy(Model):
     """One place to get a file from, what proves that it is the right one, and how it is read.
 
     A file is accepted if its bytes have the SHA-256 `sha256`, or if the numbers in it have the hash `table_sha256`
-    (`bnn_atlas.data.readers.tabular.table_hash`), which line ends and re-saving do not change. Images and sequences
-    that are packed in several ways have `content_sha256` instead (hashes in `bnn_atlas.data.readers`). One is enough.
+    (`bnn_atlas.data.readers.tabular.table_hash`), which does not change with line endings or when the table is saved
+    again. Images and sequences that are packed in several ways have `content_sha256` instead (hashes in
+    `bnn_atlas.data.readers`). One of these hashes is enough.
     """
 
     url: Url | None = None
-    """Null where the file is on a mirror only."""
+    """Address of the file, or of the zip that holds it; null if it is only on a mirror."""
     member: RelativePath | None = None
-    """Path inside the zip at `url`; null where `url` is the file itself."""
+    """Path inside the zip at `url`; null if `url` is the file itself."""
     mirror: RelativePath | None = None
     """Path of the file itself below a mirror's root."""
     path: str | None = None
-    """A file on this machine instead, relative to the repository; without `sha256` it is computed at every start."""
+    """A file on this machine instead, relative to the repository; if `sha256` is left out, it is computed at every
+    start."""
     sha256: Sha256 | None = None
     """SHA-256 of the file's bytes."""
     table_sha256: Sha256 | None = None
@@ -292,7 +294,7 @@ class DatasetEntry(Model):
     """One data set: what is predicted, from which files, and what shape the prepared array must have."""
 
     title: str | None = None
-    """Name in figures; null takes the set's own, with spaces for underscores."""
+    """Name in figures; null takes the data set's name, with spaces for underscores."""
     task: Literal["regression", "classification"]
     """What is predicted: a number or a class."""
     kind: Kind = "table"
@@ -300,21 +302,21 @@ class DatasetEntry(Model):
     target: str
     """The column that is predicted."""
     classes: tuple[str, ...] = ()
-    """Classification: the labels in the file; the label's place in this list is its number."""
+    """Classification: the labels in the file; a label's place in this list is its number."""
     files: tuple[FileEntry, ...] = ()
     """Files whose rows are joined in this order, training rows before test rows."""
     bundled: Literal["diabetes", "digits"] | None = None
     """A data set that comes with scikit-learn, instead of files."""
     generate: GeneratorConfig | None = None
-    """How the rows of a synthetic table of one input are made, instead of files."""
+    """How the rows of a synthetic table with one input are made, instead of files."""
     rows: Count
     """Rows of the prepared array."""
     inputs: RowShape
     """A row's shape: input columns of a table (text columns counted one-hot), [height, width, channels] of an image,
     [length] of a sequence, number of classes of predictions."""
     published_train: CountOrNone | None = None
-    """Number of the publisher's training rows, which come first; the others are its test rows. Null where the publisher
-    gives no split."""
+    """Number of the publisher's training rows, which come first; the others are the publisher's test rows. Null if
+    there is no published split."""
     published_scaling: PublishedScaling | None = None
     """Constants with which a paper scaled images."""
     pixel_divisor: Given = None
@@ -323,19 +325,19 @@ class DatasetEntry(Model):
     vocabulary: CountOrNone = 0
     """Sequences: number of token ids."""
     of: DatasetName | None = None
-    """Predictions and corruptions: the data set of whose published test rows they are."""
+    """Predictions and corruptions: the data set whose published test rows they belong to."""
     order: Literal["file", "tfds"] | None = None
     """Predictions: the order in which the file has them (`bnn_atlas.data.orders`)."""
     training_rows: Count | None = None
-    """Predictions: training rows that their posterior is conditioned on; a run with another number is not compared with
-    them. Null if that is not known: every comparison then states rows and prior of the run."""
+    """Predictions: number of training rows that their posterior is conditioned on; a run with another number is not
+    compared with them. Null if it is not known: every comparison then states the run's rows and prior."""
     licence: str
     """Licence of the data, for readers."""
     note: str = ""
     """For readers."""
     dependent_rows: str | None = None
-    """Why rows are not independent, such as `hours of the same days`; tables, captions and claims say it. Null where
-    they are, as far as is known."""
+    """Why rows are not independent, such as `hours of the same days`; tables, captions and claims mention it. Null if
+    they are independent, as far as is known."""
 
     def _contradictions(self) -> Iterator[str]:
         if [bool(self.files), self.bundled is not None, self.generate is not None].count(True) != 1:
@@ -352,7 +354,7 @@ class DatasetEntry(Model):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What jobs need of the entry, in plain values: all but its descriptions."""
+        """What jobs need from the entry, as plain values: all but its descriptions."""
         recipe = self.model_copy(update={"title": None, "licence": "", "note": ""}).model_dump(
             mode="json", exclude={"dependent_rows", "training_rows"}
         )
@@ -364,7 +366,7 @@ class DatasetEntry(Model):
 
     @property
     def own_checksums(self) -> dict[str, str]:
-        """Name -> checksum of its files of this machine, which nobody else can look up."""
+        """Name -> checksum of those of its files that are on this machine, where nobody else can look them up."""
         return {file.name: file.checksum for file in self.files if file.path is not None}
 
     def _wrong_columns(self, readers: list[Any]) -> Iterator[str]:

@@ -21,7 +21,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 
 
 class OwnTable(Model):
-    """Your own table: a row of names and then one row per example; what is not given here is read from it."""
+    """Your own table: a row of names and then one row per example; what is not given here is read from the file."""
 
     path: str
     """A .csv or .tsv file, relative to the repository; its checksum is computed whenever Snakemake starts."""
@@ -34,13 +34,13 @@ class OwnTable(Model):
     drop: tuple[str, ...] = ()
     """Columns that are not used."""
     text: tuple[str, ...] = ()
-    """Inputs that hold words: each word becomes a column of 0 and 1. The target of a classification is text anyway."""
+    """Inputs that hold words: each word becomes a column of 0 and 1. The target of a classification is always text."""
     missing: str | None = None
-    """What a cell without a value holds; its row is left out."""
+    """What a cell without a value holds; rows with such a cell are left out."""
     separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] | None = None
-    """Between the cells; null takes a comma for .csv and a tab for .tsv."""
+    """What stands between the cells; null takes a comma for .csv and a tab for .tsv."""
     columns: Annotated[tuple[str, ...], Field(min_length=2)] | None = None
-    """Names of the columns, where the file has no row of names."""
+    """Names of the columns, if the file has no row of names."""
     licence: str = "the user's own"
     """Licence of the data, for readers."""
     note: str = ""

@@ -13,11 +13,11 @@ CORRUPTIONS = (
     "brightness", "contrast", "saturate", "jpeg_compression", "pixelate",
 )  # fmt: skip
 OF_COLOURS = ("saturate",)
-"""Those that are for images with three channels."""
+"""Corruptions that need images with three channels."""
 OF_SPLIT = ("dead_pixels", "live_pixels")
 """Noise in the pixels that are the same in all rows that the likelihood sees, or in all others."""
 PUBLISHED_SHIFTS = "cifar10c"
-"""The data set of published corruptions, and what their names begin with."""
+"""The data set of published corruptions, and the beginning of their names."""
 PUBLISHED_CORRUPTIONS = (
     "brightness", "contrast", "defocus_blur", "elastic_transform", "fog", "frost", "gaussian_blur", "gaussian_noise",
     "glass_blur", "impulse_noise", "jpeg_compression", "motion_blur", "pixelate", "saturate", "shot_noise", "snow",

@@ -16,7 +16,7 @@ SCALINGS: dict[str, tuple[Scaling, ...]] = {
     "image": ("channels", "published", "unit", "none"),
     "tokens": ("none",),
 }
-"""Kind of data -> scalings that fit it; the first one is taken where none is chosen."""
+"""Kind of data -> scalings that fit it; the first one is taken if none is chosen."""
 SCALED_WITH_TEST_ROWS = "scaled with all rows, test rows included"
 """What is said of results whose split has the scaling `all_rows`."""
 RandomState = Annotated[int, Field(ge=0, lt=2**32)]
@@ -28,7 +28,7 @@ ONLY = {
     "mile": ("rng", "loader"),
     "train_test_split": ("validation_seed",),
 }
-"""Kind of split -> settings that only it has, but `first_test`, which `mile` has too."""
+"""Kind of split -> settings that only it has, except `first_test`, which `mile` has, too."""
 
 
 class SplitConfig(Model):
@@ -44,40 +44,41 @@ class SplitConfig(Model):
     """Share of test rows (0.1 is built into `standard` and `bnn_hmc`, 0.2 into `mile`; `published` has the
     publisher's)."""
     validation: Share = 0.1
-    """Share of the other rows that early stopping watches; the last ones (`mile` has 0.1 of all rows built in)."""
+    """Share of the other rows, the last ones, that early stopping watches (0.1 of all rows is built into `mile`)."""
     validation_seed: RandomState | None = None
-    """`train_test_split`: validation rows by scikit-learn's function with this `random_state`, whatever the split, as
-    the package bde has them; null takes the last ones."""
+    """`train_test_split`: scikit-learn's function chooses the validation rows with this `random_state`, the same for
+    every split, as in the package bde; null takes the last rows."""
     seed: RandomState = 0
-    """Seed of the split; it is not the seed of the chains."""
+    """Seed of the split, which is separate from the seed of the chains."""
     rng: RandomState | None = None
-    """`mile`: the published seed, from which the rows follow; further splits have the seeds after it."""
+    """`mile`: the published seed, from which the rows follow; further splits have the seeds that follow it."""
     loader: Literal["trainer", "script"] = "trainer"
-    """`mile`: the code that divides the rows. The scripts of the Laplace and mean-field baselines begin with another
-    key than the trainer of MILE, so that the same `rng` means other rows."""
+    """`mile`: the code that divides the rows. The scripts of the Laplace and mean-field baselines begin with a
+    different key from MILE's trainer, so the same `rng` gives different rows."""
     count: Splits = 1
     """Number of splits, each a repetition of the run."""
     limit: Count | None = None
-    """Use only this many rows, chosen by the seed; for `mile` the first ones of the published order."""
+    """Use only this many rows, chosen by the seed; for `mile`, the first ones in the published order."""
     order: Literal["file", "tfds"] = "file"
-    """`published`: rows in order of the publisher's file, or of TensorFlow Datasets (`bnn_atlas.data.orders`)."""
+    """`published`: rows in the order of the publisher's file, or of TensorFlow Datasets (`bnn_atlas.data.orders`)."""
     first: Count | None = None
     """`published`: only this many training rows, the first in that order."""
     first_test: Count | None = None
-    """`published`, and `mile` where the publisher has test rows: only this many of them, the first in that order."""
+    """`published`, and `mile` if the publisher has test rows: only this many of them, the first in that order."""
     scaling: Scaling | None = None
-    """Statistics of the inputs: `columns`, `all_rows` or `none` (tables), `channels`, `published`, `unit` or `none`
-    (images); null takes the first one for the kind of data. `columns` are those of the rows that the posterior is
-    conditioned on; `all_rows` takes inputs and regression targets of all rows of the split, test rows included, which
-    no result should do except to repeat a published one: every table and figure says so."""
+    """Statistics with which inputs are scaled: `columns`, `all_rows` or `none` (tables), `channels`, `published`,
+    `unit` or `none` (images); null takes the first one for the kind of data. `columns`: statistics of the rows that the
+    posterior is conditioned on; `all_rows`: statistics of the inputs and regression targets of all rows in the split,
+    test rows included, which is only for repeating a published result: every table and figure says so."""
     features: Features = "inputs"
-    """Tables: what the network takes, the inputs x or x and their squares, [x, x^2]; statistics are those of the
-    features, so that with the scaling `none` the network sees x and x^2 as they are."""
+    """Tables: what the network takes. `inputs`: the inputs x; `squares`: x and their squares, [x, x^2]. Statistics are
+    computed from these features, so with the scaling `none` the network sees x and x^2 as they are."""
     targets: Targets = "standardised"
-    """Regression: whether targets are divided by their standard deviation after their mean is taken off, or stay in
-    their own units; noise and scores are then in these units."""
+    """Regression. `standardised`: the mean of the targets is subtracted, and they are divided by their standard
+    deviation; `as_given`: targets stay in their own units, and so do noise and scores."""
     validation_in_likelihood: bool = True
-    """The posterior conditions on training and validation rows; the warm start still holds validation rows out."""
+    """Whether the posterior is conditioned on validation rows as well as on training rows; the warm start holds
+    validation rows out either way."""
 
     def _contradictions(self) -> Iterator[str]:
         kind, given = self.kind, {key for key in self.model_fields_set if getattr(self, key) != _DEFAULTS[key]}

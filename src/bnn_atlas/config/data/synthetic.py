@@ -63,10 +63,10 @@ class WaveGenerator(_OnIntervals):
 
 
 class NetworkGenerator(_OnIntervals):
-    """Kinds whose y is a random network of x."""
+    """Kinds in which y is a random network's function of x."""
 
     test: Interval
-    """Where x of the test rows lies."""
+    """Interval in which the x of the test rows lie."""
     hidden: Annotated[tuple[Width, ...], Field(min_length=1, max_length=1000)] = (100, 100, 100)
     """Widths of the hidden layers of f."""
     prior_sd: Positive = 0.1
@@ -81,7 +81,8 @@ class ClustersGenerator(NetworkGenerator):
     """y = f(x) + N(0, noise^2), where f is a random network; training rows in clusters, test rows over the whole range.
 
     The network has ReLU activations and `hidden` layers, takes [z, z^2] for z = x / unit, and draws every weight and
-    bias from N(0, prior_sd^2). Training inputs are uniform on the intervals, test inputs an even grid over `test`.
+    bias from N(0, prior_sd^2). Training inputs are uniform on the intervals, and test inputs form an even grid over
+    `test`.
     """
 
     kind: Literal["clusters"]
@@ -93,8 +94,8 @@ class BNNHMCGenerator(NetworkGenerator):
     """The synthetic regression of Izmailov et al. (2021), as their notebook makes it: y = f(x) + N(0, noise^2).
 
     f is a network of [x, x^2] with ReLU activations and `hidden` layers. Its weights and biases are JAX's draws from
-    N(0, prior_sd^2) with the key `seed`. Training inputs are an even grid on each interval, test inputs one over
-    `test`; test targets are f(x) itself, without noise.
+    N(0, prior_sd^2) with the key `seed`. Training inputs form an even grid on each interval, and test inputs an even
+    grid over `test`; test targets are f(x) itself, without noise.
     """
 
     kind: Literal["bnn_hmc"]

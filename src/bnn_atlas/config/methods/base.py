@@ -9,9 +9,9 @@ from pydantic import Field
 from bnn_atlas.config.language.base import Count, CountOrNone, Model
 
 Family = Literal["hamiltonian", "microcanonical", "langevin", "stochastic_hamiltonian", "optimised", "approximation"]
-"""Methods of one family have one colour in figures."""
+"""Methods of one family share a colour in figures."""
 PointNoise = Annotated[Literal["sampled", "point"], Field(exclude_if=lambda value: value == "sampled")]
-"""What a variational method makes of a learned noise; part of the settings only where it is given."""
+"""How a variational method treats a learned noise; part of the settings only where it is given."""
 
 
 class KindOfDraws(StrEnum):
@@ -42,7 +42,7 @@ class MethodSettings(Model):
     """`module:function` with the signature (settings, posterior, data) -> Method; imported when a run needs it."""
 
     centre: ClassVar[str | None] = None
-    """Name of the array in the fit of an approximation that is its mean, from which chains of other runs may start."""
+    """Name of the array in an approximation's fit that holds its mean, from which chains of other runs may start."""
 
     @property
     def desired_energy_variance(self) -> float | None:
@@ -71,17 +71,17 @@ class ChainSettings(MethodSettings):
 
 
 class AugmentationConfig(Model):
-    """Images of a mini-batch are flipped and cropped at random, anew in every step; never those that are predicted.
+    """Images of a mini-batch are flipped and cropped at random, anew in every step; images in predictions never are.
 
-    The chain or optimiser then follows gradients of E log p(y | g(x), theta) over the random changes g, which is the
-    log-likelihood of no data set: the full-data log-likelihood in the trace is that of the unchanged rows.
+    The chain or optimiser then follows gradients of E log p(y | g(x), theta) over the random changes g, which is not
+    the log-likelihood of any data set; the full-data log-likelihood in the trace is that of the unchanged rows.
     """
 
     flip: bool = True
     """Each image is flipped left to right with probability 1/2."""
     crop: CountOrNone = 4
-    """Each image is moved by up to this many whole pixels along both axes, as if it were enlarged by them, with its
-    outermost pixels continued, and cut to its old size at a random place; 0 leaves its place."""
+    """Each image is shifted by up to this many whole pixels along both axes, as if it were padded by them with copies
+    of its outermost pixels and cropped to its old size at a random place; 0 does not shift it."""
 
     def _contradictions(self) -> Iterator[str]:
         if not self.flip and not self.crop:

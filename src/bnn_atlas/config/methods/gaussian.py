@@ -26,20 +26,20 @@ class MeanFieldConfig(ChainSettings):
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     unscaled: bool = False
-    """The log-likelihood of a mini-batch counts as it is and not for all rows, as in the published script of Sommer et
-    al. 2025: q approximates a posterior that knows about `batch_size` rows. Only to repeat published numbers."""
+    """The log-likelihood of a mini-batch is not scaled up to all rows, as in the published script of Sommer et al.
+    2025, so q approximates a posterior given only about `batch_size` rows. Only for repeating published numbers."""
     samples: Count = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
     optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
     """How the bound is maximised."""
     mean_init: Literal["warm_start", "prior"] = "warm_start"
-    """Where the mean starts: where the chain starts (its warm start, or what the run's `start` takes from another run),
-    or at the location of the prior."""
+    """Where the mean starts. `warm_start`: where the chain starts (at its warm start, or at what the run's `start`
+    takes from another run); `prior`: at the location of the prior."""
     sigma_init: Positive = 0.01
     """Standard deviation of every parameter at the start."""
     noise: PointNoise = "sampled"
-    """Of `learned_noise`: log sigma is one more parameter of q, or one number without a prior (`point`) that maximises
-    the evidence lower bound of the weights (type-II maximum likelihood)."""
+    """For `learned_noise`. `sampled`: log sigma is one more parameter under q; `point`: it is a number without a prior
+    that maximises the evidence lower bound of the weights (type-II maximum likelihood)."""
     steps: Count = 100
     """Draws from q."""
 
@@ -50,7 +50,7 @@ class MeanFieldConfig(ChainSettings):
 
 
 class LowRankConfig(ChainSettings):
-    """Variational inference with normals of covariance diag(s^2) + F F', F of few columns, nearest in KL(q || p).
+    """Variational inference: the normal with covariance diag(s^2) + F F', F with few columns, closest in KL(q || p).
 
     Ong, Nott and Smith 2018 (Gaussian Variational Approximation With a Factor Covariance Structure). Each chain is a
     fit of its own from its own warm start; its draws are independent draws from q.
@@ -75,13 +75,13 @@ class LowRankConfig(ChainSettings):
     optimiser: OptimiserConfig = AdamConfig(learning_rate=0.01)
     """How the bound is maximised."""
     mean_init: Literal["warm_start", "prior"] = "warm_start"
-    """Where the mean starts: where the chain starts (its warm start, or what the run's `start` takes from another run),
-    or at the location of the prior."""
+    """Where the mean starts. `warm_start`: where the chain starts (at its warm start, or at what the run's `start`
+    takes from another run); `prior`: at the location of the prior."""
     sigma_init: Positive = 0.01
     """s of every parameter at the start, and the standard deviation that F adds to it; F starts at random."""
     noise: PointNoise = "sampled"
-    """Of `learned_noise`: log sigma is one more parameter of q, or one number without a prior (`point`) that maximises
-    the evidence lower bound of the weights (type-II maximum likelihood)."""
+    """For `learned_noise`. `sampled`: log sigma is one more parameter under q; `point`: it is a number without a prior
+    that maximises the evidence lower bound of the weights (type-II maximum likelihood)."""
     steps: Count = 100
     """Draws from q."""
 
@@ -89,11 +89,11 @@ class LowRankConfig(ChainSettings):
 class IVONConfig(ChainSettings):
     """Improved variational online Newton: a normal with independent parameters, at about the cost of Adam.
 
-    Shen et al. 2024 (Variational Learning is Effective for Large Deep Networks), Algorithm 1. It fits what mean-field
-    variational inference fits, by natural gradients of the mean and of the precision: the mean takes preconditioned
-    steps with momentum, the precision follows an estimate of the Hessian. The weight decay of the paper is that of the
-    prior, which has to be normal. Each chain is a fit of its own from its own warm start; its draws are independent
-    draws from q.
+    Shen et al. 2024 (Variational Learning is Effective for Large Deep Networks), Algorithm 1. It fits the same q as
+    mean-field variational inference, by natural gradients of the mean and of the precision: the mean takes
+    preconditioned steps with momentum, and the precision follows an estimate of the Hessian. The paper's weight decay
+    follows from the prior here, so the prior has to be normal. Each chain is a fit of its own from its own warm start;
+    its draws are independent draws from q.
     """
 
     title = "IVON"
@@ -111,20 +111,21 @@ class IVONConfig(ChainSettings):
     samples: Count = 1
     """Draws from q per step, shared by the rows of a mini-batch."""
     learning_rate: Positive = 0.1
-    """Of the mean, for a loss that is a mean over rows: 0.1 to 0.5 for networks from scratch, as for SGD. Times
-    `hessian_init` it is the share of a Newton step that a step takes, which has to be below 1."""
+    """Learning rate of the mean, for a loss that is a mean over rows: 0.1 to 0.5 for networks trained from scratch, as
+    for SGD. Multiplied by `hessian_init`, it is the share of a Newton step that each step takes, which has to be below
+    1."""
     schedule: Literal["constant", "cosine"] = "cosine"
-    """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
+    """Whether the learning rate stays constant, or falls to 0 along half a cosine over all steps."""
     momentum: Share = 0.9
-    """Of the gradient (beta_1)."""
+    """Momentum of the gradient (beta_1)."""
     hessian_momentum: Share = 0.99999
-    """Of the Hessian of the mean loss (beta_2): the estimate has a memory of 1 / (1 - beta_2) steps, which should not
-    be longer than the fit."""
+    """Momentum of the Hessian of the mean loss (beta_2): the estimate has a memory of 1 / (1 - beta_2) steps, which
+    should not be longer than the fit."""
     hessian_init: Positive = 0.1
     """The Hessian at the start. A parameter's standard deviation is then (rows (hessian_init + weight decay) / T)^-1/2;
     too small a value lets the first draws stray far from the mean."""
     clip: Given = None
-    """Largest size of one parameter's step before the learning rate; null for none."""
+    """Largest size of a parameter's step, before it is multiplied by the learning rate; null for no limit."""
     steps: Count = 100
     """Draws from q."""
 
@@ -133,9 +134,10 @@ class LaplaceConfig(ChainSettings):
     """Laplace approximation: a normal at a maximum of the log posterior, with the generalised Gauss-Newton curvature.
 
     Where the prior's log density is flat or curved upwards at the maximum (Laplace and Student-t priors, walled
-    uniforms, mixtures), the precision of a normal with its scale stands in for its curvature. It suits likelihoods
-    whose noise the network does not set (`gaussian`, `learned_noise`, `categorical`): the maximum of a heteroscedastic
-    posterior is where the noise vanishes at rows that are fitted exactly, with little of the mass around it.
+    uniforms, mixtures), the precision of a normal with the same scale stands in for its curvature. The approximation
+    suits likelihoods whose noise is not set by the network (`gaussian`, `learned_noise`, `categorical`): the maximum of
+    a heteroscedastic posterior is where the noise vanishes at rows that are fitted exactly, and little of the mass lies
+    around it.
     """
 
     title = "Laplace"
@@ -147,18 +149,19 @@ class LaplaceConfig(ChainSettings):
 
     kind: Literal["laplace"] = "laplace"
     structure: Literal["full", "last_layer", "diagonal", "kronecker"] = "full"
-    """`full`: all P x P entries; `last_layer`: those of the last layer and of the likelihood's own parameters, all else
-    fixed at the maximum; `diagonal`; `kronecker`: one Kronecker product per dense layer (Gaussian priors only)."""
+    """`full`: all P x P entries; `last_layer`: the entries of the last layer and of the likelihood's own parameters,
+    with all else fixed at the maximum; `diagonal`: the diagonal alone; `kronecker`: one Kronecker product per dense
+    layer (Gaussian priors only)."""
     map_steps: CountOrNone = 2000
-    """Most full-data L-BFGS steps from the warm start to the maximum."""
+    """At most this many full-data L-BFGS steps from the warm start to the maximum."""
     map_tolerance: NonNegative = 1e-3
-    """Length of the gradient of the log posterior at which a chain is at its maximum."""
+    """Length of the log posterior's gradient at which a chain counts as being at its maximum."""
     steps: Count = 1000
     """Draws from the approximation."""
 
 
 class CompactConfig(MethodSettings):
-    """A Gaussian with mean and spread of the draws of another run, `start.run`; every chain is one draw of it.
+    """A Gaussian with the mean and the spread of another run's draws (`start.run`); every chain is one draw from it.
 
     Without an alignment it is q_d of Xiao et al. 2023, with one it is q_r.
     """
@@ -171,13 +174,14 @@ class CompactConfig(MethodSettings):
 
     kind: Literal["compact"] = "compact"
     alignment: str | None = None
-    """An alignment of this study, of that run: the moments are those of its aligned draws. Null takes the draws as they
+    """An alignment of that run in this study, whose aligned draws give the moments. Null takes the draws as they
     are."""
     form: Literal["diagonal", "low_rank", "mean"] = "diagonal"
     """`diagonal`: independent parameters; `low_rank`: their covariance, up to `rank` directions; `mean`: no spread."""
     rank: Count | None = None
-    """`low_rank`: most directions, those of the largest variance, at most `rank` of the alignment; null takes all, one
-    less than the number of draws."""
+    """`low_rank`: at most this many directions, those with the largest variance, and no more than the alignment's own
+    `rank`; null takes all, one fewer than the number of draws."""
     source_chains: Count | None = None
-    """Without an alignment, the first this many chains of that run count; null takes all. An alignment has `chains`."""
+    """Without an alignment: use only this many chains of that run, the first ones; null takes all. An alignment has its
+    own `chains`."""
     checkpoint_every: ClassVar[int] = 1

@@ -10,7 +10,7 @@ from bnn_atlas.config.language.base import Count, CountOrNone, Fraction, Given, 
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws
 
 ROUNDING = 1 + 1e-6
-"""Factor on a step size that follows from a number of leapfrog steps, so that rounding adds no step to them."""
+"""Factor on a step size that follows from a number of leapfrog steps, so that rounding does not add a step."""
 SHORTEST_WARM_UP = 20
 """Transitions below which Stan's schedule has no window for variances."""
 
@@ -27,24 +27,24 @@ class LeapfrogSettings(ChainSettings):
     """Settings of trajectories of leapfrog steps.
 
     Their length and step size are numbers, or follow from the prior: `quarter_periods` and `leapfrog_steps` mean the
-    same at every width of the prior and at every temperature, so that a grid over these is one entry.
+    same at every width of the prior and at every temperature, so that one entry can have a grid over these.
     """
 
     family = "hamiltonian"
     builder = "bnn_atlas.methods.hmc:build_hmc"
 
     burn_in: CountOrNone = 50
-    """Transitions that are not kept."""
+    """Transitions at the start that are not kept."""
     steps: Count = 100
     step_size: Given = None
     """Step size of the leapfrog integrator."""
     leapfrog_steps: GivenCount = None
-    """Sets the step size instead: a trajectory without jitter has this number of steps."""
+    """Sets the step size instead of `step_size`: a trajectory without jitter has this number of steps."""
     trajectory_length: Given = None
     """Step size times leapfrog steps."""
     quarter_periods: Given = None
-    """Sets the trajectory length instead, in quarter periods pi / 2 sd sqrt(T) of the tempered prior, a Gaussian of
-    standard deviation sd sqrt(T) (for other priors, sd is their standard deviation)."""
+    """Sets the trajectory length instead of `trajectory_length`, in quarter periods pi / 2 sd sqrt(T) of the tempered
+    prior, a Gaussian of standard deviation sd sqrt(T) (for other priors, sd is their standard deviation)."""
     jitter: Share = 0.2
     """Each trajectory's length is multiplied by a uniform number from [1 - jitter, 1 + jitter]."""
     max_leapfrog_steps: Count = 10000
@@ -88,7 +88,7 @@ class LeapfrogSettings(ChainSettings):
         """These settings with `step_size` and `trajectory_length` as numbers.
 
         Args:
-            prior_sd: standard deviation of all parameters under the prior; None where they differ in it.
+            prior_sd: standard deviation of all parameters under the prior; None if it differs between them.
             temperature: T of the target, (likelihood x prior)^(1 / T).
 
         Raises:
@@ -142,14 +142,14 @@ class HMCConfig(LeapfrogSettings):
 
     kind: Literal["hmc"] = "hmc"
     mass: Mass = "unit"
-    """`diagonal`: inverse masses are the posterior variances, estimated in burn-in as Stan does it, over their mean, so
-    that step size and trajectory length mean the same as with unit mass."""
+    """`diagonal`: inverse masses are the posterior variances divided by their mean, so that step size and trajectory
+    length mean the same as with unit mass; the variances are estimated in burn-in, as in Stan."""
     adapt_step_size: bool = False
-    """Dual averaging towards `target_acceptance` in burn-in, from the given step size on."""
+    """Dual averaging towards `target_acceptance` in burn-in, starting at the given step size."""
     target_acceptance: Fraction = 0.8
     """Acceptance rate to which the step size is tuned."""
     burn_in_metropolis: bool = True
-    """Whether burn-in tests its proposals; otherwise it takes every one that is finite."""
+    """Whether proposals are tested in burn-in, too; otherwise burn-in accepts every finite one."""
 
     @property
     def adapts(self) -> bool:
@@ -164,10 +164,11 @@ class HMCConfig(LeapfrogSettings):
 
 
 class UnadjustedHMCConfig(LeapfrogSettings):
-    """Hamiltonian dynamics without a Metropolis test: every proposal that is finite and not divergent is taken.
+    """Hamiltonian dynamics without a Metropolis test: every proposal that is finite and not divergent is accepted.
 
-    It samples another distribution than the posterior, the farther from it the larger the step size: along a direction
-    in which that is a Gaussian of standard deviation s, the variance is s^2 / (1 - (step_size / 2 s)^2).
+    The distribution that it samples differs from the posterior, and the more so the larger the step size: in a
+    direction in which the posterior is a Gaussian of standard deviation s, the variance of the draws is s^2 / (1 -
+    (step_size / 2 s)^2).
     """
 
     title = "unadjusted HMC"
@@ -225,11 +226,12 @@ class AdjustedMCLMCConfig(ChainSettings):
     mass: Mass = "diagonal"
     """`diagonal`: the variances are a preconditioner; `unit`: they only set the trajectory length."""
     length_factor: Positive = 1.3
-    """Mean trajectory length over the square root of the sum of the posterior variances."""
+    """Mean trajectory length, divided by the square root of the sum of the posterior variances."""
     first_steps: Count = 10
-    """Mean integration steps, two gradients each, of a trajectory until the first variances are known."""
+    """Mean number of integration steps in a trajectory, of two gradients each, until variances have first been
+    estimated."""
     max_integration_steps: Count = 1000
-    """Integration steps of the longest trajectory."""
+    """Most integration steps in a trajectory."""
     checkpoint_every: Count = 10
 
     def _contradictions(self) -> Iterator[str]:

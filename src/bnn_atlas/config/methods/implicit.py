@@ -17,15 +17,15 @@ Shape = tuple[Width, Width]
 """Rows and columns of a matrix."""
 
 Published = Literal["cifar100_gen_arch", "cifar_gen_architecture"]
-"""Files of the published code of the paper's two residual networks, and sections of `architectures.yaml`."""
+"""Files in the published code for the paper's two residual networks, and sections of `architectures.yaml`."""
 
 
 class _LastLayer(Model):
     """What a generator's last layer starts from."""
 
     last_bias: Literal["random", "warm_start"] = "random"
-    """Where the last bias starts, about which the generated weights lie: at random as published, or where the chain
-    starts (its warm start), which makes a Bayesian network of a deterministic one."""
+    """Where the last bias starts, around which the generated weights lie. `random`: at random, as published;
+    `warm_start`: where the chain starts (its warm start), which turns a deterministic network into a Bayesian one."""
     spread: Positive = 1.0
     """Factor on the last layer's weights at the start; less than 1 keeps the first weights near the last bias."""
 
@@ -34,8 +34,8 @@ class _LastMatrix(_LastLayer):
     """The last layer of generators that end in matrices."""
 
     bias_rank: Count | None = None
-    """Rank of the last bias B, which then is a product of two narrow matrices; null for a full matrix, of as many
-    numbers as there are weights."""
+    """Rank of the last bias B, which is then a product of two narrow matrices; null for a full matrix, which has as
+    many entries as there are weights."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.bias_rank is not None and self.last_bias == "warm_start":
@@ -48,15 +48,16 @@ class _LastMatrix(_LastLayer):
 class MLPGenerator(_LastLayer):
     """A dense network with elu between its layers and as many outputs as weights are generated.
 
-    One of 60 noise numbers and 105 hidden units for 105 weights has 17,535 parameters. Its last matrix has hidden units
-    x weights entries: for networks of up to some thousand weights.
+    With 60 noise numbers and 105 hidden units for 105 weights, it has 17,535 parameters. Its last matrix has hidden
+    units x weights entries, so it is for networks of up to a few thousand weights.
     """
 
     kind: Literal["mlp"] = "mlp"
     noise: Width
-    """Independent standard normal numbers that it takes."""
+    """Number of its inputs, independent standard normal numbers."""
     hidden: tuple[Width, ...]
-    """Widths of its hidden layers; of none, weights are a linear map of the noise: a normal with a full covariance."""
+    """Widths of its hidden layers; without any, weights are a linear map of the noise, a normal with a full
+    covariance."""
 
 
 class MatrixGenerator(_LastMatrix):
@@ -73,15 +74,15 @@ class MatrixGenerator(_LastMatrix):
     hidden: Annotated[tuple[Shape, ...], Field(min_length=1)]
     """Rows and columns of its hidden layers."""
     output: Shape | None = None
-    """Rows and columns of its last matrix, with at least as many entries as weights are generated; entries beyond their
-    number do not exist. Null takes the nearest to a square."""
+    """Rows and columns of its last matrix, which needs at least as many entries as there are generated weights; entries
+    beyond that number do not exist. Null takes the shape that is nearest to a square."""
 
 
 class Part(Model):
-    """One of the generators that a correlated one ends in."""
+    """One of the generators in which a correlated generator ends."""
 
     input: Shape
-    """Rows and columns of what it takes of the trunk."""
+    """Rows and columns of the part of the trunk's last matrix that it takes."""
     hidden: Annotated[tuple[Shape, ...], Field(min_length=1)]
     """Rows and columns of its hidden layers."""
     output: Shape
@@ -98,18 +99,18 @@ def _architectures() -> dict[str, Any]:
 class CorrelatedGenerator(_LastMatrix):
     """A trunk of matrix layers whose last matrix is cut into the inputs of several matrix generators.
 
-    Their outputs are consecutive weights: layers of a network share noise, and sizes stay moderate.
-    `architecture` takes all sizes from a file of the published code.
+    Their outputs are consecutive weights, so a network's layers share noise and sizes stay moderate. `architecture`
+    takes all sizes from a file of the published code.
     """
 
     kind: Literal["correlated"] = "correlated"
     architecture: Published | None = None
-    """A published architecture, in place of all keys below except `trunk`: `cifar_gen_architecture` has none, and
-    without one the published code stops, too."""
+    """A published architecture, in place of the keys below. `cifar_gen_architecture` has no trunk, without which the
+    published code stops, too: give it one in `trunk`."""
     noise: Shape | None = None
     """Rows and columns of its standard normal noise."""
     trunk: tuple[Shape, ...] | None = None
-    """Rows and columns of the trunk's layers; with `architecture`, in place of that file's."""
+    """Rows and columns of the trunk's layers; with `architecture`, it replaces that file's trunk."""
     parts: tuple[Part, ...] = ()
     """Generators of consecutive weights."""
 
@@ -140,16 +141,16 @@ class CorrelatedGenerator(_LastMatrix):
 
 
 class FactorisedGenerator(Model):
-    """A generator for each layer of the network with noise of its own, so that layers are independent.
+    """A generator for each layer of the network, each with its own noise, so that layers are independent.
 
-    The published class of this name feeds one noise to all of them and cannot run.
+    The published class of this name feeds the same noise to all of them, and cannot run.
     """
 
     kind: Literal["factorised"] = "factorised"
     parts: Annotated[
         tuple[Annotated[MLPGenerator | MatrixGenerator, Field(discriminator="kind"), ByKind], ...], Field(min_length=1)
     ]
-    """Generators of the layers from the input on; one alone serves every layer."""
+    """Generators of the layers, in order from the input; a single one serves every layer."""
 
 
 GeneratorConfig = Annotated[
@@ -159,7 +160,7 @@ GeneratorConfig = Annotated[
 
 Objective = Literal["elbo", "published_2023_10", "published_2023_12"]
 STEPS_OF_SCORES = 20
-"""Steps of Lanczos with which draws are scored unless the settings say otherwise."""
+"""Lanczos steps with which draws are scored unless the settings say otherwise."""
 
 
 def _counted(number: int, noun: str) -> str:
@@ -167,11 +168,11 @@ def _counted(number: int, noun: str) -> str:
 
 
 class ExactEntropy(Model):
-    """All of J'J, on the side of the noise, and its Cholesky factor: no error but rounding."""
+    """The whole of J'J, in the dimension of the noise, and its Cholesky factor: exact up to rounding."""
 
     kind: Literal["exact"] = "exact"
     memory_mb: Count = 1000
-    """Most memory that J'J and the tangents which it is made of may take; a generator that needs more is refused."""
+    """Most memory that J'J and the tangents from which it is made may take; a generator that needs more is refused."""
 
     @property
     def words(self) -> str:
@@ -186,7 +187,7 @@ class LanczosEntropy(Model):
     steps: Count = 10
     """Products with J'J; at most as many as there are noise numbers."""
     probes: Count = 1
-    """Random directions that are averaged for each sample of weights."""
+    """Random directions that are averaged over for each sample of weights."""
 
     @property
     def words(self) -> str:
@@ -195,18 +196,18 @@ class LanczosEntropy(Model):
 
 
 class SmallestEntropy(Model):
-    """The smallest singular value in place of all: d/2 log of its square, by LOBPCG (Knyazev 2001).
+    """The smallest singular value in place of all of them: d/2 log of its square, by LOBPCG (Knyazev 2001).
 
-    The search goes on from the direction of the step before; from its residual it is known whether it has converged to
-    a singular value.
+    The search continues from the direction of the step before; its residual tells whether it has converged to a
+    singular value.
     """
 
     kind: Literal["smallest"] = "smallest"
     iterations: Count = 3
     """Iterations in each step of the fit."""
     tolerance: Positive = 0.1
-    """Residual, as a share of the eigenvalue of J'J + sigma^2 I, up to which the search counts as converged and the
-    value minus the residual as a bound."""
+    """Largest residual, as a share of the eigenvalue of J'J + sigma^2 I, with which the search counts as converged, and
+    the value minus the residual as a bound."""
 
     @property
     def words(self) -> str:
@@ -217,12 +218,14 @@ class SmallestEntropy(Model):
 class PublishedEntropy(Model):
     """d log(mu + sigma^2) with mu from the published search for the smallest singular value.
 
-    It begins at random in every step and is neither an estimate nor a bound. Only to repeat published settings.
+    The search begins at random in every step, and its result is neither an estimate nor a bound. Only for repeating
+    published settings.
     """
 
     kind: Literal["published"] = "published"
     iterations: Count = 5
-    """3 in the code of October 2023 (classification), 5 in that of December 2023 and in all regressions."""
+    """Iterations in each step: 3 in the code of October 2023 (classification), 5 in the code of December 2023 and in
+    all regressions."""
 
     @property
     def words(self) -> str:
@@ -243,9 +246,9 @@ class AMSGradConfig(Model):
     learning_rate: Positive = 7e-5
     """About how far a parameter moves in one step, whatever the size of the gradient."""
     schedule: Literal["constant", "cosine"] = "cosine"
-    """Whether the learning rate stays, or falls to `end` along half a cosine over all steps."""
+    """Whether the learning rate stays constant, or falls to `end` along half a cosine over all steps."""
     end: NonNegative = 1e-9
-    """Learning rate after the last step of a cosine, at most that of the first."""
+    """Learning rate after the last step of a cosine, at most `learning_rate`."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.schedule == "cosine" and self.end > self.learning_rate:
@@ -256,22 +259,22 @@ class AMSGradConfig(Model):
 
 
 class GeneratedConfig(Model):
-    """Which parameters a generator makes: those that meet every given condition; all others are optimised."""
+    """Which parameters are generated: those that meet every given condition; all others are optimised."""
 
     layers: Annotated[tuple[CountOrNone, ...], Field(min_length=1)] | None = None
     """Numbers of layers, from 0 at the input; null for all."""
     roles: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Such as weight and bias; null for all."""
+    """Roles of parameters, such as weight and bias; null for all."""
     names: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Whole parameters, such as layer0.weight; null for all."""
+    """Names of whole parameters, such as layer0.weight; null for all."""
 
 
 class ImplicitConfig(ChainSettings):
-    """Implicit variational inference: weights are a generator's output for Gaussian noise, plus a small one.
+    """Implicit variational inference: weights are a generator's output for Gaussian noise, plus a little more noise.
 
-    theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is taken from g made linear at
-    z, a normal with the covariance J J' + sigma^2 I. Uppal et al. 2023 (Implicit Variational Inference for
-    High-Dimensional Posteriors). Each chain is a fit of its own; its draws are independent draws from it.
+    theta = g(z) + sigma e with z and e standard normal; the entropy of this distribution is computed as if g were
+    linear around z, from a normal with covariance J J' + sigma^2 I. Uppal et al. 2023 (Implicit Variational Inference
+    for High-Dimensional Posteriors). Each chain is a fit of its own; its draws are independent draws from it.
     """
 
     title = "implicit"
@@ -286,26 +289,27 @@ class ImplicitConfig(ChainSettings):
     generated: GeneratedConfig = GeneratedConfig()
     """Which parameters are generated; all of them unless something is given."""
     noise: Literal["generated", "point"] = "generated"
-    """Of `learned_noise`: log sigma is generated with the weights, or it is one number without a prior that maximises
-    the objective (type II maximum likelihood), as in the paper."""
+    """For `learned_noise`. `generated`: log sigma is generated with the weights; `point`: it is a number without a
+    prior that maximises the objective (type-II maximum likelihood), as in the paper."""
     noise_init: Given = None
-    """`noise: point`: standard deviation of the targets' noise at the start; null takes where the chain starts."""
+    """For `noise: point`: standard deviation of the targets' noise at the start; null takes the one with which the
+    chain starts."""
     sigma: Annotated[Positive, Field(lt=0.5)] = 0.05
     """Standard deviation of the noise on the weights. 0.001 is the default of the published script; its evaluations of
-    image models have 0.05."""
+    image models use 0.05."""
     entropy: EntropyConfig = LanczosEntropy()
     """How the entropy is computed in the fit."""
     scored_by: ScoringConfig | None = None
-    """How the entropy of the draws is computed, for `elbo`; null takes the exact form where the fit has it, and Lanczos
-    with 20 steps elsewhere (or as many as there are noise numbers). What steps of Lanczos are too few for is a bracket
-    that `elbo` has the lower end of."""
+    """How the entropy of the draws is computed, for `elbo`; null takes the exact form if the fit has it, and otherwise
+    Lanczos with 20 steps (or as many as there are noise numbers, if fewer). The error of too few Lanczos steps is
+    bracketed, and `elbo` takes the lower end of the bracket."""
     objective: Objective = "elbo"
-    """`elbo`, with the weights below, or those of the published code: of October 2023, which is nearest to the paper,
-    or of December 2023."""
+    """`elbo`, with the weights below, or an objective of the published code: that of October 2023, which is closest to
+    the paper, or that of December 2023."""
     prior_weight: NonNegative = 1.0
-    """Of the log prior in the objective `elbo`; 1 is that of the evidence lower bound."""
+    """Weight of the log prior in the objective `elbo`; it is 1 in the evidence lower bound."""
     entropy_weight: NonNegative = 1.0
-    """Of the entropy in the objective `elbo`; 1 is that of the evidence lower bound."""
+    """Weight of the entropy in the objective `elbo`; it is 1 in the evidence lower bound."""
     samples: Count = 10
     """Draws of weights per step, shared by the rows of a mini-batch."""
     epochs: Count = 100
@@ -315,7 +319,7 @@ class ImplicitConfig(ChainSettings):
     optimiser: Annotated[AdamConfig | AMSGradConfig, Field(discriminator="kind"), ByKind] = AMSGradConfig()
     """How the generator is trained."""
     point_learning_rate: Given = None
-    """Learning rate of parameters that are not generated; null takes that of the generator."""
+    """Learning rate of parameters that are not generated; null takes the generator's."""
     steps: Count = 100
     """Draws from the fit."""
 

@@ -19,13 +19,14 @@ class TunedMCLMCConfig(ChainSettings):
     steps: Count = 10000
     thinning: Count = 10
     trust_in_estimate: Positive = 1.5
-    """The larger it is, the less a large energy error lowers the weight of a step in the average."""
+    """The larger this is, the less a large energy error lowers a step's weight in the average of the step size."""
     diagonal_preconditioning: bool
     """Scale parameters by their standard deviations, from the second phase of tuning on."""
     phases: tuple[Fraction, Fraction, Fraction]
     energy_guard: Positive | None = None
     """A step whose energy error exceeds this times the square root of the number of parameters is undone and counted as
-    `guarded`; null undoes none. The square root of the desired energy variance is one standard deviation."""
+    `guarded`; null never undoes a step. For a limit of k standard deviations, give k times the square root of the
+    desired energy variance."""
 
     @property
     def phase_steps(self) -> tuple[int, int, int]:
@@ -49,7 +50,8 @@ class MCLMCConfig(TunedMCLMCConfig):
 
     kind: Literal["mclmc"] = "mclmc"
     warmup: Count = 50000
-    """Tuning steps, divided among the phases by `phases`; preconditioning adds a third of the second phase."""
+    """Tuning steps, divided among the phases by `phases`; with preconditioning, further steps are added, a third as
+    many as the second phase has."""
     step_size_init: Positive = 0.01
     """Step size at which tuning begins."""
     energy_variance_start: Positive = 0.5
@@ -60,11 +62,12 @@ class MCLMCConfig(TunedMCLMCConfig):
     """Memory of the step-size average, in steps."""
     diagonal_preconditioning: bool = False
     phases: tuple[Fraction, Fraction, Fraction] = (0.8, 0.1, 0.1)
-    """Shares of `warmup` for step size, for step size with variances, and for the autocorrelation length."""
+    """Shares of `warmup` for the step size, for step size and variances together, and for the autocorrelation
+    length."""
 
     @property
     def desired_energy_variance(self) -> float:
-        """That of the last tuning step."""
+        """The variance desired at the end of tuning."""
         return self.energy_variance_end
 
 
@@ -77,18 +80,20 @@ class BlackJAXMCLMCConfig(TunedMCLMCConfig):
 
     kind: Literal["mclmc_blackjax"] = "mclmc_blackjax"
     warmup: Count = 30000
-    """Tuning steps, divided among the phases by `phases`; preconditioning adds a third of the second phase."""
+    """Tuning steps, divided among the phases by `phases`; with preconditioning, further steps are added, a third as
+    many as the second phase has."""
     step_size_init: Positive | None = None
-    """Null is a quarter of the square root of the number of parameters."""
+    """Step size at which tuning begins; null takes a quarter of the square root of the number of parameters."""
     energy_variance: Positive = 5e-4
     """Desired variance of the energy error per dimension."""
     num_effective_samples: Annotated[float, Field(ge=1, le=LARGEST)] = 150
     """Memory of the step-size average, in steps."""
     diagonal_preconditioning: bool = True
     phases: tuple[Fraction, Fraction, Fraction] = (1 / 3, 1 / 3, 1 / 3)
-    """Shares of `warmup` for step size, for step size with variances, and for the autocorrelation length."""
+    """Shares of `warmup` for the step size, for step size and variances together, and for the autocorrelation
+    length."""
 
     @property
     def desired_energy_variance(self) -> float:
-        """The same throughout."""
+        """It is the same throughout tuning."""
         return self.energy_variance

@@ -14,11 +14,12 @@ class SGDConfig(Model):
 
     kind: Literal["sgd"] = "sgd"
     learning_rate: Positive
-    """Multiplies the gradient of the whole objective, a sum over all rows and no mean: about 1e-7 for 50,000 rows."""
+    """Multiplies the gradient of the whole objective, which is a sum over all rows and not a mean, so that learning
+    rates are small: about 1e-7 for 50,000 rows."""
     momentum: Share = 0.9
     """Share of m that a step keeps; 0 is plain gradient descent."""
     schedule: Literal["constant", "cosine"] = "cosine"
-    """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
+    """Whether the learning rate stays constant, or falls to 0 along half a cosine over all steps."""
 
 
 class AdamConfig(Model):
@@ -28,7 +29,7 @@ class AdamConfig(Model):
     learning_rate: Positive = 0.001
     """About how far a parameter moves in one step, whatever the size of the gradient."""
     schedule: Literal["constant", "cosine"] = "cosine"
-    """Whether the learning rate stays, or falls to 0 along half a cosine over all steps."""
+    """Whether the learning rate stays constant, or falls to 0 along half a cosine over all steps."""
 
 
 OptimiserConfig = Annotated[SGDConfig | AdamConfig, Field(discriminator="kind"), ByKind]
@@ -37,8 +38,8 @@ OptimiserConfig = Annotated[SGDConfig | AdamConfig, Field(discriminator="kind"),
 class MAPConfig(MethodSettings):
     """A maximum of the log posterior by stochastic gradients from the warm start; one draw per chain.
 
-    Unlike the warm start, the objective is the posterior with its prior and there is no early stopping. The temperature
-    moves no maximum: the untempered log posterior is optimised.
+    Unlike in the warm start, the objective is the log posterior with its prior, and there is no early stopping. The
+    untempered log posterior is optimised, since the temperature does not move a maximum.
     """
 
     title = "MAP"
@@ -53,7 +54,7 @@ class MAPConfig(MethodSettings):
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     augmentation: AugmentationConfig | None = None
-    """Random flips and crops of the images of a mini-batch; null for none."""
+    """Random flips and crops of the images in a mini-batch; null for none."""
     optimiser: OptimiserConfig = AdamConfig()
     """How the log posterior is maximised."""
     checkpoint_every: Count = 1000
@@ -79,7 +80,7 @@ class MeanSGDConfig(SGDConfig):
     """Stochastic gradient descent with heavy-ball momentum: m <- momentum m + g, theta <- theta - learning_rate m."""
 
     learning_rate: Positive = 0.001
-    """Multiplies the gradient of the mean loss of a row."""
+    """Multiplies the gradient of the mean loss per row."""
     schedule: Literal["constant", "cosine"] = "constant"
 
 
@@ -90,10 +91,10 @@ class MeanAdamConfig(AdamConfig):
 
 
 class PathConfig(MethodSettings):
-    """Training without a prior whose draws are the networks along the way: the start, then one after every epoch.
+    """Training without a prior; the draws are the networks along the way: the start, then one after every epoch.
 
     Each chain has its own order of the rows, and starts from its own network or, with `initial.transpositions`, from a
-    permuted copy of that of another chain. Predictions and scores are those of the last network of each chain.
+    permuted copy of another chain's network. Predictions and scores are those of the last network of each chain.
     """
 
     title = "path"

@@ -1,7 +1,7 @@
 """Settings of the stochastic-gradient Markov-chain methods.
 
-Lengths are in epochs, as the papers give them: an epoch is one pass over the rows in mini-batches of `batch_size`, of
-which the last incomplete one is left out, so it has (rows // batch_size) steps; with the full data it has one.
+Lengths are in epochs, as the papers give them: an epoch is one pass over the rows in mini-batches of `batch_size`. A
+last, incomplete mini-batch is left out, so an epoch has (rows // batch_size) steps; with the full data it has one.
 """
 
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ class ConstantSchedule(Model):
 
     kind: Literal["constant"] = "constant"
     final_step_size: Positive | None = None
-    """null keeps `step_size` from the first step on."""
+    """Step size after burn-in; null takes `step_size` throughout."""
 
 
 class CyclicalSchedule(Model):
-    """`step_size` in burn-in, then again and again down to nearly 0 along half a cosine (Zhang et al. 2020)."""
+    """`step_size` in burn-in, then cycles from `step_size` to nearly 0 along half a cosine (Zhang et al. 2020)."""
 
     kind: Literal["cyclical"] = "cyclical"
     cycle_epochs: Count = 50
@@ -60,9 +60,10 @@ class RMSpropConfig(Model):
     epsilon: Positive = 1e-7
     """Smallest mass."""
     per_row: bool = False
-    """g is the gradient of the log posterior divided by the number of rows, and not that gradient itself."""
+    """Whether g is the gradient of the log posterior divided by the number of rows, and not that gradient itself."""
     adapt_after_burn_in: bool = True
-    """Keep averaging, which leaves a bias, since M changes with the position; false keeps M as burn-in left it."""
+    """Keep averaging after burn-in, which leaves a bias, since M changes with the position; false fixes M at its last
+    value in burn-in."""
 
 
 class SGMCMCConfig(MethodSettings):
@@ -74,17 +75,18 @@ class SGMCMCConfig(MethodSettings):
     epochs: Count = 10000
     """All epochs, burn-in included."""
     burn_in_epochs: CountOrNone = 1000
-    """Epochs that are not kept."""
+    """Epochs at the start that are not kept."""
     ensemble_every: Count = 10
     """Epochs between two kept draws."""
     batch_size: Count | None = 80
     """Rows per mini-batch; null for the full data."""
     augmentation: AugmentationConfig | None = None
-    """Random flips and crops of the images of a mini-batch; null for none."""
+    """Random flips and crops of the images in a mini-batch; null for none."""
     step_size: Positive
-    """Multiplies the gradient of the log posterior, a sum over all rows and no mean: about 1e-6 for 50,000 rows."""
+    """Multiplies the gradient of the log posterior, which is a sum over all rows and not a mean, so that step sizes are
+    small: about 1e-6 for 50,000 rows."""
     checkpoint_every: Count = 1000
-    """Steps between two checkpoints, at least those between two draws; never changes a draw."""
+    """Steps between two checkpoints; raised to the steps between two draws if it is less. Never changes a draw."""
 
     @property
     def draws(self) -> int:
@@ -140,7 +142,7 @@ class SGHMCConfig(SGMCMCConfig):
 
 
 class SGHMCCLRConfig(SGMCMCConfig):
-    """SGHMC with cyclical step sizes; a multiple of the cycle as `ensemble_every` keeps draws at the ends of cycles."""
+    """SGHMC with cyclical step sizes; make `ensemble_every` a multiple of a cycle to keep only draws at cycle ends."""
 
     title = "SGHMC-CLR"
     family = "stochastic_hamiltonian"
@@ -190,7 +192,7 @@ class SGHMCPrecConfig(SGMCMCConfig):
 class AdaptiveSGHMCConfig(ChainSettings):
     """SGHMC that estimates its mass and the noise of its gradients in burn-in (Springenberg et al. 2016).
 
-    Made for gradients that are mostly noise: without it the mass is the gradient of the moment at which burn-in ends.
+    Made for gradients that are mostly noise: with little noise, the mass is just the gradient at the end of burn-in.
     Lengths are in steps, as in the study that uses it.
     """
 
@@ -213,6 +215,6 @@ class AdaptiveSGHMCConfig(ChainSettings):
     """Share of the momentum that a step loses."""
     momentum_zeroing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Probability with which a step of burn-in first sets the whole momentum to 0 (not to a new draw); steps after
-    burn-in never do. It cools burn-in, since the noise stays that of the friction alone."""
+    burn-in never do. It cools burn-in, since the noise still matches the friction alone."""
     rest_after_burn_in: bool = False
-    """Sampling begins with momentum 0, and not with the momentum at the end of burn-in."""
+    """Whether sampling begins with momentum 0, and not with the momentum at the end of burn-in."""

@@ -8,55 +8,57 @@ from bnn_atlas.config.language.base import Count, Model, Seed
 from bnn_atlas.config.parts.posterior import ModelConfig
 
 OWN_REFERENCES = ("first", "last", "mean", "barycentre")
-"""References that are no other alignment."""
+"""References that are not the name of another alignment."""
 
 
 class AlignmentConfig(Model):
     """A common frame for the draws of a run, found by permutations of hidden units; nothing is sampled again.
 
-    Beside it are always two controls: the same draws with the units of each scrambled at random, and one permutation
-    for each chain.
+    There are always two controls, too: the same draws with the units of each scrambled at random, and an alignment with
+    one permutation for each chain.
     """
 
     run: str
     """A run of this study, or an entry with a grid (all its runs)."""
     criterion: Literal["weights", "cosine", "activations", "centred", "correlation"] = "weights"
-    """By what units are told apart. `weights`: all parameters that belong to a unit, by coordinate descent over the
-    groups of units (git-re-basin); `cosine`: of its incoming weights, one hidden layer only, and `activations`: as they
-    are, both of Xiao et al. 2023; `centred`: activations minus their means; `correlation`: of activations."""
+    """What units are matched by. `weights`: all parameters that belong to a unit, by coordinate descent over the groups
+    of units (git-re-basin); `cosine`: the cosine of incoming weights, for a single hidden layer; `activations`:
+    activations as they are (Xiao et al. 2023 use these two); `centred`: activations minus their means; `correlation`:
+    the correlation of activations."""
     rows: Count | None = 1000
-    """Activations are those of at most this many rows that the posterior is conditioned on, evenly spread; null takes
-    all."""
+    """Activations are computed at no more than this many of the rows that the posterior is conditioned on, evenly
+    spread; null takes all."""
     reference: str = "barycentre"
     """What draws are matched to. `first`, `last`: that draw; `mean`: the mean of the draws as they are; `barycentre`:
     the mean of the aligned draws, iterated to a fixed point, never worse than one permutation per chain; else the name
     of another alignment of this study, to whose target each draw is matched."""
     frame: str | None = None
     """Another alignment of this study, whose frame the draws enter once they are aligned with each other: the mean of
-    the aligned draws is matched to that frame's target, and its permutation taken for all. So Xiao et al. 2023 bring
-    an ensemble into the frame of HMC."""
+    the aligned draws is matched to that frame's target, and the permutation found is applied to all draws. This is how
+    Xiao et al. 2023 bring an ensemble into the frame of HMC."""
     passes: Count = 200
-    """Most passes over the draws on the way to a barycentre. The first ten gain nearly all of it; draws that have few
-    features in common can take hundreds."""
+    """At most this many passes over the draws on the way to a barycentre. The first ten make nearly all of the gain;
+    draws that have few features in common can take hundreds."""
     unit: Literal["draw", "chain"] = "draw"
-    """What has a permutation of its own. Where each chain is a fit with a mean, `chain` matches these means, and the
-    mean and standard deviation of each fit enter the frame too."""
+    """What gets a permutation of its own. If each chain is a fit with a mean, `chain` matches these means, and the mean
+    and standard deviation of each fit are brought into the frame, too."""
     dead_inputs: Literal["kept", "masked"] = "kept"
     """Whether weights of inputs that never vary in these rows count; only for networks whose first layer is dense."""
     balanced: bool = False
-    """Whether units of relu are first scaled so that incoming and outgoing weights have one norm, which leaves the
+    """Whether units of relu are first scaled so that incoming and outgoing weights have equal norms, which leaves the
     function as it is."""
     signs: bool = False
     """Whether signs of tanh units are matched as well."""
     rank: Count = 20
-    """Rank of the factor of the covariance of the aligned draws that is kept; exact from one less than the number of
-    draws on."""
+    """Rank of the factor in which the covariance of the aligned draws is kept; exact if it is at least the number of
+    draws minus one."""
     chains: Count | None = None
-    """The first this many chains; null takes all."""
+    """Use only this many chains, the first ones; null takes all."""
     draws: Count | None = None
     """At most this many draws of each chain, evenly spread; null takes all."""
     pairs: Count = 50
-    """Pairs of draws within chains, and as many across chains, that are also matched to each other directly."""
+    """Number of pairs of draws within chains, and of pairs across chains, that are also matched to each other
+    directly."""
     seed: Seed = 0
     """Seed of the scrambled control and of the pairs."""
 
@@ -75,8 +77,8 @@ class AlignmentEntry(AlignmentConfig):
     """An alignment as written in a study's file, with what the smaller scales change."""
 
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Scale -> fields that it replaces, each as a whole. Empty braces: made unchanged; null: not made; left out: as the
-    study's `scales` say."""
+    """Scale -> fields that it replaces, each as a whole. Empty braces: made unchanged; null: not made; left out: the
+    study's `scales` decide."""
 
 
 def unsuited(config: AlignmentConfig, model: ModelConfig, chains: int, draws: int) -> tuple[str, str] | None:

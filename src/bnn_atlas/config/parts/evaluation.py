@@ -17,22 +17,23 @@ class BarrierConfig(Model):
     """
 
     pairs: Literal["neighbours", "first", "all"] = "neighbours"
-    """`neighbours`: chains 0 and 1, 2 and 3, and so on; `first`: chain 0 and each other; `all`: every two chains."""
+    """`neighbours`: chains 0 and 1, 2 and 3, and so on; `first`: chain 0 with every other; `all`: every pair of
+    chains."""
     draws: Count | None = 1
     """Draws of each chain at which pairs are compared: 1 is the last one; more are evenly spaced from the first to the
     last; null takes all."""
     points: Annotated[int, Field(ge=3, le=1001)] = 11
-    """Points of a line, from one network to the other; an odd number, so that its middle is one of them."""
+    """Points on a line from one network to the other; an odd number, so that its middle is one of them."""
     criterion: Literal["weights", "cosine", "activations", "centred", "correlation"] = "activations"
-    """What matches units: `weights` by the inner product of all that a unit has; `cosine` of the incoming weights of
-    the only hidden layer; `activations` by the inner product of activations over rows, as published, `centred` by their
-    covariance, `correlation` by their correlation."""
+    """How units are matched. `weights`: by the inner product of all parameters that belong to a unit; `cosine`: by the
+    cosine of the incoming weights, for a single hidden layer; `activations`: by the inner product of activations over
+    rows, as published; `centred`: by their covariance; `correlation`: by their correlation."""
     matching_rows: Count | None = 5000
-    """Training rows, evenly spread, whose activations are compared; null takes all."""
+    """Number of training rows, evenly spread, whose activations are compared; null takes all."""
     training_rows: Count | None = None
-    """Training rows, the first ones, on which loss and error are computed; null takes all."""
+    """Number of training rows, the first ones, on which loss and error are computed; null takes all."""
     surface: bool = False
-    """Whether every network of a line is matched to the line's start, too."""
+    """Whether every network on a line is matched to the network at its start, too."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.points % 2 == 0:
@@ -59,20 +60,21 @@ Percent = Annotated[float, Field(gt=0, le=100)]
 
 
 class PruningConfig(Model):
-    """Means and single draws of aligned runs, pruned in the order of several ranks.
+    """Means and single draws of aligned runs, pruned in the orders of several rankings of the parameters.
 
-    All alignments are in one frame, so that the standard deviations of one run can rank the parameters of another's
+    All alignments are in one frame, so that the standard deviations of one run can rank the parameters of another run's
     networks.
     """
 
     networks: Annotated[dict[str, str], Field(min_length=1)]
     """Name in tables and figures -> an alignment of this study; the others are in the frame of the first."""
     kept: tuple[Percent, ...] = (100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 5, 1)
-    """Percentages of the parameters that are kept."""
+    """Percentages of parameters to keep."""
     repeats: Count = 3
-    """Random orders, and orders by the standard deviations of draws from the prior, that are averaged."""
+    """Number of random orders, and of orders by the standard deviations of draws from the prior, that are averaged
+    over."""
     test_rows: Count | None = None
-    """Test rows, the first ones; null takes all."""
+    """Number of test rows, the first ones; null takes all."""
 
     def _contradictions(self) -> Iterator[str]:
         if list(self.kept) != sorted(set(self.kept), reverse=True):
@@ -90,7 +92,7 @@ INTERVAL = "interval-"
 
 
 class EvaluationConfig(Model):
-    """What a run is scored on and against, besides its test rows."""
+    """What a run is scored on and compared with, besides its test rows."""
 
     shifts: tuple[ShiftSetting, ...] = ()
     """Rotated or corrupted test images, such as `rotated30` or `gaussian_noise3`."""
@@ -105,8 +107,8 @@ class EvaluationConfig(Model):
     pruning: Annotated[PruningConfig | None, Field(exclude_if=lambda value: value is None)] = None
     """Networks of aligned runs that are pruned; null for none."""
     intervals: dict[DatasetName, Interval] = Field(default_factory=dict, exclude_if=lambda value: not value)
-    """Regressions of one input: name -> the two ends of an interval of it, in its own units, such as the gap between
-    clusters of rows. `function_sd` says how much the functions of the draws differ there."""
+    """Regressions with one input: name -> the two ends of an interval of the input, in its own units, such as the gap
+    between clusters of rows. `function_sd` says how much the functions of the draws differ there."""
 
     def _contradictions(self) -> Iterator[str]:
         for key in ("shifts", "out_of_distribution", "references"):

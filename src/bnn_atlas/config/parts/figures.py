@@ -57,7 +57,7 @@ FILES = {
 `{alignment}` there is one file for each reference or alignment of the run; `predictive_sets` is a folder with
 `<set>.npz` for each further set."""
 OF_SETS = ("sets", "predictive_sets")
-"""Those that a run without further sets does not have."""
+"""Files that a run without further sets does not have."""
 
 Section = Literal["subset", "grid", "functions", "surface"]
 
@@ -178,7 +178,7 @@ class SubsetConfig(Model):
     per_layer: Count | None = None
     """At most this many scalars of each layer and role, the first ones."""
     chains: Count | None = None
-    """Only the first n chains, or all where there are fewer; null takes all."""
+    """Only the first n chains, or all if there are fewer; null takes all."""
     draws: tuple[CountOrNone, Count] | None = None
     """First draw and the one after the last; null takes all."""
     thinning: Count = 1
@@ -189,11 +189,11 @@ class GridConfig(Model):
     """Where bivariate marginal densities are accumulated."""
 
     bins: Annotated[int, Field(ge=10, le=4000)] = 350
-    """Cells along each axis. A picture adds up neighbouring cells where draws are few or its panels small."""
+    """Cells along each axis. A picture adds up neighbouring cells if draws are few or its panels small."""
     limit: Positive | None = None
     """Half-width of the square in parameter units; null takes the 0.1 % and 99.9 % quantiles of the draws."""
     per_layer: Count = 2
-    """Scalars of each layer's weights and biases that enter pairs."""
+    """Number of scalars among each layer's weights and biases from which pairs are formed."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Names of scalars for x and y, such as (`layer1.weight[0,0]`, `layer1.weight[0,1]`), instead of `per_layer`."""
 
@@ -210,11 +210,11 @@ class FunctionsConfig(Model):
     high: Number = 3.0
     """`line`: last point of the grid."""
     points: Annotated[int, Field(ge=2, le=1_000_000)] = 200
-    """`line`: its number of points."""
+    """`line`: number of points of the grid."""
     chains: Count | None = 4
-    """Only the first n chains, or all where there are fewer; null takes all."""
+    """Only the first n chains, or all if there are fewer; null takes all."""
     draws: Count | None = 50
-    """Number of draws of each chain, evenly spaced, or all where there are fewer; null takes all."""
+    """Number of draws of each chain, evenly spaced, or all if there are fewer; null takes all."""
 
     def _contradictions(self) -> Iterator[str]:
         if self.low >= self.high:
@@ -267,12 +267,12 @@ class SurfaceConfig(Model):
     """Log-likelihood and log-prior over planes through three points of parameter space."""
 
     planes: Annotated[tuple[PlaneConfig, ...], Field(min_length=1, max_length=4)]
-    """From top to bottom."""
+    """The planes, from top to bottom."""
     resolution: Annotated[int, Field(ge=5, le=1000)] = 50
     """Points along each side of a plane."""
     margin: Annotated[float, Field(ge=0, le=100)] = 0.25
-    """How far a plane reaches beyond its three points: horizontally in distances of the first two, vertically in
-    distances of the third from their line."""
+    """How far a plane reaches beyond its three points: horizontally in units of the distance between the first two,
+    vertically in units of the third's distance from their line."""
 
     def _contradictions(self) -> Iterator[str]:
         titles = [plane.title for plane in self.planes]
@@ -284,9 +284,9 @@ class FigureConfig(Model):
     """One figure of a study."""
 
     draw: str = ""
-    """Kind of the figure; left out, the figure's own name."""
+    """Kind of the figure; if left out, the figure's own name."""
     runs: tuple[str, ...] = ()
-    """Names of runs or of grids (all their runs); `study/run` for those of another study."""
+    """Names of runs or of grids (all their runs); `study/run` for runs of another study."""
     labels: dict[str, str] = Field(default_factory=dict)
     """A name among `runs` -> text in the legend."""
     title: str | None = None
@@ -295,7 +295,7 @@ class FigureConfig(Model):
     caption: str | None = None
     """What the caption says after its first sentence, about this figure's own runs."""
     alignments: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
-    """Alignments that it shows, of kinds that show alignments; left out, all those of its runs."""
+    """Alignments that it shows, if its kind shows alignments; if left out, all alignments of its runs."""
     files: tuple[FileName, ...] = ()
     """Further files of each run that the figure reads, in addition to what its kind needs."""
     subset: SubsetConfig | None = None
@@ -312,5 +312,5 @@ class FigureEntry(FigureConfig):
     """A figure as written in a study's file, with what the smaller scales change."""
 
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
-    """Scale -> fields that it replaces, each as a whole. Empty braces: made unchanged; null: not made; left out: as the
-    study's `scales` say."""
+    """Scale -> fields that it replaces, each as a whole. Empty braces: made unchanged; null: not made; left out: the
+    study's `scales` decide."""

@@ -67,25 +67,25 @@ class LeNetConfig(_Convolutional):
 class LeNet5Config(_Convolutional):
     """LeNet of the follow-up (Izmailov et al. 2021, Dangers of Bayesian Model Averaging), with average pooling.
 
-    Two 5x5 convolutions, each with means of 2x2 pixels, and three dense layers, of 120 and 84 units and the outputs:
-    61,706 parameters on MNIST. For images of at least 12x12 pixels.
+    Two 5x5 convolutions, each followed by 2x2 average pooling, and three dense layers (120 units, 84 units and the
+    outputs): 61,706 parameters on MNIST. For images of at least 12x12 pixels.
     """
 
     kind: Literal["lenet5"] = "lenet5"
     activation: Literal["relu", "silu", "sigmoid", "tanh", "elu"] = "relu"
-    """Function of the hidden units."""
+    """Activation of the hidden units."""
 
 
 class LeNet5MaxConfig(_Convolutional):
     """LeNet of Uppal et al. 2023 and of Laplace Redux (Daxberger et al. 2021), with max pooling and no padding.
 
-    Two 5x5 convolutions of 6 and 16 filters, each with maxima of 2x2 pixels, and three dense layers, of 120 and 84
-    units and the outputs: 44,426 parameters on MNIST. For images of at least 16x16 pixels.
+    Two 5x5 convolutions with 6 and 16 filters, each followed by 2x2 max pooling, and three dense layers (120 units, 84
+    units and the outputs): 44,426 parameters on MNIST. For images of at least 16x16 pixels.
     """
 
     kind: Literal["lenet5_max"] = "lenet5_max"
     activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
-    """Function of the hidden units; each is increasing, so it may be applied before or after a maximum."""
+    """Activation of the hidden units; each choice is increasing, so it may be applied before or after the pooling."""
 
 
 class LeNettiConfig(_Convolutional):
@@ -93,11 +93,11 @@ class LeNettiConfig(_Convolutional):
 
     kind: Literal["lenetti"] = "lenetti"
     activation: Literal["sigmoid", "tanh", "relu", "silu", "elu"] = "sigmoid"
-    """Function of the hidden units."""
+    """Activation of the hidden units."""
 
 
 def _blocks(other: int) -> AfterValidator:
-    """Refuse a depth that besides `other` layers has not the same number of two-layer blocks in three stacks."""
+    """Refuse a depth that is not `other` layers plus an equal number of two-layer blocks in each of three stacks."""
 
     def checked(depth: int) -> int:
         if depth < 6 + other or (depth - other) % 6:
@@ -115,7 +115,7 @@ class ResNetFRNConfig(Model):
     depth: Annotated[Depth, _blocks(2)] = 20
     """6 n + 2 for n blocks in each of the three stacks."""
     activation: Literal["silu", "relu", "elu"] = "silu"
-    """Function of the hidden units."""
+    """Activation of the hidden units."""
 
     @property
     def label(self) -> str:
@@ -132,7 +132,7 @@ class WideResNetFRNConfig(Model):
     widen: Depth
     """Factor on the widths 16, 32 and 64 of the stacks."""
     activation: Literal["relu", "silu", "elu"] = "relu"
-    """Function of the hidden units."""
+    """Activation of the hidden units."""
 
     @property
     def label(self) -> str:
@@ -141,24 +141,24 @@ class WideResNetFRNConfig(Model):
 
 
 class CNNLSTMConfig(Model):
-    """Embedding, one convolution with pooling, an LSTM whose last state is classified (Izmailov et al. 2021).
+    """An embedding, one convolution with pooling, and an LSTM whose last state is classified (Izmailov et al. 2021).
 
     `activation: silu` with `pool: 1` is the smooth variant of the published code.
     """
 
     kind: Literal["cnn_lstm"] = "cnn_lstm"
     embedding: Width = 128
-    """Numbers per word."""
+    """Length of the vector that stands for a word."""
     filters: Width = 64
     """Number of filters."""
     kernel: Width = 5
-    """Words under a filter."""
+    """Number of words that a filter spans."""
     pool: Width = 4
-    """Of this many positions, the largest response is kept; 1 keeps them all."""
+    """Positions in each pooling window, of which the largest response is kept; 1 keeps every response."""
     cells: Width = 128
     """Width of the LSTM's state."""
     activation: Annotated[Literal["relu", "silu", "elu"], Field(exclude_if=lambda value: value == "relu")] = "relu"
-    """Function of the convolution's responses; `silu` needs `pool: 1`."""
+    """Activation after the convolution; `silu` needs `pool: 1`."""
 
     @field_validator("activation")
     @classmethod
@@ -200,7 +200,7 @@ class GaussianLikelihood(Model):
 class LearnedNoiseLikelihood(Model):
     """y ~ N(f(x), sigma^2); log sigma is one more parameter, starts at 0 and has the prior of the biases.
 
-    Under `normal_flat_bias` it has that of the weights.
+    Under `normal_flat_bias` it has the prior of the weights.
     """
 
     kind: Literal["learned_noise"] = "learned_noise"
@@ -217,15 +217,15 @@ class HeteroscedasticLikelihood(Model):
 class CategoricalLikelihood(Model):
     """y ~ Categorical(softmax f(x)), or the mean of these probabilities over an orbit of each image.
 
-    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta) over all K flips and moves g_k that an
-    augmentation of the same settings draws from. Unlike random changes in mini-batches, this has a likelihood of the
-    data set; predictions are averaged in the same way, and every row costs K forward passes. Nabarro et al. 2022, Data
-    Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
+    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta) where the g_k are all K flips and shifts from
+    which an augmentation with the same settings draws. Unlike random augmentation of mini-batches, this defines a
+    likelihood of the data set. Predictions are averaged in the same way, and every row costs K forward passes. Nabarro
+    et al. 2022, Data Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
     """
 
     kind: Literal["categorical"] = "categorical"
     orbit: AugmentationConfig | None = None
-    """Flips and moves over which probabilities are averaged; null takes each image as it is."""
+    """Flips and shifts over which probabilities are averaged; null takes each image as it is."""
 
     @model_serializer(mode="wrap")
     def _without_default(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -255,11 +255,12 @@ class PosteriorConfig(Model):
     float64: bool = False
     """Compute in double precision."""
     gradient_memory_mb: Count = 4000
-    """Memory that a full-data gradient may take on one device, of one chain on a CPU and of all chains of a block on a
-    GPU; it is accumulated over micro-batches if it needs more, which changes its rounding."""
+    """Memory that full-data gradients may take on one device: the gradient of one chain on a CPU, the gradients of all
+    chains of a block on a GPU. What needs more is accumulated over micro-batches, which changes its rounding."""
     data_shards: Count = 1
-    """Devices that share the rows of each chain, for single chains with large data; changes the rounding too."""
+    """Number of devices among which each chain's rows are divided, for single chains on large data; this changes the
+    rounding, too."""
     kernel: Literal["auto", "xla"] = "auto"
     """What computes log-likelihoods and gradients on a CPU. `auto`: compiled code for dense networks of at most 64
-    inputs and units in single precision, where it has been built (`make setup` does with a C++ compiler), and XLA for
-    all others. `xla`: XLA always. The two round differently, and a trace records which one made it."""
+    inputs and units in single precision, if it has been built (`make setup` builds it if there is a C++ compiler), and
+    XLA for all others. `xla`: XLA always. The two round differently, and a trace records which one made it."""

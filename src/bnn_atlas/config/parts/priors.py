@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from bnn_atlas.config.language.base import ByKind, Given, Model, Number, Positive, Seed
 
 SAME = 1e-6
-"""Relative difference up to which two widths are one, as in settings that were read before."""
+"""Relative difference up to which two widths count as one, as in settings that were read before."""
 
 
 class StandardNormalPrior(Model):
@@ -19,7 +19,7 @@ class StandardNormalPrior(Model):
 
 
 class _Width(Model):
-    """A prior of one width, which is given as its scale, its variance or a weight decay; `scale` always has it."""
+    """A prior of one width, which is given as its scale, its variance or a weight decay; `scale` always holds it."""
 
     others: ClassVar[tuple[str, ...]] = ("variance", "weight_decay")
     """Keys that give the width instead of `scale`."""
@@ -27,10 +27,10 @@ class _Width(Model):
     scale: Positive = 1.0
     """Width of the distribution, as in the formula."""
     variance: Given = None
-    """Of a parameter: sets the scale instead of `scale`."""
+    """Variance of a parameter; sets the scale instead of `scale`."""
     weight_decay: Given = None
-    """1 / variance: sets the scale instead of `scale`. The penalty weight_decay / 2 |theta|^2 belongs to a loss that is
-    a sum over rows."""
+    """1 / variance; sets the scale instead of `scale`. The penalty weight_decay / 2 |theta|^2 is for a loss that is a
+    sum over rows."""
 
     @classmethod
     def _ratio(cls, data: dict[str, Any]) -> float:
@@ -64,9 +64,9 @@ class NormalPrior(_Width):
 class NormalFlatBiasPrior(_Width):
     """N(0, scale^2) on every parameter except the biases, whose log density is 0 everywhere.
 
-    Such a prior is improper, and so is the posterior wherever the data do not hold every bias: a relu unit that is off
-    at all rows leaves its bias free to run away. Whether a posterior can be normalised is for the user to see to.
-    Biases start at 0, as the networks initialise them, and draws from the prior have them at 0.
+    Such a prior is improper, and so is the posterior if the data do not constrain every bias: the bias of a relu unit
+    that is off at all rows is free to run away. It is up to the user to make sure that a posterior can be normalised.
+    Biases start at 0, as the networks initialise them, and are 0 in draws from the prior.
     """
 
     kind: Literal["normal_flat_bias"] = "normal_flat_bias"
@@ -81,9 +81,9 @@ class NormalGammaNoisePrior(_Width):
 
     kind: Literal["normal_gamma_noise"] = "normal_gamma_noise"
     shape: Positive
-    """Of the gamma distribution of 1 / sigma^2."""
+    """Shape of the gamma distribution of 1 / sigma^2."""
     rate: Positive
-    """Of the same, in squared units of the targets."""
+    """Rate of the same distribution, in squared units of the targets."""
 
 
 class EmpiricalCovariancePrior(_Width):
@@ -98,11 +98,11 @@ class EmpiricalCovariancePrior(_Width):
 
     kind: Literal["empirical_covariance"] = "empirical_covariance"
     strength: Positive = 1.0
-    """Factor on the precision of the covariance."""
+    """Factor on the precision matrix (C + floor I)^-1."""
     floor: Positive = 1e-4
-    """Added to the eigenvalues of C, variances in units of the scaled rows. Leapfrog steps above
-    2 sqrt(T floor / strength), with T the temperature, are unstable along directions in which no row varies; the
-    published 1e-10 allows steps of 2e-5 at strength 1."""
+    """Added to the eigenvalues of C, which are variances in the units of the scaled rows. Leapfrog steps above 2 sqrt(T
+    floor / strength), with T the temperature, are unstable along directions in which no row varies; the published 1e-10
+    allows steps of 2e-5 at strength 1."""
 
 
 class _Shaped(_Width):
@@ -111,7 +111,7 @@ class _Shaped(_Width):
     others: ClassVar[tuple[str, ...]] = ("standard_deviation", "variance", "weight_decay")
 
     standard_deviation: Given = None
-    """Of a parameter: sets the scale instead of `scale`, to compare priors of equal variance."""
+    """Standard deviation of a parameter; sets the scale instead of `scale`, to compare priors of equal variance."""
 
 
 class LaplacePrior(_Shaped):
@@ -193,7 +193,7 @@ class StudentTPrior(_Shaped):
     loc: Number = 0.0
     """Centre of the distribution."""
     degrees_of_freedom: Positive
-    """nu: 1 is the Cauchy distribution; the larger, the nearer to the normal."""
+    """nu: 1 is the Cauchy distribution; the larger nu is, the closer to the normal."""
 
     @classmethod
     def _ratio(cls, data: dict[str, Any]) -> float:
@@ -223,9 +223,9 @@ class MixturePrior(Model):
     standard_deviation: Given = None
     """Stretches the whole mixture about 0 to this standard deviation, to compare priors of equal variance."""
     variance: Given = None
-    """The same by the variance."""
+    """The same, given as a variance."""
     weight_decay: Given = None
-    """The same by 1 / variance."""
+    """The same, given as 1 / variance."""
 
     @property
     def all_locs(self) -> tuple[Number, ...]:
@@ -234,7 +234,7 @@ class MixturePrior(Model):
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the whole."""
+        """Standard deviation of the whole mixture."""
         given = [_deviation(name, value) for name in self.others if (value := getattr(self, name)) is not None]
         return given[0] if given else self._own_deviation
 
@@ -308,7 +308,7 @@ NORMAL = ("standard_normal", "normal", "normal_flat_bias", "glorot", "he", "eps_
 
 
 def standard_deviation(prior: PriorConfig) -> float | None:
-    """Standard deviation that all parameters share under a prior; None where they differ in it, or it is infinite."""
+    """Standard deviation that all parameters share under a prior; None if it differs between them or is infinite."""
     match prior:
         case StandardNormalPrior():
             return 1.0

@@ -15,33 +15,34 @@ class WarmStartConfig(Model):
     weight_decay: NonNegative = 0.005
     """Weight decay of AdamW."""
     max_epochs: Count = 200
-    """Most passes over the training rows."""
+    """At most this many passes over the training rows."""
     batch_size: Count | None = 64
     """Rows per mini-batch; null for the full data. The last incomplete batch of an epoch is left out."""
     patience: Count | None = 10
     """Epochs without a new best validation loss after which a member stops; null trains for all epochs. Either way a
-    member keeps the parameters of its best epoch, where there are validation rows."""
+    member keeps the parameters of its best epoch, if there are validation rows."""
     permuted: CountOrNone | None = None
-    """Number of the one member that is trained, from whose copies with randomly permuted hidden units all chains start
-    (`bnn_atlas.warmstart.permuted`; fully connected networks only); null gives every chain a member of its own."""
+    """Only the member with this number is trained, and all chains start from copies of it with randomly permuted hidden
+    units (`bnn_atlas.warmstart.permuted`; fully connected networks only); null gives every chain a member of its
+    own."""
 
 
 class StartConfig(Model):
     """Positions of another run from which the chains start, instead of optimised networks of their own.
 
-    Such as the optimum of a run by `map`, the draws of a chain, or the mean of a mean-field approximation.
+    For example the optimum of a run by `map`, the draws of a chain, or the mean of a mean-field approximation.
     """
 
     run: str
-    """A run of this study, or `study/run`; it has the same data, splits, network and likelihood."""
+    """A run of this study, or `study/run`; it must have the same data, splits, network and likelihood."""
     draw: Literal["last", "best", "start", "mean"] = "last"
-    """Of each chain of that run: its last draw (that of `map` is its optimum), the one with the highest log posterior,
-    the network that it started from, or the mean of what it has fitted (`mean_field`, `laplace`). Chain k starts from
-    chain k modulo their number."""
+    """What is taken from each chain of that run. `last`: its last draw (for `map`, its optimum); `best`: the draw with
+    the highest log posterior; `start`: the network that it started from; `mean`: the mean of what it has fitted
+    (`mean_field`, `laplace`). Chain k starts from chain k modulo the number of chains in that run."""
 
 
 class InitialConfig(Model):
-    """How the networks are drawn from which chains start without training."""
+    """How networks are drawn for chains that start without training."""
 
     distribution: Literal["default", "normal", "kaiming_uniform"] = "default"
     """`default`: the layers' own initialisers; `normal`: every parameter from N(0, scale^2), biases included;
@@ -90,10 +91,10 @@ class InitialConfig(Model):
 class StoppingConfig(Model):
     """A block of chains ends with the first draw by which every chain's E-value has reached 1 / alpha.
 
-    The E-value says how much better than the chain's own warm start its draws so far have predicted the validation rows
+    The E-value says how much better a chain's draws so far have predicted the validation rows than its own warm start
     (`bnn_atlas.metrics.formulas.e_values`). A block with a chain that never gets there takes all draws.
     """
 
     alpha: Fraction = 0.01
-    """A chain ever gets there with at most this probability if its draws predict no better than its warm start, in the
-    sense that the expected likelihood ratio of a draw on these rows is at most 1, given the draws before."""
+    """Largest probability that a chain ever gets there if its draws predict no better than its warm start, in the sense
+    that, given the draws before it, the expected likelihood ratio of a draw on these rows is at most 1."""

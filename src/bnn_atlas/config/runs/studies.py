@@ -44,9 +44,9 @@ class RunConfig(PosteriorConfig):
     warmstart: WarmStartConfig | None = None
     """How the networks that the chains start from are optimised; null leaves them as they are initialised."""
     initial: Annotated[InitialConfig | None, Field(exclude_if=lambda value: value is None)] = None
-    """How these networks are drawn where they are not optimised; null takes the layers' own initialisers."""
+    """How these networks are drawn if they are not optimised; null takes the layers' own initialisers."""
     start: StartConfig | None = None
-    """Chains start from positions of another run; only without a warm start."""
+    """Positions of another run from which the chains start; only without a warm start."""
     method: MethodConfig
     """How draws are made."""
     chains: Chains
@@ -56,7 +56,7 @@ class RunConfig(PosteriorConfig):
     stopping: StoppingConfig | None = None
     """When a block of chains may end before its last draw; null takes all draws."""
     referee: RefereeMethod | None = None
-    """Makes a further run, `<run>-referee`, of this method with a Metropolis test: this run's chains, continued from
+    """A method with a Metropolis test. It makes a further run, `<run>-referee`, which continues this run's chains from
     their last draws on the same posterior. The tables then say how far from the posterior this run was."""
 
     def _contradictions(self) -> Iterator[str]:
@@ -130,10 +130,10 @@ class RunConfig(PosteriorConfig):
         self.resolved()
 
     def resolved(self) -> Self:
-        """The same with lengths of trajectories that are relative to the prior as numbers.
+        """A copy in which trajectory lengths that are relative to the prior have become numbers.
 
         Raises:
-            ValueError: they are quarter periods of a prior that has none, or do not go together.
+            ValueError: the lengths are quarter periods of a prior that has none, or do not go together.
         """
         found = {
             name: section.resolved(standard_deviation(self.prior), self.temperature)
@@ -146,7 +146,7 @@ class RunConfig(PosteriorConfig):
         """Seed of initialisation, training and chains on one split, so that splits are independent repetitions.
 
         A run that starts from positions of another run has other random numbers than that run, whatever their seeds:
-        noise that has led a chain to where it is would otherwise push it again.
+        otherwise the noise that has led a chain to its position would push it the same way again.
         """
         source = [] if self.start is None else [int(fingerprint(self.start.run)[:8], 16)]
         if split == 0 and not source:
@@ -180,7 +180,7 @@ class RunConfig(PosteriorConfig):
 
     @property
     def posterior(self) -> PosteriorConfig:
-        """The posterior's settings without the rest."""
+        """The settings of the posterior alone."""
         return PosteriorConfig(**{name: getattr(self, name) for name in PosteriorConfig.model_fields})
 
     @property
@@ -213,7 +213,7 @@ def _columns(rows: Any) -> Any:
     """The rows of `zipped` as dotted field -> values.
 
     Raises:
-        ValueError: no list of rows, or a row that does not give the fields that the first one gives.
+        ValueError: this is not a list of rows, or a row does not give the same fields as the first one.
     """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("a list of rows is wanted, such as [{ seed: 1, chains: 4 }, { seed: 2, chains: 8 }]")
@@ -228,15 +228,15 @@ class RunEntry(RunConfig):
     """A run as written in a study's file, with its grid and what the smaller scales change."""
 
     grid: dict[str, list[Any]] = Field(default_factory=dict)
-    """Dotted field -> values; the product of all lists gives named runs."""
+    """Dotted field -> values; each combination of values is a run, which is named after them."""
     zipped: Annotated[
         dict[str, list[Any]], BeforeValidator(_columns, list[Annotated[dict[str, Any], Field(min_length=1)]])
     ] = Field(default_factory=dict)
-    """Rows of dotted field -> value, for fields that vary together: a run for each row, named after its first value.
-    With a `grid`, every row is combined with every point of that."""
+    """Rows of dotted field -> value, for fields that vary together: a run for each row, named after its first value. If
+    there is a `grid`, too, every row is combined with every point of the grid."""
     scales: dict[Literal["laptop", "demo"], dict[str, Any] | None] = Field(default_factory=dict)
     """Scale -> fields that it replaces, nested as in the run (it may also shorten `grid` and `zipped`). Empty braces:
-    the run takes part unchanged; null: it does not; left out: as the study's `scales` say."""
+    the run takes part unchanged; null: it does not take part; left out: the study's `scales` decide."""
 
 
 def _with_paper(scales: tuple[Scale, ...]) -> tuple[Scale, ...]:
@@ -256,20 +256,20 @@ class StudyConfig(Model):
     differences: tuple[str, ...] = ()
     """What is done differently from the paper at every scale, a sentence each, for readers of results."""
     published: tuple[PublishedBy, ...] = ()
-    """First authors of the papers whose published variants of metrics are measured too, for all runs of the study."""
+    """First authors of papers whose variants of some metrics are measured as well, for all runs of the study."""
     scales: Annotated[tuple[Scale, ...], AfterValidator(_with_paper)] = SCALES
     """Scales at which runs, alignments and figures take part unless they say otherwise under their own `scales`."""
     export: tuple[str, ...] = ()
-    """Runs, or grids (all their runs), of which the target `export` makes archives for others to use."""
+    """Runs, or grids (all their runs), that the target `export` packs into archives for others to use."""
     runs: dict[str, RunEntry]
     """Name -> run."""
     alignments: dict[str, AlignmentEntry] = Field(default_factory=dict)
-    """Name -> common frame of the draws of a run."""
+    """Name -> alignment, a common frame for the draws of a run."""
     figures: dict[str, FigureEntry] = Field(default_factory=dict)
     """Name -> figure."""
 
     def taking_part(self, entries: Mapping[str, RunEntry | AlignmentEntry | FigureEntry], scale: Scale) -> list[str]:
-        """Names of those of these entries that take part at a scale."""
+        """Names of the entries that take part at a scale."""
         usual = scale in self.scales
         return [
             name for name, of in entries.items() if (of.scales.get(scale) is not None if scale in of.scales else usual)
@@ -285,19 +285,19 @@ class Run(NamedTuple):
     """The entry of the study's file from which the run was expanded."""
     scale: Scale
     point: dict[str, Any]
-    """Field of the entry's grid, or of what it zips -> value of this run."""
+    """Field of the entry's `grid` or `zipped` -> value in this run."""
     config: RunConfig
     reductions: tuple[str, ...]
-    """What this scale changes against the paper's setting, as `field: paper value -> value here`."""
+    """What this scale changes in the paper's setting, as `field: paper value -> value here`."""
 
     @property
     def draws(self) -> int:
-        """Draws of a chain."""
+        """Draws per chain."""
         return int(getattr(self.config.method, "draws", 1))
 
     @property
     def referee(self) -> str | None:
-        """Name of the run that goes on from this one's last draws with a Metropolis test; None without one."""
+        """Name of the run that continues from this one's last draws with a Metropolis test; None without one."""
         return self.name + REFEREE if self.config.referee else None
 
 
