@@ -48,7 +48,7 @@ def chains(table: pd.DataFrame) -> str:
     parts = [markdown(SUMMARY_HEAD, (line for rows in works for line in summary(rows)))]
     detailed = [rows for rows in works if rows.groupby(["package", "arrangement"]).ngroups > 6]
     if detailed:
-        head = ("", "sampler", "chains arranged by", "chain-gradients/s", "GFLOP/s", "share", "ours is times as fast")
+        head = ("", "sampler", "chains arranged by", "chain-gradients/s", "GFLOP/s", "share", "our relative speed")
         parts.append("All contestants:\n\n" + markdown(head, (line for rows in detailed for line in contestants(rows))))
     return f"{machine(table)}; {table.repeat.nunique()} rounds.\n\n" + "\n\n".join(parts)
 
