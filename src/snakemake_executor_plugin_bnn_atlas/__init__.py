@@ -1,11 +1,11 @@
-"""Runs Python scripts of local jobs in forks of one process: `--executor bnn-atlas`, otherwise Snakemake's `local`.
+"""Run the Python scripts of local jobs in forks of one process: `--executor bnn-atlas`, instead of Snakemake's `local`.
 
 Snakemake starts a Python interpreter for every script, and importing what a script needs takes one to four seconds,
-longer than most jobs of scale demo. Jobs in a conda environment, a container or with environment modules start as
-Snakemake starts them, and so do all jobs of a short plan, for which importing everything would not pay.
+longer than most jobs at scale `demo`. Jobs in a conda environment, in a container or with environment modules start as
+in Snakemake, and so do all jobs of a short plan, for which importing everything would not pay.
 
-Every Snakemake of this environment imports this plugin before it reads a Snakefile, so that nothing of `bnn_atlas` is
-imported here before it is used.
+Every Snakemake in this environment imports this plugin before it reads a Snakefile, so this module imports nothing from
+`bnn_atlas` before it is used.
 """
 
 import inspect
@@ -24,7 +24,7 @@ __all__ = ["Executor", "common_settings"]
 
 
 class Executor(LocalExecutor):
-    """Snakemake's, but for what runs a Python script."""
+    """Snakemake's local executor, except for how it runs Python scripts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -33,7 +33,7 @@ class Executor(LocalExecutor):
         self._pays = sum(1 for _ in self.dag.needrun_jobs()) >= SHORTEST_PLAN
 
     def job_args_and_prepare(self, job: Any) -> tuple[Any, ...]:
-        """What Snakemake's function that runs a job gets: first its rule, here one that runs its script in a fork."""
+        """The arguments of Snakemake's function that runs a job; the first, its rule, here runs scripts in forks."""
         rule, *rest = super().job_args_and_prepare(job)
         if self._pays and str(rule.script).endswith(".py"):
             forking = copy(rule)
@@ -43,10 +43,10 @@ class Executor(LocalExecutor):
 
 
 class ForkedScript(PythonScript):
-    """A script of a job in a fork, where it needs no environment of its own."""
+    """A job's script; it runs in a fork unless it needs its own environment."""
 
     def execute_script(self, fname: str, edit: bool = False) -> None:
-        """Run the script that Snakemake has written into a file."""
+        """Run the script that Snakemake has written to a file."""
         from bnn_atlas.pipeline.forks import run_in_fork
 
         if (self.conda_env, self.container_img, self.env_modules) != (None, None, None):
@@ -56,7 +56,7 @@ class ForkedScript(PythonScript):
 
 
 def run_forked(rule: Any, config: Any, *arguments: Any) -> None:
-    """Run the script of a rule with the arguments that Snakemake gives to the function that it has made of the rule."""
+    """Run a rule's script, with the arguments that Snakemake passes to the function compiled from the rule."""
     given = dict(zip(inspect.signature(rule.run_func).parameters, arguments, strict=False))
     cache = SourceCache(given["sourcecache_path"], given["runtime_sourcecache_path"])
     path, source, _, is_local, cache_path = get_source(

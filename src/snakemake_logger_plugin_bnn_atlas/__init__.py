@@ -1,7 +1,7 @@
-"""What Snakemake prints of this workflow: short plans, changed settings, each error once, and the time that is left.
+"""What Snakemake prints about this workflow: short plans, changed settings, each error once, and the remaining time.
 
-A logger plugin of Snakemake, chosen in profiles/default. Every Snakemake of this environment imports it before it reads
-a Snakefile, so that nothing of `bnn_atlas` is imported here before it is used.
+A logger plugin for Snakemake, chosen in profiles/default. Every Snakemake in this environment imports it before it
+reads a Snakefile, so this module imports nothing from `bnn_atlas` before it is used.
 """
 
 import sys
@@ -16,16 +16,16 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 LONGEST_LISTED = 50
-"""Jobs up to which a dry run lists them one by one."""
+"""Largest number of jobs that a dry run lists one by one."""
 
 
 class LogHandler(LogHandlerBase):
-    """Writes where Snakemake's own handler would, with its colours and its filter."""
+    """Writes to the same place as Snakemake's own handler, with its colours and its filter."""
 
     describe: Callable[[Mapping[tuple[str, str], set[str]]], str] = staticmethod(lambda changed: "")
-    """A text from (study, run) -> names of changed settings; set by the Snakefile."""
+    """Makes a text from (study, run) -> names of changed settings; set by the Snakefile."""
     refusal: Callable[[], str] = staticmethod(lambda: "")
-    """What is wrong with the targets of this run; set by the Snakefile."""
+    """Says what is wrong with the targets of this run; set by the Snakefile."""
     writes_to_stream, writes_to_file = True, False
     has_filter, has_formatter = False, True
     needs_rulegraph = False
@@ -41,9 +41,10 @@ class LogHandler(LogHandlerBase):
         self._changed: dict[tuple[str, str], set[str]] = {}
 
     def emit(self, record: LogRecord) -> None:
-        """Write a record, unless it is about one of very many jobs of a dry run.
+        """Write a record, unless it is about one of the many jobs of a long dry run.
 
-        An error here is printed and ends nothing: the thread that calls this has the messages of the whole run.
+        An error here is printed but does not propagate, since the thread that calls this prints the messages of the
+        whole run.
         """
         try:
             self._print(record)
@@ -74,20 +75,20 @@ class LogHandler(LogHandlerBase):
 
 
 class Formatter(DefaultFormatter):
-    """Snakemake's, with single settings in reasons, and of a log the last attempt alone."""
+    """Snakemake's formatter, but reasons name single settings, and of a log only the last attempt is shown."""
 
     def __init__(self, quiet: Any) -> None:
         super().__init__(quiet, show_failed_logs=False)
         self._begun: float | None = None
 
     def format_job_info(self, msg: dict[str, Any]) -> str:
-        """A reason with the settings that changed, instead of the sections that they are in."""
+        """The reason names the settings that changed, instead of the sections that they are in."""
         from bnn_atlas.pipeline.changes import shortened
 
         return str(super().format_job_info({**msg, "reason": shortened(msg["reason"])}))
 
     def format_progress(self, msg: dict[str, Any]) -> str:
-        """The steps that are done, and the time that the others take if they take as long on average."""
+        """The steps that are done, and the time for the others if they take as long on average."""
         done, total, text = msg["done"], msg["total"], str(super().format_progress(msg))
         now = time.monotonic()
         self._begun, first = (now, True) if self._begun is None else (self._begun, False)
@@ -95,15 +96,15 @@ class Formatter(DefaultFormatter):
         return text if first or done == total else f"{text}, {_duration(left)} left at this pace"
 
     def _format_job_error(self, msg: dict[str, Any]) -> list[str]:
-        """Without a message where there is none, and without the errors of earlier attempts, which were printed."""
+        """Leave out an empty message, and the errors of earlier attempts, which were already printed."""
         lines = [line for line in super()._format_job_error(msg) if line != "    message: None"]
         return [*lines, *msg.get("last_attempt", ())]
 
 
 def read_logs(record: LogRecord) -> bool:
-    """Put the lines of a failed job's last attempt into its record, which passes.
+    """Put the log lines of a failed job's last attempt into its record; every record passes this filter.
 
-    Records are printed in a thread of their own; by then the next attempt may have removed the log.
+    Records are printed in a separate thread, and by then the next attempt may have removed the log.
     """
     if getattr(record, "event", None) == LogEvent.JOB_ERROR:
         record.last_attempt = list(last_attempts(record.log))  # type: ignore[attr-defined]
@@ -111,7 +112,7 @@ def read_logs(record: LogRecord) -> bool:
 
 
 def last_attempts(logs: list[str]) -> Iterator[str]:
-    """Lines of the logs of a job, from where its last attempt began."""
+    """Lines in a job's logs, from where its last attempt began."""
     from bnn_atlas.logs import STARTED
 
     for log in logs:

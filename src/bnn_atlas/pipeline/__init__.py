@@ -1,1 +1,1 @@
-"""What the Snakemake rules ask (paths, input functions, resources) and do (`steps`), and `hooks` into Snakemake."""
+"""What the Snakemake rules need (paths, input functions, resources) and do (`steps`), and `hooks` into Snakemake."""

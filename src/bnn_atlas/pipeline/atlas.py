@@ -1,4 +1,4 @@
-"""The configuration as an earlier start of Snakemake has checked it, while its files and the code are the same."""
+"""A cache of configurations that have passed their checks, valid while their files and the code stay the same."""
 
 import contextlib
 import hashlib
@@ -22,10 +22,11 @@ KEPT = 8
 def checked_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     """`load_atlas`, from the cache folder if the same files and settings have passed its checks with the same code.
 
-    Every plan and every job of Slurm reads the configuration, and checking all runs at all scales takes a third of a
-    plan. With data files of this machine, which are read as well, it is checked every time. Raises like `load_atlas`.
+    Every plan and every Slurm job reads the configuration, and checking all runs at all scales takes a third of the
+    time of a plan. A configuration that uses data files on this machine is checked every time, since these files are
+    read, too. Raises like `load_atlas`.
     """
-    with contextlib.suppress(Exception):  # whatever is wrong with a file of the cache, it is as good as none
+    with contextlib.suppress(Exception):  # a cache file that cannot be used, for whatever reason, is ignored
         kept = _file(config, folder)
         if _is_private(kept) and isinstance(found := pickle.loads(kept.read_bytes()), Atlas):
             return found
@@ -43,7 +44,7 @@ def _is_private(file: Path) -> bool:
 
 
 def _keep(atlas: Atlas, file: Path) -> None:
-    """Write a file of the cache, and remove the oldest ones."""
+    """Write a cache file, and remove the oldest ones."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_suffix(f".{os.getpid()}")
     temporary.touch(mode=0o600)
@@ -54,7 +55,7 @@ def _keep(atlas: Atlas, file: Path) -> None:
 
 
 def _file(config: Mapping[str, Any], folder: Path) -> Path:
-    """The file of the cache for these settings, the files of the configuration, and this code."""
+    """The cache file for these settings, the configuration's files, and this code."""
     settings = json.dumps([pydantic.VERSION, state(), str(folder), dict(config)], sort_keys=True, default=str)
     whole = hashlib.sha256(settings.encode())
     data = (

@@ -1,4 +1,4 @@
-"""What a plan says of runs whose settings are no longer those that their results were made with."""
+"""What is printed, before anything runs, about runs whose settings have changed since their results were made."""
 
 import ast
 import re
@@ -11,19 +11,19 @@ from bnn_atlas.config.runs.expansion import leaves
 from bnn_atlas.config.settings import Atlas
 
 LONGEST_LISTED = 6
-"""Names that are listed; of more, the rest is counted."""
+"""At most this many names are listed; any others are only counted."""
 SHARED = "split or warm start"
-"""Stands for settings that the files shared by runs depend on, where it is not known which of them changed."""
+"""Stands for the settings behind the files that runs share, when it is not known which of them changed."""
 ABSENT = "nothing"
-"""Stands for a setting that was, or is, not there."""
+"""Stands for the value of a setting that did not exist before, or no longer exists."""
 PARAMS = re.compile(
     r"Union of exclusive params before and now across all output: before: (.*?) now: (.*?) (?=; Software env|$)",
     re.DOTALL,
 )
-"""What Snakemake says in the reason of a job of params that have changed: all values that were, and are, there."""
+"""What Snakemake writes about changed params in the reason for a job: all the values before, and all the values now."""
 INPUTS = "Set of input files has changed"
 SECTIONS = {"posterior.": "", "training.": "warmstart."}
-"""What the names of settings begin with in params -> in a study's file."""
+"""Prefix of a setting's name in params -> its prefix in a study's file."""
 
 
 def changes_text(atlas: Atlas, studies: Path, changed: Mapping[tuple[str, str], Collection[str]]) -> str:
@@ -57,7 +57,7 @@ def changes_text(atlas: Atlas, studies: Path, changed: Mapping[tuple[str, str], 
 
 
 def _through_anchors(anchors: Collection[Anchor], entries: Mapping[str, set[str]]) -> list[str]:
-    """A line for each anchor that has a changed setting, the innermost of several; `entries` are those of a setting."""
+    """A line for each anchor that holds a changed setting, or for the innermost if several do."""
     lines = []
     for name, of in entries.items():
         having = [one for one in anchors if _has(one, name) and one.entries[0] in of and len(of & {*one.entries}) > 1]
@@ -69,7 +69,7 @@ def _through_anchors(anchors: Collection[Anchor], entries: Mapping[str, set[str]
 
 
 def _in_file(name: str) -> str:
-    """Name of a setting in a study's file."""
+    """The name of a setting in a study's file."""
     for section, there in SECTIONS.items():
         if name.startswith(section):
             return there + name.removeprefix(section)
@@ -88,14 +88,15 @@ def _listed(names: list[str]) -> str:
 
 
 def shortened(reason: str) -> str:
-    """The reason of a job, with the settings that changed in place of all params that have one of them."""
+    """The reason for a job, listing the changed settings instead of all params that contain one."""
     return PARAMS.sub(lambda found: _in_words(_differences(*map(_params, found.groups()))) or found[0], reason)
 
 
 def changed_names(rule: str, reason: str) -> set[str]:
-    """Settings of a run that a reason of a job of a rule names; code, identities and files are left out.
+    """Settings of a run that are named in the reason for a job of `rule`; code, identities and files are left out.
 
-    The files that runs share have a hash of their settings in their path, so that a change shows as other input.
+    The path of a file that runs share contains a hash of its settings, so a changed setting appears as a different
+    input file.
     """
     found = PARAMS.search(reason)
     settings = _differences(*map(_params, found.groups())) if found else {}
@@ -104,7 +105,7 @@ def changed_names(rule: str, reason: str) -> set[str]:
 
 
 def _params(text: str) -> list[Any]:
-    """Params as Snakemake lists them, where all are plain values."""
+    """The params in a list that Snakemake has printed; empty unless all are plain values."""
     try:
         return list(ast.literal_eval(f"[{text}]"))
     except (ValueError, SyntaxError):
@@ -112,9 +113,9 @@ def _params(text: str) -> list[Any]:
 
 
 def _differences(old: Iterable[Any], new: Iterable[Any]) -> dict[str, tuple[Any, Any]]:
-    """Setting -> value before and after; of a section of another kind, the kind alone.
+    """Setting -> its value before and after; for a section whose kind has changed, only the kind.
 
-    A param is a dictionary with the setting's name (`bnn_atlas.pipeline.params`) or with a code file's.
+    A param is a dictionary with the name of a setting (`bnn_atlas.pipeline.params`) or of a code file.
     """
     before, after = (dict(leaves(_sections(params))) for params in (old, new))
     names = [name for name in {**before, **after} if before.get(name, ABSENT) != after.get(name, ABSENT)]
@@ -129,6 +130,6 @@ def _sections(params: Iterable[Any]) -> dict[str, Any]:
 
 
 def _in_words(settings: Mapping[str, tuple[Any, Any]]) -> str:
-    """What became of settings; of code only that it changed."""
+    """How each setting changed; for code, only that it did."""
     code = {name for name in settings if name == "code" or "/" in name}
     return "; ".join(n if n in code else f"{n} from {old} to {new}" for n, (old, new) in settings.items())

@@ -1,4 +1,4 @@
-"""Claims as their rule sees them."""
+"""What the rule that judges claims is given."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,13 +11,13 @@ from bnn_atlas.pipeline.paths import Paths
 
 
 def claim_targets(atlas: Atlas) -> dict[str, tuple[list[str], str]]:
-    """Target -> its studies, and the path of its page below the results without the ending."""
+    """Target -> its studies, and the path of its page, relative to the results and without its ending."""
     each = {f"{study}_claims": ([study], f"claims/{study}") for study in atlas.claims}
     return {"claims": (list(atlas.claims), "claims")} | each
 
 
 def claimed_studies(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]]:
-    """The claims of studies, with what their verdicts need of their runs, as plain data."""
+    """The claims of studies, with what is needed from their runs to judge them, as plain data."""
     scale = atlas.settings.scale
     return [
         claimed_study(atlas.studies[study], atlas.claims[study], scale).model_dump(mode="json") for study in studies
@@ -25,7 +25,7 @@ def claimed_studies(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]
 
 
 def findings_of(atlas: Atlas, study: str) -> list[dict[str, Any]]:
-    """The findings of a study as plain data; none where it has no claims."""
+    """The findings of a study as plain data; empty if it has no claims."""
     claims = atlas.claims.get(study)
     return [finding.model_dump(mode="json") for finding in claims.findings] if claims else []
 
@@ -45,15 +45,16 @@ def compared_predictions(atlas: Atlas, paths: Paths, studies: Iterable[str]) -> 
 
 
 def claim_settings(atlas: Atlas, studies: Iterable[str]) -> list[dict[str, Any]]:
-    """The same, one setting each with its name, so that a changed one can be named."""
+    """`claimed_studies`, split into single named settings, so that a message can name one that changed."""
     found = claimed_studies(atlas, studies)
     return [{f"{study['name']}: {key}": value} for study in found for key, value in leaves(study)]
 
 
 def published_of(atlas: Atlas, run: Run) -> list[dict[str, Any]]:
-    """The numbers that the claims of a run's study state of it, for its pictures, as fields of `figures.published`.
+    """A run's published numbers, from the claims of its study, for its figures; fields of `figures.published`.
 
-    None where the run is on other data than at the papers' scale. Differences of two runs are no numbers of one.
+    Empty if the run uses a different data set than at scale `paper`. Claims about the difference between two runs are
+    left out, since they give no number for either run alone.
     """
     study, claims = atlas.studies[run.study], atlas.claims.get(run.study)
     paper = study.runs_at["paper"].get(run.name)

@@ -32,14 +32,14 @@ def farewell(
     targets: Collection[str],
     seconds: float,
 ) -> str:
-    """The last lines of a run; where only some targets were asked for, what was made for them.
+    """The last lines of a run; if only some targets were asked for, they say what was made for these.
 
     Args:
         atlas: the configuration.
         paths: where the results of its scale are.
         figures: the figures of its studies.
-        known: the targets that there are.
-        missing_r: what to install where R cannot draw, else None.
+        known: all existing targets.
+        missing_r: what to install if R cannot draw; else None.
         targets: what was asked for; empty for everything.
         seconds: since Snakemake started.
     """
@@ -58,7 +58,7 @@ def farewell(
 
 
 def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
-    """What to open after a target that has a name; nothing for other targets."""
+    """What to open after making a named target; empty for other targets."""
     if figure := known.figure(target):
         return [f"  {figure.outputs[-1]}"]
     if target in atlas.studies:
@@ -77,7 +77,7 @@ def _made(target: str, atlas: Atlas, paths: Paths, known: Targets) -> list[str]:
 
 
 def _judged(page: str) -> list[str]:
-    """A page, and how often each verdict is on it."""
+    """The lines for a page: its path, and the number of claims with each verdict."""
     rows = read_rows(f"{page}/claims.csv")
     return [f"  {page}/README.md" + (f"  ({count_line(rows)})" if rows else "")]
 

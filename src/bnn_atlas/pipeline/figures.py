@@ -1,4 +1,4 @@
-"""Figures and diagnostics pages as the rules see them: targets, inputs, code and settings."""
+"""What the rules need to know about figures and diagnostics pages: targets, inputs, code and settings."""
 
 import hashlib
 import json
@@ -43,14 +43,15 @@ COMPUTING = (
     "bnn_atlas.traces.shard",
     "bnn_atlas.traces.store",
 )
-"""What makes the files that figures and pages read: an edit shows in a picture only once such a file is made again."""
+"""Code behind the files that figures and pages read. An edit appears in a picture only after such a file is made
+again."""
 JUDGING = (
     *PLUMBING,
     "bnn_atlas.config.runs.studies",
     "bnn_atlas.config.runs.expansion",
     "bnn_atlas.config.language.base",
 )
-"""What claims and galleries are told as settings, which are compared on their own."""
+"""Code behind what claims and galleries are given as settings, which are compared on their own."""
 ENDINGS: dict[Section, str] = {"subset": "parquet", "grid": "npz", "functions": "npz", "surface": "npz"}
 """Section -> ending of the file that is made for it."""
 
@@ -83,7 +84,7 @@ class Figure:
 
     @property
     def outputs(self) -> list[str]:
-        """Its files; the last one is what the report shows."""
+        """Its files; the report shows the last one."""
         return [f"{self.stem}.{ending}" for ending in self.kind.endings]
 
     @property
@@ -99,7 +100,7 @@ class Figure:
 
     @property
     def inputs(self) -> dict[str, list[str]]:
-        """Files that it reads, by name: those of each run and split in order."""
+        """Name -> the files of this name that it reads, one for each run and split, in order."""
         inputs: dict[str, list[str]] = dict(self._claims)
         for run, split in self._splits:
             for name, file in self._files(run, split).items():
@@ -110,15 +111,15 @@ class Figure:
 
     @property
     def code(self) -> list[dict[str, str]]:
-        """A setting for the code that draws it, and one for each of its files of R."""
+        """A setting for the code that draws it, and one for each of its R files."""
         drawn = code(f"{self.kind.module}:{self.kind.name}", DRAWING, without=COMPUTING)
         return [*drawn, *(map(_version, r_files(self.kind.name)) if self.uses_r else ())]
 
     @property
     def settings(self) -> list[dict[str, Any]]:
-        """All that it is drawn from, one setting each with its name, so that a changed one can be named.
+        """All that it is drawn from, split into single named settings, so that a message can name one that changed.
 
-        What all runs of an entry have in common is listed once.
+        Settings that all runs of an entry share are listed once.
         """
         own = self.config.model_dump(mode="json", exclude={"runs", "labels", "caption", "title"}, exclude_none=True)
         found = [{f"{self.name}: {key}": value} for key, value in leaves(own)]
@@ -141,7 +142,7 @@ class Figure:
         return found
 
     def described(self) -> dict[str, Any]:
-        """All that the job is told: what its provenance records, its function, and its runs with their files."""
+        """All that the job is given: what its provenance records, its function, and its runs with their files."""
         texts = legend_texts(self.config, self.runs)
         runs = self.runs.items()
         return {
@@ -189,7 +190,7 @@ class Figure:
 
     @property
     def _claims(self) -> dict[str, list[str]]:
-        """The table of the study's claims where the kind reads it."""
+        """The table of the study's claims, if the kind reads it."""
         return {"claims": [f"{self._paths.results}/claims/{self.study}.parquet"]} if self.kind.claims else {}
 
     @property
@@ -202,11 +203,11 @@ class Figure:
         names = {str(section): section_file(section, settings) for section, settings in self.sections.items()}
         own = dict.fromkeys((*self.kind.files, *self.kind.files_if_any, *self.config.files))
         if self.kind.runs != "none":
-            own |= {"table": None}  # by which the frame of all pictures says whom not to trust
+            own |= {"table": None}  # tells the frame of every picture which runs not to trust
         return names | {name: FILES[name] for name in own}
 
     def _files(self, run: Run, split: int) -> dict[str, str]:
-        """Files of which a run and split has one; those of further sets only where it has some."""
+        """Files that a run and split has once; those of further sets only if it has such sets."""
         return {
             name: self._paths.of(run, split, file)
             for name, file in self._names.items()
@@ -214,7 +215,7 @@ class Figure:
         }
 
     def _parts(self, run: Run, split: int) -> dict[str, dict[str, str]]:
-        """Files of which it has one for each reference or alignment."""
+        """Files that a run and split has once for each reference or alignment."""
         aligned = alignments_of(self._atlas.studies[run.study], run)
         shown = [name for name in aligned if name in (self.config.alignments or aligned)]
         names = {"{reference}": run.config.evaluate.references, "{alignment}": shown}
@@ -229,14 +230,14 @@ class Figure:
 
     @property
     def _own_data(self) -> dict[str, Any]:
-        """Checksums of the files of this machine that its runs are on, for its provenance."""
+        """Checksums of the data files on this machine that its runs use, for its provenance."""
         names = dict.fromkeys(run.config.dataset for run in self.runs.values())
         found = {name: self._atlas.datasets[name].own_checksums for name in names}
         found = {name: checksums for name, checksums in found.items() if checksums}
         return {"own_data": found} if found else {}
 
     def _generator(self, run: Run) -> dict[str, Any] | None:
-        """Settings of the generator of a run's data set, where the kind draws the function behind the rows."""
+        """Settings of the generator of a run's data set, if the kind draws the function behind the rows."""
         made = self._atlas.datasets[run.config.dataset].generate
         return made.model_dump(mode="json") if self.kind.generated and made is not None else None
 
@@ -254,7 +255,7 @@ class Figures:
     """All figures of the loaded studies, their targets, and what claims and galleries show of them."""
 
     def __init__(self, atlas: Atlas, paths: Paths, missing_r: object, taken: Collection[str] = ()) -> None:
-        """`missing_r` is true where R cannot draw here, `taken` are the names of all other rules and targets.
+        """`missing_r` is true if R cannot draw here; `taken` has the names of all other rules and targets.
 
         Raises ConfigError for a figure whose target is taken, and for a kind without a caption.
         """
@@ -273,7 +274,7 @@ class Figures:
         """Bare name -> figure, where only one study has a figure of this name."""
 
     def _check_claims(self) -> None:
-        """Refuse a figure of claims where there are none, and a claim that names such a figure."""
+        """Refuse a figure of claims in a study without claims, and a claim whose number comes from such a figure."""
         for figure in (each for each in self.all if each.kind.claims):
             where = f"config/studies/{figure.study}.yaml: figures.{figure.name}"
             if figure.study not in self._atlas.claims:
@@ -303,7 +304,7 @@ class Figures:
         return [figure for figure in self.all if figure.study == study and figure not in self._cannot]
 
     def files(self, study: str) -> list[str]:
-        """Their files."""
+        """The files of these figures."""
         return [file for figure in self.of(study) for file in figure.outputs]
 
     @property
@@ -312,7 +313,7 @@ class Figures:
         return [figure.name for figure in self._cannot]
 
     def claimed(self, studies: Iterable[str]) -> dict[str, str]:
-        """PNG of each figure that a claim of these studies names and that can be drawn here, by `study/figure`."""
+        """`study/figure` -> PNG, for each figure that a claim of these studies names and that can be drawn here."""
         chosen = list(studies)
         named = {(study, c.figure) for study in chosen for c in self._atlas.claims[study].claims.values()}
         pictures = {(figure.study, figure.name): figure.outputs[-1] for study in chosen for figure in self.of(study)}
@@ -331,12 +332,12 @@ class Figures:
         }
 
     def caption_files(self, study: str) -> list[str]:
-        """Those of these files that exist."""
+        """The files of captions and notes that exist."""
         files = [paths[part] for paths in self.captions(study).values() for part in ("caption", "notes")]
         return [file for file in dict.fromkeys(files) if (REPOSITORY / file).is_file()]
 
     def digests(self, study: str) -> list[str]:
-        """Names of the files that are made for sections of its figures."""
+        """Names of the files that are made for sections of a study's figures."""
         return sorted({digest(settings) for figure in self.of(study) for settings in figure.sections.values()})
 
     def pages(self, study: str) -> list[str]:
@@ -366,7 +367,7 @@ class Figures:
 
 
 def _caption(kind: str) -> str:
-    """Where the caption of a kind of figure is."""
+    """Path of the caption for a kind of figure."""
     return f"workflow/report/{kind}.rst"
 
 
@@ -386,7 +387,8 @@ def section_file(section: Section, settings: Model) -> str:
 def code(*roots: str, without: Iterable[str]) -> list[dict[str, str]]:
     """Settings by which a result is made again when its code changes: a digest of the definitions that the roots reach.
 
-    Further settings are the contents of the templates beside the roots, and of published numbers if they read any.
+    Further settings are the contents of the templates next to the roots, and of published numbers if the roots read
+    any.
     """
     modules = [root.partition(":")[0] for root in roots]
     numbers = published.FOLDER.glob("*.csv") if Path(published.__file__) in code_of(*modules, without=without) else ()
@@ -397,7 +399,7 @@ def code(*roots: str, without: Iterable[str]) -> list[dict[str, str]]:
 
 @cache
 def _version(file: Path) -> dict[str, str]:
-    """A setting for a file by its content, which a clock does not change."""
+    """A setting that stands for a file by its content, not by its time."""
     return {str(file.relative_to(REPOSITORY)): hashlib.sha256(file.read_bytes()).hexdigest()[:12]}
 
 
@@ -410,7 +412,7 @@ def rule_names(folder: Path) -> set[str]:
 
 
 def _targets(figures: list[Figure], taken: Collection[str]) -> dict[str, Figure]:
-    """Bare names that only one figure has; ConfigError if a target is taken, or a name cannot be one."""
+    """Bare names that only one figure has; ConfigError if a target is taken, or a name cannot be a target."""
     seen: dict[str, Figure] = {}
     folded: dict[tuple[str, str], str] = {}
     names = [figure.name for figure in figures]
@@ -449,7 +451,7 @@ def _facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _marks(runs: Iterable[Run], atlas: Atlas) -> dict[str, list[str]]:
-    """What the note of a picture has to say of its runs; left out where that is nothing."""
-    # Below a picture is little room: why a mark is there and what follows from it are for tables.
+    """What the note of a picture has to say about its runs; empty if there is nothing to say."""
+    # There is little room below a picture; only tables give the reasons for a mark, and what follows from it.
     found = list(dict.fromkeys(re.split(r":| \(", mark)[0] for run in runs for mark in marks(run, atlas.datasets)))
     return {"marks": found} if found else {}

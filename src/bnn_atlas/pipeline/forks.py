@@ -1,4 +1,4 @@
-"""How jobs start: scripts of local jobs in forks of one process that has imported their packages, programs compiled."""
+"""How jobs start: the scripts of local jobs run in forks of one process that has already imported their packages."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 SHORTEST_PLAN = 8
-"""Jobs from which on importing everything once takes less time than importing what is needed in each."""
+"""Number of jobs from which it takes less time to import everything once than what is needed in each job."""
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["bnn_atlas.pipeline.preload"])
@@ -24,8 +24,8 @@ QUICKLY = ("--xla_cpu_use_fusion_emitters=false", "--xla_backend_optimization_le
 def compile_quickly() -> None:
     """Let XLA compile the programs of all jobs on CPUs in half the time, for steps that take 1.1 to 1.7 times as long.
 
-    For work that takes less time than its compilation. Fusions of operations are written by XLA's older code generator,
-    and LLVM optimises little. What XLA_FLAGS says of either already stays.
+    This pays if the work takes less time than its compilation. XLA's older code generator writes the fused operations,
+    and LLVM optimises little. What XLA_FLAGS already says about either is kept.
     """
     there = os.environ.get("XLA_FLAGS", "").split()
     named = {flag.partition("=")[0] for flag in there}
@@ -33,13 +33,13 @@ def compile_quickly() -> None:
 
 
 def run_in_fork(path: str, threads: int, resources: Any, record: Any) -> None:
-    """Run a script of a job in a process of its own, with its own environment, memory and exit code.
+    """Run a job's script in a process of its own, with its own environment, memory and exit code.
 
     Args:
-        path: the script, as Snakemake has written it for the job.
-        threads: cores of the job.
-        resources: of the job, as Snakemake has them.
-        record: Snakemake's measurement of the job; None where it has no benchmark.
+        path: the script that Snakemake has written for the job.
+        threads: number of cores of the job.
+        resources: the job's resources, an object of Snakemake.
+        record: Snakemake's measurement of the job; None if it has no benchmark.
 
     Raises:
         subprocess.CalledProcessError: the script failed.
@@ -57,7 +57,7 @@ def run_in_fork(path: str, threads: int, resources: Any, record: Any) -> None:
 
 
 def environment(threads: int, resources: Any) -> dict[str, str]:
-    """Environment variables that Snakemake gives a script: cores of linear algebra, folder of scratch files."""
+    """Environment variables that Snakemake gives a script: cores for linear algebra, folder for scratch files."""
     pools = ("OMP", "GOTO", "OPENBLAS", "MKL", "VECLIB", "NUMEXPR")
     names = {f"{pool}_{'MAXIMUM' if pool == 'VECLIB' else 'NUM'}_THREADS": str(threads) for pool in pools}
     folder = resources.get("tmpdir")
@@ -75,7 +75,7 @@ def run_script(path: str, variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def measured(process: int | None, record: Any) -> Iterator[None]:
-    """Snakemake's measurement of a process, where the job has a benchmark; of one that has ended, only its time."""
+    """Measure a process as Snakemake does, if the job has a benchmark; one that has already ended has only its time."""
     from psutil import NoSuchProcess
     from snakemake.benchmark import benchmarked
 

@@ -76,7 +76,7 @@ class Inputs:
         return self.paths.split(start.split, start.number)
 
     def start(self, w: Wildcards) -> str:
-        """Where a block of chains starts: shared networks, or draws of another run."""
+        """What a block of chains starts from: shared networks, or draws of another run."""
         return self._start(self.run(w), int(w.split), int(w.block))
 
     def starts(self, w: Wildcards) -> list[str]:
@@ -93,7 +93,7 @@ class Inputs:
         return self.paths.of(self._source(w), int(w.split), "pool/pool.json") if self._from_draws(w) else []
 
     def source_arrays(self, w: Wildcards) -> list[str]:
-        """Files of all blocks that have the other positions of a run from which another starts: its starts or fits."""
+        """Files of all blocks of the run that this run starts from, if it starts from that run's starts or fits."""
         source, split = self._source(w), int(w.split)
         if self._from_draws(w):
             return []
@@ -102,7 +102,7 @@ class Inputs:
         return [self._start(source, split, block) for block in range(source.config.blocks)]
 
     def source_array(self, w: Wildcards) -> str | None:
-        """Name of the array with the positions in these files."""
+        """Name of the array in these files that holds the positions."""
         names = {"start": "parameters", "mean": self._source(w).config.method.centre}
         return names.get(self._start_of(w).draw)
 
@@ -111,7 +111,7 @@ class Inputs:
         return self._traces(self.run(w), int(w.split))
 
     def timings(self, w: Wildcards) -> list[str]:
-        """What the blocks of a run and split took."""
+        """The timing files of all blocks of a run and split."""
         return [f"{trace.removesuffix('trace.zarr')}timing.json" for trace in self.traces(w)]
 
     def other_pools(self, w: Wildcards, surface: Mapping[str, Any]) -> dict[str, str]:
@@ -120,27 +120,27 @@ class Inputs:
         return {name: self.paths.of(run, int(w.split), "pool/pool.json") for name, run in others.items()}
 
     def sets(self, w: Wildcards) -> list[str]:
-        """Names of the sets besides its test rows for which a run predicts."""
+        """Names of the sets of rows that a run predicts in addition to its test rows."""
         return list(self.run(w).config.evaluate.sets)
 
     def sets_elsewhere(self, w: Wildcards) -> list[str]:
-        """Those of them that are not made of the run's own data."""
+        """The sets among them that are not made from the run's own data."""
         return [name for name in self.sets(w) if name.startswith((OUTSIDE, PUBLISHED_SHIFTS))]
 
     def intervals(self, w: Wildcards) -> dict[str, tuple[float, float]]:
-        """Ends of the intervals among them."""
+        """Name of each interval that a run predicts -> its two ends."""
         return self.run(w).config.evaluate.intervals
 
     def other_data(self, w: Wildcards) -> list[str]:
-        """Where each set from elsewhere comes from: another prepared data set, or published corruptions."""
+        """The source of each set from elsewhere: another prepared data set, or published corruptions."""
         return [self._elsewhere(name) for name in self.sets_elsewhere(w)]
 
     def is_published(self, w: Wildcards) -> bool:
-        """Whether a reference is one of the registry, not a run."""
+        """Whether a reference is a registered set of published predictions, not a run."""
         return w.reference not in self.atlas.studies[w.study].runs
 
     def reference_predictions(self, w: Wildcards) -> str:
-        """Published predictions, or those of another run for its test rows."""
+        """The reference's predictions of the test rows: published ones, or another run's."""
         if self.is_published(w):
             return self.paths.dataset(w.reference)
         return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "predictive/test.npz")
@@ -152,7 +152,7 @@ class Inputs:
         return self.paths.of(self.atlas.studies[w.study].runs[w.reference], int(w.split), "metrics/metrics.parquet")
 
     def reference_remark(self, w: Wildcards) -> str:
-        """What has to stand beside a comparison with a reference."""
+        """The remark to be made next to a comparison with a reference."""
         return remark(self.run(w), w.reference, self.atlas.studies[w.study], self.atlas.datasets)
 
     def compared_shifts(self, w: Wildcards) -> list[str]:
@@ -192,11 +192,11 @@ class Inputs:
         return found[w.alignment]
 
     def aligned_by(self, w: Wildcards) -> dict[str, Any]:
-        """The settings of an alignment in plain values; of which run it is follows from the path."""
+        """The settings of an alignment in plain values, without its run, which the path determines."""
         return self.alignment(w).model_dump(mode="json")
 
     def of_alignment(self, w: Wildcards) -> dict[str, Any]:
-        """Further files of an alignment: the frame of another one, and fits whose means stand for their chains."""
+        """Further files of an alignment: the frame of another one, and fits whose means represent their chains."""
         alignment, run, split = self.alignment(w), self.run(w), int(w.split)
         files: dict[str, Any] = {}
         if other := reference_run(self.atlas.studies[w.study], alignment, run):
@@ -211,7 +211,7 @@ class Inputs:
         return [file for run in self.atlas.studies[w.study].runs.values() for file in self.tables_of(run)]
 
     def tables_of(self, run: Run) -> list[str]:
-        """The same of one run, all splits of one kind of table after another."""
+        """The tables of one run: one kind after another, each for all splits."""
         sets, references = run.config.evaluate.sets, run.config.evaluate.references
         referee = ("referee",) if run.referee else ()
         own = run.config.evaluate
@@ -224,7 +224,7 @@ class Inputs:
 
     @cached_property
     def run_targets(self) -> dict[str, list[str]]:
-        """Name of each run and of each entry -> the tables of its runs, whichever studies these are of."""
+        """Name of each run and of each entry -> the tables of its runs, in all studies that have it."""
         found: dict[str, list[str]] = {}
         for study in self.atlas.studies.values():
             for name, runs in by_name(study.runs).items():
@@ -232,17 +232,17 @@ class Inputs:
         return found
 
     def scored_draws(self, w: Wildcards) -> dict[str, Any]:
-        """Which draws of a run are predicted and scored, where they are not all."""
+        """Which draws of a run are predicted and scored; empty if all are."""
         return {"last": True} if isinstance(self.run(w).config.method, PathConfig) else {}
 
     def source_table(self, w: Wildcards) -> dict[str, str]:
-        """Metric table of the run whose draws a compact representation has the moments of, as `source`."""
+        """`source` -> metric table of the run whose draws gave a compact representation its moments."""
         if not isinstance(self.run(w).config.method, CompactConfig):
             return {}
         return {"source": self.paths.of(self._source(w), int(w.split), "metrics/metrics.parquet")}
 
     def source_frame(self, w: Wildcards) -> str | list[str]:
-        """Alignment of the draws that a compact representation has the moments of."""
+        """Frame of the alignment of the draws that gave a compact representation its moments."""
         method = self.run(w).config.method
         assert isinstance(method, CompactConfig), f"{w.run} is no compact representation"
         if method.alignment is None:
@@ -274,7 +274,7 @@ class Inputs:
         return found
 
     def gaussian(self, w: Wildcards) -> dict[str, Any]:
-        """What the job that draws from a compact representation is told."""
+        """The settings for the job that draws from a compact representation."""
         run = self.run(w).config
         assert isinstance(run.method, CompactConfig), f"{w.run} is no compact representation"
         aligned = alignments_of(self.atlas.studies[w.study], self._source(w)).get(run.method.alignment or "")
@@ -311,11 +311,11 @@ class Inputs:
         }
 
     def marks(self, w: Wildcards) -> list[str]:
-        """What the note of every row of a run has to say."""
+        """What the note on every row of a run has to say."""
         return marks(self.run(w), self.atlas.datasets)
 
     def described(self, w: Wildcards) -> dict[str, Any]:
-        """What the archive of a run says that it is."""
+        """How the archive of a run describes it."""
         run, study = self.run(w), self.atlas.studies[w.study].config
         return {
             "study": w.study,
@@ -325,7 +325,7 @@ class Inputs:
             "scale": run.scale,
             "split": int(w.split),
             "description": run.config.description,
-            # Further sets are not in it.
+            # The archive has no further sets.
             "reductions": [text for text in run.reductions if not text.startswith("evaluate.")],
             "marks": self.marks(w),
         }
@@ -340,7 +340,7 @@ class Inputs:
         ]
 
     def grid_points(self, study: str) -> dict[str, dict[str, Any]]:
-        """Run -> its entry, its values in the entry's grid, and what every table has to say of it."""
+        """Run -> its entry, its values in the entry's grid, and what every table has to say about it."""
         return {
             name: {"entry": run.entry, "point": run.point, "marks": marks(run, self.atlas.datasets)}
             for name, run in self.atlas.studies[study].runs.items()

@@ -1,4 +1,4 @@
-"""What results were made from, by Snakemake's records of them: whether they are those of today's settings."""
+"""What results were made from, according to Snakemake's records, and whether they match today's settings."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from bnn_atlas.pipeline.params import CODE
 
 LONGEST = 254
-"""Characters of a record's file name, after which Snakemake goes on in a folder."""
+"""Largest number of characters in a record's file name; Snakemake puts longer ones into nested folders."""
 
 
 class Records:
@@ -20,16 +20,16 @@ class Records:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
         self.of = lru_cache(maxsize=None)(self._read)
-        """The record of a file by its path; empty where there is none."""
+        """The record of a file by its path; empty if there is none."""
 
     def made_from(self, path: str) -> dict[str, Any]:
         """Name of each recorded setting -> its value."""
         return dict(self._settings(path))
 
     def drawn_from(self, path: str) -> list[list[Any]]:
-        """Name and value of each recorded setting of a figure, in order; a name may be there several times.
+        """Name and value of each recorded setting of a figure, in order; a name may appear several times.
 
-        Code is left out: the names of its files have no colon.
+        Code is left out; it is recognised by the names of its files, which have no colon.
         """
         settings = ([name, value] for name, value in self._settings(path) if name != CODE)
         return sorted(setting for setting in settings if "/" not in setting[0] or ": " in setting[0])
@@ -44,11 +44,11 @@ class Records:
                 yield from value.items()
 
     def code_of(self, path: str) -> str:
-        """Hash of the code that made a file, as recorded; empty if that is not known."""
+        """Recorded hash of the code that made a file; empty if unknown."""
         return str(self.made_from(path).get(CODE, ""))
 
     def is_current(self, path: str, settings: Mapping[str, Any], inputs: Iterable[str] = ()) -> bool:
-        """Whether a file was made with these settings and, if given, these inputs; so it is if there is no record."""
+        """Whether a file was made with these settings and, if given, these inputs; true if there is no record."""
         record = self.of(path)
         if not record:
             return True
@@ -59,7 +59,7 @@ class Records:
         return same and not gone and (not wanted or sorted(record.get("input") or ()) == wanted)
 
     def is_later(self, path: str, than: Iterable[str]) -> bool:
-        """Whether a file was made after others, as far as records say."""
+        """Whether a file was made after others, as far as is recorded."""
         times = [time for other in than if (time := self.of(other).get("endtime")) is not None]
         made = self.of(path).get("endtime")
         return made is None or all(made >= time for time in times)

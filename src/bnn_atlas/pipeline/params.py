@@ -1,4 +1,4 @@
-"""Params of the rules: settings section by section, each with its name, so that the reason of a rerun can be read.
+"""Params of the rules: settings, section by section, each with its name, so that the reason for a rerun is readable.
 
 Snakemake compares the values of a job's params, not their names, and prints those that differ. A value here is a
 dictionary with one dotted name: `{"posterior.prior": {"kind": "normal", "scale": 2.0}}`.
@@ -14,9 +14,9 @@ from bnn_atlas.pipeline.inputs import Inputs, Wildcards
 
 Param = Callable[[Wildcards], dict[str, Any]]
 CODE = "code"
-"""Name of the param that is compared with that of the last time, and that the job is not told."""
+"""Name of a param that is compared with its value in the last run, but not passed to the job."""
 EXPORTED = ("posterior", "dataset", "split", "seed", "warmstart", "initial", "start", "method", "chains", "stopping")
-"""Fields of a run's settings that its archive has: all that its draws depend on."""
+"""Fields of a run's settings that are in its archive: all that its draws depend on."""
 
 
 def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:
@@ -27,12 +27,12 @@ def run_settings(inputs: Inputs, *fields: str) -> dict[str, Param]:
 
 
 def row_settings(inputs: Inputs) -> dict[str, Param]:
-    """Params of a rule that writes rows of a run's metrics: their first columns, and what every note has to say."""
+    """Params of a rule that writes rows of a run's metrics: the rows' first columns, and what every note has to say."""
     return named(identity=inputs.identity, marks=inputs.marks)
 
 
 def named(**values: Callable[[Wildcards], Any]) -> dict[str, Param]:
-    """Params of these names."""
+    """Params with these names."""
 
     def param(name: str, value: Callable[[Wildcards], Any]) -> Param:
         return lambda w: {name: value(w)}
@@ -41,7 +41,7 @@ def named(**values: Callable[[Wildcards], Any]) -> dict[str, Param]:
 
 
 def told(**values: Callable[[Wildcards], Any]) -> dict[str, Callable[..., dict[str, Any]]]:
-    """Params of these names for the job alone: Snakemake compares no function that takes the input."""
+    """Params with these names that only the job uses: Snakemake does not compare a function that takes the input."""
 
     def param(name: str, value: Callable[[Wildcards], Any]) -> Callable[..., dict[str, Any]]:
         return lambda w, input: {name: value(w)}
@@ -71,7 +71,7 @@ def code_hash_of_predictions(inputs: Inputs) -> dict[str, Param]:
 
 
 def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
-    """Param with a hash of the code that the networks depend on from which a block of chains starts."""
+    """Param with a hash of the code behind the networks that a block of chains starts from."""
 
     @cache
     def digest(key: str) -> str:
@@ -89,7 +89,7 @@ def _field(inputs: Inputs, field: str, name: str) -> Param:
 
 
 def exported_settings(inputs: Inputs, w: Wildcards) -> dict[str, Any]:
-    """The settings that the archive of a run has."""
+    """The settings that are in the archive of a run."""
     return settings({name: param(w) for name, param in run_settings(inputs, *EXPORTED).items()})
 
 
@@ -102,8 +102,8 @@ def plain(value: Any) -> Any:
 def settings(params: Any) -> dict[str, Any]:
     """The settings of a job from its params: `{"a.b": 1}` and `{"c": 2}` become `{"a": {"b": 1}, "c": 2}`.
 
-    Hashes of code are left out: a job finds those of the code that it runs. So are params without a name; a value that
-    is no dictionary has the param's name.
+    Hashes of code are left out, since a job finds those of the code that it runs, and so are params without a name. A
+    value that is not a dictionary gets the param's name.
 
     Args:
         params: with `items()`, as Snakemake gives them to a script.

@@ -1,4 +1,4 @@
-"""Where the files of a scale are, written once for rules and input functions."""
+"""The paths of a scale's files, defined once for rules and input functions."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -42,11 +42,11 @@ class Paths(NamedTuple):
         return f"{self.results}/data/{name}/prepared.npz"
 
     def split(self, split: SharedSplit, number: int) -> str:
-        """A split, which all runs with the same data and settings share."""
+        """A split; all runs with the same data and settings share it."""
         return f"{self.results}/splits/{split.name(number)}.npz"
 
     def start(self, start: SharedStart) -> str:
-        """Warm starts of a block of chains, which all runs that train the same networks share."""
+        """Warm starts of a block of chains; all runs that train the same networks share them."""
         return f"{self.results}/warmstarts/{start.name}.npz"
 
     def overviews(self, study: str) -> list[str]:
@@ -58,5 +58,5 @@ class Paths(NamedTuple):
         return f"{self.results}/logs/{name}.log"
 
     def benchmark(self, name: str) -> str:
-        """What a job took; `name` may hold wildcards."""
+        """File with the time that a job took; `name` may hold wildcards."""
         return f"{self.results}/benchmarks/{name}.tsv"

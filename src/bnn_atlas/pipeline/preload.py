@@ -1,12 +1,12 @@
-"""Imports of the process that local jobs are forks of: all packages that take long, and no thread or device.
+"""Imports of the process from which local jobs are forked: all packages that take long, but no threads or devices.
 
-Jobs differ in cores and precision, which JAX takes when it first computes; nothing here may compute. BlackJAX computes
-while it is imported, and so stays out.
+Jobs differ in cores and precision, which JAX fixes when it first computes, so nothing here may compute. BlackJAX
+computes while it is imported, so it is left out.
 """
 
 import os
 
-# A fork would lose BLAS's pool of threads; each job sets its own number.
+# A fork would lose BLAS's pool of threads; each job sets its own number of threads.
 os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
 import gc
@@ -33,21 +33,21 @@ PACKAGES = (
     "zarr",
 )
 LEFT_OUT = ("config", "library", "pipeline")
-"""Rooms of which jobs need little, but for the steps. All others are imported, except what imports BlackJAX."""
+"""Rooms of which jobs need little except the steps. All others are imported, except modules that import BlackJAX."""
 
 
 def without_blackjax(name: str) -> bool:
-    """Whether importing a module of this package imports no BlackJAX."""
+    """Whether a module of this package can be imported without importing BlackJAX."""
     return not any(re.search(rb"^(from|import) blackjax\b", file.read_bytes(), re.MULTILINE) for file in code_of(name))
 
 
 gc.disable()
 for name in PACKAGES:
     importlib.import_module(name)
-for path in read_sources():  # the digests of jobs are of the code that is imported here
+for path in read_sources():  # jobs hash the code that is imported here
     parts = ("bnn_atlas", *path.removesuffix(".py").split("/"))
     needed = parts[1] not in LEFT_OUT or "steps" in parts
     if needed and parts[-1] != "__init__" and without_blackjax(".".join(parts)):
         importlib.import_module(".".join(parts))
-gc.freeze()  # or a fork would copy every page that its first collection marks
+gc.freeze()  # otherwise, a fork would copy every page that its first collection marks
 gc.enable()

@@ -9,7 +9,7 @@ MOST_CORES = 16
 """Largest number of cores of one job on a CPU."""
 CORES_BESIDE_GPU = 4
 FIXED_MEMORY = 4000
-"""Megabytes that Python, JAX and a compilation take."""
+"""Megabytes for Python, JAX and a compilation."""
 
 
 class JobResources:
@@ -59,16 +59,16 @@ class JobResources:
     def _threads(self, chains: int, shards: int) -> int:
         """One core for each chain and for each device that shares its data.
 
-        At scale demo one core for each device: such a job mostly compiles, which takes one core.
+        At scale `demo`, one core for each device: such a job mostly compiles, which takes one core.
         """
         if self._demo:
             return shards
         return CORES_BESIDE_GPU if self._gpu else min(chains * shards, MOST_CORES)
 
     def _memory(self, gradient_memory_mb: int, input_mb: float, threads: int) -> int:
-        """What each device of a CPU holds: rows as numbers of 4 bytes, and what a gradient over them keeps.
+        """Megabytes for what each device of a CPU holds: rows as 4-byte numbers, and what a gradient over them keeps.
 
-        The prepared file may hold single bytes, and rows are in memory twice while they are copied to the device.
+        The prepared file may hold single bytes, and rows are in memory twice while they are being copied to the device.
         """
         devices = 1 if self._gpu else threads
         kept = min(gradient_memory_mb, 1000 * input_mb)

@@ -1,4 +1,4 @@
-"""What the page of a study is made from, as plain data: the files that may be there, and what made them."""
+"""What the page of a study is made from, as plain data: the files that may exist, and how they are made."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,13 +19,13 @@ from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.provenance import fingerprint
 
 KEPT = "docs/results"
-"""Where the pages of all studies are kept."""
+"""Folder in which the pages of all studies are kept."""
 OF_DRAWS = ("posterior", "method", "stopping")
-"""Settings of a run that the rule `sample` is told."""
+"""Settings of a run that the rule `sample` gets."""
 NOT_IN_DRAWS = {"description", "evaluate", "chains_per_block", "referee"}
-"""Settings of a run that change none of its draws."""
+"""Settings of a run that do not change its draws."""
 LENGTH = 12
-"""Characters of a hash."""
+"""Number of characters in a hash."""
 
 
 Page = tuple[dict[str, Any], str, str | None]
@@ -35,7 +35,7 @@ Page = tuple[dict[str, Any], str, str | None]
 def pages(
     atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, folder: str, studies: Iterable[str], kept: bool = True
 ) -> dict[str, Page]:
-    """Folder of each page -> its `Page`, from what there is and, if so wanted, from what earlier sittings kept."""
+    """Folder of each page -> its `Page`, from existing results and, if `kept`, from those kept earlier."""
     return {
         f"{folder}/{study}": (
             page_plan(atlas, paths, inputs, figures, study),
@@ -47,18 +47,18 @@ def pages(
 
 
 def so_far(paths: Paths) -> str:
-    """Where the pages of what has been run so far are."""
+    """Folder of the pages of what has been run so far."""
     return f"{paths.results}/so_far"
 
 
 def commands(paths: Paths, study: str) -> str:
-    """What makes all results of a study and puts them into its page."""
+    """The commands that make all results of a study and put them on its page."""
     options = f"--config scale={Path(paths.results).name} 'studies=[{study}]'"
     return f"snakemake --cores 2 {options}  # or runs and figures, by name\nsnakemake --cores 2 keep {options}"
 
 
 def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, study: str) -> dict[str, Any]:
-    """All that `steps.study_page` has to know of a study."""
+    """All that `steps.study_page` has to know about a study."""
     config, runs = atlas.studies[study].config, atlas.studies[study].runs
     drawn = [figure for figure in figures.all if figure.study == study]
     return {
@@ -90,7 +90,7 @@ def page_plan(atlas: Atlas, paths: Paths, inputs: Inputs, figures: Figures, stud
 
 
 def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int]]:
-    """Name, time and number of claims of each step of a study."""
+    """For each step of a study: its name, its time and its number of claims."""
     claims = atlas.claims.get(study)
     if claims is None:
         return []
@@ -98,9 +98,9 @@ def _steps(atlas: Atlas, study: str) -> list[tuple[str, str, int]]:
 
 
 def settings_of_run(run: Run, atlas: Atlas) -> str:
-    """Hash of what determines a run's draws: its settings without their defaults, its data, the run it starts from.
+    """Hash of what determines a run's draws: its settings other than defaults, its data, the run it starts from.
 
-    Without defaults, so that a field added later leaves kept results as they are.
+    Defaults are left out, so that kept results stay valid when a field is added.
     """
     full = run.config.model_dump(mode="json", exclude=NOT_IN_DRAWS)
     source = Sources(atlas.studies).of(run)
@@ -114,7 +114,7 @@ def settings_of_run(run: Run, atlas: Atlas) -> str:
 
 
 def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
-    """A run: its hashes, and for each split its files with what the traces have to be made from."""
+    """A run: its hashes and, for each split, its files and what its traces have to be made from."""
     splits = []
     tables = inputs.tables_of(run)
     for split in range(run.config.split.count):
@@ -146,7 +146,7 @@ def _run(run: Run, atlas: Atlas, inputs: Inputs) -> dict[str, Any]:
 def _figure(figure: Figure, atlas: Atlas) -> dict[str, Any]:
     """A figure: its files, its hash, what its files have to be made from, and how the page itself draws it, if it can.
 
-    That is `of_claims` for a figure of the judged claims, and `of_rows` for one that shows metric tables alone.
+    The page can draw a figure of the judged claims (`of_claims`), and one that shows only metric tables (`of_rows`).
     """
     of = {
         "figure": figure.config.model_dump(mode="json", exclude={"caption", "title"}, exclude_defaults=True),

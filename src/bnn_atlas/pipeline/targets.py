@@ -1,4 +1,4 @@
-"""Targets by name: what each makes, the steps of checking claims, and what an unknown target was meant to be."""
+"""Targets by name: what each makes, the steps for checking claims, and what an unknown target was meant to be."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,13 +16,13 @@ from bnn_atlas.pipeline.paths import Paths
 FOLDERS = (
     "data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "so_far", "export", "logs", "benchmarks",
 )  # fmt: skip
-"""Folders of a scale's results that are not studies."""
+"""Folders in a scale's results that are not studies."""
 
 
 def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> dict[str, dict[str, Step]]:
-    """Name of each step -> the studies that have it, each with its own.
+    """Name of each step -> the studies that have it, each with its own entry for it.
 
-    Raises ConfigError where a name is `taken` by another target, and where studies give a step different scales.
+    Raises ConfigError if a name is `taken` by another target, or if studies give a step different scales.
     """
     found: dict[str, dict[str, Step]] = {}
     for study, config in claims.items():
@@ -42,9 +42,9 @@ def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> di
 
 
 def wanted_scale(claims: Mapping[str, ClaimsConfig], argv: Sequence[str]) -> Scale | None:
-    """The scale of the step that a command line asks for; None where it asks for none, or gives a scale itself.
+    """The scale of the step that a command line asks for; None if it asks for none, or gives a scale itself.
 
-    Raises ConfigError for steps of different scales.
+    Raises ConfigError for steps with different scales.
     """
     if any(argument.startswith("scale=") for argument in argv):
         return None
@@ -55,9 +55,9 @@ def wanted_scale(claims: Mapping[str, ClaimsConfig], argv: Sequence[str]) -> Sca
 
 
 def step_inputs(atlas: Atlas, inputs: Inputs, figures: Figures, name: str) -> list[str]:
-    """Files that a step needs: tables of the runs behind its claims, of their warm starts alone, and its figures.
+    """Files that a step needs: tables of the runs behind its claims, tables of their warm starts alone, and figures.
 
-    Empty at another scale than the step's.
+    Empty at scales other than the step's.
     """
     files: list[str] = []
     for study, step in steps(atlas.claims)[name].items():
@@ -73,7 +73,7 @@ def step_inputs(atlas: Atlas, inputs: Inputs, figures: Figures, name: str) -> li
 
 
 def wrong_scale(claims: Mapping[str, ClaimsConfig], name: str, scale: Scale) -> str | None:
-    """What to say of a step that is asked for at another scale than its own; None where nothing is wrong."""
+    """The message for a step that is asked for at another scale than its own; None if nothing is wrong."""
     of: Iterable[Step] = steps(claims).get(name, {}).values()
     for step in of:
         if step.scale != scale:
@@ -87,17 +87,17 @@ class Targets:
     def __init__(
         self, atlas: Atlas, paths: Paths, figures: Figures, runs: Mapping[str, Sequence[str]] | None = None
     ) -> None:
-        """`runs` are the tables that the name of a run, or of an entry, stands for as a target."""
+        """`runs`: name of a run, or of an entry -> the tables that it stands for as a target."""
         self._atlas, self._paths, self._figures = atlas, paths, figures
         self.runs = dict(runs or {})
 
     def figure(self, target: str) -> Figure | None:
-        """The figure that a target stands for, by its own name or as `<study>_<figure>`."""
+        """The figure that a target stands for, by its bare name or as `<study>_<figure>`."""
         return {figure.target: figure for figure in self._figures.all}.get(target) or self._figures.targets.get(target)
 
     @property
     def sentences(self) -> dict[str, str]:
-        """What a rule of the name of a figure, a run, an entry or a step makes, in a sentence for `--list-rules`."""
+        """Name of a figure, a run, an entry or a step -> a sentence for `--list-rules` on what its rule makes."""
         names = {run.name: run for run in self._runs.values()} | self._runs
         said = {
             name: f"Scores of {run.study}. {run.config.description}" for name, run in names.items() if name in self.runs
@@ -111,13 +111,13 @@ class Targets:
         return "\n".join(text for target in sorted(targets) if (text := self.refusal(target, rules)))
 
     def at_its_scale(self, name: str) -> list[str]:
-        """No files, as the input of a rule that is for some scales only; ConfigError at the others."""
+        """No files, as the input of a rule that exists only at some scales; ConfigError at the others."""
         if wrong := self._of_step(name):
             raise ConfigError(wrong)
         return []
 
     def refusal(self, target: str, rules: Collection[str]) -> str | None:
-        """What is wrong with a target, and what it may have been meant to be; None where nothing is."""
+        """What is wrong with a target, and what it may have been meant to be; None if nothing is wrong."""
         if target in rules:
             return self._of_step(target)
         if Path(target).exists():
@@ -131,14 +131,14 @@ class Targets:
         return {run.entry: run for run in reversed(runs)} | {run.name: run for run in reversed(runs)}
 
     def _about_step(self, name: str) -> str:
-        """What a step of checking claims does."""
+        """What a step for checking claims does."""
         of = steps(self._atlas.claims)[name]
         number = sum(len(claims_of(self._atlas.claims[study], name)) for study in of)
         takes = "; ".join(dict.fromkeys(step.takes for step in of.values()))
         return f"Check {number} of the papers' claims and print their verdicts: {takes}."
 
     def _of_step(self, name: str) -> str | None:
-        """What is wrong with the scale, if a target is for another one."""
+        """What is wrong with the scale, if a target needs another one."""
         scale = self._atlas.settings.scale
         if name == "keep" and scale == "demo":
             return "keep is for results on the papers' own data: add `--config scale=laptop` (demo: so_far)"
@@ -186,5 +186,5 @@ def about(figure: Figure) -> str:
 
 
 def _unknown(path: str, what: str, name: str, known: Collection[str]) -> str | None:
-    """The refusal of a name in a path; None for one that is known."""
+    """The refusal of a name in a path; None for a known name."""
     return None if name in known else f"{path}: no {what} '{name}' at this scale{did_you_mean(name, known)}"

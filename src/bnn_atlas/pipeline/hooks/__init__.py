@@ -3,7 +3,7 @@
 | call | what Snakemake does | what it uses of Snakemake |
 |---|---|---|
 | `require_slurm(argv)` | without Slurm's commands, the Slurm executor fails late or never ends | its command line |
-| the same, for Slurm | two Snakemakes start for a job | `format_job_exec` of the Slurm executor |
+| the same, for Slurm | two Snakemake processes start for a job | `format_job_exec` of the Slurm executor |
 | `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
 | `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
 | `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
@@ -15,8 +15,8 @@
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
 | `finish_printing(workflow)` | the lines of `onsuccess` overtake messages | `LoggerManager.queue_listener` |
 
-All of them were written for Snakemake 9. Look at each again at Snakemake `LOOK_AGAIN`: whether it is still needed, and
-whether what it uses is still there. `tests/pipeline/test_hooks.py` fails with the pinned version where it is not.
+All of them were written for Snakemake 9. With Snakemake `LOOK_AGAIN`, check for each whether it is still needed, and
+whether what it uses still exists. `tests/pipeline/test_hooks.py` fails if that is not so for the pinned version.
 """
 
 import os
@@ -37,7 +37,7 @@ from bnn_atlas.pipeline.hooks.slurm import require_slurm
 from bnn_atlas.sources import PACKAGE
 
 LOOK_AGAIN = "10.0"
-"""First version of Snakemake with which nobody has checked the hooks."""
+"""First version of Snakemake for which nobody has checked the hooks."""
 
 __all__ = [
     "LOOK_AGAIN",
@@ -60,7 +60,7 @@ def install(argv: Sequence[str], kept: Collection[str]) -> None:
     """Make the calls that need no settings, before any rule is read.
 
     Args:
-        argv: the command line of Snakemake, `sys.argv`; Slurm's commands must be there if it asks for Slurm.
+        argv: the command line of Snakemake, `sys.argv`; if it asks for Slurm, Slurm's commands must exist.
         kept: rules whose outputs are left to their scripts (`keep_outputs`).
     """
     require_slurm(argv)
@@ -75,8 +75,8 @@ def install(argv: Sequence[str], kept: Collection[str]) -> None:
 def search_here() -> None:
     """Let processes that this one starts, which do not get its `sys.path`, find the package of this Snakefile first.
 
-    Scripts take it from the folder of the Snakefile, as the Snakefile itself does, whichever is installed; those in a
-    conda environment or a container take the one that is installed there.
+    Like the Snakefile itself, scripts then import it from the folder of the Snakefile, whichever version is installed;
+    scripts in a conda environment or a container import the one that is installed there.
     """
     others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     here = str(PACKAGE.parent)

@@ -1,4 +1,4 @@
-"""Locks of a Snakemake that is gone, released by the next one."""
+"""Release the locks of a Snakemake process that has ended when the next one starts."""
 
 import json
 import platform
@@ -7,32 +7,32 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MARK = "held by "
-"""Begins the line of a lock file that names its holder; the other lines are files."""
+"""Start of the line in a lock file that names its holder; the other lines are files."""
 ENDED = ("Z", "X")
 """States of a process that has ended and whose parent has not asked for its exit code yet."""
 
 
 class Holder(NamedTuple):
-    """A process, told apart from all others: a number is used again, a number with its start is not."""
+    """What identifies a process: its number may be used again, but not together with its time of start."""
 
     host: str
     machine: str
     boot: str
     """Changes when the machine is started again, with which all of its processes end."""
     namespace: str
-    """Processes of another container have numbers of their own."""
+    """Processes in another container have their own numbers."""
     pid: int
     started: int
     """Clock ticks since the start of the machine."""
 
 
 def release_stale_locks() -> None:
-    """Let locks name their process, release those whose process is gone, and leave those of others alone.
+    """Write into each lock which process holds it, release locks whose process has ended, and leave all others alone.
 
     Snakemake 9 locks the files of a run in `.snakemake/locks`, without saying who holds the lock: after `kill -9` or a
-    power cut the next run ends with a LockException until someone calls `snakemake --unlock`. It also removes the locks
-    of all other runs in the folder when a run ends. Here a run that ends removes its own. A lock stays where its holder
-    is alive, is on another host, or cannot be told; `--unlock` removes all of them.
+    power cut the next run ends with a LockException until someone calls `snakemake --unlock`. When a run ends, it also
+    removes the locks of all other runs in the folder. Here, a run that ends removes only its own locks. A lock stays if
+    its holder is alive, is on another host, or is unknown; `--unlock` removes all locks.
     """
     from snakemake.persistence.file import FilePersistence
 
@@ -72,7 +72,7 @@ def release(folder: Path) -> None:
 
 
 def holder_of(file: Path) -> Holder | None:
-    """The holder that a lock file names; None where it names none."""
+    """The holder that a lock file names; None if it names none."""
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
             mark, _, text = next(lines, "").partition(MARK)
@@ -82,12 +82,12 @@ def holder_of(file: Path) -> Holder | None:
 
 
 def this_process() -> Holder | None:
-    """The calling process; None on systems that do not tell."""
+    """The calling process; None on systems without this information."""
     return process("self")
 
 
 def process(pid: int | str) -> Holder | None:
-    """A running process of this machine; None where there is none, or where the system does not tell."""
+    """A running process on this machine; None if it does not exist, or on systems without this information."""
     try:
         number, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").partition(" (")
         fields = rest.rpartition(") ")[2].split()  # after the program's name: state, parent, ...
@@ -107,7 +107,7 @@ def process(pid: int | str) -> Holder | None:
 
 
 def gone(holder: Holder) -> bool:
-    """Whether a process has certainly ended: it was on this host, and is not there."""
+    """Whether a process has certainly ended: it ran on this host, and no longer exists."""
     here = this_process()
     if here is None or (holder.host, holder.machine) != (here.host, here.machine):
         return False

@@ -1,4 +1,4 @@
-"""Results that are there count, with the records of what made them."""
+"""Existing results count as made, with Snakemake's records of what they were made from."""
 
 import shutil
 from collections.abc import Collection, Sequence
@@ -9,14 +9,15 @@ from typing import Any
 def keep_outputs(rules: Collection[str], argv: Sequence[str]) -> None:
     """Leave the outputs of these rules to their scripts, which know whether they are finished and up to date.
 
-    Snakemake 9 removes the outputs of a job before it starts, of a job that was interrupted before it can know whether
-    they were finished, and of a job that failed. A job can outlive its Snakemake, on this machine or on a cluster, and
-    end well: its outputs would be made again. The scripts of these rules write whole files only, hold a lock while they
-    work, and leave alone what was made of the same settings, data and code.
+    Snakemake 9 removes the outputs of every job that it is about to start, of jobs that were interrupted (without
+    checking whether the outputs were finished), and of jobs that failed. But a job can outlive the Snakemake that
+    started it, on this machine or on a cluster, and still succeed; its outputs would then be made a second time. The
+    scripts of these rules write only complete files, hold a lock while they work, and leave alone whatever was made
+    from the same settings, data and code.
 
-    Snakemake's mark of a job that has not been seen to end stays on its outputs until the Snakemake that started it has
-    recorded what they were made of, also where the job has failed or the cluster has ended it; such outputs are always
-    shown to the script again.
+    Snakemake marks the outputs of a job as incomplete until it has seen the job end. Here the mark stays until the
+    Snakemake that started the job has recorded what they were made from, even if the job failed or the cluster killed
+    it. The script always gets to check marked outputs again.
 
     Args:
         rules: names of rules.
@@ -50,11 +51,11 @@ def keep_outputs(rules: Collection[str], argv: Sequence[str]) -> None:
 def keep_records(folder: Path) -> None:
     """Keep Snakemake's records of results in a folder, and take the times of results from them.
 
-    Snakemake 9 records what a file was made of (settings, inputs, when) in `.snakemake/metadata`, which stays behind
-    when results are copied: changed settings then go unnoticed. And it makes a file again when an input has a later
+    Snakemake 9 records how a file was made (settings, inputs, time) in `.snakemake/metadata`, which stays behind when
+    results are copied: changed settings then go unnoticed. And it makes a file again when an input has a later
     modification time, which copying and unpacking change. Here the records are part of the results, and the time of a
-    file that has one is the time at which it was made. Files without a record, such as a user's own data, have the
-    time that the file system gives them.
+    file that has one is the time at which it was made. Files without a record, such as a user's own data, have the time
+    that the file system gives them.
 
     Args:
         folder: for the records of this run; in a clone without it, those that Snakemake kept before are copied there.

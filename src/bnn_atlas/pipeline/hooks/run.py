@@ -10,12 +10,12 @@ DEFAULT_LIMIT = (100, 1)
 def set_config(workflow: Any, config: dict[str, Any], **values: str) -> None:
     """Set values of the configuration as if they were given by `--config`.
 
-    Snakemake reads its targets after the Snakefile, and starts jobs elsewhere (on a cluster, in conda environments)
-    with the values of its command line alone.
+    Snakemake reads its targets after the Snakefile, and when it starts jobs elsewhere (on a cluster, in conda
+    environments), it passes on only the values of its command line.
 
     Args:
-        workflow: Snakemake's.
-        config: its configuration, which is changed.
+        workflow: Snakemake's workflow.
+        config: its configuration; it is changed in place.
         values: key -> value.
     """
     config.update(values)
@@ -25,18 +25,18 @@ def set_config(workflow: Any, config: dict[str, Any], **values: str) -> None:
 
 
 def requested_targets(workflow: Any) -> frozenset[str]:
-    """Targets given on the command line, as they were typed; empty where the default target is made.
+    """Targets given on the command line, as they were typed; empty for the default target.
 
-    Snakemake passes no targets to `onsuccess`; they are in `workflow.dag_settings`, which is not documented.
+    Snakemake does not pass the targets to `onsuccess`; they are in `workflow.dag_settings`, which is not documented.
     """
     return frozenset(workflow.dag_settings.targets)
 
 
 def remember_signatures() -> None:
-    """Look at the signature of each function in a rule once.
+    """Inspect the signature of each function in a rule only once.
 
-    Snakemake 9 inspects the functions of a rule (inputs, params, resources) again for every job: a sixth of the time
-    that the plan of scale paper takes.
+    Snakemake 9 inspects the functions of a rule (inputs, params, resources) again for every job, which takes a sixth of
+    the time for planning scale `paper`.
     """
     import snakemake.common
     import snakemake.rules
@@ -46,9 +46,9 @@ def remember_signatures() -> None:
 
 
 def remember_paths() -> None:
-    """Take the path of each script apart once.
+    """Parse the path of each script only once.
 
-    Snakemake 9 does so three times for every job, to find its copy of the script: a twelfth of the time.
+    Snakemake 9 does so three times for every job, to find its copy of the script, which takes a twelfth of that time.
     """
     import snakemake.sourcecache
 
@@ -58,9 +58,9 @@ def remember_paths() -> None:
 def without_default_limit(scheduler: Any) -> None:
     """Remove Snakemake's default limit of 100 jobs a second from its scheduler; a limit that a user gave stays.
 
-    Because of that limit Snakemake 9 goes through all jobs that are ready once a second, and once more for every job
-    that has ended: after a few hundred jobs it does nothing else. No run of this pipeline starts 100 jobs in a second,
-    and Slurm's `sbatch` takes longer for each.
+    Because of that limit, Snakemake 9 goes through all jobs that are ready once a second, and once more for every job
+    that has ended: after a few hundred jobs, it does nothing else. No run of this pipeline starts 100 jobs in a second,
+    and Slurm's `sbatch` takes longer than a hundredth of a second for each.
     """
     limiter = getattr(scheduler, "job_rate_limiter", None)
     if limiter is not None and (limiter.max_jobs, limiter.timespan) == DEFAULT_LIMIT:
@@ -70,7 +70,7 @@ def without_default_limit(scheduler: Any) -> None:
 def finish_printing(workflow: Any) -> None:
     """Wait until logger plugins have printed all messages so far.
 
-    Snakemake passes messages to them in a thread of its own, which what `onsuccess` prints would overtake.
+    Snakemake passes messages to them in a separate thread; without this, the lines of `onsuccess` would appear first.
     """
     listener = workflow.logger_manager.queue_listener
     if listener is not None and listener._thread is not None:

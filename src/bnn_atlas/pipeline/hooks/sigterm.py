@@ -1,8 +1,8 @@
 """Passes SIGTERM from Slurm on to the script of a job.
 
-Slurm announces the end of a job with SIGTERM (`--signal`, `scancel`, preemption). On clusters that track processes by
-control groups, which most do, only the first process of the job step gets the signal. That is Snakemake 9, which keeps
-it and waits for its script until Slurm kills both.
+Slurm announces the end of a job with SIGTERM (`--signal`, `scancel`, preemption). On clusters that track processes with
+control groups, as most do, only the first process of the job step gets the signal. That is Snakemake 9, which keeps it
+and waits for its script until Slurm kills both.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def relay_sigterm(argv: Sequence[str]) -> None:
-    """Pass SIGTERM on to the descendants of this process that handle it, if this is Snakemake in the step of a job.
+    """Pass SIGTERM on to the descendants of this process that handle it, if this is the Snakemake of a job step.
 
     Processes without a handler for SIGTERM are left alone: a shell would die and take its script with it, and a script
     that is already ending must not be interrupted. Snakemake keeps its own handler.

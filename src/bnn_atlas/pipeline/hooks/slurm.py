@@ -1,4 +1,4 @@
-"""Jobs of Slurm: a check, made while the Snakefile is read, that Slurm is there, and the command of a job."""
+"""Slurm jobs: a check that Slurm is available, made while the Snakefile is read, and the command of a job."""
 
 import os
 import re
@@ -14,9 +14,9 @@ SLURM_TOOLS = ("sbatch", "squeue", "sacct")
 """Commands that the Slurm executor calls in every run: submission, status, and the account of earlier jobs."""
 
 SLURM_JOB = str(Path(slurm_job.__file__))
-"""What a job's command runs: a file, not a module, since a job's Python may find another copy of this package."""
+"""The file that a job's command runs; not a module, since a job's Python may find another copy of this package."""
 SNAKEMAKE = "-m snakemake"
-"""What the job's command is without the hook."""
+"""Part of the job's command that the hook replaces."""
 
 RUNS_NOTHING = re.compile(
     r"-[a-zA-Z]*n[a-zA-Z]*|-l|--dry-?run|--lint|--report(-.*)?|--list(-.*)?|--unlock|--touch|--(d3)?dag"
@@ -36,8 +36,8 @@ def require_slurm(
     """Stop with one line if Snakemake was told to submit to Slurm on a machine without Slurm's commands.
 
     Snakemake 9 with its Slurm plugin 2.8 would start, wait for the first status check and then fail in some other
-    command, or never end. The executor is read from the command line and from profiles because a Snakefile is not told
-    it. The Snakemake of a job that Slurm already runs has another executor and passes.
+    command, or never end. A Snakefile does not know the executor, so it is read from the command line and from
+    profiles. The Snakemake of a job that Slurm already runs has another executor and passes.
 
     Args:
         argv: the command line of Snakemake, `sys.argv`.
@@ -63,12 +63,12 @@ def require_slurm(
 
 
 def start_once() -> None:
-    """Let a job of Slurm start one Snakemake, the one that runs its script, in a step of the job.
+    """Let a Slurm job start only one Snakemake process, the one that runs its script, in a step of the job.
 
     Snakemake's Slurm plugin 2.8 starts two, which both read the whole workflow: the first, with the executor
-    `slurm-jobstep`, only calls `srun` with the second. Here `slurm_job.py` calls `srun`, with the options that
-    this executor would give it, and is what starts Snakemake. Job arrays, jobs that call `srun` themselves (with a
-    resource `mpi`) and commands that are passed as a script keep the first one, which has more to do for them.
+    `slurm-jobstep`, only calls `srun` to start the second. Here, `slurm_job.py` calls `srun` instead, with the options
+    that this executor would give it. Job arrays, jobs that call `srun` themselves (with a resource `mpi`) and commands
+    that are passed as a script keep the first process, which has more to do for them.
     """
     from snakemake_executor_plugin_slurm import Executor  # type: ignore[import-untyped]
     from snakemake_executor_plugin_slurm_jobstep import (  # type: ignore[import-untyped]

@@ -1,8 +1,8 @@
-"""What a job of Slurm runs: `python slurm_job.py step SRUN-OPTIONS COMMAND`, with a command that calls Snakemake.
+"""What a Slurm job runs: `python slurm_job.py step SRUN-OPTIONS COMMAND`, with a command that calls Snakemake.
 
-`step` starts the command in a step of the job, in 0.02 s: this file needs the standard library only. The command is
-`python slurm_job.py OPTIONS`, as `python -m snakemake OPTIONS`, in less time: Snakemake imports all of its plugins, and
-the one that submits jobs, which a job does not do, imports pandas in 0.7 s.
+`step` starts the command in a step of the job. It takes 0.02 s, since this file imports only the standard library. The
+command is `python slurm_job.py OPTIONS`, which does the same as `python -m snakemake OPTIONS` in less time: Snakemake
+imports all of its plugins, and the one for submitting jobs, which a job does not need, takes 0.7 s to import pandas.
 """
 
 import os
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 IDENTITY = ("JOB_ID", "JOBID", "CLUSTER_NAME", "SUBMIT_DIR", "SUBMIT_HOST")
-"""What a step needs to know of its job."""
+"""What a step needs to know about its job."""
 SRUN = ("srun", "-n1", "--cpu-bind=q")
 """One task, on cores that Slurm chooses without saying which."""
 LEFT_OUT = "snakemake_executor_plugin_slurm"
 
 
 def without_defaults(environment: dict[str, str]) -> dict[str, str]:
-    """Leave out the options of the job, which `srun` would take for options of the step."""
+    """Leave out the job's options, which `srun` would mistake for options of the step."""
     kept = {f"SLURM_{name}" for name in IDENTITY}
     return {
         name: value

@@ -44,8 +44,8 @@ FUNCTIONS = {
 def run(job: Any) -> None:
     """Do the work of a job: call its function with the named files and params of the rule.
 
-    A file without a name only has to exist before, or is made as well; a param without a name only triggers reruns.
-    A rule with the resource `gpu` computes with JAX: on a GPU if it is above 0.
+    An input without a name only has to exist, and an output without a name is made as well; a param without a name only
+    triggers reruns. A rule with the resource `gpu` computes with JAX: on a GPU if it is above 0.
 
     Args:
         job: the object that Snakemake passes to a script as `snakemake`.

@@ -145,7 +145,7 @@ def score_referee(
 
 
 def _convergence(table: str | Path) -> str:
-    """What the metric table of a run says about it as a reference; empty for a run without Markov chains."""
+    """What a run's metric table says about the run as a reference; empty for a run without Markov chains."""
     rows = read_table(table)
     return next((note.split("; ")[0] for note in rows.loc[rows["metric"] == FIT, "note"]), "")
 

@@ -1,4 +1,4 @@
-"""Pool traces, and take out of pools what figures show and what an archive has."""
+"""Pool traces, and extract from pools what figures show and what archives hold."""
 
 import logging
 from collections.abc import Mapping, Sequence
