@@ -94,14 +94,14 @@ def test_header_with_other_names_is_refused(tmp_path: Path, header: str, columns
         read_table(path, _csv(*columns))
     names = ", ".join(header.split(","))
     assert str(caught.value).startswith(
-        f"{path}: row 1 names the columns {names}; registered are {', '.join(columns)}."
+        f"{path}: row 1 names the columns {names}, but {', '.join(columns)} are registered."
     )
 
 
 def test_header_with_names_of_its_own_is_registered_with_them(tmp_path: Path) -> None:
     path = _write(tmp_path / "t", "X1,Y\n1,2\n")
     assert read_table(path, _csv("size", "price", header=["X1", "Y"])).numbers["price"].tolist() == [2.0]
-    with pytest.raises(DataError, match="names the columns X1, Y; registered are Y, X1"):
+    with pytest.raises(DataError, match="names the columns X1, Y, but Y, X1 are registered"):
         read_table(path, _csv("size", "price", header=["Y", "X1"]))
     with pytest.raises(ValueError, match="header names 1 columns and columns 2"):
         _csv("size", "price", header=["X1"])
@@ -173,7 +173,7 @@ def test_xlsx_sheet_without_empty_rows_and_columns(tmp_path: Path) -> None:
         ([["x", "y"], [1, 2], [3, None]], "row 3, column 'y': None is not a finite number"),
         ([["x", "y"], [1, 2], ["a", 3]], "row 3, column 'x': 'a' is not a finite number"),
         ([["x", "y", "z"], [1, 2, 3]], "row 1 has 3 cells; 2 columns"),
-        ([["y", "x"], [1, 2]], "row 1 names the columns y, x; registered are x, y"),
+        ([["y", "x"], [1, 2]], "row 1 names the columns y, x, but x, y are registered"),
         ([[1, 2], [3, 4]], "row 1 should hold column names"),
         ([], "no rows of data"),
     ],

@@ -115,7 +115,7 @@ def test_limits_without_room_are_refused(trace, limits):
 
 
 def test_names_and_limits_that_are_not_there(trace):
-    with pytest.raises(ValueError, match=r"no parameter 'layer0.weight\[0,9\]' is stored in .*close to it are"):
+    with pytest.raises(ValueError, match=r"no parameter 'layer0.weight\[0,9\]' is stored in .*similar names are"):
         bivariate_grids(trace[0], [(NAMES[0], "layer0.weight[0,9]")], limits=(-1, 1))
     with pytest.raises(
         ValueError, match=r"no limits are given for layer0.weight\[0,1\]; they are given for layer0.weight\[0,0\]"

@@ -73,11 +73,11 @@ def test_conditions_hold_together(pooled, condition, expected):
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ({"parameters": ["layer0.wieght"]}, r"no parameter 'layer0.wieght' .*close to it are layer0.weight.*27 scal"),
+        ({"parameters": ["layer0.wieght"]}, r"no parameter 'layer0.wieght' .*similar names are layer0.weight.*27 scal"),
         ({"parameters": ["layer0.weight[9,9]"]}, r"no parameter 'layer0.weight\[9,9\]'"),
         ({"layers": [0, 7]}, r"no layer 7 in .*; there are \[0, 1\]"),
         ({"roles": ["kernel"]}, r"no role 'kernel' in .*; there are \['bias', 'scale', 'weight'\]"),
-        ({"pattern": "kernel*"}, r"matches 'kernel\*'; .*there are 27 scalars of layer0.weight, layer0.bias"),
+        ({"pattern": "kernel*"}, r"matches 'kernel\*'; .*27 scalars, such as .* arrays layer0.weight, layer0.bias"),
         ({"pattern": "layer0.[bw]*"}, "matches"),
         ({"roles": ["scale"], "layers": [0]}, "meets all conditions at once"),
         ({"parameters": []}, "meets all conditions at once"),

@@ -70,7 +70,7 @@ def states(path: str | Path, rows: int = ROWS) -> Iterator[States]:
             rest = [column[whole:] for column in columns]
             chain, draw, value, code = (column[:whole].reshape(-1, len(names)) for column in columns)
             if (code != np.arange(len(names))).any() or (chain != chain[:, :1]).any() or (draw != draw[:, :1]).any():
-                raise ValueError(f"{path}: not every draw has {', '.join(names[:3])}, ... in one order; make it again")
+                raise ValueError(f"{path}: {', '.join(names[:3])}, ... do not have one order; make it again")
             yield States(names, chain[:, 0].astype(np.int64), draw[:, 0].astype(np.int64), value)
     if len(rest[0]):
         raise ValueError(f"{path}: the last draw has {len(rest[0])} of {len(names)} parameters; make it again")
@@ -87,7 +87,7 @@ def read_subset(path: str | Path) -> Subset:
     chain, draw, values = (np.concatenate([getattr(part, name) for part in parts]) for name in States._fields[1:])
     chains, lengths = np.unique(chain, return_counts=True)
     if lengths.min() != lengths.max():
-        raise ValueError(f"{path}: chains have {lengths.min()} to {lengths.max()} draws; a subset has equally many")
+        raise ValueError(f"{path}: chains have {lengths.min()} to {lengths.max()} draws, but need equally many")
     cube = values[np.lexsort((draw, chain))].reshape(len(chains), lengths[0], -1).astype(np.float64)
     finite = np.isfinite(cube).all(axis=(1, 2))
     if not finite.any():

@@ -63,7 +63,7 @@ class Predictor:
                 f"{list(self._shape)}"
             )
         if np.issubdtype(x.dtype, np.integer) != self._whole:
-            expected = "token ids (integers)" if self._whole else "scaled numbers (floating); scale rows as the split"
+            expected = "token ids (integers)" if self._whole else "floating-point numbers, scaled as the split's rows"
             raise DataError(f"cannot predict rows of {x.dtype}: this posterior needs {expected}")
 
     def _one(self, x: jax.Array, theta: jax.Array) -> Predictive:

@@ -9,7 +9,7 @@ from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense
 
 
 class LeNet(nn.Module):
-    """Three times 5x5 convolution (6, 16, 120 filters), 3x3 maxima with stride 2 and relu; 84 relu units; outputs."""
+    """5x5 convolutions (6, 16, 120 filters), each with 3x3 max pooling of stride 2 and relu; 84 relu units; outputs."""
 
     outputs: int
 
@@ -24,7 +24,7 @@ class LeNet(nn.Module):
 
 
 class LeNet5(nn.Module):
-    """Twice 5x5 convolution (6 filters, 16 without padding), activation, means of 2x2; 120 and 84 units; outputs."""
+    """5x5 convolutions (6 filters; 16, unpadded), each with activation and 2x2 mean pooling; 120, 84 units; outputs."""
 
     outputs: int
     activation: str = "relu"
@@ -42,9 +42,9 @@ class LeNet5(nn.Module):
 
 
 class LeNet5Max(nn.Module):
-    """Twice 5x5 convolution without padding (6, 16 filters), maxima of 2x2, activation; 120 and 84 units; outputs.
+    """Unpadded 5x5 convolutions (6, 16 filters), with 2x2 max pooling and activation; 120 and 84 units; outputs.
 
-    Taking the maxima before an increasing activation changes nothing.
+    Pooling before an increasing activation gives the same as pooling after it.
     """
 
     outputs: int

@@ -109,8 +109,9 @@ def on_cpu(piece: int | None) -> int | None:
 def piece_of(hidden: tuple[int, ...]) -> int | None:
     """Rows that a dense network computes together on a CPU; None for a linear model, which has no activations.
 
-    They have `PIECE_BYTES` of hidden activations, or are `ROWS_PER_UNIT` per unit of the widest layer if that is more,
-    in whole cache lines. The number depends on the widths and not on the machine, since rounding depends on it.
+    As many as have `PIECE_BYTES` of hidden activations, or `ROWS_PER_UNIT` for each unit of the widest layer if that is
+    more, rounded up to whole cache lines. The number depends on the widths and not on the machine, since rounding
+    depends on it.
     """
     if not hidden:
         return None
@@ -136,7 +137,7 @@ def _check(config: ModelConfig, shape: tuple[int, ...], vocabulary: int) -> None
             allowed, fits = "images (height, width, channels) of at least 4x4", image and min(shape[:2]) >= 4
         case CNNLSTMConfig():
             shortest = config.kernel + config.pool - 1
-            allowed = f"tokens (length,) with a vocabulary and at least {shortest} of them (kernel + pool - 1)"
+            allowed = f"tokens (length,) of a vocabulary, at least {shortest} per row (kernel + pool - 1)"
             fits = tokens and len(shape) == 1 and shape[0] >= shortest
     if not fits or not shape or min(shape) < 1:
         kind = f"tokens of a vocabulary of {vocabulary}" if tokens else "numbers"

@@ -148,7 +148,7 @@ class Barycentre(NamedTuple):
 
 
 def barycentre(features: Features, rows: np.ndarray, weights: np.ndarray, *, signed: bool = False) -> Barycentre:
-    """The common frame of features rows [m, F] with weights [m] > 0.
+    """The common frame of rows of features [m, F] with weights [m] > 0.
 
     The iteration starts with the rows as they are, and again with all rows matched to the first; the better result is
     taken, so that the frame is never worse than no alignment.
@@ -160,7 +160,7 @@ def barycentre(features: Features, rows: np.ndarray, weights: np.ndarray, *, sig
 
 
 def centre_of(features: Features, rows: np.ndarray, weights: np.ndarray, matched: Matched) -> np.ndarray:
-    """Weighted mean [F] of features rows [m, F] in their frame, in float64."""
+    """Weighted mean [F] of rows of features [m, F] in their frame, in float64."""
     moved = transform(features.symmetry, rows, matched.units, matched.signs)
     mean: np.ndarray = np.average(moved.astype(np.float64), axis=0, weights=weights)
     return mean

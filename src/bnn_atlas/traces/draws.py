@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 128 << 20
 NOTES = "notes"
-"""Attribute of a trace: name of a statistic -> a note for readers of its mean."""
+"""Attribute of a trace: name of a statistic -> a note to be shown with its mean."""
 
 Index = slice | Sequence[int] | np.ndarray | None
 Batch = tuple[slice, slice, np.ndarray]
@@ -89,7 +89,8 @@ class Draws(ABC):
         """All draws in batches (chain slice, draw slice, array [c, s, p]) of at most `max_bytes`, chain after chain.
 
         Batches hold whole chains if one chain fits, else pieces of one chain, of at least one draw. Reading needs a few
-        MiB in addition to the array. The slices are positions and keep a step.
+        MiB in addition to the array. The slices give positions in the stored axes; if `chains` or `draws` has a step,
+        so do they.
         """
         chain_idx, draw_idx = range(self.chains)[_forward(chains)], range(self.draws)[_forward(draws)]
         columns = positions(parameters, self.size, "parameter")
@@ -125,7 +126,7 @@ class Draws(ABC):
 
         `parameters` takes whole arrays (`layer0.weight`) and scalars (`layer0.weight[3,2]`); `pattern` is matched
         against scalar names, with `*` for anything, `?` for one character and literal brackets (`layer*.weight[0,*]`);
-        `index` are positions. Of the remaining scalars, `per_layer` keeps the first few of each layer and role.
+        `index` takes positions. Of the remaining scalars, `per_layer` keeps the first few of each layer and role.
         ValueError, with the existing names, if a condition matches nothing.
         """
         chosen = np.ones(self.size, dtype=bool)
@@ -169,7 +170,7 @@ class Draws(ABC):
         return tuple(by_name[name.split("[")[0]] for name in self.parameter_names)
 
     def to_xarray(self) -> "xarray.Dataset":
-        """An xarray Dataset over the files, loaded only where it is computed with; see `convert.to_xarray`."""
+        """An xarray Dataset over the files, which loads only what a computation needs; see `convert.to_xarray`."""
         from bnn_atlas.traces.convert import to_xarray
 
         return to_xarray(self)
@@ -202,8 +203,8 @@ class Draws(ABC):
     def _there(self, name: str) -> str:
         arrays = list(dict.fromkeys(p.name for p in self.arrays))
         close = get_close_matches(name, (*arrays, *self.parameter_names[:10_000]), n=3)
-        hint = f"close to it are {', '.join(close)}; " if close else ""
-        return f"{hint}there are {self.size} scalars of {', '.join(arrays)}, such as {self.parameter_names[0]}"
+        hint = f"similar names are {', '.join(close)}; " if close else ""
+        return f"{hint}it has {self.size} scalars, such as {self.parameter_names[0]}, in the arrays {', '.join(arrays)}"
 
 
 def positions(index: Index, count: int, axis: str) -> np.ndarray:

@@ -231,9 +231,9 @@ class Trace(Draws):
 def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
     """Open the trace of one block.
 
-    Checks the metadata, and that the files of every segment exist in full length; a chunk's checksum is checked when it
-    is read. With `incomplete` a trace may have missing segments, and only reading them raises. Raises TraceError for a
-    store that is missing, incomplete, truncated or of another format.
+    Checks the metadata, and that the files of every segment exist and have their full length; a chunk's checksum is
+    checked when it is read. With `incomplete` a trace may have missing segments, and only reading them raises. Raises
+    TraceError for a store that is missing, incomplete, truncated or of another format.
     """
     header = read_header(Path(path))
     missing: dict[int, Path] = {}
@@ -258,9 +258,9 @@ def open_trace(path: str | Path, *, incomplete: bool = False) -> Trace:
 def shorten(source: Path, destination: Path, draws: int, attributes: Mapping[str, Any]) -> None:
     """Write the first `draws` draws of every chain of `source` as a separate trace, with further attributes.
 
-    Draws and statistics keep their bits, and segments their length. One segment of one group of chains is in memory at
-    a time. `source` may lack later segments and is not changed; `destination` is complete or absent, so that an
-    interrupted call can be repeated. Raises TraceError as in reading and writing traces.
+    Draws and statistics are copied bit for bit, and segments are as long as before. One segment of one group of chains
+    is in memory at a time. `source` may lack later segments and is not changed; `destination` is complete or absent, so
+    that an interrupted call can be repeated. Raises TraceError as in reading and writing traces.
     """
     trace = open_trace(source, incomplete=True)
     if destination.exists():

@@ -189,7 +189,7 @@ def read_lists(content: bytes, place: str, limit: int = 10**8) -> list[np.ndarra
         array = _Unpickler(source).load()
         items = array.items if isinstance(array, _Array) else None
         if not isinstance(items, list) or len(items) != shape[0] or source.read(1):
-            raise ValueError(f"it does not hold the {shape[0]} lists that its header promises, and nothing else")
+            raise ValueError(f"it should hold exactly the {shape[0]} lists that its header announces")
         if not all(isinstance(item, list) for item in items) or sum(map(len, items)) > limit:
             raise ValueError(f"something in it is not a list, or there are more than {limit} numbers")
         if not all(set(map(type, item)) <= {int} for item in items):

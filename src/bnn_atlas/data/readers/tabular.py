@@ -32,8 +32,8 @@ class Table(NamedTuple):
 def read_table(path: str | Path, reader: Tables) -> Table:
     """Read the used columns of a file.
 
-    Raises DataError, with file, row and column, for a cell that is not a finite number, a row with a wrong number of
-    cells, a header with names or an order other than registered, and a file that is not in the format.
+    Raises DataError, with file, row and column, for a cell that is not a finite number, a row with the wrong number of
+    cells, a header whose names or order differ from those registered, or a file that is not in this format.
     """
     source = Path(path)
     rows = _rows(source, reader)
@@ -121,7 +121,7 @@ def _without_header(source: Path, rows: list[Row], reader: CsvReader | WorkbookR
         if all(_number(cell) is not None for cell in cells):
             raise DataError(f"{source}: row {place} should hold column names but holds numbers only")
         raise DataError(
-            f"{source}: row {place} names the columns {', '.join(found)}; registered are {', '.join(wanted)}. In "
+            f"{source}: row {place} names the columns {', '.join(found)}, but {', '.join(wanted)} are registered. In "
             "config/datasets.yaml, put `columns` into the file's order, or give the file's own names as `header: "
             f"[{', '.join(map(json.dumps, found))}]`"
         )

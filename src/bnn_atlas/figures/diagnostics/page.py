@@ -20,7 +20,7 @@ from bnn_atlas.metrics.judgement.trust import overall, sentence
 from bnn_atlas.provenance import Provenance
 
 WIDTH = 11.69
-"""Inches: A4 across; with three rows of panels the page is about as high as A4."""
+"""Inches: the width of A4 landscape; with three rows of panels, the page is about as high as that, too."""
 ROW = 1.98
 COLUMNS = 3
 PANELS = (*courses.PANELS, *convergence.PANELS)
@@ -29,8 +29,8 @@ PANELS = (*courses.PANELS, *convergence.PANELS)
 def diagnostics_page(files: RunFiles, outputs: Sequence[str | Path], provenance: Provenance) -> None:
     """Draw the page of one run and split from the files of the metrics rule.
 
-    A panel that the run has nothing for is left out, and the head says why. Chains are lines for up to 20 of them and
-    quantile bands beyond. The CSV holds the plotted numbers: panel, series, chain, x, value, low, high.
+    A panel that the run has nothing for is left out, and the head says why. Up to 20 chains are drawn as lines, more
+    than 20 as quantile bands. The CSV holds the plotted numbers: panel, series, chain, x, value, low, high.
     """
     run = Run.read(files)
     with style.context():
@@ -78,9 +78,9 @@ LOOKS = {
 LINE = 0.135
 """Inches from line to line of small print."""
 LINE_WIDTH = 180
-"""Characters of a line across the page."""
+"""Characters per line across the page."""
 CHECK_WIDTH = 124
-"""Characters of a line of a check."""
+"""Characters per line in the text of a check."""
 NOTE_WIDTH = 200
 LEFT, INDENT, SIDE = 0.012, 0.032, 0.645
 """Where lines, indented lines and the key numbers begin, as shares of the page's width."""

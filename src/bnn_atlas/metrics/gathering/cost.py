@@ -138,8 +138,8 @@ def gradient_measurements(
     """Gradients of all chains, and effective draws per gradient; a rerun gives the same numbers.
 
     Gradients are as counted in the trace (column `gradients` of `chains`), or else steps times gradients per step.
-    `batch_rows` is the size of a mini-batch, None for gradients of the full data. Empty if the gradients of sampling
-    are unknown; rows over all phases are left out if those of another phase are unknown.
+    `batch_rows` is the size of a mini-batch, None for gradients of the full data. Empty if the number of gradients in
+    sampling is unknown; totals over all phases are left out if the number in an earlier phase is unknown.
     """
     note = "of the full data" if batch_rows is None else f"of mini-batches of {batch_rows} rows"
     counted = chains["gradients"].to_numpy(dtype=np.float64)
