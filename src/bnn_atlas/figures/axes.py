@@ -1,4 +1,4 @@
-"""Limits that a few bad values do not set, ticks that read well, colour bars, and marks of published numbers."""
+"""Axis limits that ignore a few bad values, readable ticks, colour bars, and marks for published numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +15,10 @@ from bnn_atlas.metrics.judgement.checks import RHAT
 
 
 def fenced_limits(values: np.ndarray, deviations: np.ndarray | None = None, fence: float = 3.0) -> tuple[float, float]:
-    """Limits that hold all finite values but those farther out than `fence` interquartile ranges from the quartiles.
+    """Limits that hold all finite values except those more than `fence` interquartile ranges outside the quartiles.
 
-    The bars +- `deviations` of the values that are held (none where NaN) are inside too. Tukey, Exploratory Data
-    Analysis, 1977 (outer fences), with a margin; (0, 1) where nothing is finite.
+    The bars +- `deviations` of these values (no bar for NaN) are inside, too. Tukey, Exploratory Data Analysis, 1977
+    (outer fences), with a margin; (0, 1) if no value is finite.
     """
     is_finite = np.isfinite(values)
     finite = values[is_finite]
@@ -61,15 +61,15 @@ def fence(
 
 
 def remark(ax: Axes, texts: Sequence[str]) -> None:
-    """What a panel does not show, small at its top right."""
+    """Write, in small print at its top right, what a panel does not show."""
     ax.set_title("\n".join(text for text in texts if text), loc="right", fontsize=6, color=style.GREY)
 
 
 def compress_beyond(ax: Axes, bulk: tuple[float, float], values: np.ndarray) -> bool:
-    """Make the y axis hold all finite values, linear inside `bulk` and logarithmic beyond; whether any are beyond.
+    """Make the y axis hold all finite values, linear inside `bulk`, logarithmic beyond; return whether any are beyond.
 
-    A value d above the bulk is drawn c log(1 + d / c) above it, with c a twelfth of the bulk's height, so that the
-    slope does not jump. Grey lines mark the ends of the linear part, and the farthest values have ticks.
+    A value that lies d above the bulk is drawn c log(1 + d / c) above it, with c a twelfth of the bulk's height, so
+    that the slope does not jump. Grey lines mark the ends of the linear part, and the farthest values have ticks.
     """
     low, high = bulk
     finite = values[np.isfinite(values)]
@@ -103,7 +103,7 @@ def compress_beyond(ax: Axes, bulk: tuple[float, float], values: np.ndarray) -> 
 
 
 def bulk_limits(values: np.ndarray, tail: float = 0.005) -> tuple[float, float] | None:
-    """Limits that hold everything but values farther out than the bulk is wide; None where nothing is finite.
+    """Limits that hold all values up to the width of the bulk away from it; None if no value is finite.
 
     The bulk leaves out a share `tail` of the values at each end.
     """
@@ -131,7 +131,7 @@ def count_axis(ax: Axes, largest: int, *, powers_from: int = 1000, steps_from: i
 
 
 def whole_numbers(ax: Axes) -> None:
-    """Ticks of the x axis at whole numbers, thousands as k."""
+    """Put the ticks of the x axis at whole numbers, with k for thousands."""
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.short_count(value)))
 
@@ -156,7 +156,7 @@ RHATS = (1.001, 1.01, 1.1, 2.0, 11.0, 101.0)
 
 
 def rhat_axis(ax: Axes, low: float, high: float) -> None:
-    """An x axis of log10(R-hat - 1) between two values of R-hat - 1, with R-hats as ticks and a line at their limit."""
+    """An x axis of log10(R-hat - 1) between two values of R-hat - 1, with ticks at R-hats and a line at their limit."""
     ax.axvline(np.log10(RHAT.look - 1), color=style.GREY, lw=0.8, ls="--")
     ax.set_xlim(np.log10(low), np.log10(high))
     ticks = [tick for tick in RHATS if low <= 1.01 * (tick - 1) and tick - 1 <= 1.01 * high]
@@ -166,7 +166,7 @@ def rhat_axis(ax: Axes, low: float, high: float) -> None:
 
 
 def colour_bar(of: ScalarMappable, ax: Axes, label: str = "", **place: Any) -> Colorbar:
-    """A colour bar without a frame, beside a panel and as high, or where `place` (of `Figure.colorbar`) says."""
+    """A colour bar without a frame, beside a panel and as high, or placed as `place` says (see `Figure.colorbar`)."""
     where = {"ax": ax, **place} if place else {"cax": ax.inset_axes((1.04, 0, 0.05, 1))}
     bar = ax.figure.colorbar(of, **where)
     bar.outline.set_visible(False)
@@ -185,5 +185,5 @@ def mark_published(ax: Axes, x: float, y: float, *, x_sd: float | None = None, y
 
 
 def published_handle() -> Line2D:
-    """Its entry of a legend."""
+    """The entry for published numbers in a legend."""
     return Line2D([], [], **PUBLISHED)

@@ -23,10 +23,10 @@ from bnn_atlas.figures.axes import colour_bar
 def draw_marginals(
     axes: Sequence[Axes], table: pd.DataFrame, parameter: str, series: str, looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """A panel for each value of the column `parameter`, and in it a density for each of the column `series`.
+    """A panel for each value of the column `parameter`, with a density for each value of the column `series`.
 
-    Rows with `low` and `high` are bins of a histogram, others points `x` of a curve; a single point is a vertical line:
-    the parameter does not vary. Panels beyond the last are hidden.
+    Rows with `low` and `high` are bins of a histogram, others points `x` of a curve; a single point, for a parameter
+    that does not vary, is a vertical line. Panels beyond the last are hidden.
     """
     panels = list(table.groupby(parameter, sort=False))
     for ax, (name, part) in zip(axes, panels, strict=False):
@@ -63,7 +63,7 @@ def equalise(counts: np.ndarray) -> np.ndarray:
     """Histogram equalisation: the share of occupied cells with a smaller count, stretched to [0, 1]; empty cells NaN.
 
     level(c) = (F(c) - F(c_min)) / (1 - F(c_min)) with F the distribution of the counts of occupied cells, as in
-    datashader's `eq_hist`. Where all occupied cells hold the same count, they get 1.
+    datashader's `eq_hist`. If all occupied cells hold the same count, they get 1.
     """
     occupied = counts > 0
     levels = np.full(counts.shape, np.nan)
@@ -100,7 +100,7 @@ def draw_cells(ax: Axes, cells: Cells) -> AxesImage:
 
 
 def draw_counts(ax: Axes, cells: Cells, **place: Any) -> None:
-    """The same with a colour bar that has the counts, beside the panel or where `place` says (`axes.colour_bar`)."""
+    """`draw_cells` with a colour bar of the counts, beside the panel or placed as `place` says (`axes.colour_bar`)."""
     ticks, texts = count_ticks(cells.counts)
     bar = colour_bar(draw_cells(ax, cells), ax, "draws per cell, spaced by rank", **place)
     bar.set_ticks(ticks, labels=texts)
@@ -185,10 +185,10 @@ def smooth_pair(points: np.ndarray, limits: np.ndarray, bins: int = 256, adjust:
 
 
 def mass_levels(surface: Surface, shares: tuple[float, ...]) -> dict[float, float]:
-    """Share of all draws -> the density above which the smallest region that holds it lies.
+    """Share of all draws -> the density at the edge of the smallest region that holds this share.
 
-    Outermost first, so levels rise; a share that the draws inside the limits do not reach is left out, and so is one
-    whose region is, to a cell, that of a larger share.
+    Outermost first, so levels rise. Shares that the draws inside the limits do not reach are left out, and so are
+    shares with, to a cell, the same region as a larger share.
     """
     falling = np.sort(surface.density, axis=None)[::-1]
     held = np.cumsum(falling) * surface.cell
@@ -214,7 +214,7 @@ def contour_table(surface: Surface, levels: dict[float, float]) -> pd.DataFrame:
 def draw_regions(
     ax: Axes, surface: Surface, colours: Mapping[float, Any], *, filled: bool = True, **look: Any
 ) -> pd.DataFrame:
-    """The smallest regions that hold shares of all draws, each in its colour, outermost first; their outlines."""
+    """Draw the smallest regions that hold these shares of all draws, outermost first, and return their outlines."""
     levels = mass_levels(surface, tuple(colours))
     if levels:
         draw, bounds = (ax.contourf, [*levels.values(), np.inf]) if filled else (ax.contour, [*levels.values()])

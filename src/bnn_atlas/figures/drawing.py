@@ -24,7 +24,7 @@ def write(
     provenance: Provenance,
     **more: Any,
 ) -> None:
-    """Draw these runs by the function of a kind, in the common style, and write the files."""
+    """Draw these runs with the function of a kind, in the common style, and write the files."""
     with style.context():
         kind(shown, **more).write(files, shown, provenance)
 

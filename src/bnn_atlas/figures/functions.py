@@ -1,4 +1,4 @@
-"""Functions of single draws as figures show them: panels of them, and the map of distances between them."""
+"""Functions of single draws in figures: panels of functions, and the map of distances between them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +66,7 @@ def read_functions(shown: Sequence[Shown], fewest: int = 2) -> list[Functions]:
 
 
 def names(shown: Sequence[Shown]) -> list[str]:
-    """Labels, with the split or else the run where several have the same one; ValueError where nothing is shown."""
+    """Labels, with the split or else the run if several share a label; ValueError if nothing is shown."""
     check_fits(len(shown))
     labels = [run.label for run in shown]
     by_split = [f"{run.label}, split {run.split}" for run in shown]
@@ -106,7 +106,7 @@ def draw_points(ax: Axes, functions: Functions) -> None:
 
 
 def target_limits(functions: Sequence[Functions], drawn: Sequence[np.ndarray], room: float) -> tuple[float, float]:
-    """Limits of the y axis: all that is drawn, but not farther from the targets than `room` times their range."""
+    """Limits of the y axis: all that is drawn, up to `room` times the range of the targets beyond them."""
     y = np.concatenate([training_points(one)[1] for one in functions])
     beyond = room * (np.ptp(y) or 1.0)
     low = max(min(float(part.min()) for part in (*drawn, y)), float(y.min() - beyond))
@@ -116,7 +116,7 @@ def target_limits(functions: Sequence[Functions], drawn: Sequence[np.ndarray], r
 
 
 def distance_map(ax: Axes, functions: Functions, distances: np.ndarray, largest: float) -> AxesImage:
-    """Squared distances [m, m] with colour by their root, borders between chains, ticks at chains or round draws."""
+    """Squared distances [m, m], coloured by their root; borders between chains, ticks at chains or round draws."""
     image = ax.imshow(
         distances, cmap=DISTANCES, norm=PowerNorm(0.5, 0.0, largest or 1.0), interpolation="nearest", origin="upper"
     )

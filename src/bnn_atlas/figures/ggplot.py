@@ -1,4 +1,4 @@
-"""Figures drawn by R's ggplot2 from data that Python hands over in memory."""
+"""Figures drawn by R's ggplot2 from data that Python passes in memory."""
 
 import os
 import warnings
@@ -58,13 +58,13 @@ class RDrawing(NamedTuple):
     data: pd.DataFrame
     settings: Mapping[str, Any] = MappingProxyType({})
     folder: Path = RCODE
-    """Where the file of the function's name is, beside those that it includes; Rcode/draw.R is among them."""
+    """The folder with the file named after the function and the files that it includes, such as Rcode/draw.R."""
 
     def write(self, outputs: Iterable[str | Path], shown: Sequence[Shown], provenance: Provenance) -> None:
         """Let R draw the figure, and write it as PDF, PNG and CSV with its provenance.
 
         The files are the same bytes on every run; all three appear together at the end. Runs that should not be trusted
-        are named above the panels. What R warns about becomes an RWarning. Raises RError.
+        are named above the panels. A warning of R becomes an RWarning. Raises RError.
         """
         pdf_file, png_file, csv_file = page.FigureOutputs.of(outputs)
         robjects, _ = _bridge()
@@ -100,7 +100,7 @@ class RDrawing(NamedTuple):
 
 
 def _bridge() -> tuple[Any, Any]:
-    """R in this process, started at the first use, and the converter of data frames."""
+    """R in this process, started at the first use, and the converter for data frames."""
     if missing := available():
         raise RError(str(missing))
     os.environ.setdefault("RPY2_CFFI_MODE", "ABI")
@@ -108,7 +108,7 @@ def _bridge() -> tuple[Any, Any]:
     from rpy2 import robjects
     from rpy2.robjects import pandas2ri
 
-    # R's start adds the system's library folders, which would mislead programs that are started from here.
+    # R adds the system's library folders when it starts, which would mislead programs that are started from here.
     if before is None:
         os.environ.pop("LD_LIBRARY_PATH", None)
     else:

@@ -1,4 +1,4 @@
-"""Tables for LaTeX: escaping, and the one way to write them."""
+"""Tables for LaTeX: escape text, and write tables in one common form."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -35,12 +35,12 @@ class TableOutputs(NamedTuple):
 
 
 def escape(text: str) -> str:
-    """`text` as LaTeX prints it, on one line."""
+    """LaTeX code that prints `text`, on one line."""
     return "".join(SPECIAL.get(character, character) for character in " ".join(text.split()))
 
 
 class LatexTable(NamedTuple):
-    """What a kind of figure returns that is a table: a `tabular` for booktabs, all of it LaTeX but the notes."""
+    """What a kind of figure returns if it is a table: a `tabular` for booktabs; all but the notes is LaTeX."""
 
     header: Sequence[str]
     blocks: Sequence[tuple[str, Sequence[Sequence[str]]]]

@@ -18,17 +18,17 @@ _EPOCH = b"19700101000000"
 
 
 def png_text(title: str, provenance: Provenance) -> dict[str, str]:
-    """What a PNG says about itself."""
+    """The text chunks of a PNG."""
     return {"Title": title, CHUNK: provenance.to_json()}
 
 
 def pdf_info(title: str, provenance: Provenance) -> dict[str, str]:
-    """What a PDF says about itself; `Keywords` is the field that every PDF tool shows and keeps."""
+    """The document information of a PDF; `Keywords` is the field that every PDF tool shows and keeps."""
     return {"Title": title, "Creator": f"BNN Atlas {provenance.version}", "Keywords": provenance.to_json()}
 
 
 def stamp_png(path: Path, text: Mapping[str, str]) -> None:
-    """Add text chunks to the PNG at `path`, in place; its pixels and resolution stay."""
+    """Add text chunks to the PNG at `path`, in place; its pixels and resolution do not change."""
     info = PngInfo()
     for key, value in text.items():
         info.add_text(key, value)
@@ -40,8 +40,9 @@ def stamp_png(path: Path, text: Mapping[str, str]) -> None:
 def stamp_pdf(path: Path, info: Mapping[str, str]) -> None:
     """Set document information of the PDF at `path`, in place, and make its dates 1970 so that reruns agree.
 
-    The file keeps what it has and gets one more section (an incremental update, PDF 32000-1:2008, 7.5.6). It must be
-    of a version below 1.5, as R's `pdf` device and matplotlib write it: later ones may hide dates in packed objects.
+    The file keeps what it has and gets one more section (an incremental update, PDF 32000-1:2008, 7.5.6). Its version
+    must be below 1.5, as written by R's `pdf` device and matplotlib, since later versions may have dates in packed
+    objects.
     """
     path.write_bytes(_PDF_DATE.sub(rb"\g<1>" + _EPOCH, path.read_bytes()))
     with PdfParser(str(path), mode="r+b") as pdf:
@@ -52,7 +53,7 @@ def stamp_pdf(path: Path, info: Mapping[str, str]) -> None:
 
 
 def read_provenance(path: str | Path) -> Provenance:
-    """Provenance in the PNG or PDF at `path`; ValueError where there is none."""
+    """Provenance in the PNG or PDF at `path`; ValueError if there is none."""
     file = Path(path)
     try:
         if file.suffix == ".png":

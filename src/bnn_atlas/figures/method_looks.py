@@ -1,4 +1,4 @@
-"""How the methods of a figure are told apart, the same in every figure that compares methods."""
+"""How figures that compare methods distinguish them, the same in all of these figures."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from bnn_atlas.figures.shown import Shown
 
 MARKERS = ("o", "s", "^", "v", "P", "X", "*", "<", ">", "h", "p", "8")
 PALER = 0.4
-"""Share of white in the fill of a method; a second one of its colour has it twice over, and so on."""
+"""Share of white in the fill of a method; it is mixed in twice for a second method of the same colour, and so on."""
 
 
 class Look(NamedTuple):
@@ -23,7 +23,7 @@ class Look(NamedTuple):
     dash: Any
     marker: str
     fill: str
-    """Its colour in areas: paler, and the more so for methods of one family after the first."""
+    """Its colour in areas: paler, and paler still for each further method of the same family."""
 
 
 def method_looks(shown: Sequence[Shown]) -> dict[str, Look]:
@@ -57,7 +57,7 @@ def draw_lines(
 
 
 def label_rows(ax: Axes, looks: Mapping[str, Look]) -> None:
-    """A row for each label, the first one at the top, with its name at the y axis."""
+    """Give each label a row, the first one at the top, with its name at the y axis."""
     for y in range(len(looks)):
         ax.axhline(y, color="#E3E3E3", lw=0.5, zorder=0)
     ax.set_yticks(range(len(looks)), [" ".join(label.split()) for label in looks])
@@ -66,7 +66,7 @@ def label_rows(ax: Axes, looks: Mapping[str, Look]) -> None:
 
 
 def draw_mark(ax: Axes, value: float, y: float, error: float, look: Look, *, is_open: bool = False) -> None:
-    """A mark in a row, with a bar where the error is known."""
+    """A mark in a row, with a bar if the error is known."""
     ax.errorbar(
         value, y, xerr=error, color=look.colour, marker=look.marker, ms=4, mfc="white" if is_open else look.colour,
         mew=0.9, elinewidth=0.8,

@@ -1,4 +1,4 @@
-"""The one frame of all pictures: what fits, legends, signs of runs that should not be trusted, notes, and the files."""
+"""The common frame of all pictures: what fits, legends, signs for runs that should not be trusted, notes, and files."""
 
 import math
 import re
@@ -27,15 +27,15 @@ from bnn_atlas.metrics.judgement.trust import Trust, trust, worst
 from bnn_atlas.provenance import Provenance
 
 SIGN = "\N{DAGGER}"
-"""At the name of a run whose chains should not be trusted."""
+"""Sign next to the name of a run whose chains should not be trusted."""
 CHARACTER, HEAD_SIZE, HEAD_LINE = 0.046, 6, 0.1
 """Inches that a character of the head takes, its size in points, and inches that a line of it takes."""
 NOTE_CHARACTER = 0.042
 """Inches that a character of a note takes."""
 MOST_NAMED, MOST_REASONS = 5, 2
-"""Names that a head explains, and reasons that it gives for each; a run's diagnostics page has all."""
+"""Largest numbers of names that a head explains, and of reasons for each; a run's diagnostics page has them all."""
 AFTER_A_NAME = (",", ":", " (", "\n")
-"""What may follow a name in a text of a picture."""
+"""What may follow a name in a picture's text."""
 
 
 class FigureOutputs(NamedTuple):
@@ -77,8 +77,8 @@ def panels(
 ) -> tuple[Figure, np.ndarray]:
     """A figure and its axes [rows, columns] for `number` panels, side by side up to `most_columns`; the rest is hidden.
 
-    `row` is the height of a row in inches and `more` that of what is beside the rows. The figure has the width of a
-    page from `wide_from` columns on. `even` makes the rows as even as they can be: five panels are three and two.
+    `row` is the height of a row in inches, and `more` the height of everything else. From `wide_from` columns on, the
+    figure is as wide as a page. `even` makes the rows as even as possible: five panels are three and two.
     """
     rows = math.ceil(number / most_columns)
     columns = math.ceil(number / rows) if even else min(number, most_columns)
@@ -115,15 +115,15 @@ class Drawing(NamedTuple):
     numbers: pd.DataFrame
     """What is plotted, as it goes into the CSV."""
     names: Sequence[str] | None = None
-    """The name of each run and split in the picture, where it is not its label."""
+    """The name of each run and split in the picture, if it is not its label."""
     notes: Sequence[str] = ()
     """Lines above the panels."""
 
     def write(self, files: Iterable[str | Path], shown: Sequence[Shown], provenance: Provenance) -> None:
         """Write the picture as PDF and PNG with its provenance inside, and the numbers as CSV.
 
-        Runs that should not be trusted are named above the panels, with the reasons, and their names are signed
-        wherever the picture has them. All three files appear together at the end; the same drawing gives the same
+        Runs that should not be trusted are named above the panels, with the reasons, and their names get a sign
+        wherever they appear in the picture. All three files appear together at the end; the same drawing gives the same
         bytes. Call it inside `style.context`. Raises ValueError for a table without rows.
         """
         outputs = FigureOutputs.of(files)
@@ -141,7 +141,7 @@ class Drawing(NamedTuple):
 
 
 def write_csv(path: Path, data: pd.DataFrame) -> None:
-    """Write the plotted numbers in the order given, each with the digits that read back to the same value."""
+    """Write the plotted numbers in the given order, each with enough digits to read back the same value."""
     if data.empty:
         raise ValueError("there is nothing to plot: the table of plotted numbers is empty")
     data.to_csv(path, index=False, lineterminator="\n", na_rep="")
@@ -153,7 +153,7 @@ def rounded(values: np.ndarray, digits: int = 5) -> np.ndarray:
 
 
 def trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[str, Trust]:
-    """Name (by default the label) -> the worst that the checks say of its runs and splits (`judgement.trust`)."""
+    """Name (by default the label) -> the worst verdict of the checks on its runs and splits (`judgement.trust`)."""
     found: dict[str, list[Trust]] = {}
     for one, name in zip(shown, [one.label for one in shown] if names is None else names, strict=True):
         if "table" in one.files:
@@ -162,12 +162,12 @@ def trusted(shown: Sequence[Shown], names: Sequence[str] | None = None) -> dict[
 
 
 def is_distrusted(name: str, trusts: Mapping[str, Trust]) -> bool:
-    """Whether the checks say not to trust the runs of a name."""
+    """Whether the checks say not to trust the runs with this name."""
     return name in trusts and trusts[name].status is Status.DISTRUST
 
 
 def sign_text(trusts: Mapping[str, Trust], signed: bool = True) -> str:
-    """Who should not be trusted, with the reasons; empty where all may be. `signed`: whether a name has the sign."""
+    """Which runs should not be trusted, and why; empty if there are none. `signed`: whether a name has the sign."""
     bad = [name for name in trusts if is_distrusted(name, trusts)]
     if not bad:
         return ""
@@ -181,14 +181,14 @@ def sign_text(trusts: Mapping[str, Trust], signed: bool = True) -> str:
 
 
 def scale_note(provenance: Provenance) -> str:
-    """What a reader must know of a figure: a reduced setting, and the marks of its runs; empty where there are none."""
+    """What a reader must know about a figure: a reduced setting, and the marks of its runs; empty if there are none."""
     reduced = any(provenance.settings.get("reductions", {}).values())
     texts = [f"reduced setting: scale {provenance.settings['scale']}"] if reduced else []
     return "; ".join([*texts, *provenance.settings.get("marks", ())])
 
 
 def _sign(figure: Figure, trusts: Mapping[str, Trust]) -> bool:
-    """Put the sign at all names in a picture that should have it; whether there is one."""
+    """Put the sign at all names in a picture that should have it, and return whether there is one."""
     if not any(is_distrusted(name, trusts) for name in trusts):
         return False
     found = False
@@ -219,7 +219,7 @@ def _sign(figure: Figure, trusts: Mapping[str, Trust]) -> bool:
 
 
 def signed(text: str, trusts: Mapping[str, Trust]) -> str:
-    """A text that is, or begins with, the name of a run, with the sign after the name where it should have it."""
+    """A text that is, or begins with, the name of a run, with the sign after the name if the run should have it."""
     candidates = {each: name for name in trusts for each in (name, " ".join(name.split())) if name}
     found = [each for each in candidates if text == each or text.startswith(tuple(each + a for a in AFTER_A_NAME))]
     longest = max(found, key=len, default="")
@@ -229,7 +229,7 @@ def signed(text: str, trusts: Mapping[str, Trust]) -> str:
 
 
 def _head(figure: Figure, texts: Sequence[str]) -> None:
-    """Small lines above everything else, in a strip of their own: what a reader has to know before the numbers."""
+    """Small lines above everything else, in a separate strip, with what a reader has to know before the numbers."""
     minus = (re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text) for text in texts if text)
     width, height = figure.get_size_inches()
     lines = [line for text in minus for line in textwrap.wrap(text, int(width / CHARACTER))]
@@ -239,7 +239,7 @@ def _head(figure: Figure, texts: Sequence[str]) -> None:
 
 
 def _settle(figure: Figure) -> None:
-    """Lay everything out for good, at rounded places: the last digits of the layout differ from time to time."""
+    """Fix the layout at rounded places, since its last digits differ from time to time."""
     figure.draw_without_rendering()
     parts = figure.findobj(SubFigure)
     for part in parts:
@@ -252,12 +252,12 @@ def _settle(figure: Figure) -> None:
 
 
 def _rounded(places: np.ndarray) -> np.ndarray:
-    """Places in shares of the figure, to a millionth; none is -0, which a PDF would show."""
+    """Places as shares of the figure, rounded to a millionth; -0, which a PDF would show, becomes 0."""
     return places.round(6) + 0.0
 
 
 def _add_note(figure: Figure, note: str) -> None:
-    """Small lines at the bottom right, below everything else; one where it fits."""
+    """Small lines at the bottom right, below everything else; a single line if it fits."""
     lines = textwrap.wrap(note, int(figure.get_size_inches()[0] / NOTE_CHARACTER))
     inches = 0.02 + 0.09 * len(lines)
     strip = inches / figure.get_size_inches()[1]
@@ -267,5 +267,5 @@ def _add_note(figure: Figure, note: str) -> None:
     if isinstance(engine := figure.get_layout_engine(), ConstrainedLayoutEngine):
         engine.set(rect=(0, strip, 1, 1 - strip))
     for legend in figure.legends:
-        # Legends outside the axes keep to the figure's edge, not to the layout's rectangle.
+        # Legends outside the axes are aligned with the figure's edge, not with the layout's rectangle.
         legend.borderaxespad += inches * 72 / mpl.rcParams["legend.fontsize"]

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 RCODE = Path(__file__).parents[3] / "Rcode"
-"""The R functions of this repository; a kind of figure that R draws has a file of its name there."""
+"""Folder of the R functions of this repository; each kind of figure drawn by R has a file here, named after it."""
 PACKAGES = ("ggplot2", "patchwork", "ragg", "systemfonts")
 INSTALL = "apt-get install --no-install-recommends r-base-core r-cran-ggplot2 r-cran-patchwork r-cran-ragg"
 
 
 def r_files(name: str, folder: Path = RCODE) -> list[Path]:
-    """The R file of a kind after those that it needs, as lines `#' @include draw.R ...` name them."""
+    """The R files that a kind needs, as named in lines `#' @include draw.R ...`, and then its own."""
     files: dict[Path, None] = {}
     _add(folder / f"{name}.R", files)
     return list(files)
@@ -40,7 +40,7 @@ class MissingR(NamedTuple):
 
 
 def available() -> MissingR | None:
-    """None where R figures can be drawn, else what is missing. Takes about 0.1 s and starts no R in this process."""
+    """None if R figures can be drawn, else what is missing. Takes about 0.1 s and does not start R in this process."""
     for program in ("R", "Rscript"):
         if shutil.which(program) is None:
             return MissingR(f"there is no {program} on the PATH")

@@ -24,12 +24,12 @@ ENSEMBLE = "deep_ensemble"
 def read_scores(
     shown: Sequence[Shown], metrics: Sequence[str] = (), *, at: Mapping[str, str] = MappingProxyType({})
 ) -> pd.DataFrame:
-    """These metrics of every run and split, LPPD and RMSE or accuracy by default: a row each, after fields of `Shown`.
+    """A row for each of these metrics (by default LPPD, and RMSE or accuracy) of every run and split.
 
     Columns: run, entry, dataset, task, model, hidden, method, likelihood, prior_sd, split, metric, value,
-    standard_error (over test rows; NaN where the table has none). `at` says of a metric with a parameter which of its
-    values is meant, as the table's column `at` has it: {"coverage": "0.9"}. Raises ValueError for a table that lacks
-    one of them, and for a metric with several values in it.
+    standard_error (over test rows; NaN where the table has none). For a metric with a parameter, `at` says which of its
+    values is meant, as in the table's column `at`: {"coverage": "0.9"}. Raises ValueError for a table that lacks a
+    metric or has several values of it.
     """
     rows = []
     for run in shown:
@@ -47,7 +47,7 @@ def read_scores(
 
 
 def _not_one(at: pd.Series, metric: str, run: Shown, chosen: str | None) -> str:
-    """Why a metric of a run is not one number, and what to do; `at` is where its table has it."""
+    """Why a metric of a run is not one number, and what to do; `at` has the table's entries in the column `at`."""
     where = f"{run.files['table']}: {metric} of run {run.run}, split {run.split},"
     if at.empty:
         return f"{where} is not there; run its metrics again, or leave {metric} out of the figure"

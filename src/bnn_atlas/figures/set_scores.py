@@ -23,9 +23,9 @@ def read_sets(shown: Sequence[Shown], metrics: Collection[str], against: str = "
     """These metrics of each run and split, on its test rows and on every further set that has them: COLUMNS.
 
     `set` is `test` for the test rows, `place` says which repetition a run and split is, and `overlap` is the number of
-    test rows over that of training rows (NaN where the table has neither). Reads `files["table"]`, and `files["sets"]`
-    where a run has some; or `parts["against"]`, where `against` names a reference. Raises ValueError where a run has
-    none of the metrics.
+    test rows divided by the number of training rows (NaN if the table does not have both). Reads `files["table"]`, and
+    `files["sets"]` if a run has sets; or `parts["against"]`, if `against` names a reference. Raises ValueError if a run
+    has none of the metrics.
     """
     parts = []
     for one in shown:
@@ -58,9 +58,9 @@ def read_sets(shown: Sequence[Shown], metrics: Collection[str], against: str = "
 def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
     """Means of `read_sets` over seeds and splits: KEYS, value, error, over, sd, low, high, repetitions, in their order.
 
-    `error` is the standard error of the mean, over splits corrected for the rows that they share (Nadeau and Bengio
-    2003), and that of the table (over rows or chains) for a single run on one split; NaN where there is none. Raises
-    ValueError for runs of one label and data set that differ in more than seeds.
+    `error` is the standard error of the mean, corrected for the rows that splits share (Nadeau and Bengio 2003); for a
+    single run on one split, it is the table's own (over rows or chains); NaN if there is none. Raises ValueError for
+    runs of one label and data set that differ in more than seeds.
     """
     check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
     found = []
@@ -83,10 +83,10 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_same_sets(labels: Sequence[str], sets: Mapping[Any, Collection[Any]], what: str, differing: str) -> None:
-    """Refuse labels without sets, and those whose `sets` are not those of the first.
+    """Refuse labels without sets, and labels with other `sets` than the first.
 
-    `what` the sets are, such as `rotated images`, and what tells them apart, such as `angles`, are for the message of
-    the ValueError.
+    The message of the ValueError says `what` the sets are, such as `rotated images`, and what distinguishes them, such
+    as `angles`.
     """
     for label in labels:
         if label not in sets:
@@ -99,7 +99,7 @@ def check_same_sets(labels: Sequence[str], sets: Mapping[Any, Collection[Any]], 
 
 
 def with_signs(rows: pd.DataFrame, metrics: Mapping[str, tuple[str, int]]) -> pd.DataFrame:
-    """The rows with each metric times its sign, the second of its entry; `nll` becomes `log_likelihood`."""
+    """The rows with each metric times its sign, the second item of its entry; `nll` becomes `log_likelihood`."""
     signs = {name: sign for name, (_, sign) in metrics.items()}
     signed = rows.assign(value=rows["value"] * rows["metric"].map(signs))
     return signed.assign(metric=signed["metric"].replace({"nll": "log_likelihood"}))

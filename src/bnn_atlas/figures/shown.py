@@ -23,11 +23,11 @@ class Published(NamedTuple):
     chains: int | None
     """Chains of the average; None for all."""
     at: str = ""
-    """What a metric with a parameter is taken at."""
+    """The value of a metric's parameter, if it has one."""
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Published":
-        """The same from plain data."""
+        """A published number from plain data."""
         return cls(**plain)
 
 
@@ -35,9 +35,9 @@ class Shown(NamedTuple):
     """One run and split of a figure."""
 
     study: str
-    """The study of the run, which need not be that of the figure."""
+    """The run's study, which may differ from the figure's."""
     run: str
-    """Name in the figure: that of the run, or `study/run` for a run of another study."""
+    """Name in the figure: the run's name, or `study/run` for a run of another study."""
     entry: str
     """The entry of the study's file from which the run was expanded."""
     label: str
@@ -63,15 +63,15 @@ class Shown(NamedTuple):
     files: dict[str, Path]
     """Section of the figure, or name in `config.parts.figures.FILES` -> file."""
     parts: dict[str, dict[str, Path]]
-    """Name of which a run has several files, such as `against` -> reference -> file."""
+    """Name with several files per run, such as `against` -> reference -> file."""
     set_titles: dict[str, str]
     """Name of an out-of-distribution set of the run -> the name of its data set in figures."""
     published: tuple[Published, ...] = ()
-    """What the papers give for this run, where it is on the data of the papers' run."""
+    """What the papers give for this run, if it uses the same data set as the papers' run."""
     generator: Mapping[str, Any] | None = None
     """Settings of the generator of its data set, for kinds that draw the function behind its rows."""
     settings: Mapping[str, Any] = MappingProxyType({})
-    """Its settings, as the study's file has them, with lengths of trajectories as numbers."""
+    """Its settings as in the study's file, with trajectory lengths as numbers."""
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """Rows of this run and split in a metric table."""
@@ -91,7 +91,7 @@ def _read(path: Path, changed: int) -> pd.DataFrame:
 
 
 def check_repetitions(shown: Sequence[Shown], names: Sequence[str]) -> None:
-    """Refuse to average over anything but seeds and splits; `names` says of each run what it is averaged into."""
+    """Refuse to average over anything but seeds and splits; `names` says for each run which average it goes into."""
     seen: dict[str, tuple[str, str]] = {}
     for one, name in zip(shown, names, strict=True):
         fixed = {field: value for field, value in one.point.items() if field not in REPETITION}
@@ -119,12 +119,12 @@ def shown_run(described: Mapping[str, Any]) -> Shown:
 
 
 def panel_title(one: Shown) -> str:
-    """Label of a run, and its split but for the first."""
+    """Label of a run, and its split unless it is the first."""
     return f"{one.label} (split {one.split})" if one.split else one.label
 
 
 def check_titles(shown: Sequence[Shown], titles: Sequence[str]) -> None:
-    """Refuse panels with equal titles, which nobody can tell apart. Raises ValueError."""
+    """Refuse panels with the same title, which nobody can tell apart. Raises ValueError."""
     seen: dict[str, str] = {}
     for one, title in zip(shown, titles, strict=True):
         if (other := seen.setdefault(title, one.run)) != one.run:

@@ -1,4 +1,4 @@
-"""One look for all figures: sizes, colours, lines and numbers in words."""
+"""The common look of all figures: sizes, colours, lines, and numbers as text."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -20,9 +20,10 @@ DPI = 300
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#5F5F5F"
-"""Text of second rank."""
+"""Colour of secondary text."""
 CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)
-"""Okabe and Ito's colours for lines that do not stand for methods; yellow is too pale for a line on white."""
+"""Okabe and Ito's colours, for lines that do not stand for methods; yellow is left out, since it is too pale on
+white."""
 DENSITY = "plasma"
 """Colour map of densities."""
 
@@ -50,7 +51,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)
 
 
 def dash(variant: int) -> Any:
-    """The line style of a number, without end: those of `DASHES`, then a long dash with ever more dots."""
+    """The line style with a number: first those of `DASHES`, then a long dash with more and more dots."""
     return DASHES[variant] if variant < len(DASHES) else (0, (4, 1.5, *(1, 1.5) * (variant - 2)))
 
 
@@ -98,7 +99,7 @@ _FIXED = {"backend", "backend_fallback", "interactive", "toolbar", "timezone", "
 
 
 def context() -> AbstractContextManager[None]:
-    """The look, whatever a user's matplotlibrc says; figures are made and saved inside it (also a decorator)."""
+    """The common look, whatever a user's matplotlibrc says; figures are made and saved inside it (also a decorator)."""
     settings: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key not in _FIXED}
     return mpl.rc_context(settings | RC)
 
@@ -106,7 +107,7 @@ def context() -> AbstractContextManager[None]:
 def lines(methods: Sequence[str]) -> list[Line]:
     """How to draw one line per entry.
 
-    The first of each method looks as `METHODS` says; the others get the colours of `CYCLE` that are still free.
+    The first line of each method looks as in `METHODS`; the others get the colours of `CYCLE` that are still free.
     Raises ValueError for more lines than can be told apart.
     """
     chosen = {methods.index(method): METHODS[method] for method in dict.fromkeys(methods) if method in METHODS}
@@ -118,7 +119,7 @@ def lines(methods: Sequence[str]) -> list[Line]:
 
 
 def chain_colours(count: int, few: Sequence[str] = CHAINS) -> list[Any]:
-    """One colour per chain: those of `few` where they are enough, else places along a colour map."""
+    """One colour per chain: those of `few` if there are enough, else colours along a colour map."""
     if count <= len(few):
         return list(few[:count])
     return [mpl.colormaps["viridis"](place) for place in np.linspace(0.0, 0.92, count)]

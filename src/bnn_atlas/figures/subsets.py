@@ -36,12 +36,12 @@ class Subset(NamedTuple):
 
     @property
     def remark(self) -> str:
-        """What is left out, in words; empty where nothing is."""
+        """What is left out, in words; empty if nothing is."""
         return left_out_remark(len(self.left_out), len(self.left_out) + len(self.chains))
 
 
 def left_out_remark(count: int, total: int) -> str:
-    """How many chains of all are not shown and why; empty for none."""
+    """How many of all chains are not shown, and why; empty if all are shown."""
     return f"{count} of {total} chains left out: not finite" if count else ""
 
 
@@ -70,14 +70,14 @@ def states(path: str | Path, rows: int = ROWS) -> Iterator[States]:
             rest = [column[whole:] for column in columns]
             chain, draw, value, code = (column[:whole].reshape(-1, len(names)) for column in columns)
             if (code != np.arange(len(names))).any() or (chain != chain[:, :1]).any() or (draw != draw[:, :1]).any():
-                raise ValueError(f"{path}: {', '.join(names[:3])}, ... do not have one order; make it again")
+                raise ValueError(f"{path}: not every draw has {', '.join(names[:3])}, ... in this order; make it again")
             yield States(names, chain[:, 0].astype(np.int64), draw[:, 0].astype(np.int64), value)
     if len(rest[0]):
         raise ValueError(f"{path}: the last draw has {len(rest[0])} of {len(names)} parameters; make it again")
 
 
 def read_subset(path: str | Path) -> Subset:
-    """All draws of a subset, in order of chains and draws; chains that are not finite throughout are left out.
+    """All draws of a subset, in order of chains and draws; chains with a value that is not finite are left out.
 
     Raises ValueError for a table without draws, with chains of different lengths, or with no finite chain.
     """
@@ -87,7 +87,7 @@ def read_subset(path: str | Path) -> Subset:
     chain, draw, values = (np.concatenate([getattr(part, name) for part in parts]) for name in States._fields[1:])
     chains, lengths = np.unique(chain, return_counts=True)
     if lengths.min() != lengths.max():
-        raise ValueError(f"{path}: chains have {lengths.min()} to {lengths.max()} draws, but need equally many")
+        raise ValueError(f"{path}: chains have {lengths.min()} to {lengths.max()} draws, but all need the same number")
     cube = values[np.lexsort((draw, chain))].reshape(len(chains), lengths[0], -1).astype(np.float64)
     finite = np.isfinite(cube).all(axis=(1, 2))
     if not finite.any():
@@ -111,8 +111,8 @@ _LAYER = re.compile(r"layer(\d+)\.(weight|bias)\[(\d+(?:,\d+)*)\]")
 def parameter_label(name: str) -> str:
     """A scalar's name as papers write it, counting from 1: `layer0.weight[3,2]` is `W1[4,3]`, `layer0.bias[1]` `b1[2]`.
 
-    The first index of a weight is the unit it leads to, the second the unit it comes from. Any other name keeps its
-    letters, with spaces for dots and underscores.
+    The first index of a weight is the unit it leads to, the second the unit it comes from. Any other name is kept, with
+    spaces instead of dots and underscores.
     """
     match = _LAYER.fullmatch(name)
     if match is None:
@@ -148,7 +148,7 @@ class NamedDraws(NamedTuple):
 
 
 def read_named(path: str | Path) -> NamedDraws:
-    """Draws of a `subset` file without the chains that are not finite, as `read_subset` reads them.
+    """Draws of a `subset` file without chains that are not finite, as in `read_subset`.
 
     Raises ValueError, naming the file, for missing columns, no draws, no finite chain, and chains of one draw.
     """
@@ -166,6 +166,6 @@ def read_named(path: str | Path) -> NamedDraws:
 
 
 def remarks(subsets: Mapping[str, Subset]) -> str:
-    """What is left out of the runs, by label, in words; empty where nothing is."""
+    """What is left out of the runs, by label, in words; empty if nothing is."""
     texts = {label: subset.remark for label, subset in subsets.items() if subset.remark}
     return "; ".join(f"{label}: {remark}" if len(subsets) > 1 else remark for label, remark in texts.items())

@@ -1,4 +1,4 @@
-"""One page per run on which a person sees whether to trust it."""
+"""One page per run that shows a reader whether to trust it."""
 
 from bnn_atlas.figures.diagnostics.page import diagnostics_page
 from bnn_atlas.figures.diagnostics.run import RunFiles

@@ -1,4 +1,4 @@
-"""Panels of convergence: R-hat, effective sample size, autocorrelation, ranks, test log density of ever more draws."""
+"""Panels on convergence: R-hat, effective sample size, autocorrelation, ranks, and test log density by draws."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,12 +17,12 @@ from bnn_atlas.metrics.gathering.curves import QUANTILES
 from bnn_atlas.metrics.judgement.checks import ESS, RHAT
 
 RHAT_EDGES = 1 + 10.0 ** np.linspace(-4, 1, 41)
-"""R-hat below the first edge counts in the first bin, above the last in the last."""
+"""Values of R-hat below the first edge count in the first bin, values above the last edge in the last bin."""
 RHAT_TICKS = (1.0001, 1.001, 1.01, 1.1, 2.0, 11.0)
 MOST_GROUPS = 14
-"""Most groups of parameters by layer and role; more are shown by layer only."""
+"""Largest number of groups of parameters by layer and role; more are shown by layer only."""
 MOST_LABELS = 10
-"""Most of the groups that are labelled where there are too many to label all."""
+"""Largest number of groups that are labelled if there are too many to label all."""
 
 
 def _rhat(ax: Axes, run: Run) -> pd.DataFrame:
@@ -99,7 +99,7 @@ def _ess(ax: Axes, run: Run) -> pd.DataFrame:
 
 
 def _groups(parameters: pd.DataFrame) -> dict[str, np.ndarray]:
-    """ESS of the parameters by layer and role, as `W1` and `b1`; by layer alone where there are many."""
+    """ESS of the parameters by layer and role, such as `W1` and `b1`; only by layer if there are many groups."""
     layer, role = parameters["layer"].astype("Int64"), parameters["role"].astype(str)
     short = role.map({"weight": "W", "bias": "b"}).fillna(role)
     labels = pd.Series(np.where(layer.isna(), role, short + (layer + 1).astype("string").fillna("")))
@@ -126,7 +126,7 @@ def _autocorrelation(ax: Axes, run: Run) -> pd.DataFrame:
 
 
 def _ranks(ax: Axes, run: Run) -> pd.DataFrame:
-    """Where each chain's draws rank among all, relative to equal shares."""
+    """How each chain's draws rank among all draws, relative to equal shares."""
     curve = run.curve("rank")
     bins = curve["x"].nunique()
     curve = curve.assign(value=curve["value"] * bins)
@@ -152,7 +152,7 @@ LPPD = "test log density"
 
 
 def _lppd(ax: Axes, run: Run) -> pd.DataFrame:
-    """LPPD of all chains together and of each alone after their first draws; with one draw each, by chains."""
+    """LPPD over the first draws of all chains and of each alone; over chains if each has a single draw."""
     ax.set_ylabel("LPPD per test row")
     return _over_draws(ax, run) if run.draws > 1 else _over_chains(ax, run)
 
@@ -184,7 +184,7 @@ def _over_chains(ax: Axes, run: Run) -> pd.DataFrame:
 
 
 def _quantiles(single: pd.DataFrame) -> pd.DataFrame:
-    """Quantiles over chains at each number of draws, as curves have them."""
+    """Quantiles over chains at each number of draws, in the form of a curve."""
     finite = single[np.isfinite(single["lppd"])]
     levels = finite.groupby("draws")["lppd"].quantile(list(QUANTILES)).reset_index()
     return levels.set_axis(["x", "quantile", "value"], axis=1)
@@ -217,7 +217,7 @@ def _no_ranks(run: Run) -> str:
 
 
 def _of_chains(missing: Callable[[Run], str]) -> Callable[[Run], str]:
-    """Why a run does not have a panel that independent draws have no use for."""
+    """Why a run does not have a panel: as `missing` says, or because its draws are independent."""
 
     def why(run: Run) -> str:
         independent = method(run.identity["method"]).kind_of_draws is KindOfDraws.INDEPENDENT

@@ -1,4 +1,4 @@
-"""Panels of what the sampler reported: log posterior, energy error, acceptance, step size; and courses of chains."""
+"""Panels on what the sampler reported (log posterior, energy error, acceptance, step size), and how to draw courses."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -18,7 +18,7 @@ SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 SMOOTH = 25
 """Points of an acceptance curve."""
 MOST_POINTS = 200
-"""Most chains that get a point each; a histogram shows more."""
+"""Largest number of chains that get a point each; more are shown by a histogram."""
 
 
 class Panel(NamedTuple):
@@ -26,7 +26,7 @@ class Panel(NamedTuple):
 
     title: str
     missing: Callable[[Run], str]
-    """Why a run does not have it; empty if it does."""
+    """Says why a run does not have it; empty if it does."""
     draw: Callable[[Axes, Run], pd.DataFrame]
     """Draws it and returns the plotted numbers (run.plotted)."""
 
@@ -37,8 +37,8 @@ def course(
 ) -> pd.DataFrame:  # fmt: skip
     """A line per chain, with gaps where it is not finite, or bands of many chains; the plotted numbers.
 
-    `spans` adds to the numbers the range `low` to `high` of the draws that a point stands for. `look` is how lines look
-    and `own` that of some chains; `colour` is that of bands.
+    `spans` adds to the numbers the range `low` to `high` of the draws that a point stands for. `look` is the look of
+    lines, `own` the look of single chains, and `colour` the colour of bands.
     """
     if not run.lines:
         return bands(ax, panel, curve, colour)
@@ -75,7 +75,7 @@ def remark(ax: Axes, *texts: str) -> None:
 def _log_posterior(ax: Axes, run: Run) -> pd.DataFrame:
     """Log-likelihood plus log-prior, untempered: a line per chain, or bands; crosses where steps diverged.
 
-    Excluded chains are dashed; shaded is the range of the draws that a point stands for.
+    Excluded chains are dashed; the shaded area is the range of the draws that a point stands for.
     """
     curve, marks = run.curve("log_posterior"), run.curve("divergent")
     ax.set_ylabel("log-likelihood + log-prior")
@@ -165,7 +165,7 @@ def _acceptance(ax: Axes, run: Run) -> pd.DataFrame:
 
 
 def _step_size(ax: Axes, run: Run) -> pd.DataFrame:
-    """Step size along the draws where it changes within a chain, else that of each chain."""
+    """Step size along the draws if it changes within a chain, else one value for each chain."""
     ax.set_ylabel("step size")
     if len(curve := run.curve("step_size")):
         rows = course(ax, run, "step size", curve)
@@ -190,7 +190,7 @@ def _step_size(ax: Axes, run: Run) -> pd.DataFrame:
 
 
 def _size_axis(ax: Axes, sizes: np.ndarray) -> None:
-    """From 0 where the sizes are alike, else logarithmic."""
+    """An axis from 0 if the sizes are similar, else a logarithmic one."""
     smallest, largest = np.nanmin(sizes), np.nanmax(sizes)
     if smallest > 0 and largest > 5 * smallest:
         axes.log_ticks(ax, smallest / 1.3, largest * 1.3)

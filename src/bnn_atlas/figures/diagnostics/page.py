@@ -196,7 +196,7 @@ def key_numbers(run: Run) -> list[tuple[str, str]]:
 
 
 def key_rows(run: Run) -> pd.DataFrame:
-    """The same for the CSV."""
+    """The key numbers for the CSV."""
     numbers = {metric: run.value(metric, key.at) for key in KEYS for metric in key.metrics}
     metrics = [metric for metric, value in numbers.items() if not np.isnan(value)]
     values = np.array([numbers[metric] for metric in metrics])

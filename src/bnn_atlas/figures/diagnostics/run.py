@@ -1,4 +1,4 @@
-"""What the page shows: the tables of one run and split, and the numbers that were plotted."""
+"""The contents of the page: the tables of one run and split, and the plotted numbers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Run:
 
     @classmethod
     def read(cls, files: RunFiles) -> Self:
-        """Read the files; ValueError if the metric table is not that of one run and split."""
+        """Read the files; ValueError if the metric table does not belong to exactly one run and split."""
         metrics, rates = read_table(files.table), read_table(files.rates)
         if len(metrics[list(IDENTITY)].drop_duplicates()) != 1:
             raise ValueError(f"{files.table}: a page shows one run and split; give the table of one")
@@ -58,7 +58,7 @@ class Run:
         return self.count <= LINES
 
     def value(self, metric: str, at: str = "") -> float:
-        """Value of a metric that the table has once; NaN if it does not."""
+        """Value of a metric with a single row in the table; NaN otherwise."""
         found = self.table.loc[(self.table["metric"] == metric) & (self.table["at"] == at), "value"]
         return float(found.iloc[0]) if len(found) else float("nan")
 
@@ -71,7 +71,7 @@ class Run:
         return self.curves[self.curves["curve"] == name]
 
     def column(self, name: str) -> np.ndarray:
-        """A column of the chains' summaries; NaN throughout where the sampler does not report it."""
+        """A column of the chains' summaries; all NaN if the sampler does not report it."""
         return self.samplers[name].to_numpy(dtype=np.float64)
 
 

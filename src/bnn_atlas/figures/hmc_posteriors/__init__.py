@@ -1,1 +1,1 @@
-"""Figures of Izmailov et al. 2021 that no other study has, one to a file of the kind's name."""
+"""Figures of Izmailov et al. 2021 that no other study has, one in each file, named after its kind."""

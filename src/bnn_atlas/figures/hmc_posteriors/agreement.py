@@ -15,20 +15,20 @@ from bnn_atlas.metrics.judgement.trust import FIT, reference_word
 from bnn_atlas.published import published_numbers
 
 SHIFTED = "shifted"
-"""Rows of CIFAR-10-C; `test` are those of CIFAR-10."""
+"""Rows of CIFAR-10-C; the rows `test` are from CIFAR-10."""
 METRICS = ("accuracy", "agreement", "total_variation")
 CEILING, SGD, ENSEMBLE = "ceiling", "sgd", "deep_ensemble"
-"""Their columns `HMC (reference)`, whose agreement is that of one chain with the others, `SGD` and `Deep Ens`."""
+"""The paper's columns `HMC (reference)` (the agreement of one chain with the others), `SGD` and `Deep Ens`."""
 COMPARED = ("agreement", "total_variation")
 SAME, OTHER = "same posterior", "another posterior"
-"""Groups of rows, and what the notes of a comparison begin a part with: runs on the posterior of the reference, and
-those on another, such as that with the prior that the paper gives a method."""
+"""Groups of rows, and how a part of a comparison's note begins: runs on the reference's posterior, and runs on another
+posterior, such as one with the prior that the paper uses for a method."""
 OF_CHAINS = {
     "accuracy": "accuracy_chain_mean",
     "agreement": "agreement_ceiling",
     "total_variation": "total_variation_ceiling",
 }
-"""Metric -> what stands for it in the row of single chains of the reference."""
+"""Metric -> the metric in its place in the row for single chains of the reference."""
 COLUMNS = [
     "label", "method", "group", "prior_sd", "rows", "sets", "metric", "value", "error", "over", "repetitions",
     "distrusted", "published", "published_sd",
@@ -39,9 +39,9 @@ PRINTED_FOR = "cifar10"
 """Data set of the paper's numbers."""
 TWO_VERSIONS = "two published versions"
 VERSIONS = {"hmc_imdb": {"agreement": 0.9904, "total_variation": 0.0101}}
-"""Published predictions -> how near the two versions are that were published of them: for IMDB the file of the
-competition's starter kit at commit 6743c84 and the one that took its place (SHA-256 da849bdb..., 7308a108...). Nothing
-can be much nearer to either. If one has the draws of the other, it is a lower bound of their Monte Carlo error."""
+"""Published predictions -> how close their two published versions are to each other: for IMDB, the file in the
+competition's starter kit at commit 6743c84 and the one that replaced it (SHA-256 da849bdb..., 7308a108...). Nothing can
+be much closer to either. If one contains the draws of the other, this is a lower bound on their Monte Carlo error."""
 
 
 class Agreements(NamedTuple):
@@ -51,16 +51,17 @@ class Agreements(NamedTuple):
     """COLUMNS: a row per label, `rows` (`test` or `shifted`) and metric; the group `ceiling` is the reference's single
     chains. A value for shifted rows is the mean over `sets` sets."""
     reference: str
-    """What has to be said of the reference, in words."""
+    """What has to be said about the reference, in words."""
 
 
 def agreements(shown: Sequence[Shown]) -> Agreements:
-    """Accuracy, agreement and total variation of each label, and the ceiling that chains of the reference set.
+    """Accuracy, agreement and total variation of each label, and the ceiling set by the chains of the reference.
 
-    Shifted rows are the corruptions (other shifts where there are none) on which all runs that have any were compared
-    with the reference; their error is the mean of the errors of the sets, which have the same rows. Published numbers
-    are those for CIFAR-10. The ceiling of published predictions is that of `VERSIONS`, where they have two, and beside
-    them there are no numbers of other data. Raises ValueError where the runs have no reference in common, or several.
+    Shifted rows come from the corruptions (or else other shifts) for which all runs with shifted sets were compared
+    with the reference; their error is the mean of the sets' errors, since all sets have the same rows. Published
+    numbers are for CIFAR-10. If the reference is published predictions, the ceiling comes from `VERSIONS`, if they have
+    two versions, and no numbers for other data are shown. Raises ValueError if the runs do not have exactly one
+    reference in common.
     """
     reference, runs = _of_reference(shown)
     own, compared = read_sets(shown, [*METRICS, *OF_CHAINS.values()]), read_sets(runs, COMPARED, reference)
@@ -88,7 +89,7 @@ def agreements(shown: Sequence[Shown]) -> Agreements:
 
 
 def _of_versions(reference: str, source: Shown | None) -> list[dict[str, Any]]:
-    """The ceiling of published predictions that have two versions."""
+    """The ceiling for published predictions with two versions."""
     if source is not None:
         return []
     given = {"label": TWO_VERSIONS, "method": "hmc", "group": CEILING, "rows": TEST, "sets": 1, "repetitions": 1}
@@ -99,7 +100,7 @@ def _of_versions(reference: str, source: Shown | None) -> list[dict[str, Any]]:
 
 
 def _of_reference(shown: Sequence[Shown]) -> tuple[str, list[Shown]]:
-    """Name of the one reference of all runs that have some, and these runs."""
+    """Name of the one reference that all runs with references share, and these runs."""
     runs = [one for one in shown if one.parts.get("against")]
     if not runs:
         raise ValueError("no run of the figure has a reference; give its runs evaluate.references")
@@ -115,7 +116,7 @@ def _of_reference(shown: Sequence[Shown]) -> tuple[str, list[Shown]]:
 
 
 def _common_sets(rows: pd.DataFrame) -> list[str]:
-    """Shifted sets for which every label that has any has an agreement: corruptions where there are some, else all."""
+    """Shifted sets for which every label with shifted sets has an agreement: corruptions if there are any, else all."""
     compared = rows[(rows["metric"] == "agreement") & (rows["set"] != TEST)]
     of_set = compared.groupby("set", sort=False)["label"].agg(set)
     common = [str(name) for name, have in of_set.items() if have == set(compared["label"])]
@@ -129,7 +130,7 @@ def _kinds(sets: Sequence[str]) -> tuple[str, ...]:
 def _number(
     own: pd.DataFrame, one: Shown, group: str, metric: str, which: str, sets: Sequence[str]
 ) -> dict[str, Any] | None:
-    """A row of the numbers; None where it was not measured."""
+    """A row of the numbers; None if it was not measured."""
     name = OF_CHAINS[metric] if group == CEILING else metric
     found = own[(own["metric"] == name) & own["set"].isin(sets if which == SHIFTED else [TEST])]
     if found.empty:
@@ -143,7 +144,7 @@ def _number(
 
 
 def _group(one: Shown, reference: str) -> str:
-    """`another posterior` where the comparison says so; published predictions leave it open."""
+    """`another posterior` if the comparison says so, which published predictions leave open; else `same posterior`."""
     notes = one.table("against", reference)["note"]
     return OTHER if any(part.startswith(OTHER) for note in notes for part in note.split("; ")) else SAME
 
@@ -151,8 +152,8 @@ def _group(one: Shown, reference: str) -> str:
 def _with_published(numbers: pd.DataFrame, shown: Sequence[Shown]) -> pd.DataFrame:
     """The numbers with what the paper prints for CIFAR-10, once for each of its columns.
 
-    Where a method is there on the posterior of the reference and on another, that is the row of the other: the paper's
-    SGD and deep ensembles have their own priors.
+    If a method has rows on the posterior of the reference and on another one, the latter gets the paper's numbers,
+    since the paper's SGD and deep ensembles have their own priors.
     """
     columns = {one.label: column_of(one) for one in shown}
     names = [
@@ -172,7 +173,7 @@ def _with_published(numbers: pd.DataFrame, shown: Sequence[Shown]) -> pd.DataFra
 
 
 def _text(runs: Sequence[Shown], reference: str, source: Shown | None) -> str:
-    """The reference's chains in words, with the remark of the tables where they have not converged."""
+    """The reference's chains in words, with the remark of the tables if they have not converged."""
     notes = runs[0].table("against", reference)["note"]
     word = next((found for found in map(reference_word, notes) if found), "")
     if source is None:
@@ -184,9 +185,9 @@ def _text(runs: Sequence[Shown], reference: str, source: Shown | None) -> str:
 
 
 def convergence_text(rows: pd.DataFrame) -> str:
-    """Length of a run's chains, and how they fare by the rule for references, in words, from its rows on its test rows.
+    """Length of a run's chains and, in words, how they fare by the rule for references, from its metrics on test rows.
 
-    Where the table has no such judgement, these are R-hat, ESS and acceptance as far as they were measured.
+    If the table has no such judgement, the text gives R-hat, ESS and acceptance, as far as they were measured.
     """
     values = metric_rows(rows)
     parts = [f"{int(rows['chains'].max())} chains × {int(rows['draws'].max()):,} draws"]
@@ -215,7 +216,7 @@ class Printed(NamedTuple):
 
 
 def printed(column: str, rows: str, metric: str) -> Printed | None:
-    """The number in a column of the table, of `test` or `shifted`; None for a method that it does not have."""
+    """The number in a column of the table for `test` or `shifted` rows; None for a method that is not in the table."""
     for one in published_numbers("hmc_posteriors", f"CIFAR-10, {rows}"):
         if (one.label, one.metric) == (column, metric):
             return Printed(float(one.value), float(one.error or 0))
@@ -223,7 +224,7 @@ def printed(column: str, rows: str, metric: str) -> Printed | None:
 
 
 def column_of(one: Shown) -> str:
-    """Name of the column that a run would stand in: its method, where an optimum is SGD and several are an ensemble."""
+    """Name of the column in which a run would be: its method, with SGD for one optimum and an ensemble for several."""
     if one.method == "map":
         return SGD if one.chains == 1 else ENSEMBLE
     return one.method

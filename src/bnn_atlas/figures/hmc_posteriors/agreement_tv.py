@@ -1,4 +1,4 @@
-"""How near methods come to the reference posterior, and the ceiling of its chains: a picture and a table."""
+"""How close methods come to the reference posterior, and the ceiling of its chains: a picture and a table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,11 +46,11 @@ FENCE = 6.0
 def agreement_tv(shown: Sequence[Shown]) -> Drawing:
     """Agreement and total variation of each method with the reference, a line per label.
 
-    Single chains of the reference come first, then methods on its posterior, then those on another one. The
-    vertical line is the ceiling, the mean over the reference's chains of each against the others, and the band its
-    standard error; of published predictions it is how near their two versions are to each other. Bars are one standard
-    error; marks of methods whose chains should not be trusted are white. Open black marks are the paper's numbers for
-    CIFAR-10. Numbers are those of `agreement.agreements`.
+    Single chains of the reference come first, then methods on its posterior, then those on another one. The vertical
+    line is the ceiling, which compares each chain of the reference with the others (mean over chains), and the band is
+    its standard error. For published predictions, the ceiling is how close their two versions are to each other. Bars
+    are one standard error; marks of methods whose chains should not be trusted are white. Open black marks are the
+    paper's numbers for CIFAR-10. Numbers are those of `agreement.agreements`.
     """
     numbers, reference = agreements(shown)
     table = numbers[numbers["metric"].isin(COMPARED)]
@@ -96,7 +96,7 @@ def _names(ax: Axes, lines: Mapping[tuple[str, str], float]) -> None:
 
 
 def _of_what(group: str, label: str) -> str:
-    """Which part of a label's draws a line is about, where it is not all."""
+    """Which part of a label's draws a line is about, if not all."""
     return ", single chains" if group == CEILING and label != TWO_VERSIONS else ""
 
 
@@ -148,10 +148,10 @@ DIGITS = 3
 
 
 def agreement_tv_table(shown: Sequence[Shown]) -> LatexTable:
-    """Accuracy, agreement and total variation on test rows and on shifted ones as LaTeX (booktabs) and a CSV.
+    """Accuracy, agreement and total variation on test rows and on shifted rows, as LaTeX (booktabs) and CSV.
 
-    Cells are a value and its standard error; what the paper prints for CIFAR-10 follows in a block of its own. Notes
-    say whether the reference has converged. Numbers are those of `agreement.agreements`.
+    Cells are a value and its standard error; what the paper prints for CIFAR-10 follows in a separate block. Notes say
+    whether the reference has converged. Numbers are those of `agreement.agreements`.
     """
     numbers, reference = agreements(shown)
     kinds = [which for which in (TEST, SHIFTED) if (numbers["rows"] == which).any()]

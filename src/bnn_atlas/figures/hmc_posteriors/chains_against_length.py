@@ -1,4 +1,4 @@
-"""One long chain against several short ones, at the same number of draws in all."""
+"""One long chain against several short ones, with the same total number of draws."""
 
 from collections.abc import Sequence
 
@@ -24,18 +24,18 @@ LABELS = {
 }
 """Score -> text at its axis."""
 ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
-"""Endings of the metrics of a chain alone and of all chains, with their first draws."""
+"""Endings of metrics over first draws, for a chain alone and for all chains."""
 ONE, ALL = style.ORANGE, style.BLUE
 PLACES = {("accuracy", 2, 240): "below", ("accuracy", 3, 240): "above"}
-"""Where the number of chains is beside a published mark, if not to its right."""
+"""Where the number of chains is written next to a published mark, if not to its right."""
 THEIRS = "published, CIFAR-10 (~), with the number of chains"
 
 
 def chains_against_length(shown: Sequence[Shown]) -> Drawing:
     """Accuracy, LPPD and ECE of a chain alone and of all chains together, against the draws that are averaged.
 
-    All chains with their first k draws are at C k draws, a chain alone is the mean over chains with its standard error;
-    the bar of the last point is its Monte Carlo error. Izmailov et al. 2021, section 4.3. Numbers are those of
+    The first k draws of all C chains are shown at C k draws; a chain alone is the mean over chains with its standard
+    error. The bar of the last point is its Monte Carlo error. Izmailov et al. 2021, section 4.3. The numbers come from
     `length_table`.
     """
     table, words = length_table(shown)
@@ -52,10 +52,10 @@ def chains_against_length(shown: Sequence[Shown]) -> Drawing:
 
 
 def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
-    """Plotted numbers and what the run's table says of its chains as a reference, with the numbers that decide.
+    """Plotted numbers, and what the run's table says about its chains as a reference, with the numbers that decide.
 
     Columns: metric (accuracy, lppd, ece), of (`one chain`, `all chains`), chains (of the average), draws (all that are
-    averaged), value, error, converged. Raises ValueError for several splits, and where the run lacks the metrics.
+    averaged), value, error, converged. Raises ValueError for several splits, and if the run lacks the metrics.
     """
     if len(shown) != 1:
         raise ValueError(f"{len(shown)} runs and splits: this figure shows one; give its run split.count: 1")
@@ -92,7 +92,7 @@ def _part(metric: str, of: str, chains: int, rows: pd.DataFrame, errors: pd.Seri
 
 
 def _published() -> pd.DataFrame:
-    """Izmailov et al. 2021, section 4.3, CIFAR-10; `draws` are those of all chains together."""
+    """Izmailov et al. 2021, section 4.3, CIFAR-10; `draws` counts the draws of all chains together."""
     rows = []
     for one in published_numbers("hmc_posteriors", "chains_against_length"):
         at = one.metric, int(one.label.partition(" ")[0]), int(one.x)

@@ -1,4 +1,4 @@
-"""How far stochastic-gradient chains predict from the exact posterior, by step size and by temperature."""
+"""How far stochastic-gradient chains are from the exact posterior's predictions, by step size and by temperature."""
 
 from collections.abc import Sequence
 
@@ -24,16 +24,16 @@ PANELS = (
     Panel("elpd_diff", "LPPD less that\nof the reference", limit=0.0),
 )
 LEVELS = (KindOfDraws.EXACT_CHAIN,)
-"""Chains with a Metropolis test on the same posterior: what another run of the reference would have."""
+"""Chains with a Metropolis test on the same posterior: they show what another run of the reference would give."""
 
 
 def sgmcmc_bias(shown: Sequence[Shown]) -> Drawing:
-    """Agreement, total variation and difference of the LPPD to the common reference of the runs.
+    """Agreement and total variation with the runs' common reference, and the difference of the LPPD from it.
 
-    Left against the step size, right against the temperature: a run is in the column of what its entry varies, and in
-    both if it stands alone. Chains with a Metropolis test are level lines. T = 1/8 is what a sampler targets that adds
-    the gradient up once too often over eight devices. Numbers are those of `xy.table.sweep_table`, with the
-    reference's name as `against`.
+    The left column is against the step size, the right one against the temperature: a run is in the column of what its
+    entry varies, and in both if it stands alone. Chains with a Metropolis test are level lines. T = 1/8 is the target
+    of a sampler that adds the gradient up once too often over eight devices. The numbers come from
+    `xy.table.sweep_table`, with the reference's name as `against`.
     """
     columns = {field: runs for field in (STEP_SIZE, TEMPERATURE) if (runs := _runs_of(shown, field))}
     reference = common_reference(shown)
@@ -46,10 +46,10 @@ def sgmcmc_bias(shown: Sequence[Shown]) -> Drawing:
 
 
 def _runs_of(shown: Sequence[Shown], field: Field) -> list[Shown]:
-    """Runs of the entries that vary a field, and those that vary none; empty where no entry varies it.
+    """Runs of entries that vary this field, or no field; empty if no entry varies it.
 
-    An entry that varies both, since a step size goes with each temperature, varies the temperature. Raises ValueError
-    where no entry varies anything.
+    An entry that varies both counts as varying the temperature, since each temperature has its own step size. Raises
+    ValueError if no entry varies anything.
     """
     sampled = [one for one in shown if method(one.method).kind_of_draws not in LEVELS]
     varied = {entry: _varied([one for one in sampled if one.entry == entry]) for entry in {o.entry for o in sampled}}
@@ -63,7 +63,7 @@ def _runs_of(shown: Sequence[Shown], field: Field) -> list[Shown]:
 
 
 def _varied(runs: Sequence[Shown]) -> str | None:
-    """Name of the field that the runs of an entry differ in; None where they differ in neither."""
+    """Name of the field in which the runs of an entry differ; None if they differ in neither."""
     for field in (TEMPERATURE, STEP_SIZE):
         if len({value_of(one, field) for one in runs}) > 1:
             return field.name
@@ -91,5 +91,5 @@ def _figure(table: pd.DataFrame, fields: Sequence[Field]) -> Figure:
 
 
 def _said(table: pd.DataFrame) -> list[str]:
-    """What is said of the reference, in one sentence for all runs: that it has not converged comes first."""
+    """One sentence about the reference for all runs; if it has not converged for any of them, the sentence says so."""
     return sorted(filter(None, table["reference"].unique()), key=lambda text: not text.startswith(UNCONVERGED))[:1]

@@ -1,4 +1,4 @@
-"""Scores of HMC and its posterior against one setting; the experiments of Izmailov et al. 2021."""
+"""Scores of HMC and its posterior against one setting, as in the experiments of Izmailov et al. 2021."""
 
 from bnn_atlas.figures.xy.figure import sweep
 from bnn_atlas.figures.xy.panels import Panel
@@ -36,8 +36,7 @@ step_size_acceptance = sweep(
     before=(Panel("acceptance_mean", "acceptance probability", second="acceptance_chain_min"),),
     published="step_size_acceptance",
 )
-"""Acceptance probability (mean over chains, and the chain with the lowest) and scores against the step size, section
-4.2."""
+"""Acceptance probability (mean over chains, and lowest chain) and scores against the step size, section 4.2."""
 
 trajectory_length = sweep(
     Field(PERIODS, "trajectory length,\nquarter periods of the prior", is_log=False),

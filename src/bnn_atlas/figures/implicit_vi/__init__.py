@@ -1,1 +1,1 @@
-"""Figures of Uppal et al. 2023 that no other study has, one to a file of the kind's name."""
+"""Figures of Uppal et al. 2023 that no other study has, in files named after their kind."""

@@ -1,4 +1,4 @@
-"""Error of the forms of the entropy against their cost."""
+"""Errors of the different forms of the entropy against their cost."""
 
 from collections.abc import Sequence
 
@@ -25,10 +25,10 @@ LINEAR = 1.0
 
 
 def entropy_estimators(shown: Sequence[Shown]) -> Drawing:
-    """Value less exact value, mean and standard deviation over random starts, against products with the Jacobian.
+    """Difference from the exact value against products with the Jacobian: mean and sd over random starts.
 
-    A band goes from the mean down by the bracket that the form states of itself: Lanczos quadrature has the exact value
-    in it, but for the error of its probe. A panel for each run and split. Input `entropies`: the rows of
+    A band reaches down from the mean by the bracket that the form itself gives: with Lanczos quadrature, the exact
+    value is in it, apart from the error of its probe. A panel for each run and split. Input `entropies`: the rows of
     `methods.implicit.compare` for its fit.
     """
     check_fits(len(shown), MOST, "runs")

@@ -16,9 +16,9 @@ KIND = {"files": ["fit", "table"], "output": "table"}
 
 VARIANCE = "variance_within_weight_median"
 METRICS = {"variance": VARIANCE, "mean_entropy": "entropy", "entropy_error": "entropy_error"}
-"""Column of the CSV -> metric whose mean over splits it has; `variance` is over sigma^2."""
+"""Column of the CSV -> the metric whose mean over splits it holds; `variance` is divided by sigma^2."""
 DECIMALS = 3
-"""Most decimals of an entropy."""
+"""Largest number of decimals of an entropy."""
 
 KINDS = {
     "mlp": "MLP",
@@ -35,9 +35,9 @@ class Size(NamedTuple):
     dataset: str
     generator: str
     entropy: str
-    """Form in the fit."""
+    """Form that the fit used."""
     scored_by: str
-    """Form with which draws are scored."""
+    """Form that scores the draws."""
     sigma: float
     """Spread of the noise on the weights."""
     noise: int
@@ -47,12 +47,12 @@ class Size(NamedTuple):
 
 
 def generator_sizes(shown: Sequence[Shown]) -> LatexTable:
-    """Sizes of each entry's generator, and entropy and spread of what it makes, as a LaTeX table and a CSV.
+    """Size of each entry's generator, and entropy and spread of what it generates, as a LaTeX table and a CSV.
 
-    Runs of one entry that differ in splits, seeds or scores alone have one row, with means over them: of the entropy of
-    the draws, as they are scored, and its error, in nats; and of `variance`, the median over the network's parameters
-    of their variance within a chain, over sigma^2. Where it is 1, the noise sigma is all that varies. Inputs: `fit`,
-    what was learned, and the metric `table`; what a table lacks is a dash, and empty in the CSV.
+    Runs of one entry that differ only in splits, seeds or scores share a row of means: of the entropy of the draws (in
+    the form that scores them) and its error, in nats, and of `variance`, which is the variance of a parameter within a
+    chain, divided by sigma^2 (median over the network's parameters). If it is 1, only the noise sigma varies. Inputs:
+    `fit`, what was learned, and the metric `table`; a value that the table lacks is a dash, and empty in the CSV.
     """
     check_fits(len(shown))
     measured: dict[Size, list[list[float]]] = {}
@@ -93,7 +93,7 @@ def generator_sizes(shown: Sequence[Shown]) -> LatexTable:
 
 
 def _measured(one: Shown, sigma: float) -> list[float]:
-    """Values of METRICS, NaN for those that the table lacks."""
+    """Values of METRICS; NaN if the table lacks one."""
     rows = one.table()
     values = rows.drop_duplicates("metric").set_index("metric")["value"].reindex(list(METRICS.values()))
     return [float(value) / (sigma**2 if metric == VARIANCE else 1) for metric, value in values.items()]

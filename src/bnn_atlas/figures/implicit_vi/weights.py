@@ -33,9 +33,9 @@ POINTS = 200
 def weight_densities(shown: Sequence[Shown]) -> Drawing:
     """Gaussian kernel density (Scott's rule) of up to 16 parameters, evenly spread over the subset, a line per label.
 
-    Draws of all chains of a label together, and of its runs that differ in seeds and splits alone; others are refused.
-    A parameter that does not vary under a label is a vertical line. Inputs: `subset`, the draws, of the same parameters
-    for all runs, and `table`, which says whose chains can be trusted.
+    The draws of a label come from all of its chains and runs; its runs may differ only in seeds and splits. A parameter
+    that does not vary under a label is a vertical line. Inputs: `subset`, the draws, of the same parameters for all
+    runs, and `table`, which says whose chains can be trusted.
     """
     check_fits(len(shown))
     check_repetitions(shown, [f"the line '{one.label}'" for one in shown])
@@ -71,7 +71,7 @@ def weight_densities(shown: Sequence[Shown]) -> Drawing:
 
 
 def _density(values: np.ndarray) -> pd.DataFrame:
-    """Kernel density to a standard deviation beyond the draws; a single place without one where they do not vary."""
+    """Kernel density to a standard deviation beyond the draws; if they do not vary, their place without a density."""
     from scipy.stats import gaussian_kde  # takes long to import
 
     if np.ptp(values) == 0:
@@ -83,13 +83,13 @@ def _density(values: np.ndarray) -> pd.DataFrame:
 MOST_PANELS = 8
 """Panels."""
 LINES = 50
-"""Draws at most, evenly spread."""
+"""Largest number of draws, evenly spread."""
 
 
 def parallel_coordinates(shown: Sequence[Shown]) -> Drawing:
     """Up to 50 draws of each run and split, a line each, over the parameters in the order of their means.
 
-    A panel for each; the black line is the mean. As in appendix F.3 of Shi, Sun and Zhu 2018 (Kernel
+    Each run and split has a panel, with the mean as a black line, as in appendix F.3 of Shi, Sun and Zhu 2018 (Kernel
     Implicit Variational Inference). Inputs: `subset`, the draws, and `table`, which says whose chains can be trusted.
     """
     check_fits(len(shown), MOST_PANELS, "runs")
@@ -133,23 +133,23 @@ def _ordered(draws: NamedDraws) -> tuple[np.ndarray, np.ndarray]:
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 SHARE = 0.92
-"""Of the room of a pair of layers, what the runs take."""
+"""Share of a pair's room on the axis that the runs take."""
 
 
 def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
-    """Root mean square correlation within chains of the weights of every two layers, a marker per run and split.
+    """Root mean square correlation within chains between the weights of two layers, a marker per run and split.
 
-    Filled markers are of the draws as they are, open ones of the draws in the frame of an alignment, if the run has
-    one (`units` in the CSV: "as sampled" and "aligned", with the name under `alignment`). Chains that visit several
-    orders of their units have less correlation as sampled than with their units in one order.
+    Filled markers are for draws as sampled, open ones for draws in the frame of an alignment, if the run has one
+    (`units` in the CSV: "as sampled" and "aligned", with the name under `alignment`). Chains that visit several orders
+    of their units have less correlation as sampled than with their units in one order.
 
-    A line for each run has that of weights which do not belong together: those of one layer with those of the other in
-    the next chain, going round, each state for as long as the chain's own, so that few draws, rejected proposals and
-    slow chains raise both alike (1 / sqrt(n - C) for n independent draws of C chains). Where there is one chain it is
-    half that chain later, which is right for independent draws alone. What is above the line is correlation,
-    sqrt(r^2 - line^2) in the CSV as `excess`, 0 where it is below; `from_first` is how far that is from the first
-    run's, as sampled or aligned alike. Inputs: `subset`, the draws, of the same parameters for all runs,
-    `aligned_draws`, those of alignments, and `table`, which says whose chains can be trusted.
+    A line for each run shows the correlation between weights that do not belong together: one layer of a chain with the
+    other layer of the next chain (after the last comes the first), whose states are held as long as the chain's own. So
+    few draws, rejected proposals and slow chains raise both alike (1 / sqrt(n - C) for n independent draws of C
+    chains). A single chain is compared with itself, shifted by half of its states, which is right only for independent
+    draws. What exceeds the line is correlation: `excess` in the CSV is sqrt(r^2 - line^2), or 0 below the line, and
+    `from_first` is its distance from the first run's. Inputs: `subset`, the draws, with the same parameters for all
+    runs; `aligned_draws`, the draws of alignments; and `table`, which says whose chains can be trusted.
     """
     check_fits(len(shown), len(MARKERS), "runs")
     data = pd.concat([_rows(one) for one in shown], ignore_index=True)
@@ -231,11 +231,11 @@ def _pairs(one: Shown, names: Sequence[str], values: np.ndarray) -> pd.DataFrame
 
 
 def _correlations(values: np.ndarray, run: str) -> tuple[np.ndarray, np.ndarray]:
-    """Correlations [p, p] within chains, and those of each parameter with each in the next chain, going round.
+    """Correlations [p, p] within chains, and between the parameters of a chain and those of the next, going round.
 
-    States that a chain repeats, it repeats for all parameters at once. So the states of the next chain take the places
-    of its own, each for as long. With one chain they are its own, from half of them on. NaN for parameters that do not
-    vary.
+    A chain that repeats a state repeats it for all parameters at once. So the states of the next chain take the places
+    of its own, and each is held as long. A single chain is paired with its own states, shifted by half. NaN for
+    parameters that do not vary.
     """
     chains, draws = values.shape[:2]
     if draws < 4:
@@ -250,7 +250,7 @@ def _correlations(values: np.ndarray, run: str) -> tuple[np.ndarray, np.ndarray]
 
 
 def _places(chain: np.ndarray) -> np.ndarray:
-    """Number of the state that each draw [s, p] of a chain is, where some repeat the one before."""
+    """Number of the state of each draw [s, p] of a chain; a draw may repeat the state before it."""
     moved: np.ndarray = (chain[1:] != chain[:-1]).any(axis=1)
     return np.concatenate([[0], np.cumsum(moved)])
 
@@ -261,14 +261,14 @@ def _states(chain: np.ndarray) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray) -> np.ndarray:
-    """Draws [c, s, p] less the mean of their chain, each parameter of length 1; NaN where it does not vary."""
+    """Draws [c, s, p] minus the mean of their chain, each parameter scaled to length 1; NaN if it does not vary."""
     centred: np.ndarray = values - values.mean(axis=1, keepdims=True)
     lengths = np.sqrt((centred**2).sum(axis=(0, 1)))
-    # Rounding leaves a parameter that never moved with some 1e-16 of its scale.
+    # After rounding, a parameter that never moved still has about 1e-16 of its scale.
     return centred / np.where(lengths > 1e-7 * lengths.max(), lengths, np.nan)
 
 
 def _mean_square(matrix: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> float:
-    """Mean square of both blocks of a matrix between two sets of parameters, without parameters that do not vary."""
+    """Mean square of a matrix's two blocks between two sets of parameters, without parameters that do not vary."""
     values = np.concatenate([matrix[np.ix_(rows, columns)].ravel(), matrix[np.ix_(columns, rows)].ravel()])
     return float(np.nanmean(values**2)) if np.isfinite(values).any() else math.nan

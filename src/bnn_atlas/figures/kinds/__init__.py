@@ -1,1 +1,1 @@
-"""Kinds of figures that any study can draw, one to a file of the kind's name."""
+"""Kinds of figures that any study can draw, in files named after the kind."""

@@ -1,4 +1,4 @@
-"""Functions of one input as methods and networks have them: means and bands with the training rows, a panel each."""
+"""Functions of one input by method or network: means and bands with the training rows, a panel each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -37,14 +37,14 @@ KINDS = {
 }
 
 MOST, MOST_NETWORKS = 12, 6
-"""Panels of methods, and of networks."""
+"""Largest numbers of panels of methods, and of networks."""
 ROOM = 0.6
 """How far beyond the targets the axis reaches, as a share of their range."""
 LEVELS = (0.05, 0.95)
 """Lower and upper quantile of the bands."""
 
 Looks = Mapping[str, dict[str, Any]]
-"""Series -> its look: with a line width it is a line, else a band."""
+"""Series -> its look; a series with a line width is a line, any other a band."""
 
 
 class Curve(NamedTuple):
@@ -59,16 +59,16 @@ class Curve(NamedTuple):
 
 
 SHARES = {0.95: 0.22, 0.5: 0.45}
-"""Share of the draws that a band holds -> how opaque it is."""
+"""Share of the draws that a band holds -> its opacity."""
 
 
 def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
     """Mean of the functions of all draws along the only input, and bands that hold 50 and 95 % of them at each input.
 
-    File: `functions` along a line of inputs. Noise of the observations is not in the bands; a method of one point per
-    chain with a single chain has no band. All panels have the same axes. Numbers are columns label, method, draws,
-    series (`mean`, `50 %`, `95 %`, `training row`), x, value (of a band the lower edge), high. Raises ValueError for a
-    classification, a data set of several inputs, and more panels than fit.
+    File: `functions` along a line of inputs. The bands do not include observation noise; a method with one point per
+    chain has no band if it has a single chain. All panels have the same axes. Numbers are columns label, method, draws,
+    series (`mean`, `50 %`, `95 %`, `training row`), x, value (for a band, its lower edge), high. Raises ValueError for
+    a classification, a data set with several inputs, and more panels than fit.
     """
     functions = read_functions(shown, fewest=1)
     bands = [{share: band(one, share) for share in SHARES if len(one.mean) > 1} for one in functions]
@@ -101,18 +101,18 @@ def band(functions: Functions, share: float) -> np.ndarray:
 
 
 X_LIMITS, Y_LIMITS = (-1.5, 1.5), (-5.0, 5.0)
-"""Those of Figure 1 of Uppal et al. 2023."""
+"""Limits of Figure 1 of Uppal et al. 2023."""
 FUNCTION, WITH_NOISE = "function", "function and noise"
 SHARE = "share of the first run"
 
 
 def toy_bands(shown: Sequence[Shown]) -> Drawing:
-    """Bands from the 5 % to the 95 % quantile along the input: of the functions of all draws, and of new targets.
+    """Bands from the 5 % to the 95 % quantile along the input: for the functions of all draws, and for new targets.
 
-    The toy regression of Uppal et al. 2023 as in their Figure 1. The band of targets has the quantiles of the mixture
-    over draws of N(f(x), sigma^2). A run of a single point has only that band. File: `functions` along a line, and
-    function_sd on the intervals of each run. Numbers are those of `synthetic_bands`, with the series `truth`, and those
-    of `spread_table`. Raises ValueError for more panels than fit.
+    The toy regression of Uppal et al. 2023 as in their Figure 1. The band for targets comes from the quantiles of the
+    mixture of N(f(x), sigma^2) over draws. A run with a single point has only that band. File: `functions` along a
+    line, and function_sd on the intervals of each run. The numbers are as in `synthetic_bands`, with the series
+    `truth`, and from `spread_table`. Raises ValueError for more panels than fit.
     """
     functions = read_functions(shown, fewest=1)
     curves = []
@@ -145,12 +145,12 @@ def toy_bands(shown: Sequence[Shown]) -> Drawing:
 
 
 def true_function(run: Shown, x: np.ndarray) -> np.ndarray:
-    """What the targets of a run are, but for their noise, at inputs of its data set."""
+    """The targets of a run without noise, at inputs of its data set."""
     return sinusoids_at(SinusoidsGenerator.model_validate(run.generator), x)
 
 
 def noisy(functions: Functions) -> np.ndarray:
-    """Quantiles [2, n] of new targets: those of the mixture over draws."""
+    """Quantiles [2, n] of new targets, from the mixture over draws."""
     return np.stack([mixture_quantile(functions.mean, functions.scale, level) for level in LEVELS])
 
 
@@ -170,7 +170,7 @@ def spread_table(shown: Sequence[Shown]) -> pd.DataFrame:
 
 
 MOST_DRAWS = 1000
-"""Largest number of draws that are used of a chain."""
+"""Largest number of draws used per chain."""
 SAMPLED = 5
 """Functions drawn one by one, evenly chosen among the draws."""
 NETWORK: Looks = {
@@ -184,9 +184,9 @@ NETWORK: Looks = {
 def under_over(shown: Sequence[Shown]) -> Drawing:
     """A panel per network: predictive mean, 90 % bands of the function and with noise, some functions, training points.
 
-    Networks with too few and with many more parameters than the data need. File: `functions` along a line of inputs
-    (function draws). All panels have the same axes. Numbers are columns label, series (`mean`, `functions`,
-    `with noise`, `draw`, counted by `number`, and `training row`), number, x, value (of a band the lower edge), high.
+    For networks with too few parameters, and with many more than the data need. File: `functions` along a line of
+    inputs (function draws). All panels have the same axes. Numbers are columns label, series (`mean`, `functions`,
+    `with noise`, `draw`, counted by `number`, and `training row`), number, x, value (for a band, its lower edge), high.
     Raises ValueError for more than six networks, a classification and a data set with several inputs.
     """
     check_fits(len(shown), MOST_NETWORKS, "networks")
@@ -256,7 +256,7 @@ def _legend(figure: Figure, looks: Looks, texts: Mapping[str, str]) -> None:
 
 
 def _table(functions: Sequence[Functions], curves: Sequence[Sequence[Curve]], shown: Sequence[Shown]) -> pd.DataFrame:
-    """Plotted numbers: label, method, draws, series, x, value, high, and `number` where lines are counted."""
+    """Plotted numbers: label, method, draws, series, x, value, high, and `number` if lines are counted."""
     parts = []
     for one, of, run in zip(functions, curves, shown, strict=True):
         points, targets = training_points(one)

@@ -1,4 +1,4 @@
-"""How many draws a chain needs before it predicts as its posterior does: single draws and averages from the start."""
+"""How many draws a chain needs until it predicts like its posterior: single draws, and averages from the start."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -22,13 +22,13 @@ COLOURS = {SINGLE: style.SKY, RUNNING: style.ORANGE, AFTER: style.BLUE}
 LABELS = {"accuracy": "accuracy", "rmse": "RMSE, standardised target", "lppd": "LPPD per test row"}
 """Score -> text at its axis."""
 FEWEST = 10
-"""Draws of the shortest chain that has a course."""
+"""Smallest number of draws per chain for which a course is drawn."""
 SMALLEST = float(np.finfo(np.float32).tiny)
-"""What a probability that single precision rounds to 0 counts as."""
+"""Value used for a probability that single precision rounds to 0."""
 
 
 class Course(NamedTuple):
-    """What the draws of one chain predict for n rows."""
+    """Predictions of a chain's draws for n rows."""
 
     density: np.ndarray
     """[S, n] density (probability) of the target."""
@@ -46,11 +46,11 @@ class Course(NamedTuple):
 
 
 def burn_in(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy (or RMSE) and LPPD of a chain's single draws, of the average of all so far, and of the next ones.
+    """Accuracy (or RMSE) and LPPD of a chain's single draws, of the average so far, and of the average to come.
 
-    The run keeps its draws from the start on. x is the number of the draw; at x = b the average of the next draws is
-    what a chain gives whose first b draws are dropped, always of half as many draws as the chain has. Thin lines are
-    chains, the thick ones their mean (Izmailov et al. 2021, section 5.3). Numbers are those of `burn_in_table`.
+    The run must keep its draws from the start. x is the number of the draw; at x = b, the average to come shows what
+    the chain gives if its first b draws are dropped, always over half of the chain's number of draws. Thin lines are
+    chains, thick ones their mean (Izmailov et al. 2021, section 5.3). The numbers come from `burn_in_table`.
     """
     table, remarks = burn_in_table(shown)
     metrics = list(dict.fromkeys(table["metric"]))
@@ -66,8 +66,8 @@ def burn_in(shown: Sequence[Shown]) -> Drawing:
 def burn_in_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
     """Plotted numbers and a remark on chains that are left out: columns average, metric, chain, draw, value.
 
-    `draw` counts transitions from the start, those of a burn-in included. Raises ValueError for several splits, for
-    functions that are not those of test rows, and for chains of fewer than `FEWEST` draws.
+    `draw` counts transitions from the start, including a burn-in. Raises ValueError for several splits, for functions
+    at inputs other than test rows, and for chains of fewer than `FEWEST` draws.
     """
     if len(shown) != 1:
         raise ValueError(f"{len(shown)} runs and splits: this figure shows one; give its run split.count: 1")
@@ -92,7 +92,7 @@ def burn_in_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
 
 
 def _dropped(settings: Mapping[str, object]) -> int:
-    """Transitions before the first draw that the run did not keep."""
+    """Number of transitions before the first kept draw."""
     method = settings.get("method")
     found = method.get("burn_in", 0) if isinstance(method, Mapping) else 0
     return int(found)
@@ -119,7 +119,7 @@ def _course(course: Course, numbers: np.ndarray) -> Iterator[tuple[str, int, dic
     totals = np.concatenate([np.zeros_like(course.mean[:1]), np.cumsum(course.mean, axis=0)])
 
     def of(start: int, stop: int) -> dict[str, float]:
-        # Densities are averaged anew, since differences of sums lose the small ones.
+        # Densities are averaged anew, since differences of sums would lose small ones.
         mean = (totals[stop] - totals[start]) / (stop - start)
         return course.scores(course.density[start:stop].mean(axis=0), mean)
 

@@ -1,4 +1,4 @@
-"""Marginal densities, and a formula, that R draws: each kind has a file of its name in Rcode/."""
+"""Marginal densities, and a formula, drawn by R: each kind has a file in Rcode/ named after it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,17 +22,17 @@ KINDS = {
 }
 
 CHAINS_SHOWN = 50
-"""Chains of a run that get a line, the first ones."""
+"""Number of chains of a run that get a line; the first ones do."""
 
 
 def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
     """Densities of chosen parameters: one thin line per chain, the pooled density, the prior dashed; a row per layer.
 
-    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn beside each other
-    under their labels, as far as six panels are in a row. At most `CHAINS_SHOWN` chains get a line; all enter the
-    pooled density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the
-    prior (`formulas.prior_distance.prior_distance`), where that is N(0, sd^2). Raises ValueError for draws that cannot
-    be shown and for two runs under one label, ggplot.RError from R.
+    `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn next to each other
+    under their labels, with up to six panels in a row. At most `CHAINS_SHOWN` chains get a line; all enter the pooled
+    density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the prior
+    (`formulas.prior_distance.prior_distance`), if that is N(0, sd^2). Raises ValueError for draws that cannot be shown
+    and for two runs under one label, and ggplot.RError from R.
     """
     check_fits(len(shown))
     labels = [one.label for one in shown]
@@ -57,7 +57,7 @@ def _panels(draws: Mapping[str, NamedDraws], prior_sd: Mapping[str, float | None
         distance = rows["label"].map(dict(zip(labels, distances, strict=True)))
         parts.append(rows.assign(run=run, prior_sd=np.float64(sd or np.nan), prior_distance=distance))
     panels = pd.concat(parts, ignore_index=True)
-    # A small network's layers are among those of the largest, whose order serves all.
+    # A small network's layers are among the layers of the largest network, so that network's order serves all.
     largest = max(draws.values(), key=lambda named: len(named.parameters)).parameters
     orders = {
         column: list(dict.fromkeys([*largest[column], *panels[column].unique()])) for column in ("label", "layer")
@@ -69,17 +69,16 @@ def _panels(draws: Mapping[str, NamedDraws], prior_sd: Mapping[str, float | None
 
 
 RIDGES = {"bias": 16, "weight": 3}
-"""Role -> ridges of a layer, at most."""
+"""Role -> largest number of ridges of a layer."""
 
 
 def bias_ridges(shown: Sequence[Shown]) -> RDrawing:
-    """Marginal densities of biases, and of a few weights to compare, a ridge line each; two panels per layer.
+    """Marginal densities of biases, and of a few weights for comparison, a ridge line each; two panels per layer.
 
     `shown` are two runs, such as one with the prior N(0, 1) on all parameters and one whose biases have a flat prior,
-    with a subset with the roles bias and weight. At most `RIDGES` of a layer are drawn, the first ones; the labels tell
-    the runs apart. A ridge pools the draws of all chains. The prior of the runs that have one for all parameters is a
-    ridge of its own. Raises ValueError for runs that do not fit and for draws that cannot be shown; ggplot.RError from
-    R.
+    with a subset with the roles bias and weight. The first `RIDGES` of a layer are drawn; the labels tell the runs
+    apart. A ridge pools the draws of all chains. If a run has one prior for all parameters, this prior is a separate
+    ridge. Raises ValueError for runs that do not fit and for draws that cannot be shown, and ggplot.RError from R.
     """
     labels = [one.label for one in shown]
     if len(shown) != 2 or len(set(labels)) != 2:
@@ -129,7 +128,7 @@ def one_m_one(shown: Sequence[Shown]) -> RDrawing:
     N(0, sd^2) and a subset with both scalars of `WEIGHTS`. Colours are the smallest regions that hold given
     shares of the draws, from a kernel density estimate; a circle holds 95 per cent of the prior. The panels of a column
     have the same limits; draws outside are counted in their panel. Raises ValueError for runs that do not fit, for
-    draws without spread, and for two runs of one panel; ggplot.RError from R.
+    draws without spread, and for two runs in one panel, and ggplot.RError from R.
     """
     check_fits(len(shown))
     places: dict[tuple[int, float], Shown] = {}
@@ -174,10 +173,10 @@ def rescaling_curve(
     w2: float = 0.8,
     limits: tuple[float, float] = (0.6, 1.05),
 ) -> RDrawing:
-    """The curve h(c) of `prior_change` with its two zeros: c = 1, where nothing is rescaled, and that of `other_zero`.
+    """The curve h(c) of `prior_change` with its two zeros: c = 1, where nothing is rescaled, and `other_zero`.
 
-    An open black mark is where the paper has the other zero. It shows no runs: `shown` is empty, ValueError
-    else. The CSV has the columns kind (`curve`, `other zero`, `trivial zero`, `published zero`), c and h.
+    An open black mark shows the paper's value of the other zero. The figure shows no runs: ValueError unless `shown` is
+    empty. The CSV has the columns kind (`curve`, `other zero`, `trivial zero`, `published zero`), c and h.
     """
     if shown:
         raise ValueError(f"rescaling_curve draws a formula; take the runs out of its settings: {shown[0].run}, ...")
@@ -206,8 +205,8 @@ def prior_change(c: np.ndarray | float, b: float, w1: float, w2: float) -> np.nd
 def other_zero(b: float, w1: float, w2: float, limits: tuple[float, float]) -> float:
     """The zero of `prior_change` within `limits` that is not c = 1; in closed form it is |w2| / sqrt(b^2 + w1^2).
 
-    h has one minimum, at the square root of that, and one zero on either side. Raises ValueError where the other zero
-    lies outside the limits, or falls together with c = 1.
+    h has one minimum, at the square root of the other zero, and one zero on either side. Raises ValueError if the other
+    zero lies outside the limits, or coincides with c = 1.
     """
     minimum = np.sqrt(abs(w2) / np.hypot(b, w1))
     low, high = (limits[0], minimum) if minimum < 1 else (minimum, limits[1])

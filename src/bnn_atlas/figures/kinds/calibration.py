@@ -1,4 +1,4 @@
-"""Whether predictive intervals hold what they promise: coverage and PIT histogram of each run."""
+"""Whether predictive intervals are calibrated: coverage and PIT histogram of each run."""
 
 from collections.abc import Sequence
 
@@ -16,22 +16,23 @@ KIND = {"files": ["table", "predictive"]}
 
 METRICS = ("coverage", "pit_histogram")
 MOST = 6
-"""Runs beside each other."""
+"""Largest number of labels side by side."""
 CHANCE = 1.96
-"""Standard errors of the grey regions: 95 % of calibrated predictions are inside, row by row independent."""
+"""Half width of the grey regions in standard errors: they hold 95 % of calibrated predictions, if rows are
+independent."""
 ROOM = 0.06
-"""Of levels that are nearer to each other than this, only the lower one has its label."""
+"""Of two levels closer to each other than this, only the lower one has a label."""
 
 
 def calibration(shown: Sequence[Shown]) -> Drawing:
     """Coverage of central predictive intervals against their level, and below it the histogram of PIT values.
 
     A column per label, with the mean over its seeds and splits as marks and bars, and single runs as dots and steps.
-    Grey is where calibrated predictions of as many test rows lie 19 times in 20.
+    The grey region is where calibrated predictions for as many test rows lie 19 times in 20.
 
     Columns label, run, split, metric (`coverage`, `pit_histogram`), at, value, rows (test rows of the run). Raises
-    ValueError where a run has no such metrics (they are those of regressions), for runs of a label that differ in more
-    than their seeds, and for more labels than fit.
+    ValueError if a run lacks these metrics, which only regressions have, for runs of a label that differ in more than
+    their seeds, and for more labels than fit.
     """
     check_repetitions(shown, [f"the column '{one.label}'" for one in shown])
     check_fits(len({one.label for one in shown}), MOST, "labels")

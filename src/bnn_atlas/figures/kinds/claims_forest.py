@@ -29,17 +29,17 @@ LOOKS: dict[str, dict[str, Any]] = {
     "not reproduced": {"color": style.VERMILION, "mfc": style.VERMILION, "marker": "s"},
 }
 OTHER: dict[str, Any] = {"color": style.GREY, "mfc": "white", "marker": "^"}
-"""A verdict of its own kind, such as one on draws that nobody should trust."""
+"""Look of any other verdict, such as one on draws that nobody should trust."""
 MARK: dict[str, Any] = {"ls": "none", "ms": 3.8, "mew": 0.9}
 
 
 def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     """(measured - published) / limit of each numeric claim, a row each, grouped by where the paper states it.
 
-    Claims that were not run are counted, and are in the CSV.
-    The band from -1 to 1 is where a claim holds. Bars are one standard deviation over seeds and splits, or, for a
-    single run, one standard error over test rows, in the same unit. Numbers are those of `forest_table`. Raises
-    ValueError for runs, which it does not show, and for a table without a numeric claim.
+    Claims that were not run are counted, and they are in the CSV. The band from -1 to 1 is where a claim holds. Bars
+    are one standard deviation over seeds and splits, or, for a single run, one standard error over test rows, in the
+    same unit. The numbers come from `forest_table`. Raises ValueError for runs, which this figure does not show, and
+    for a table without a numeric claim.
     """
     if shown:
         raise ValueError(f"claims_forest draws the claims; take the runs out of its settings: {shown[0].run}, ...")
@@ -82,8 +82,9 @@ def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
     """Columns group, claim, verdict, measured, published, limit, deviation, bar; a row per numeric claim, in groups.
 
     `equals`: deviation = (measured - published) / tolerance. `changes_less_than`: measured change / bound, whatever the
-    published one. Other relations have no published number to be near to and are left out. `bar` is the standard
-    deviation over repetitions, or else the standard error, over the same limit. What is not run has neither.
+    published change. Other relations have no published number to compare with and are left out. `bar` is the standard
+    deviation over repetitions, or else the standard error, divided by the same limit. Claims that were not run have
+    neither.
     """
     near = (judged["relation"] == "equals") & judged["tolerance"].notna()
     still = (judged["relation"] == "changes_less_than") & judged["bound"].notna()
@@ -114,7 +115,7 @@ def forest_table(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mark(ax: Axes, row: Any, height: float) -> None:
-    """One claim: its mark with a bar, or a word where its value is not finite."""
+    """One claim: its mark with a bar, or a word if its value is not finite."""
     ax.axhline(height, color="#E3E3E3", lw=0.4, zorder=0.5)
     if not np.isfinite(row.deviation):
         text = f"{row.verdict}: not finite"

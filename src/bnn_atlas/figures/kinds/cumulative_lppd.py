@@ -20,17 +20,17 @@ from bnn_atlas.metrics.formulas.repetitions import over_repetitions
 KIND = {"files": ["table"]}
 
 OVER = {"lppd_cumulative_chains": "chains", "lppd_cumulative_draws": "draws"}
-"""Metric -> the column that holds what it is cumulative over."""
+"""Metric -> the column with the number of chains or draws that it accumulates."""
 CHAIN_MEAN = "lppd_chain_mean"
-"""LPPD of single chains: what one chain has, on average over orders."""
+"""LPPD of single chains, which is the value of one chain averaged over orders."""
 ORDER_SD = "lppd_cumulative_chains_order_sd"
 POINT = ["run", "split", "dataset", "chains"]
 """Columns that tell its rows apart."""
 COLUMNS = ["dataset", "label", "method", "over", "count", "mean", "sd", "standard_error", "repetitions"]
 ORDERED = 0.5
-"""Share of the chains up to which orders differ: beyond it they share most chains, and their spread says nothing."""
+"""Share of the chains up to which the spread of orders counts; beyond it, they share most chains."""
 LEAST_HEIGHT = 3.0
-"""Standard errors over test rows that an axis spans at least."""
+"""Smallest span of an axis, in standard errors over test rows."""
 AXES = {"chains": "number of chains", "draws": "draws per chain"}
 MAX_COLUMNS = 4
 
@@ -38,7 +38,7 @@ MAX_COLUMNS = 4
 def cumulative_lppd(shown: Sequence[Shown]) -> Drawing:
     """LPPD of the model average against the number of chains (log scale), and below it against the draws per chain.
 
-    One column of panels per data set, one line per label. Numbers, bands and errors are those of `lppd_curves`. An
+    One column of panels per data set, one line per label. Numbers, bands and errors come from `lppd_curves`. An
     infinite value leaves a gap and a remark in its panel. Published numbers are open black marks. An axis spans at
     least `LEAST_HEIGHT` standard errors of the LPPD over test rows, so that noise does not fill it.
     """
@@ -58,7 +58,8 @@ def cumulative_lppd(shown: Sequence[Shown]) -> Drawing:
 def _papers(shown: Sequence[Shown]) -> pd.DataFrame:
     """Published numbers: dataset, label, over, count, mean, sd (NaN where none is given).
 
-    The mean LPPD of single chains is that of one chain; where a curve has this number, too, it has the mark.
+    The mean LPPD of single chains counts as that of one chain; if a curve has this number, too, the curve's mark is
+    used.
     """
     rows = []
     for run in shown:
@@ -84,9 +85,10 @@ def lppd_curves(frame: pd.DataFrame, labels: Mapping[str, str] | None, source: s
     `frame` is a metric table with rows `lppd_cumulative_chains`, `lppd_cumulative_chains_order_sd` (its standard
     deviation over random orders of the chains) and, where wanted, `lppd_cumulative_draws`. `labels` maps the runs to
     plot, in order, to their labels; None takes all runs under their names. Runs and splits of one data set and label
-    are repetitions: `mean` is over them, and sd^2 = mean of the variances over orders (up to the share `ORDERED` of the
-    chains) + variance between repetitions; `standard_error` is the mean of those over test rows.
-    Counts that some repetition lacks are left out. Raises ValueError where a run has no such rows or a value is NaN.
+    are repetitions: `mean` is the mean over them, and sd^2 = mean of the variances over orders (up to the share
+    `ORDERED` of the chains) + variance between repetitions; `standard_error` is the mean of the standard errors over
+    test rows. Counts that some repetition lacks are left out. Raises ValueError if a run has no such rows or a value is
+    NaN.
     """
     rows = frame[frame["metric"].isin(list(OVER))].copy()
     if rows.empty:
@@ -182,7 +184,7 @@ def _lines_per_panel(curves: pd.DataFrame) -> int:
 
 
 def _line_styles(curves: pd.DataFrame) -> dict[str, style.Line]:
-    """Look of each label, the same in all panels; that of its method where this tells the lines of a panel apart."""
+    """Look of each label, the same in all panels; its method's look if that tells the lines of a panel apart."""
     labels = curves.drop_duplicates("label")
     looks = [style.METHODS.get(method) for method in labels["method"]]
     lines = curves.drop_duplicates(["dataset", "label"])
@@ -225,7 +227,7 @@ def _count_limits(ax: Axes, largest: int) -> None:
 
 
 def _legend(figure: Figure, curves: pd.DataFrame, looks: Mapping[str, style.Line], published: bool) -> None:
-    """Labels (where a panel has several lines) and the meaning of the band, below the panels."""
+    """Labels (if a panel has several lines) and the meaning of the band, below the panels."""
     entries: dict[str, Any] = {}
     if _lines_per_panel(curves) > 1:
         entries = {label: {"color": line.colour, "ls": line.dash} for label, line in looks.items()}

@@ -43,11 +43,11 @@ MOST_MAPPED = 100
 
 
 def wasserstein(shown: Sequence[Shown]) -> Drawing:
-    """A panel per run: squared Wasserstein distances between the draws of its first chain, outlines where |z| < 1.96.
+    """A panel per run: squared Wasserstein distances between draws of its first chain, with outlines if |z| < 1.96.
 
     File: `functions` (function draws). Distances and z are those of `formulas.function_distances`; the title gives the
     share of pairs that are not distinguishable. All panels share their colours. Raises ValueError for more than two
-    runs, for a classification and where the chain has fewer than two draws.
+    runs, for a classification and for a chain with fewer than two draws.
     """
     check_fits(len(shown), MOST_PANELS, "runs")
     functions = [_first_chain(one).at_most(MOST_MAPPED) for one in read_functions(shown)]

@@ -1,4 +1,4 @@
-"""Bivariate marginal densities of the posterior: counts of any number of draws, and one pair twice."""
+"""Bivariate marginal densities of the posterior, as counts of any number of draws; and one pair both ways."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def fireball(shown: Sequence[Shown]) -> Drawing:
     One pair gives a panel of column width with the counts on its colour bar. Several pairs that share their parameters
     (as `layer_pairs` makes them: every layer against every layer) give a matrix for the weights and one for the biases;
     other pairs stand side by side. Colour is the rank of a cell's count within its panel; neighbouring cells are added
-    up where there are too few draws, or too small a panel, to show them. All panels of a figure have the same limits.
+    up if there are too few draws, or the panel is too small, to show them. All panels of a figure have the same limits.
     The number in a panel is the distance of its draws to the prior (`formulas.prior_distance.joint_prior_distance`),
     where all parameters have the prior N(0, sd^2). Raises ValueError for grids without draws.
     """
@@ -58,7 +58,7 @@ def fireball(shown: Sequence[Shown]) -> Drawing:
 
 
 class _Panel(NamedTuple):
-    """A pair in its place of a block."""
+    """A pair, with its place in a block."""
 
     row: int
     column: int
@@ -66,7 +66,7 @@ class _Panel(NamedTuple):
     y: str
     cells: Cells
     distance: float | None
-    """To the prior; None where it is no N(0, sd^2)."""
+    """Distance to the prior; None if that is not N(0, sd^2)."""
 
     def table(self, block: str, cells: Cells) -> pd.DataFrame:
         """Plotted cells with the names in front."""
@@ -97,7 +97,7 @@ ROLES = {"WW": "weights", "bb": "biases"}
 
 
 def _blocks(run: Shown, label: str) -> list[_Block]:
-    """A matrix per role where pairs fill at least half of one, else one row of panels."""
+    """A matrix for each role whose pairs fill at least half of one; otherwise one row of panels."""
     grid = BivariateGrids.load(run.files["grid"])
     if grid.draws == 0 or not grid.counts.any():
         raise ValueError(
@@ -127,7 +127,7 @@ def _blocks(run: Shown, label: str) -> list[_Block]:
 
 
 def _left_out(grid: BivariateGrids, members: Sequence[int]) -> str:
-    """What a picture does not show, in words; empty where it shows all draws."""
+    """What a picture does not show, in words; empty if it shows all draws."""
     outside, bad = int(grid.outside[members].max()), int(grid.nonfinite[members].max())
     most = "up to " if len(members) > 1 else ""
     remarks = [f"{most}{100 * outside / grid.draws:.2g} % outside the panel"] if outside else []
@@ -151,11 +151,11 @@ def _one_fireball(block: _Block) -> tuple[Figure, pd.DataFrame]:
 
 
 def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
-    """Blocks beside each other, under them one colour bar for all."""
+    """Blocks side by side, with one colour bar for all below them."""
     widest = max(block.columns for block in blocks)
     per_row = max(1, min(len(blocks), 10 // widest, 4))
     lines = [blocks[i : i + per_row] for i in range(0, len(blocks), per_row)]
-    # Inches beside each panel that has labels of its own, or beside the first one of a matrix.
+    # Inches next to each panel with its own labels, or next to the first panel of a matrix.
     labels = 0.5
     gaps = labels + 0.06 * widest if all(block.shared for block in blocks) else labels * widest
     inches = min(1.3, (style.TEXT_WIDTH / per_row - gaps) / widest)
@@ -178,7 +178,7 @@ def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
 
 
 def _rank_bar(part: SubFigure, more: str) -> None:
-    """A colour bar for panels whose counts differ: it has ranks only; `more` ends its label."""
+    """A colour bar for panels with different counts, so it shows only ranks; `more` ends its label."""
     left, middle, right = part.subplots(1, 3, width_ratios=(1, 1.2, 1))
     for ax in (left, right):
         ax.set_axis_off()
@@ -240,7 +240,7 @@ ADJUST = 0.5
 """Bandwidth over Scott's rule; 0.5 in the paper."""
 PANEL_INCHES = 2.7
 BELOW = {"orientation": "horizontal", "shrink": 0.8, "aspect": 28, "pad": 0.02}
-"""Where the colour bar of a panel is."""
+"""Place of a panel's colour bar."""
 
 
 def fireball_teaser(shown: Sequence[Shown]) -> Drawing:
@@ -248,7 +248,8 @@ def fireball_teaser(shown: Sequence[Shown]) -> Drawing:
 
     Left: kernel density estimate of the draws of the figure's subset, a colour per region with a given share of them.
     Right: draws per cell of the figure's grid, coloured by rank. Both have the limits of the grid. The pair is the
-    first of the grid whose parameters the subset has. Raises ValueError where there is none, or no draw inside.
+    first one in the grid whose parameters are in the subset. Raises ValueError if there is none, or if no draw is
+    inside.
     """
     run = shown[0]
     grid, subset = BivariateGrids.load(run.files["grid"]), read_subset(run.files["subset"])

@@ -1,4 +1,4 @@
-"""LPPD against the gradients that each method has spent."""
+"""LPPD against the number of gradients that each method has spent."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ PHASES = {
     "sampling": "gradients of all chains,\nsampling alone",
     "all": "gradients of all chains,\nwith tuning and burn-in",
 }
-"""What the gradients are counted over -> text at the axis."""
+"""Phases in which gradients are counted -> text at the axis."""
 LEVEL = (0, (1, 1.5))
 """Dashes of a level line."""
 LAST: dict[str, Any] = {"marker": "o", "ms": 3.5, "mfc": "white"}
@@ -34,23 +34,23 @@ class Counts(NamedTuple):
     """Gradient evaluations of all chains of a run."""
 
     sampling: float
-    """NaN where the method takes no gradients or has not counted them."""
+    """NaN if the method takes no gradients or has not counted them."""
     before: float
-    """Those before the first kept draw; NaN where they were not counted."""
+    """Gradients before the first kept draw; NaN if they were not counted."""
     of: str
-    """What each is a gradient of, in words."""
+    """What the gradients are of, in words."""
 
 
 def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
     """LPPD of all chains with their first draws against the gradient evaluations that these draws have cost.
 
-    Left those of the sampling phase, right those of all phases where they were counted; the deep ensemble and other
-    methods without a count are level lines. The last point has a bar of one standard error over test rows.
+    The left panel counts the sampling phase, the right one all phases (for methods that count them); the deep ensemble
+    and other methods without a count are level lines. The last point has a bar of one standard error over test rows.
 
     Numbers: the plotted numbers, with the columns of `COLUMNS`. Draw k of n has cost k / n of the gradients of the
-    sampling phase, and `gradients_all` those before it too; `of` says what each is a gradient of. Means over the seeds
-    and splits of a label. Raises ValueError where a run has no cumulative LPPD, or the runs of a label differ in more
-    than their seeds.
+    sampling phase, and `gradients_all` also counts the phases before; `of` says what the gradients are of. Values are
+    means over the seeds and splits of a label. Raises ValueError if a run has no cumulative LPPD, or the runs of a
+    label differ in more than their seeds.
     """
     check_repetitions(shown, [f"the line '{one.label}' on '{one.dataset}'" for one in shown])
     parts = []
@@ -106,7 +106,7 @@ def _counts(rows: pd.DataFrame) -> Counts:
 
 
 def _limits(curves: pd.DataFrame) -> tuple[float, float]:
-    """Limits of the last points with their errors, widened to the curves that end within them."""
+    """Limits from the last points with their errors, widened to hold the curves that end within them."""
     last = curves.groupby(["dataset", "label"], sort=False).last()
     low, high = fenced_limits(last["lppd"].to_numpy(dtype=float), last["standard_error"].to_numpy(dtype=float))
     ends = curves.groupby(["dataset", "label"])["lppd"].transform("last")
@@ -116,7 +116,7 @@ def _limits(curves: pd.DataFrame) -> tuple[float, float]:
 
 
 def _line(ax: Axes, curve: pd.DataFrame, column: str, look: style.Line) -> None:
-    """The curve of a method with its last point; a level line where none of its gradients are counted."""
+    """The curve of a method with its last point; a level line if its gradients are not counted."""
     x, y, error = (curve[name].to_numpy(dtype=float) for name in (column, "lppd", "standard_error"))
     if not np.isfinite(curve["gradients_sampling"]).any():
         ax.axhline(y[-1], color=look.colour, ls=LEVEL, lw=1.0)

@@ -1,4 +1,4 @@
-"""Class predictions on test rows and on rows of other data sets: how certain they are, and whether that tells."""
+"""Class predictions on test rows and on rows of other data sets: their certainty, and how well it separates the two."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ KINDS = {
 
 HISTOGRAM = "entropy_histogram"
 MOST_SETS, MOST_OTHER = 4, 5
-"""Sets of rows beside each other, and data sets."""
+"""Largest numbers of sets of rows side by side, and of data sets."""
 
 
 def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
@@ -64,16 +64,16 @@ def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
 
 SCORES = {"auroc_confidence": "by the largest probability", "auroc_entropy": "by predictive entropy"}
 LEFT = 0.99
-"""Where an axis begins at most."""
+"""Largest value at which an axis begins."""
 MARGIN = 0.03
-"""Share of an axis on its right, so that marks at 1 are whole."""
+"""Share of an axis added on its right, so that marks at 1 are not cut off."""
 
 
 def ood_auroc(shown: Sequence[Shown]) -> Drawing:
     """Area under the ROC curve for telling test rows from others, a column per other data set and a line per label.
 
     Filled marks score rows by their largest probability, white ones by predictive entropy; bars are one standard error
-    (over rows, or over seeds and splits where there are several). 0.5 is chance. Raises ValueError where a run has no
+    (over rows, or over seeds and splits if there are several). 0.5 is chance. Raises ValueError if a run has no
     out-of-distribution sets, and for more sets than fit.
     """
     numbers = averaged(shown, read_sets(shown, list(SCORES)))

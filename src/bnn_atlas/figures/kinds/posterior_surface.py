@@ -46,7 +46,7 @@ class _Plane(NamedTuple):
 
     @property
     def height(self) -> float | None:
-        """Height of a panel over its width, where both axes have one unit."""
+        """Height of a panel divided by its width, if both axes have the same unit."""
         sides = float(np.ptp(self.x)), float(np.ptp(self.y))
         return sides[1] / sides[0] if max(sides) <= ELONGATED * min(sides) else None
 
@@ -115,7 +115,7 @@ def _row(row: SubFigure, plane: _Plane) -> None:
 def _panel(ax: Axes, plane: _Plane, column: str) -> None:
     values, at_points = plane.grid[column], plane.at_points[column]
     floor = floor_below(values, at_points)
-    # Drops grow with the square of the distance from a maximum, so that edges at squares are evenly far apart.
+    # Drops grow with the square of the distance from a maximum, so edges at squares are evenly spaced.
     edges = -floor * np.linspace(1, 0, BANDS + 1) ** 2
     heights = np.clip(-_drops(values, at_points), -floor, 0)
     image = ax.contourf(plane.x, plane.y, heights, edges, cmap=style.DENSITY, norm=BoundaryNorm(edges, 256))

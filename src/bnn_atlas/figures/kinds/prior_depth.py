@@ -25,25 +25,25 @@ KIND = {"files": ["table"]}
 SCALE = "prior.scale"
 MAX_COLUMNS = 4
 MARKERS = ("o", "s", "D", "P", "X", "h", "p")
-"""Marks of the depths; triangles are for what is infinite."""
+"""Marks of the depths; triangles are for infinite values."""
 ENSEMBLE_DASH = (0, (3, 1.5))
 APART = 0.01
-"""Shift of the marks of a depth to those of the next, as a power of the range of scales: no bar hides another."""
+"""Shift between the marks of neighbouring depths, as a power of the range of scales, so that no bar hides another."""
 
 
 def prior_depth(shown: Sequence[Shown]) -> Drawing:
     """LPPD and RMSE (or accuracy) against the scale of the prior, a column per data set, a line per number of layers.
 
-    Solid lines are the sampled posterior, dashed ones the deep ensemble where the figure has such runs; an ensemble
-    that was run at one prior scale only is drawn as a level line, for the prior has no part in its loss. Bars are one
-    standard deviation over seeds and splits, or one standard error over test rows of a single run. Settings of the grid
-    that were not run leave gaps and are counted, and a panel without any says so; the axis is compressed where values
-    are far from the others.
+    Solid lines are the sampled posterior, dashed ones the deep ensemble, if the figure has such runs; an ensemble at a
+    single prior scale is a level line, since its loss does not contain the prior. Bars are one standard deviation over
+    seeds and splits or, for a single run, one standard error over test rows. Settings of the grid that were not run
+    leave gaps and are counted, and a panel without any runs says so; the axis is compressed where values are far from
+    the others.
 
     Numbers: dataset, task, metric, method, depth, scale, mean, sd, standard_error, low, high, repetitions. `depth` is
-    the number of hidden layers, `scale` that of the prior, from the run's grid or else its standard deviation. Settings
-    of the full grid that no sampled run of a data set has are rows with 0 repetitions. Raises ValueError for a run
-    without a prior scale and for several sampling methods.
+    the number of hidden layers, `scale` the scale of the prior from the run's grid, or else its standard deviation.
+    Settings of the full grid without a sampled run on a data set are rows with 0 repetitions. Raises ValueError for a
+    run without a prior scale and for several sampling methods.
     """
     scores = read_scores(shown)
     scores["depth"] = [len(hidden) for hidden in scores["hidden"]]
@@ -96,7 +96,7 @@ def prior_depth(shown: Sequence[Shown]) -> Drawing:
         ax.set_visible(ax.has_data())
     for block in range(blocks):
         heads = [ax for ax in axes[2 * block] if ax.has_data()]
-        # Empty lines keep a data set's name above the remarks of its panel, and the names of a row level.
+        # Empty lines keep a data set's name above its panel's remarks, and the names in a row at the same height.
         depth = max(len(ax.get_title(loc="right").splitlines()) for ax in heads)
         for ax, dataset in zip(heads, datasets[block * columns :], strict=False):
             ax.set_title(titles[str(dataset)] + "\n " * depth)
@@ -111,7 +111,7 @@ def _name(one: Shown) -> str:
 
 
 def _scale(one: Shown) -> float | None:
-    """Scale of the prior of a run: that of its grid, or else its standard deviation."""
+    """Scale of a run's prior: the value in its grid, or else the prior's standard deviation."""
     return one.point.get(SCALE, one.prior_sd)
 
 
@@ -126,7 +126,7 @@ def _looks(table: pd.DataFrame) -> dict[int, dict[str, Any]]:
 
 
 def _panel(ax: Axes, part: pd.DataFrame, panel: Panel, looks: dict[int, dict[str, Any]], scales: np.ndarray) -> None:
-    """A line per method and depth; marks of ensembles are white, and level lines where they have one scale."""
+    """A line per method and depth; ensembles have white marks, or level lines if they have a single scale."""
     lines = {}
     for (method, depth), own in part.groupby(["method", "depth"], sort=False):
         look, is_ensemble = looks[own["depth"].iloc[0]], method == ENSEMBLE

@@ -1,4 +1,4 @@
-"""R-hat of the weights beside that of the functions that they represent."""
+"""R-hat of the weights, next to R-hat of the functions that they represent."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ SPACES = {"parameters": "weights", "function_values": "function values at test r
 FORMS = {"rhat": "rank-normalised, of half chains", PLAIN: "plain, of whole chains (Gelman and Rubin)"}
 """Column of the files -> which R-hat it is."""
 EDGES = 1 + 10.0 ** np.linspace(-3.5, 2, 45)
-"""R-hat below the first edge counts in the first bin, above the last in the last."""
+"""Values of R-hat below the first edge count in the first bin, values above the last edge in the last bin."""
 LOOKS: dict[str, dict[str, Any]] = {
     "rhat": {"color": style.BLUE, "fill": True, "alpha": 0.45},
     PLAIN: {"color": style.BLACK, "lw": 1.0, "ls": (0, (3, 1.5))},
@@ -36,13 +36,13 @@ MOST = 4
 def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
     """Histograms of R-hat over weights (left) and function values (right), a row per label, and shares below the limit.
 
-    Of the rank-normalised split R-hat of Vehtari et al. 2021, by which chains are judged, and of the plain one
-    (`formulas.gelman_rubin`). The x axis is logarithmic in R-hat - 1.
+    Two forms of R-hat are shown: the rank-normalised split R-hat of Vehtari et al. 2021, by which chains are judged,
+    and the plain one (`formulas.gelman_rubin`). The x axis is logarithmic in R-hat - 1.
 
-    Numbers, of all runs and splits of a label together. Rows of `kind` `bin` have low, high and share of a bin; one of
-    kind `at most 1.1` for each label, space and form has the share of the quantities up to that limit, `total`, how
-    many have an R-hat, and `left_out`, how many have none since their draws are constant or not finite. Raises
-    ValueError for more labels than fit, for a file without the plain R-hat, and where no quantity has one (a single
+    The numbers pool all runs and splits of a label. Rows of `kind` `bin` have low, high and share of a bin; one row of
+    kind `at most 1.1` for each label, space and form has the share of the quantities up to that limit, `total` (how
+    many have an R-hat) and `left_out` (how many have none, since their draws are constant or not finite). Raises
+    ValueError for more labels than fit, for a file without the plain R-hat, and if no quantity has one (a single
     chain).
     """
     labels = list(dict.fromkeys(one.label for one in shown))

@@ -1,4 +1,4 @@
-"""Sampled posteriors beside the deep ensembles that they were started from."""
+"""Sampled posteriors next to the deep ensembles that they were started from."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ KIND = {"files": ["table"]}
 
 CURVE = "lppd_cumulative_chains"
 SETTING = ("model", "likelihood")
-"""What tells rows of one data set apart."""
+"""Fields that distinguish the rows of one data set."""
 BETTER = {"lppd": "higher is better", "accuracy": "higher is better", "rmse": "lower is better"}
 MEAN: dict[str, Any] = {"ls": "none", "ms": 4.5, "mfc": "none", "mew": 1.1}
 SINGLE: dict[str, Any] = {"marker": "o", "ls": "none", "ms": 2, "mew": 0}
@@ -43,8 +43,8 @@ def sampling_vs_ensemble(shown: Sequence[Shown]) -> Drawing:
 
     A row has its own axes, so that methods are compared within it. Small dots are the runs and splits, large marks
     their mean with a bar of one standard deviation; a single run has no dot, and its bar is the standard error over
-    test rows where the table has it. Published numbers are open black marks above the method's line. Numbers are those
-    of `comparison_table`; a row that lacks one of the two says so.
+    test rows, if the table has it. Published numbers are open black marks above the method's line. The numbers come
+    from `comparison_table`; a row that lacks one of the two methods says so.
     """
     runs, means = comparison_table(shown)
     rows = dict(zip(runs["run"], runs["row"], strict=True))
@@ -63,10 +63,10 @@ def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame
     """Scores of single runs and splits, and their means.
 
     The first has row, task, metric, method, run, split, value, standard_error (over test rows); the second row, task,
-    metric, method, value, sd, standard_error (of a single run), repetitions, published, published_sd; NaN where there
-    is none. `row` is the label where the run has one, else the data set, with the model or the likelihood where one
-    data set has several. Raises ValueError where no deep ensemble or nothing else is among the runs, and where the runs
-    of a row and method differ in more than seeds and splits.
+    metric, method, value, sd, standard_error (of a single run), repetitions, published, published_sd; NaN if there is
+    none. `row` is the label if the run has one, else the data set, with the model or the likelihood if a data set has
+    several. Raises ValueError if there is no deep ensemble among the runs, or nothing else, and if the runs of a row
+    and method differ in more than seeds and splits.
     """
     scores = read_scores(shown)
     ensembles = scores["method"] == ENSEMBLE
@@ -97,7 +97,7 @@ def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame
 
 
 def _papers(one: Shown) -> dict[str, tuple[float, float]]:
-    """Metric -> what the papers give for all chains of a run, and its standard deviation (NaN where there is none).
+    """Metric -> what the papers give for all chains of a run, and its standard deviation (NaN if none is given).
 
     The LPPD of all chains is the last one of a published curve over chains.
     """
@@ -194,7 +194,7 @@ def _marks(ax: Axes, runs: pd.DataFrame, means: pd.DataFrame, looks: Mapping[str
 
 
 def _limits(runs: pd.DataFrame, means: pd.DataFrame) -> tuple[float, float]:
-    """Robust limits of the means with their bars, widened to the single runs of the methods that are within."""
+    """Robust limits from the means with their bars, widened to hold the single runs of the methods within them."""
     values = means["value"].to_numpy(dtype=float)
     bars = means["sd"].fillna(means["standard_error"]).to_numpy(dtype=float)
     low, high = fenced_limits(values, bars)
@@ -207,7 +207,7 @@ def _limits(runs: pd.DataFrame, means: pd.DataFrame) -> tuple[float, float]:
 
 
 def _at_edge(ax: Axes, value: float, height: float, limits: tuple[float, float], colour: str) -> None:
-    """A value beyond the limits, or one that is not defined, as a number inside the nearer edge."""
+    """Write a value that is beyond the limits, or undefined, as a number inside the nearer edge."""
     low = not value > limits[1]
     edge, towards = (limits[0], "<") if low else (limits[1], ">")
     if not np.isnan(value):

@@ -31,14 +31,14 @@ TITLES = {TEST: "test rows", SHIFTED: "shifted rows"}
 
 
 def calibration_curves(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy less confidence against confidence, in bins of equally many rows, a line per label.
+    """Accuracy minus confidence against confidence, in bins of equally many rows, a line per label.
 
     Above zero a method is right more often than it says (not certain enough), below it less often (too certain). Bars
-    are standard errors of the accuracy over the rows of a bin. The second panel, where runs have shifted sets in
-    common, averages these bin by bin. Columns label, method, rows (`test` or `shifted`), sets, at, confidence,
-    accuracy, gap, error, repetitions: `at` is the share of rows up to a bin's end, `gap` accuracy less confidence, and
-    `error` the standard error of the accuracy; over `sets` shifted sets it is the mean of their errors, as they have
-    the same rows.
+    are standard errors of the accuracy over the rows of a bin. If the runs have shifted sets in common, a second panel
+    averages these bin by bin. Columns label, method, rows (`test` or `shifted`), sets, at, confidence, accuracy, gap,
+    error, repetitions: `at` is the share of rows up to a bin's end, `gap` is accuracy minus confidence, and `error` is
+    the standard error of the accuracy; for `sets` shifted sets it is the mean of their errors, since they have the same
+    rows.
     """
     means = averaged(shown, read_sets(shown, ["calibration_confidence", "calibration_accuracy"]))
     of_set = means[means["set"] != TEST].groupby("set")["label"].agg(set)
@@ -80,11 +80,11 @@ ANGLES = {
 
 
 def rotated_mnist(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy, log-likelihood, ECE and mean confidence by the angle, a line per label.
+    """Accuracy, log-likelihood, ECE and mean confidence by angle, a line per label.
 
-    Angle 0 are the test rows as they are. Bars are one standard error, over rows or over seeds and splits where there
-    are several. The log-likelihood is the metric `nll` with its sign changed. Raises ValueError for labels that were
-    not scored on the same angles, and where there are none.
+    Angle 0 stands for the unchanged test rows. Bars are one standard error, over rows, or over seeds and splits if
+    there are several. The log-likelihood is the metric `nll` with its sign changed. Raises ValueError for labels that
+    were not scored at the same angles, and if there are no angles.
     """
     means = averaged(shown, read_sets(shown, list(ANGLES)))
     kept = means[[name == TEST or name.startswith(ROTATION) for name in means["set"]]]
@@ -106,19 +106,18 @@ def rotated_mnist(shown: Sequence[Shown]) -> Drawing:
 BOXES = {"accuracy": ("accuracy", 1), "nll": ("log-likelihood\nper row", -1), "ece": ("ECE", 1)}
 """Metric -> text at its axis, and the sign with which it is drawn."""
 FENCES, NO_FENCE = {"nll": 6.0}, 1e6
-"""Interquartile ranges beyond which a value does not set the axis: of the log-likelihood, which has no bound."""
+"""Interquartile ranges beyond which a value does not set the axis; for the log-likelihood, which has no bound."""
 WIDTH = 0.8
-"""Room of the boxes of a severity, where severities are 1 apart."""
+"""Width of all boxes at a severity; severities are 1 apart."""
 
 
 def corruption_boxes(shown: Sequence[Shown]) -> Drawing:
     """Boxes over the kinds of corruption, by severity and label: a panel each for accuracy, log-likelihood and ECE.
 
     A box is from the first to the third quartile over the kinds, with the median as a line and whiskers to the smallest
-    and the largest; severity 0 are the test rows as they are, with their standard error, and `corruption` is empty
-    there. The log-likelihood is the metric `nll` with its sign changed. Rotations and noise in chosen pixels are no
-    corruptions here. Raises ValueError for labels that were not scored on the same corruptions, and where there are
-    none.
+    and the largest; severity 0 stands for the unchanged test rows, with their standard error and an empty `corruption`.
+    The log-likelihood is the metric `nll` with its sign changed. Rotations and noise in chosen pixels do not count as
+    corruptions. Raises ValueError for labels that were not scored on the same corruptions, and if there are none.
     """
     means = averaged(shown, read_sets(shown, list(BOXES)))
     kept = means[[name == TEST or corruption_of(name) is not None for name in means["set"]]]
@@ -179,12 +178,12 @@ NOISE = {"dead_pixels": "noise in pixels that\nnever vary", "live_pixels": "nois
 
 
 def dead_pixels(shown: Sequence[Shown]) -> Drawing:
-    """Root mean square of the first layer's weights of dead and of live pixels, and the accuracy under noise in each.
+    """Root mean square of the first layer's weights for dead and for live pixels, and accuracy under noise in each.
 
-    Left, a line per label: filled marks are weights of pixels that are the same in all training rows, white ones those
-    of the others, and ticks the standard deviation of the run's prior, which a sampled posterior has for dead pixels.
-    Right: accuracy by severity of the noise, 0 for test rows as they are, with its standard error. Raises ValueError
-    for a run without dead pixels and for one that was not scored under noise in them.
+    Left, a line per label: filled marks are for weights of pixels that are the same in all training rows, white ones
+    for the other weights, and ticks are the standard deviation of the run's prior, which a sampled posterior has for
+    dead pixels. Right: accuracy by severity of the noise (0: unchanged test rows), with its standard error. Raises
+    ValueError for a run without dead pixels and for one that was not scored under noise in them.
     """
     means = averaged(shown, read_sets(shown, [*WEIGHTS, "accuracy"]))
     noises = [_noise(name) for name in means["set"]]
@@ -230,7 +229,7 @@ def dead_pixels(shown: Sequence[Shown]) -> Drawing:
 
 
 def _noise(name: str) -> tuple[str, int]:
-    """Where the noise of a set is, and its severity; nowhere and 0 for any other set."""
+    """The kind of pixels with noise in a set, and its severity; an empty text and 0 for any other set."""
     if name == TEST or "-" in name:
         return "", 0
     shift = parse_shift(name)

@@ -1,4 +1,4 @@
-"""What a Metropolis test changes in chains of unadjusted MCLMC, against the energy variance of their tuning."""
+"""What a Metropolis test changes in chains of unadjusted MCLMC, against the energy variance that they were tuned to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -49,10 +49,10 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
     x is the desired energy variance per dimension of the run's tuning. Upper panels: mean log-likelihood of the referee
     minus that of the run, in standard deviations of the run's draws, as the mean over chains with its standard error;
     dots are chains. Lower panels: LPPD of all chains together, and of single chains with its standard error over
-    chains, of the run and of its referee. Marks are open where the referee did not mix.
+    chains, for the run and for its referee. Marks are open if the referee did not mix.
 
     Numbers: a row per run and split (`kind` is `run`), and one per chain (`chain`) with its shift and LPPDs. `column`
-    is the label where the run has one, else the data set. Raises ValueError for a run that is not tuned to an energy
+    is the label if the run has one, else the data set. Raises ValueError for a run that is not tuned to an energy
     variance, for runs that share a column and an energy variance and differ in more than seeds and splits, and for more
     columns than fit.
     """
@@ -98,7 +98,7 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
 
 
 def _column(one: Shown) -> str:
-    """Title of the panels of a run: its label where it has one, else the data set."""
+    """Title of a run's panels: its label if it has one, else the data set."""
     return one.label if one.label != one.run else one.dataset_title
 
 
@@ -137,7 +137,7 @@ def _scores(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def _line(ax: Axes, runs: pd.DataFrame, name: str, colour: str, dash: str) -> None:
-    """Marks with bars, filled where the referee has mixed, and a line through the means at each energy variance."""
+    """Marks with bars, filled if the referee has mixed, and a line through the means at each energy variance."""
     means = runs.groupby("energy_variance")[name].mean()
     ax.plot(means.index, means, color=colour, ls=dash, lw=0.9, zorder=2)
     for x, value, error, mixed in runs[["energy_variance", name, f"{name}_error", "mixed"]].itertuples(index=False):
@@ -145,7 +145,7 @@ def _line(ax: Axes, runs: pd.DataFrame, name: str, colour: str, dash: str) -> No
 
 
 def _mark(dash: str, mixed: bool) -> dict[str, Any]:
-    """Circles for runs, squares for what their referees score; open where the referee did not mix."""
+    """Circles for runs, squares for the scores of their referees; open if the referee did not mix."""
     return {"marker": "o" if dash == "-" else "s", "ms": 3.6, "mew": 0.9} | ({} if mixed else {"mfc": "white"})
 
 

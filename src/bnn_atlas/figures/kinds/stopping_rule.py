@@ -1,4 +1,4 @@
-"""When the evidence that a chain predicts better than its warm start is enough to stop."""
+"""When there is enough evidence to stop: a chain predicts better than its warm start."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ TEN = math.log(10)
 LEVEL = "1/\N{GREEK SMALL LETTER ALPHA}"
 THRESHOLD: dict[str, Any] = {"color": "black", "ls": (0, (4, 1.5)), "lw": 1.0}
 MANY = 20
-"""Chains beyond which lines are thinner and carry no dots."""
+"""Number of chains above which lines are thinner and carry no dots."""
 MOST_POINTS = 500
-"""Points of a drawn line; of more draws some are taken, evenly spaced on a logarithmic scale, crossings always."""
+"""Points of a drawn line; of more draws, some are taken, evenly spaced on a logarithmic scale, and all crossings."""
 
 
 class Evidence(NamedTuple):
@@ -49,7 +49,7 @@ class Evidence(NamedTuple):
 
     @property
     def crossings(self) -> dict[int, int | None]:
-        """Number of a chain -> first draw with log E >= log(1 / alpha), None where there is none."""
+        """Number of a chain -> first draw with log E >= log(1 / alpha); None if there is none."""
         reaching = {chain: part.loc[part["log_e"] >= self.threshold, "draw"] for chain, part in self.chains.items()}
         return {chain: int(draws.iloc[0]) if len(draws) else None for chain, draws in reaching.items()}
 
@@ -60,7 +60,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def read(cls, path: Path, name: str) -> list[Self]:
-        """Read the file, one for each of `REFERENCES`; ValueError where it is something else or has no rows."""
+        """Read the file, one `Evidence` per reference; ValueError if it is something else or has no rows."""
         table, alpha = read_e_values(path)
         if table.empty:
             raise ValueError(f"{path}: there are no E-values; look whether the run has draws")
@@ -76,12 +76,12 @@ class Evidence(NamedTuple):
 
 
 def stopping_rule(shown: Sequence[Shown]) -> Drawing:
-    """Log10 E-value of each chain against its draws, the line at which it is enough, and below it where each one is.
+    """Log10 E-value of each chain against its draws, with the level to stop at; below, where each chain reaches it.
 
     A column of panels per run and reference: the chain's own warm start, by which chains stop, and the ensemble of all
     warm starts. Logarithms are to base 10 in the picture and natural in the CSV. Values that are infinite or not a
-    number leave a gap and a remark; +inf is enough to stop, NaN is not. Raises ValueError for a file of something else
-    or without rows, and for more runs than fit.
+    number leave a gap and a remark; +inf is enough to stop, NaN is not. Raises ValueError for a file that holds
+    something else or no rows, and for more runs than fit.
     """
     check_fits(len(shown), MOST_RUNS, "runs")
     read = [Evidence.read(run.files["e_values"], name) for run, name in zip(shown, names(shown), strict=True)]
@@ -95,7 +95,7 @@ def stopping_rule(shown: Sequence[Shown]) -> Drawing:
 
 
 def _crossings(both: Sequence[Evidence]) -> dict[int, list[int]]:
-    """Where each chain of a run reaches the level against one reference or another."""
+    """The draws at which each chain of a run reaches the level, against either reference."""
     return {chain: [draw for one in both if (draw := one.crossings[chain])] for chain in both[0].chains}
 
 
@@ -164,7 +164,7 @@ def _remarks(one: Evidence) -> list[str]:
 
 
 def _value_axis(ax: Axes, one: Evidence, parts: dict[int, pd.DataFrame]) -> None:
-    """Linear near the threshold, compressed far from it where values go there."""
+    """Make the axis linear near the threshold, and compressed far from it if there are values."""
     values = np.concatenate([part["log_e"].to_numpy(dtype=np.float64) for part in parts.values()]) / TEN
     values = np.append(values[np.isfinite(values)], (0.0, one.threshold / TEN))
     low, high = float(values.min()), float(values.max())
@@ -174,7 +174,7 @@ def _value_axis(ax: Axes, one: Evidence, parts: dict[int, pd.DataFrame]) -> None
 
 
 def _stops(ax: Axes, one: Evidence, colours: dict[int, str]) -> None:
-    """A dot per chain where it reaches 1 / alpha, an open one at its end where it does not."""
+    """A dot per chain at the draw where it reaches 1 / alpha, or an open dot at its end if it does not."""
     count = len(colours)
     for place, (chain, crossing) in enumerate(one.crossings.items()):
         end = int(one.chains[chain]["draw"].iloc[-1])
@@ -197,10 +197,10 @@ def _title(one: Evidence) -> str:
 
 
 def _table(own: Evidence, ensemble: Evidence, drawn: Sequence[dict[int, pd.DataFrame]]) -> pd.DataFrame:
-    """Plotted numbers of a run: label, alpha, chain, draw, and for each reference the E-value and where it is enough.
+    """Plotted numbers of a run: label, alpha, chain, draw, and for each reference the E-value and its crossing.
 
-    `crossing` and `log_e` are against the chain's own start, those with `_ensemble` against all warm starts; a crossing
-    is a draw, empty where there is none.
+    `crossing` and `log_e` are against the chain's own start, columns ending in `_ensemble` against all warm starts. A
+    crossing is the draw that reaches the level; it is empty if there is none.
     """
     rows = [
         part.assign(

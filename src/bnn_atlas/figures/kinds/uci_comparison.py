@@ -1,4 +1,4 @@
-"""Methods on regression data sets: RMSE and log-likelihood in the targets' own units."""
+"""Methods on regression data sets: RMSE and log-likelihood in the original units of the targets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ METRICS = {
     "lppd_original_units": "log-likelihood\n(higher is better)",
 }
 MOST = 6
-"""Data sets beside each other."""
+"""Largest number of data sets side by side."""
 FENCE = 4.0
 """Interquartile ranges beyond which a value does not set the axis."""
 COLUMNS = [
@@ -35,12 +35,12 @@ COLUMNS = [
 def uci_comparison(shown: Sequence[Shown]) -> Drawing:
     """RMSE and log-likelihood per test row in original units, a column per data set and a line per method (a label).
 
-    Large marks are means over splits and seeds, with their standard error: over splits it allows for the rows that
-    these share (Nadeau and Bengio 2003), and of a single split it is over test rows where the table has it. Small dots
-    are the splits. A mark is white where a split has chains that should not be trusted. Numbers are rows of the kind
-    `mean`, of each label, data set and metric, and `run`, of each run and split; `distrusted` counts the runs and
-    splits whose chains should not be trusted. Raises ValueError where a run has no such metrics (they are those of
-    regressions), for runs of a label that differ in more than seeds, and for more data sets than fit.
+    Large marks are means over splits and seeds, with their standard error: over splits, it allows for the rows that
+    they share (Nadeau and Bengio 2003); for a single split, it is over test rows, if the table has it. Small dots are
+    the splits. A mark is white if a split has chains that should not be trusted. The numbers have a row of kind `mean`
+    for each label, data set and metric, and one of kind `run` for each run and split; `distrusted` counts the runs and
+    splits whose chains should not be trusted. Raises ValueError if a run lacks these metrics, which only regressions
+    have, for runs of a label that differ in more than seeds, and for more data sets than fit.
     """
     titles, looks = {one.dataset: one.dataset_title for one in shown}, method_looks(shown)
     check_fits(len(titles), MOST, "data sets")
@@ -62,7 +62,7 @@ def uci_comparison(shown: Sequence[Shown]) -> Drawing:
         for ax, dataset in zip(line, titles, strict=True):
             _panel(ax, numbers[(numbers["dataset"] == dataset) & (numbers["metric"] == metric)], looks)
         line[0].set_ylabel(text)
-    # An empty line keeps the names of data sets above the remarks of their panels.
+    # An empty line keeps the names of data sets above their panels' remarks.
     room = any(ax.get_title(loc="right") for ax in axes[0])
     for ax, title in zip(axes[0], titles.values(), strict=True):
         ax.set_title(title + "\n " * room)

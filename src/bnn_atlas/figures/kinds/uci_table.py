@@ -23,7 +23,7 @@ class Score(NamedTuple):
 
     title: str
     sign: int
-    """1 where a larger value is better, -1 where a smaller one is."""
+    """1 if a larger value is better, -1 if a smaller one is."""
 
 
 PUBLISHED = "lppd_sommer"
@@ -43,10 +43,10 @@ NOISE = {
 def uci_table(shown: Sequence[Shown]) -> LatexTable:
     """LPPD and RMSE of each method (a label) on each data set as a LaTeX table (booktabs) and a CSV.
 
-    Where the published code is wrong for one of the methods, its LPPD follows in a block of its own.
-    Cells are mean and standard deviation over seeds and splits in units of the standardised target; the best mean of a
-    data set is bold. The last column is the method's mean rank over the data sets on which it was run. A dagger marks
-    cells with a run or split that should not be trusted. Input `table`: the metric table of each run and split.
+    If the published code is wrong for one of the methods, its LPPD follows in a separate block. Cells are mean and
+    standard deviation over seeds and splits in units of the standardised target; the best mean of a data set is bold.
+    The last column is the method's mean rank over the data sets on which it was run. A dagger marks cells with a run or
+    split that should not be trusted. Input `table`: the metric table of each run and split.
     """
     numbers = uci_numbers(shown)
     datasets = list(dict.fromkeys(numbers["dataset"]))
@@ -65,9 +65,9 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
 
     sd (n - 1) is over seeds and splits, empty for one. Within a data set and metric the best mean has rank 1 and equal
     means share the mean of their ranks; an infinitely bad value is ranked last, NaN is not ranked. `mean_rank` is over
-    the `ranked_datasets` that the method has. `distrusted` are means of which a run or split should not be trusted.
-    Raises ValueError where a run lacks a metric, and where a method has runs on a data set that differ in more than
-    their seeds.
+    the `ranked_datasets` that the method has. `distrusted` marks means with a run or split that should not be trusted.
+    Raises ValueError if a run lacks a metric, and if a method has runs on a data set that differ in more than their
+    seeds.
     """
     check_fits(len(shown))
     check_repetitions(shown, [f"'{one.label}' on '{one.dataset}'" for one in shown])
@@ -95,7 +95,7 @@ def uci_numbers(shown: Sequence[Shown]) -> pd.DataFrame:
 
 
 def _values(one: Shown) -> list[dict[str, object]]:
-    """The metrics of one run and split on its test rows; `mistaken` where the published code gets the LPPD wrong."""
+    """The metrics of one run and split on its test rows; `mistaken` if the published code gets the LPPD wrong."""
     table = read_table(one.files["table"])
     table = table[table["dataset"] == one.dataset]
     mistaken = bool((table["metric"] == PUBLISHED).any())
@@ -168,12 +168,12 @@ def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
 
 
 def _trusts(shown: Sequence[Shown]) -> dict[str, Trust]:
-    """`method on data set` -> the worst that the checks say of its runs and splits."""
+    """`method on data set` -> the worst verdict of the checks on its runs and splits."""
     return trusted([one._replace(label=f"{one.label} on {one.dataset}") for one in shown])
 
 
 def _sign_notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
-    """What the sign means, with the reasons for a method's first cell that has it; none where no cell does."""
+    """What the sign means, with the reasons for the first cell of each method that has it; empty if no cell does."""
     first = numbers[numbers["distrusted"]].drop_duplicates("method")
     if first.empty:
         return []

@@ -1,6 +1,6 @@
 """Correlations of all weights of a network within chains, one by one and by layer.
 
-Covariances are read from a table of draws that need not fit in memory.
+Covariances are computed from a table of draws that need not fit in memory.
 """
 
 import math
@@ -23,14 +23,14 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import layer_of, left_out_remark, parameter_label, states
 
 LARGEST = 1500
-"""Parameters at most: a matrix has their square."""
+"""Largest number of parameters; a matrix has its square."""
 
 
 class Covariances(NamedTuple):
     """Covariance matrices [p, p] of the parameters `names`.
 
-    `pooled` is that of all N draws of C chains together, scatter about the common mean / (N - 1); `within` the mean of
-    the chains' own covariances, weighted by their length: scatter about the chains' means / (N - C).
+    `pooled` is the covariance of all N draws of C chains together, scatter about the common mean / (N - 1); `within` is
+    the mean of the chains' own covariances, weighted by their length: scatter about the chains' means / (N - C).
     """
 
     names: tuple[str, ...]
@@ -38,9 +38,9 @@ class Covariances(NamedTuple):
     within: np.ndarray
     chains: int
     draws: int
-    """Draws of all chains."""
+    """Number of draws of all chains."""
     left_out: int
-    """Chains with a value that is not finite; they enter nothing."""
+    """Number of chains with a value that is not finite; they are left out."""
 
 
 def covariances(path: str | Path) -> Covariances:
@@ -64,7 +64,7 @@ def covariances(path: str | Path) -> Covariances:
         values = part.values[good].astype(np.float64)
         if not len(values):
             continue
-        # Products about a place among the draws lose no digits to a mean far from 0.
+        # Products relative to a point among the draws lose no digits to a mean far from 0.
         origin = values[0] if origin is None else origin
         centred = values - origin
         place = np.array([row[int(chain)] for chain in part.chain[good]], dtype=int)
@@ -83,7 +83,7 @@ def covariances(path: str | Path) -> Covariances:
 def correlations(covariance: np.ndarray) -> np.ndarray:
     """Correlation matrix of a covariance matrix; NaN in the rows and columns of parameters that do not vary."""
     deviation = np.sqrt(np.clip(np.diag(covariance), 0, None))
-    # Rounding leaves a parameter that never moved with some 1e-16 of its scale.
+    # After rounding, a parameter that never moved still has about 1e-16 of its scale.
     deviation = np.where(deviation > 1e-7 * np.nanmax(deviation, initial=0.0), deviation, np.nan)
     return np.clip(covariance / np.outer(deviation, deviation), -1, 1)
 
@@ -105,23 +105,23 @@ KIND = {"sections": ["subset"]}
 DIVERGING = "RdBu_r"
 BLOCKS = "Blues"
 ENOUGH = 100
-"""Chains from which correlations between chains are more than noise: with c chains they have a rank of c - 1."""
+"""Number of chains from which correlations between chains are more than noise: with c chains, their rank is c - 1."""
 LEAST = 3.3
-"""Inches of a matrix at least; it gets more where a parameter would have less than a pixel."""
+"""Smallest side of a matrix in inches; it gets more if a parameter would have less than a pixel."""
 QUANTILE = 0.995
 """Share of the absolute correlations that the colours span."""
 MOST = 12
-"""Runs, a row each."""
+"""Largest number of runs, a row each."""
 LEFT = 2.4
-"""Inches of the block means."""
+"""Inches for the block means."""
 
 
 def weight_covariance(shown: Sequence[Shown]) -> Drawing:
-    """Correlations of the parameters within chains: means of their sizes by layer, and the matrix, a row for each run.
+    """Correlations of the parameters within chains: mean absolute values by layer, and the matrix, a row for each run.
 
-    The matrix is that of the mean of the chains' own covariances, with one pixel or
-    more for a parameter. Runs of `ENOUGH` chains have block means of all draws together below. The CSV has the values
-    on and above the diagonal, and the block means.
+    The matrix comes from the mean of the chains' own covariances, with at least one pixel for a parameter. Runs with at
+    least `ENOUGH` chains also have block means of all draws together, below. The CSV has the values on and above the
+    diagonal, and the block means.
     """
     check_fits(len(shown), MOST, "runs")
     matrices = [covariances(run.files["subset"]) for run in shown]
@@ -164,7 +164,7 @@ def _run(part: SubFigure, matrices: Covariances, side: float) -> pd.DataFrame:
 def block_means(sizes: np.ndarray, names: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """Layers in order, and the mean of `sizes` [p, p] over each pair of layers.
 
-    The diagonal of `sizes` and what is NaN do not count; NaN where nothing is left.
+    The diagonal of `sizes` and NaN do not count; NaN if nothing is left.
     """
     of = np.array([f"layer {layer}" if (layer := layer_of(name)) else "other" for name in names])
     layers = list(dict.fromkeys(of.tolist()))
@@ -215,7 +215,7 @@ def _matrix(ax: Axes, correlation: np.ndarray, names: Sequence[str], title: str)
 
 
 def _layers(names: Sequence[str]) -> tuple[list[int], dict[float, str]]:
-    """Ends of the layers along the axes, and the middle of each with its number, where there is room for one."""
+    """Ends of the layers along the axes, and the middle of each layer -> its number, if there is room for it."""
     ends: list[int] = []
     labels: dict[float, str] = {}
     start, last = 0, -math.inf

@@ -1,4 +1,4 @@
-"""Draws and moments of weights in the frame of an alignment, beside those as sampled and in the controls."""
+"""Draws and moments of weights in the frame of an alignment, compared with draws as sampled and with controls."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,14 +40,14 @@ LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Variant (`symmetry.frame.VARIANTS`) -> text in legends, and its line."""
 MOST = 4
-"""Alignments in one figure."""
+"""Largest number of alignments in one figure."""
 
 
 class Aligned(NamedTuple):
     """An alignment of one run and split."""
 
     label: str
-    """Text of the run, with the alignment's name where the run has several."""
+    """Text of the run, with the alignment's name if the run has several."""
     alignment: str
     file: Path
     run: Shown
@@ -66,15 +66,15 @@ def _alignments(shown: Sequence[Shown], name: str, most: int = MOST) -> list[Ali
 
 
 WEIGHTS = 4
-"""Panels of marginals in a row."""
+"""Number of panels of marginals in a row."""
 FEWEST_BINS, MOST_BINS = 8, 40
-"""Bins of a marginal; between these, twice the cube root of the number of draws."""
+"""Limits on the number of bins of a marginal, which is twice the cube root of the number of draws."""
 TAIL = 0.002
 """Share of the draws beyond each end of a marginal, over all variants."""
 
 
 def aligned_marginals(shown: Sequence[Shown]) -> Drawing:
-    """Histograms of some weights, one per array where there are enough, a row per alignment and a line per variant.
+    """Histograms of some weights, one per array if there are enough arrays, a row per alignment and a line per variant.
 
     The numbers are the density of each bin from `low` to `high`, of the draws of all chains together.
     """
@@ -116,7 +116,7 @@ def _densities(one: Aligned) -> pd.DataFrame:
 
 
 def _chosen(names: np.ndarray) -> list[int]:
-    """Places of one weight from the middle of each array, or of several, evenly spread."""
+    """Places of one weight in the middle of each array, or of several weights, evenly spread."""
     arrays: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         arrays.setdefault(str(name).split("[")[0], []).append(place)
@@ -128,14 +128,14 @@ def _chosen(names: np.ndarray) -> list[int]:
 
 
 LOWEST, HIGHEST = 1e-3, 30.0
-"""Limits of R-hat - 1; what is outside is drawn at them."""
+"""Limits of R-hat - 1; values outside are drawn at them."""
 
 
 def aligned_rhat(shown: Sequence[Shown]) -> Drawing:
     """Shares of parameters up to an R-hat (left) and mean variances (right), a row per alignment, a line per variant.
 
     Numbers are rows of `kind` `quantile` (`value` is R-hat at the share `at`), `variance` and `variance within` a
-    chain. Raises ValueError where no parameter has an R-hat (a single chain).
+    chain. Raises ValueError if no parameter has an R-hat (a single chain).
     """
     parts, shares = [], np.linspace(0, 1, 101)
     for one in _alignments(shown, "aligned_draws"):
@@ -188,7 +188,7 @@ def _variances(ax: Axes, table: pd.DataFrame) -> None:
 MOST_ROWS = 8
 """Alignments in a figure of transpositions."""
 WHERE = {"within": ("within chains", style.BLUE, "o"), "across": ("across chains", style.VERMILION, "s")}
-"""Kind of a pair -> its text, colour and mark."""
+"""Kind of pair -> its text, colour and mark."""
 
 
 def transpositions_within_across(shown: Sequence[Shown]) -> Drawing:
@@ -233,8 +233,8 @@ def transpositions_within_across(shown: Sequence[Shown]) -> Drawing:
 
 
 WIDTH = 0.01
-"""Width of a bin of sds, as published; a multiple of it where there would be more than `MOST_SDS`, or fewer weights in
-a bin than `FEWEST_IN_BIN` on average."""
+"""Width of a bin of sds, as published; a multiple of it if there would be more than `MOST_SDS` bins, or fewer weights
+in a bin than `FEWEST_IN_BIN` on average."""
 MOST_SDS, FEWEST_IN_BIN = 300, 50
 SDS = {
     **LOOKS,
@@ -246,9 +246,10 @@ SDS = {
 def sigma_histograms(shown: Sequence[Shown]) -> Drawing:
     """Share of all parameters in bins of their sd, a panel per alignment, on a logarithmic axis without empty bins.
 
-    As sampled (q_d of Xiao et al. 2023), aligned (q_r) and of the two controls; of an approximation its fitted sds; and
-    what as many independent draws of the prior would give, s = sd sqrt(chi^2_{n-1} / (n - 1)). Numbers are rows `what`
-    (a variant, `fitted` or `prior`), `low`, `high`, `share` of a bin; the outermost bins have what is beyond, too.
+    The sds are of draws as sampled (q_d of Xiao et al. 2023), aligned (q_r) and of the two controls, or the fitted sds
+    of an approximation; in addition, what as many independent draws from the prior would give, s = sd sqrt(chi^2_{n-1}
+    / (n - 1)). Numbers are rows `what` (a variant, `fitted` or `prior`), `low`, `high`, `share` of a bin; the outermost
+    bins also count what is beyond them.
     """
     table = pd.concat([_of_sds(one) for one in _alignments(shown, "frames")], ignore_index=True)
     labels = list(dict.fromkeys(table["label"]))
@@ -299,8 +300,8 @@ OUTSIDE = 0.0005
 def pair_plot(shown: Sequence[Shown]) -> Drawing:
     """Counts of weights by their means (above the diagonal) and standard deviations (below), for each pair of methods.
 
-    All alignments have to be in one frame: that of the first. Numbers are rows of a `moment`: count of weights in each
-    bin that has some, by `x_label` and `y_label`, and `correlation`. Raises ValueError for a single alignment, and for
+    All alignments have to be in the frame of the first. Numbers are rows of a `moment`: count of weights in each bin
+    that has some, by `x_label` and `y_label`, and `correlation`. Raises ValueError for a single alignment, and for
     networks that differ.
     """
     found = _alignments(shown, "frames")

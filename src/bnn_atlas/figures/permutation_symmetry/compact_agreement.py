@@ -1,4 +1,4 @@
-"""How near compact representations come to the draws that they represent, as a table beside the published numbers."""
+"""How close compact representations come to the draws that they represent: a table with the published numbers."""
 
 from collections.abc import Sequence
 

@@ -50,15 +50,15 @@ STARTED = ("start", "as_trained", "planted")
 DASHES = {"train": "-", "test": (0, (4, 1.5))}
 PUBLISHED_UNITS = 512
 NEAR = 2
-"""Transpositions by which the published pairs change at most."""
+"""Largest number of transpositions by which a published pair changes."""
 MOST_ARRAYS = 8
 
 
 def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
-    """Loss at the middle of the line less the mean of the ends, on training rows, by pair and state.
+    """Loss at the middle of the line minus the mean of its ends, on training rows, by pair and state.
 
-    The definition is that of the paper's code. Open black marks are the paper's, where the runs have its 512 units.
-    Columns label, run, split, first, second, state, transpositions, units, sup, midpoint, max; training loss.
+    The definition is taken from the paper's code. Open black marks are the paper's numbers, if the runs have its 512
+    units. Columns label, run, split, first, second, state, transpositions, units, sup, midpoint, max; training loss.
     """
     found = _read_barriers(shown)
     last = found["draw"] == found.groupby("run")["draw"].transform("max")
@@ -87,7 +87,7 @@ def correlation_text(part: pd.DataFrame) -> str:
 def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     """Squared distance of a pair before training, after it, and after it with the start's permutation undone.
 
-    Open black marks are the paper's, where the runs have its 512 units.
+    Open black marks are the paper's numbers, if the runs have its 512 units.
     """
     numbers = _planted_and_found(shown)
     numbers = numbers[numbers["state"].isin(STARTED)].reset_index(drop=True)
@@ -123,7 +123,7 @@ def transpositions_stability(shown: Sequence[Shown]) -> Drawing:
 def _planted_and_found(shown: Sequence[Shown]) -> pd.DataFrame:
     """Columns label, run, split, first, second, state, planted, transpositions, change, ceiling, squared_distance.
 
-    The state `start` is the pair before training. Raises ValueError where no pair started as permuted copies.
+    The state `start` is the pair before training. Raises ValueError if no pair started as permuted copies.
     """
     matches = _read(shown, "matches", MATCH_SCHEMA)
     ends = matches[(matches["point"] == 1.0) & matches["planted"].notna()]
@@ -167,9 +167,9 @@ def _against(
 
 
 def barrier_along_training(shown: Sequence[Shown]) -> Drawing:
-    """The highest loss and error on the line between two networks less the mean of the ends, epoch by epoch.
+    """The highest loss and error on the line between two networks minus the mean of its ends, epoch by epoch.
 
-    At the right the loss along the line after the last epoch. Lines are means over pairs, seeds and splits, bands one
+    On the right: the loss along the line after the last epoch. Lines are means over pairs, seeds and splits, bands one
     standard deviation. Columns panel (loss, error, line), state, rows, x (epoch or point), mean, sd, pairs.
     """
     barriers = _read_barriers(shown)
@@ -225,7 +225,7 @@ def norms_along_training(shown: Sequence[Shown]) -> Drawing:
 
 
 def _band(ax: Axes, part: pd.DataFrame, x: str, colour: str, dash: Any = "-") -> Line2D:
-    """A line of means with a band of one standard deviation on either side where there are several pairs."""
+    """A line of means, with a band of one standard deviation on either side if there are several pairs."""
     ordered = part.sort_values(x)
     places, mean, sd = (ordered[name].to_numpy(float) for name in (x, "mean", "sd"))
     if np.isfinite(sd).any():

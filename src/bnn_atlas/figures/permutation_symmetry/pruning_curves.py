@@ -1,4 +1,4 @@
-"""Accuracy of networks of which ever more parameters are set to 0, by the order in which they go."""
+"""Accuracy of networks as more and more of their parameters are set to 0, by the order in which this happens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,14 +22,14 @@ PUBLISHED_DATA = "mnist"
 DASHES: dict[str, Any] = {"mean": "-", "draw": (0, (4, 1.5)), "mean as sampled": (0, (1, 1))}
 CONTROLS = {"random": "#9A9A9A", "sd of prior draws": style.BLACK, "magnitude": style.GREEN}
 ORDERS = {"random": "in random order"}
-"""Order -> text in the legend, where it is not `by <order>`."""
+"""Order -> text in the legend, if it is not `by <order>`."""
 TITLES = {"kept": "all parameters", "removed": "weights of inputs that never vary are 0 from the start"}
 
 
 def pruning_curves(shown: Sequence[Shown]) -> Drawing:
     """Accuracy against the share of parameters kept, a column per network and a row with and without dead inputs.
 
-    Lines of repeated orders are means. Open black marks are the published curves, beside runs on MNIST.
+    Lines of repeated orders are means. Open black marks are the published curves; they are shown for runs on MNIST.
 
     Columns dead_inputs, network, of, rank, kept, accuracy (%), standard_error, orders, published (%).
     """

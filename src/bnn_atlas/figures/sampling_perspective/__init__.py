@@ -1,1 +1,1 @@
-"""Kinds of figures that only this paper has, one to a file of the kind's name."""
+"""Kinds of figures that only this paper has, in files named after the kind."""

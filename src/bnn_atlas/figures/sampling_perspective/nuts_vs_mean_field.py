@@ -25,10 +25,10 @@ LIMIT = 3.0
 SHARES = (0.95, 0.8, 0.5, 0.2)
 """Shares of the draws that the regions hold."""
 ADJUST = 0.15
-"""Bandwidth over Scott's rule: two thin branches would be smeared by a rule made for one normal."""
+"""Bandwidth over Scott's rule, which is made for a single normal and would smear two thin branches."""
 BINS = 600
 DOTS = 2000
-"""Draws shown as dots at most."""
+"""Largest number of draws shown as dots."""
 SMALL = 0.6
 """Width of a mean-field region below which it is enlarged in a corner."""
 
@@ -37,8 +37,8 @@ def nuts_vs_mean_field(shown: Sequence[Shown]) -> Drawing:
     """Joint density of the two weights of y = w2 w1 x: NUTS filled, mean field as contours, a panel per prior scale.
 
     The exact posterior follows both branches of w1 w2 = slope (dashed: slope 1); mean field has to choose one place on
-    one branch. Of mean-field runs with several fits the first is drawn. Every panel needs one run of each method.
-    Raises ValueError where one is missing or doubled, or where a prior has no common standard deviation.
+    one branch. If a mean-field run has several fits, the first is drawn. Every panel needs one run of each method.
+    Raises ValueError if one is missing or there are two, or if a prior has no common standard deviation.
     """
     panels = _panels(shown)
     width = style.TEXT_WIDTH if len(panels) > 1 else style.COLUMN_WIDTH

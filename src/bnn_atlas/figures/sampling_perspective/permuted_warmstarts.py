@@ -1,4 +1,4 @@
-"""Chains that start from permuted copies of one ensemble member, beside chains that start from different members."""
+"""Chains that start from permuted copies of one ensemble member, and chains that start from different members."""
 
 from collections.abc import Sequence
 
@@ -31,8 +31,8 @@ KIND = {"sections": ["functions"], "files": ["predictive"]}
 
 MOST_PANELS = 4
 MOST_CHAINS, MOST_DRAWS, MOST_TOGETHER = 12, 50, 300
-"""Largest numbers in a map: of chains (more are left out), of draws of a chain and of all (evenly spaced ones are
-taken)."""
+"""Largest numbers of chains in a map (more are left out), of draws per chain and of all draws (which are evenly
+spaced)."""
 CHAINS, ENSEMBLE = style.Line(style.SKY, "-"), style.Line(style.VERMILION, "-")
 
 
@@ -41,8 +41,8 @@ def permuted_warmstarts(shown: Sequence[Shown]) -> Drawing:
 
     Files: `predictive` (predictions) and `functions` (function draws). The upper panels share their axes,
     which values after the first tenth of the draws set, and their titles have the last value of all chains; the maps
-    share their colours; the CSV has the distances as published, too. A value of -inf leaves a gap and a remark. A
-    run without a chain left says so. Raises ValueError for more than four runs and for a classification.
+    share their colours; the CSV also has the distances as published. A value of -inf leaves a gap and a remark. A run
+    with no chain left says so. Raises ValueError for more than four runs and for a classification.
     """
     check_fits(len(shown), MOST_PANELS, "runs")
     titles = names(shown)
@@ -92,7 +92,7 @@ def _pairs(functions: Functions, distances: np.ndarray) -> pd.DataFrame:
 
 
 def _limits(running: Sequence[RunningLppd]) -> tuple[float, float] | None:
-    """Limits of the y axis: the bulk of the chains alone, and all chains together.
+    """Limits of the y axis: they hold the bulk of the single chains, and all chains together.
 
     Only values after the first tenth of the draws count: burn-in would leave no room for the rest.
     """
@@ -135,7 +135,7 @@ def _running_panel(ax: Axes, curves: RunningLppd, limits: tuple[float, float] | 
 
 
 def _gaps(values: np.ndarray) -> np.ndarray:
-    """Values that cannot be drawn as NaN."""
+    """The values, with NaN for those that cannot be drawn."""
     return np.where(np.isfinite(values), values, np.nan)
 
 

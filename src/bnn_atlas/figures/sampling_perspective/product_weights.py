@@ -21,9 +21,9 @@ from bnn_atlas.figures.subsets import Subset, locate, read_subset
 KIND = {"sections": ["subset"], "runs": "one"}
 
 UNITS = 5
-"""Units shown at most, the first ones."""
+"""Largest number of units shown; the first ones are."""
 CHAINS = 20
-"""Chains shown at most, the first ones."""
+"""Largest number of chains shown; the first ones are."""
 SHARE = 0.8
 """Share of a chain's draws inside its contour."""
 SHARES = (0.95, 0.8, 0.5)
@@ -41,8 +41,8 @@ def product_weights(shown: Sequence[Shown]) -> Drawing:
 
     On the diagonal the density of each product, a line per chain and all chains in black; below it, for each pair of
     units, filled regions of all chains and faint contours of each. The figure's subset holds layer0.weight[i,0] and
-    layer1.weight[0,i] of the units to show. Raises ValueError where it holds both of no unit, or the network is
-    another.
+    layer1.weight[0,i] of the units to show. Raises ValueError if it holds both weights of no unit, or the network has
+    another shape.
     """
     run = shown[0]
     if len(run.hidden) > 1:
@@ -113,7 +113,7 @@ def _densities(
     if len(values) > 1:
         for curve, colour in zip(curves.values(), colours, strict=True):
             ax.plot(x, curve, color=colour, lw=0.6, alpha=0.3)
-    # A mixture of the chains' own estimates: one bandwidth for all would smear chains that differ.
+    # A mixture of the chains' own estimates, since one bandwidth for all would smear chains that differ.
     curves["all"] = np.mean([smooth(chain, limits, BINS) for chain in values], axis=0)
     ax.plot(x, curves["all"], color=style.BLACK, lw=1.4)
     # The pooled density sets the height: a chain that hardly moves is a spike.
@@ -128,7 +128,7 @@ def _densities(
 def _contours(
     ax: Axes, values: np.ndarray, limits: tuple[float, float], chains: np.ndarray, colours: Sequence[Any]
 ) -> pd.DataFrame:
-    """Smallest regions that hold `SHARES` of all draws [c, s, 2], filled, and the outline of one of each chain."""
+    """Smallest regions that hold shares of all draws [c, s, 2], filled, and the outline of one region per chain."""
     box = np.array([limits, limits])
     surfaces = [smooth_pair(chain, box, BINS) for chain in values]
     pooled = surfaces[0]._replace(density=np.mean([surface.density for surface in surfaces], axis=0))
@@ -142,7 +142,7 @@ def _contours(
 
 
 def _limits(products: np.ndarray) -> tuple[float, float]:
-    """Limits of all axes: all draws but the outermost, and 0."""
+    """Limits of all axes: they hold all draws except the outermost, and 0."""
     low, high = np.quantile(products, (TAIL, 1 - TAIL))
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     margin = 0.1 * (high - low) or 1.0
@@ -171,7 +171,7 @@ def _remarks(
 
 
 def _legend(pairs: bool, many: bool) -> dict[str, Artist]:
-    """Regions and lines of all chains, and of each where there are several."""
+    """Regions and lines for all chains, and for each if there are several."""
     entries: dict[str, Artist] = {"all chains": Line2D([], [], color=style.BLACK, lw=1.4)}
     if pairs:
         for share, fill in zip(SHARES, FILLS, strict=True):

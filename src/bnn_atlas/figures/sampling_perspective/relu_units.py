@@ -1,4 +1,4 @@
-"""Directions in which a relu network with one hidden layer does not change: its Jacobian's kernel, and alike units."""
+"""Directions in which a relu network with one hidden layer does not change: its Jacobian's kernel, alike units."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,16 @@ KINDS = {
 RANK = 1e-8
 """Singular values below this share of the largest are zero."""
 CHAIN = 1
-"""The chain that is drawn, the second one as in the published figure; the first where there is one only."""
+"""The chain that is drawn: the second, as in the published figure, or the first if there is only one."""
 
 
 def jacobian_kernel(shown: Sequence[Shown]) -> Drawing:
     """Draws of a 1-m-1 relu network without biases, and their deviations from the mean in the image and the kernel.
 
-    The Jacobian is that of the function on the training rows by the weights, at the mean of the chain's draws; its
-    image is the span of its right singular vectors, its kernel what is orthogonal to them. Panels: both weights of the
-    first unit; the two incoming weights of the deviations projected on the image, and on the kernel. Raises ValueError
-    for another network.
+    The Jacobian is the derivative of the function on the training rows by the weights, at the mean of the chain's
+    draws; its image is the span of its right singular vectors, and its kernel is the space orthogonal to them. Panels:
+    both weights of the first unit; two incoming weights of the deviations, projected on the image and on the kernel.
+    Raises ValueError for another network.
     """
     run = shown[0]
     if len(run.hidden) != 1 or run.hidden[0] < 2:
@@ -84,13 +84,13 @@ def projections(theta: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 LEVEL = 0.01
-"""Probability that units of random signs and sizes have a pair that is called alike."""
+"""Probability that units with random signs and sizes include a pair that counts as alike."""
 LARGEST = 0.999
 CONSTANT = 1e-12
-"""Length of a centred column of activations below which a unit is constant on the rows, and in no group."""
+"""Length of a centred column of activations below which a unit counts as constant on the rows, and is in no group."""
 BINS = 40
 FLOOR = 1e-8
-"""Sensitivities below are drawn here: a change that the arithmetic of the run could not tell from none."""
+"""Smaller sensitivities are drawn here: the arithmetic of the run could not distinguish them from 0."""
 
 
 def flat_likelihood(shown: Sequence[Shown]) -> Drawing:

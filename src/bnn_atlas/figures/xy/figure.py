@@ -1,4 +1,4 @@
-"""A figure of one sweep: its panels side by side."""
+"""A figure of one sweep, with its panels side by side."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,11 +15,11 @@ from bnn_atlas.published import published_numbers
 
 MOST_COLUMNS = 3
 HEIGHT = 1.95
-"""Inches of a row of panels."""
+"""Height of a row of panels in inches."""
 LEGEND = 0.08
-"""Inches of height for each entry of the legend, of which a row holds about two."""
+"""Inches of height for each entry of the legend; a row holds about two entries."""
 LEVELS = (KindOfDraws.POINT,)
-"""Optima are level lines: the field has no part in them, or they are there to compare with."""
+"""Optima are level lines: they do not depend on the field, or they are there for comparison."""
 SCORES = {
     "classification": (
         Panel("accuracy", "accuracy"),
@@ -37,10 +37,10 @@ SCORES = {
 def sweep(
     field: Field, *, before: Sequence[Panel] = (), after: Sequence[Panel] = (), published: str = ""
 ) -> Callable[[Sequence[Shown]], Drawing]:
-    """A kind of figure: the panels of a sweep over a field, those of the scores between others, a line per label.
+    """A kind of figure: the panels of a sweep over a field, with the scores between other panels, a line per label.
 
-    Optima are level lines. Numbers are those of `table.sweep_table`, with the published ones below (`kind` is
-    `published`): those of the group `published` of the study of HMC.
+    Optima are level lines. The numbers come from `table.sweep_table`, followed by published ones (`kind` is
+    `published`), which are the group `published` of the study `hmc_posteriors`.
     """
 
     def draw(shown: Sequence[Shown]) -> Drawing:
@@ -56,7 +56,7 @@ def sweep(
 
 
 def joined(table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """All plotted numbers, those of runs first."""
+    """All plotted numbers, first the runs' and then the published ones."""
     parts = [table.assign(kind="run"), published.assign(kind="published")]
     data = pd.concat([part for part in parts if len(part)], ignore_index=True)
     columns = ["kind", *table.columns, *(["approximate"] if len(published) else [])]

@@ -1,6 +1,6 @@
 """Panels of a sweep: a metric against a field, a line per label, open marks for chains that have not converged.
 
-Published numbers, which may be of other data than the runs, are open black marks with a name of their own.
+Published numbers, which may be for other data than the runs use, are open black marks with their own name.
 """
 
 import re
@@ -26,7 +26,7 @@ MARKS = ("o", "s", "D", "P", "X", "v", "h")
 FAINT = (0, (1, 1.2))
 """Dashes of a panel's second metric."""
 LEVEL = (0, (3, 1.5))
-"""Dashes of what does not vary along the x axis."""
+"""Dashes of lines that do not vary along the x axis."""
 LOST: dict[str, Any] = {"color": style.VERMILION, "marker": "x", "ls": "none", "ms": 4, "mew": 1.0, "zorder": 5}
 """Marks of runs without a value."""
 BARS = {
@@ -36,7 +36,7 @@ BARS = {
     "splits": "bars: ±1 standard error over splits",
     "rows": "bars: ±1 standard error over test rows",
 }
-"""What an error is over -> text in the legend."""
+"""What an error is taken over -> text in the legend."""
 OPEN = f"open: R-hat above {RHAT_LIMIT} at over {MOST_ABOVE:.0%} of function values"
 OPEN_REFERENCE = f"{OPEN}, or reference not converged"
 NONE_LEFT = "cross: no chain moved, or none is finite"
@@ -50,7 +50,7 @@ class Panel(NamedTuple):
     label: str
     """Text at the y axis."""
     second: str | None = None
-    """A metric beside it, drawn faintly and without bars."""
+    """A second metric in the same panel, drawn faintly and without bars."""
     is_log: bool = False
     limit: float | None = None
     """A value with a grey line."""
@@ -89,9 +89,9 @@ def draw_panel(
     looks: Mapping[str, Look],
     spans: pd.DataFrame | None = None,
 ) -> None:
-    """Draw the rows of a panel's metrics, and the published numbers of its first one.
+    """Draw the rows of a panel's metrics, and the published numbers for its first metric.
 
-    The y axis spans those of `spans`, or of `table` itself.
+    The y axis spans the rows of `spans`, or of `table` itself.
     """
     ax.grid(axis="y")
     places = _places(field, table, published)
@@ -113,7 +113,7 @@ def draw_panel(
 def legend_entries(
     panels: Sequence[Panel], table: pd.DataFrame, looks: Mapping[str, Look], against: bool = False
 ) -> dict[str, Artist]:
-    """Labels, faint lines, open marks and bars; `against` says that the numbers lean on a reference too."""
+    """Labels, faint lines, open marks and bars; `against` says that the numbers also depend on a reference."""
     entries: dict[str, Artist] = {}
     for label in dict.fromkeys(table["label"]):
         look = looks[str(label)]
@@ -209,7 +209,7 @@ def _x_axis(
 
 
 def _plain_ticks(ax: Axes, low: float, high: float) -> None:
-    """Ticks of a logarithmic x axis of less than two decades at 1, 2, 5, ... as plain numbers."""
+    """Ticks at 1, 2, 5, ... as plain numbers, for a logarithmic x axis of less than two decades."""
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
     ticks = [tick for tick in np.outer(powers, [1, 2, 5]).ravel() if low <= tick <= high]
     ax.xaxis.set_major_locator(FixedLocator(ticks))
@@ -223,7 +223,7 @@ def _plain(value: float) -> str:
 
 
 def _places(field: Field, table: pd.DataFrame, published: pd.DataFrame) -> dict[str, float] | None:
-    """Word of the field -> place on the x axis, in the field's order; None for numbers."""
+    """Word in the field -> place on the x axis, in the field's order; None for numbers."""
     if field.categories is None:
         return None
     found = {*table["x"], *published["x"]}

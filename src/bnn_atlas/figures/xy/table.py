@@ -1,4 +1,4 @@
-"""Scores of the runs of a sweep, their errors and places along a field, and whether their chains have converged."""
+"""Scores of a sweep's runs, their errors and places along a field, and whether their chains have converged."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import MOST_ABOVE, RHAT_LIMIT, UNCONVERGED, Trust, trust, worst
 
 PERIODS, VARIANCE = "method.quarter_periods", "prior.variance"
-"""Fields that other settings of a run give where the run does not name them."""
+"""Fields that follow from other settings of a run if the run does not name them."""
 
 
 class Field(NamedTuple):
@@ -30,7 +30,7 @@ class Field(NamedTuple):
     marks: tuple[float, ...] = ()
     """Values with a vertical line."""
     categories: Mapping[str, str] | None = None
-    """Of a field that is a word: value -> text at the axis, in their order; None for a number."""
+    """For a field that is a word: value -> text at the axis, in this order; None for a number."""
 
 
 COLUMNS = [
@@ -39,9 +39,9 @@ COLUMNS = [
 ]  # fmt: skip
 MONTE_CARLO = "Monte Carlo"
 CONVERGED = "reference converged"
-"""Beginning of what stands beside numbers whose reference has converged."""
+"""Start of the remark on numbers whose reference has converged."""
 FAILED = (Status.DISTRUST, Status.UNKNOWN)
-"""Statuses of chains that are drawn open where the table has no R-hats."""
+"""Statuses of chains that are drawn open if the table has no R-hat."""
 ABOVE = "rhat_function_share_above"
 
 
@@ -55,14 +55,14 @@ def sweep_table(
 ) -> pd.DataFrame:
     """A row per label, value of the field and metric: the columns of `COLUMNS`.
 
-    `error` is one standard error: over seeds or splits where several runs share a label and a value, else the Monte
-    Carlo error, else that of the table; `error_over` says which. `converged` is whether R-hat is up to the limit at the
-    share of function values that a reference needs (`judgement.trust`), and the reference has converged;
-    `rhat_share_above` is the share above it and `trust` what all checks say of the chains. It is true for a method
-    without chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
-    `reference`, metrics are those against it, and `reference` what is said of its convergence. A metric that a run
-    lacks is left out, or NaN where all its chains are excluded. Raises ValueError for a metric that no run has, for
-    runs of different tasks, and for runs of one label and value that differ in more than seeds and splits.
+    `error` is one standard error: over seeds or splits if several runs share a label and a value, else the Monte Carlo
+    error, else the table's own; `error_over` says which. `converged` is whether R-hat is within its limit for the share
+    of function values that a reference needs (`judgement.trust`), and the reference has converged, too; it is true for
+    a method without chains. `rhat_share_above` is the share above the limit, and `trust` is what all checks say about
+    the chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
+    `reference`, metrics are measured against it, and the column `reference` says whether it has converged. A metric
+    that a run lacks is left out, or NaN if all its chains are excluded. Raises ValueError for a metric that no run has,
+    for runs of different tasks, and for runs of one label and value that differ in more than seeds and splits.
     """
     check_fits(len(shown))
     if len(tasks := dict.fromkeys(one.task for one in shown)) > 1:
@@ -90,7 +90,7 @@ def sweep_table(
 
 
 def common_reference(shown: Sequence[Shown]) -> str:
-    """The first reference with which all runs are compared; ValueError where there is none."""
+    """The first reference with which all runs are compared; ValueError if there is none."""
     common = [name for name in shown[0].parts["against"] if all(name in one.parts["against"] for one in shown)]
     if not common:
         raise ValueError(
@@ -129,7 +129,7 @@ def share_above(own: pd.DataFrame) -> float:
 
 
 def said_of_reference(note: str) -> str:
-    """The part of a row's note that says whether its reference has converged; empty where none does."""
+    """The part of a row's note that says whether its reference has converged; empty if there is none."""
     return next((part for part in note.split("; ") if part.startswith((CONVERGED, UNCONVERGED))), "")
 
 
@@ -140,12 +140,12 @@ def _none_left(own: pd.DataFrame) -> bool:
 
 
 def line_name(one: Shown) -> str:
-    """The line of a run: its label, or else its entry, whose runs the label of a grid would not tell apart."""
+    """The name of a run's line: its label, or its entry if it has no label, so that the runs of a grid share a line."""
     return one.label if one.label != one.run else one.entry
 
 
 def _error(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """The error of a single run: Monte Carlo where it is known, else that of the table."""
+    """The error of a single run: the Monte Carlo error if known, else the table's own."""
     if pd.notna(row["monte_carlo_error"]):
         return {"error": float(row["monte_carlo_error"]), "error_over": MONTE_CARLO}
     if pd.notna(row["standard_error"]):
@@ -176,10 +176,10 @@ def _pooled(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def value_of(one: Shown, field: Field) -> float | str:
-    """The value of a field in a run: that of its grid, else of its settings, else what follows from these.
+    """The value of a field in a run, from its grid, or else from its settings, or else as it follows from these.
 
     The prior's variance is sd^2, and a trajectory length in quarter periods is length / (pi / 2 sd sqrt(T)), with sd
-    that of a normal prior and T the temperature. Raises ValueError where the run has no such value, or one of another
+    that of a normal prior and T the temperature. Raises ValueError if the run has no such value, or one of another
     type.
     """
     value = one.point.get(field.name)

@@ -110,7 +110,7 @@ def point_noise_measurements(pool: Draws, kept: np.ndarray, rows: int | None, ma
     It is sqrt(E r^2 / N), with r^2 the sum of squared residuals of N = `rows` rows: the optimum of a fit with one
     number for its noise, for every prior, entropy and temperature. A draw with noise s and log-likelihood l has
     r^2 = -2 s^2 (l + N log s + N/2 log 2 pi). Chains with different noises give the root mean square. Empty for a noise
-    that varies between draws, for single draws, which do not tell, and for methods that fit nothing.
+    that varies between draws, for single draws, which cannot show whether it does, and for methods that fit nothing.
     """
     noise_at = pool.layout.size - 1
     fitted = "elbo" in pool.statistics and pool.layout.names()[noise_at] == "log_sigma"

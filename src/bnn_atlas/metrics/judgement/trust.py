@@ -26,7 +26,7 @@ class Trust(NamedTuple):
 
     status: Status
     text: str
-    """The checks that led to the status, with their values; empty where all is fine."""
+    """The checks that led to the status, with their values; empty if all is fine."""
 
     @property
     def words(self) -> str:
