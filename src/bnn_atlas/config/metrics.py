@@ -30,59 +30,79 @@ RATES = {
 }
 
 DENSITY = (
-    Metric("lppd", "log pointwise predictive density per row, log of the mean over chains and draws", "higher", NATS),
+    Metric(
+        "lppd",
+        "log pointwise predictive density per row: log of the density averaged over chains and draws",
+        "higher",
+        NATS,
+    ),
     Metric("nll", "negative log-likelihood per row of the model average: -lppd", "lower", NATS),
-    Metric("lppd_chain_mean", "LPPD of a chain alone, mean over chains", "higher", NATS),
-    Metric("lppd_chain_min", "the same, lowest", "higher", NATS),
-    Metric("lppd_chain_max", "the same, highest", "higher", NATS),
+    Metric("lppd_chain_mean", "LPPD of single chains, mean over chains", "higher", NATS),
+    Metric("lppd_chain_min", "LPPD of single chains, lowest", "higher", NATS),
+    Metric("lppd_chain_max", "LPPD of single chains, highest", "higher", NATS),
     Metric("lppd_cumulative_chains", "LPPD of the first `chains` chains, mean over random orders", "higher", NATS),
-    Metric("lppd_cumulative_chains_order_sd", "its standard deviation over these orders", "", NATS),
+    Metric(
+        "lppd_cumulative_chains_order_sd", "standard deviation of `lppd_cumulative_chains` over these orders", "", NATS
+    ),
     Metric("lppd_cumulative_draws", "LPPD of the first `draws` draws of all chains", "higher", NATS),
     Metric(
         "lppd_chain_mean_cumulative_draws",
-        "LPPD of the first `draws` draws of a chain alone, mean over chains",
+        "LPPD of the first `draws` draws of single chains, mean over chains",
         "higher",
         NATS,
     ),
     Metric(
-        "lppd_stacked", "LPPD with stacking weights of the chains, fitted to the other half of the rows", "higher", NATS
+        "lppd_stacked",
+        "LPPD with stacking weights for the chains, which were fitted to the other half of the rows",
+        "higher",
+        NATS,
     ),
-    Metric("stacked_chains", "effective number of chains, 1 / sum of the squared weights", "", "chains"),
+    Metric("stacked_chains", "effective number of chains, 1 / sum of the squared stacking weights", "", "chains"),
 )
 REGRESSION = (
     Metric("rmse", "root mean square error of the predictive mean", "lower", TARGET),
-    Metric("rmse_original_units", "the same in the target's own units", "lower", "target"),
-    Metric("lppd_original_units", "LPPD of targets in their own units: lppd - log of their scale", "higher", NATS),
-    Metric("nll_moment_matched", "negative log density of one Gaussian with the mixture's moments", "lower", NATS),
+    Metric(
+        "rmse_original_units",
+        "root mean square error of the predictive mean, in the target's own units",
+        "lower",
+        "target",
+    ),
+    Metric("lppd_original_units", "LPPD for targets in their own units: lppd - log of their scale", "higher", NATS),
+    Metric("nll_moment_matched", "negative log density under one Gaussian with the mixture's moments", "lower", NATS),
     Metric("coverage", "share of rows inside the central predictive interval", at="nominal level"),
     Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
-    Metric("pit_histogram", "share of rows whose predictive CDF lies in a bin", at="right edge of the bin"),
-    Metric("noise_sd", "root mean square of the noise's standard deviation over draws and test rows", "", TARGET),
+    Metric("pit_histogram", "share of rows whose predictive CDF value lies in a bin", at="right edge of the bin"),
+    Metric("noise_sd", "standard deviation of the noise, root mean square over draws and test rows", "", TARGET),
 )
 ROWS = (
-    Metric("rmse_linear", "RMSE of least squares on the rows that the likelihood sees: no network", "lower", TARGET),
-    Metric("rows_test", "test rows", "", "rows"),
-    Metric("rows_train", "rows that training or the likelihood sees, validation rows included", "", "rows"),
+    Metric(
+        "rmse_linear",
+        "RMSE of a least-squares fit, without a network, on the rows that the likelihood sees",
+        "lower",
+        TARGET,
+    ),
+    Metric("rows_test", "number of test rows", "", "rows"),
+    Metric("rows_train", "number of rows that training or the likelihood sees, validation rows included", "", "rows"),
 )
 CLASSIFICATION = (
     Metric("accuracy", "share of rows whose most probable class is the label", "higher"),
-    Metric("accuracy_chain_mean", "accuracy of a chain alone, mean over chains", "higher"),
-    Metric("accuracy_chain_min", "the same, lowest", "higher"),
-    Metric("accuracy_chain_max", "the same, highest", "higher"),
+    Metric("accuracy_chain_mean", "accuracy of single chains, mean over chains", "higher"),
+    Metric("accuracy_chain_min", "accuracy of single chains, lowest", "higher"),
+    Metric("accuracy_chain_max", "accuracy of single chains, highest", "higher"),
     Metric("accuracy_cumulative_chains", "accuracy of the first `chains` chains, mean over random orders", "higher"),
     Metric("accuracy_cumulative_draws", "accuracy of the first `draws` draws of all chains", "higher"),
     Metric("ece_cumulative_chains", "ECE of the first `chains` chains, mean over random orders", "lower"),
     Metric("ece_cumulative_draws", "ECE of the first `draws` draws of all chains", "lower"),
     Metric(
         "accuracy_chain_mean_cumulative_draws",
-        "accuracy of the first `draws` draws of a chain alone, mean over chains",
+        "accuracy of the first `draws` draws of single chains, mean over chains",
         "higher",
     ),
     Metric(
-        "ece_chain_mean_cumulative_draws", "ECE of the first `draws` draws of a chain alone, mean over chains", "lower"
+        "ece_chain_mean_cumulative_draws", "ECE of the first `draws` draws of single chains, mean over chains", "lower"
     ),
     Metric("brier", "Brier score, summed over classes (0 to 2)", "lower"),
-    Metric("mean_maximum_confidence", "largest probability of a row, mean over rows"),
+    Metric("mean_maximum_confidence", "probability of the most probable class, mean over rows"),
     Metric("predictive_entropy", "entropy of the predictive distribution, mean over rows", "", NATS),
     Metric("ece", "expected calibration error, bins of equal width", "lower"),
     Metric("ece_equal_mass", "expected calibration error, bins with equal numbers of rows", "lower"),
@@ -91,33 +111,49 @@ CLASSIFICATION = (
         "mean confidence in a bin, bins with equal numbers of rows",
         at="share of rows up to the bin's end",
     ),
-    Metric("calibration_accuracy", "accuracy in the same bin", at="share of rows up to the bin's end"),
+    Metric(
+        "calibration_accuracy",
+        "accuracy in a bin, bins with equal numbers of rows",
+        at="share of rows up to the bin's end",
+    ),
     Metric(
         "calibration_share",
-        "share of rows in the bin (bins differ only where confidences tie)",
+        "share of rows in a bin (bins differ only if confidences tie)",
         at="share of rows up to the bin's end",
     ),
     Metric("entropy_histogram", "share of rows whose predictive entropy lies in a bin", at="right edge of the bin"),
     Metric("mce", "maximum calibration error, bins of equal width", "lower"),
     Metric("sce", "static calibration error, class by class", "lower"),
     Metric("agreement_ceiling", "agreement of a chain with the average of the others", "higher"),
-    Metric("total_variation_ceiling", "total variation between a chain and the average of the others", "lower"),
+    Metric(
+        "total_variation_ceiling", "total variation distance between a chain and the average of the others", "lower"
+    ),
 )
 SETS = (
     Metric(
         "function_sd",
-        "standard deviation of the function over all draws, mean over an interval of the input",
+        "standard deviation of the function's values over all draws, mean over an interval of the input",
         "",
         TARGET,
     ),
-    Metric("auroc_confidence", "area under the ROC curve for telling test from other rows by confidence", "higher"),
-    Metric("auroc_entropy", "the same by predictive entropy", "higher"),
-    Metric("fpr95_confidence", "share of other rows above the threshold that 95 % of test rows pass", "lower"),
-    Metric("fpr95_entropy", "the same by predictive entropy", "lower"),
-    Metric("mean_maximum_confidence_ood", "largest probability of other rows, mean"),
-    Metric("predictive_entropy_ood", "predictive entropy of other rows, mean", "", NATS),
+    Metric(
+        "auroc_confidence", "area under the ROC curve for telling test rows from other rows by confidence", "higher"
+    ),
+    Metric(
+        "auroc_entropy",
+        "area under the ROC curve for telling test rows from other rows by predictive entropy",
+        "higher",
+    ),
+    Metric("fpr95_confidence", "share of other rows that reach the confidence which 95 % of test rows reach", "lower"),
+    Metric(
+        "fpr95_entropy",
+        "share of other rows within the predictive entropy that 95 % of test rows do not exceed",
+        "lower",
+    ),
+    Metric("mean_maximum_confidence_ood", "probability of the most probable class, mean over other rows"),
+    Metric("predictive_entropy_ood", "entropy of the predictive distribution, mean over other rows", "", NATS),
     Metric("agreement", "share of rows with the same most probable class as the reference", "higher", "", "reference"),
-    Metric("total_variation", "total variation from the reference, mean over rows", "lower", "", "reference"),
+    Metric("total_variation", "total variation distance from the reference, mean over rows", "lower", "", "reference"),
     Metric(
         "wasserstein_1",
         "first Wasserstein distance between predictive distributions, noise included, mean over rows",
@@ -126,24 +162,37 @@ SETS = (
         "reference",
     ),
     Metric(
-        "elpd_diff", "LPPD minus that of another run on the same test rows, paired by row", "higher", NATS, "reference"
+        "elpd_diff",
+        "LPPD minus the LPPD of another run on the same test rows, paired by row",
+        "higher",
+        NATS,
+        "reference",
     ),
 )
 PUBLISHED = (
-    Metric("lppd_sommer", "LPPD with the noise that Sommer et al. 2025's scorer reads by mistake", "higher", NATS),
-    Metric("calibration_error_sommer", "calibration error averaged a second time, as in Sommer et al. 2025", "lower"),
     Metric(
-        "lppd_izmailov",
-        "log density of one Gaussian with the mixture's moments, in the target's own units, as by Izmailov et al. 2021",
+        "lppd_sommer",
+        "LPPD with the noise level that the scorer of Sommer et al. 2025 reads by mistake",
         "higher",
         NATS,
     ),
-    Metric("ece_izmailov", "ECE without rows on the edges of bins, as by Izmailov et al. 2021", "lower"),
-    Metric("ece_uppal", "ECE without rows of confidence 0.99 and above, as by Uppal et al. 2023", "lower"),
-    Metric("mce_uppal", "MCE over the same bins", "lower"),
-    Metric("sce_uppal", "SCE by rank instead of by class, as by Uppal et al. 2023", "lower"),
-    Metric("fpr95_confidence_uppal", "FPR at the interpolated 5th percentile, as by Uppal et al. 2023", "lower"),
-    Metric("fpr95_entropy_uppal", "the same by predictive entropy", "lower"),
+    Metric("calibration_error_sommer", "calibration error averaged a second time, as in Sommer et al. 2025", "lower"),
+    Metric(
+        "lppd_izmailov",
+        "log density under one Gaussian with the mixture's moments, in target units, as in Izmailov et al. 2021",
+        "higher",
+        NATS,
+    ),
+    Metric("ece_izmailov", "ECE without rows on the edges of bins, as in Izmailov et al. 2021", "lower"),
+    Metric("ece_uppal", "ECE without rows of confidence 0.99 and above, as in Uppal et al. 2023", "lower"),
+    Metric("mce_uppal", "MCE without rows of confidence 0.99 and above, as in Uppal et al. 2023", "lower"),
+    Metric("sce_uppal", "SCE by rank instead of by class, as in Uppal et al. 2023", "lower"),
+    Metric(
+        "fpr95_confidence_uppal",
+        "`fpr95_confidence` at the interpolated 5th percentile, as in Uppal et al. 2023",
+        "lower",
+    ),
+    Metric("fpr95_entropy_uppal", "`fpr95_entropy` at the interpolated percentile, as in Uppal et al. 2023", "lower"),
 )
 REFEREE = (
     Metric(
@@ -152,27 +201,36 @@ REFEREE = (
         "",
         "sd of the run's draws",
     ),
-    Metric("referee_log_prior_shift", "the same of the log-prior", "", "sd of the run's draws"),
+    Metric(
+        "referee_log_prior_shift",
+        "log-prior of the referee minus that of the run, mean over chains",
+        "",
+        "sd of the run's draws",
+    ),
     Metric(
         "referee_log_likelihood_change",
         "log-likelihood of the referee minus that of the run, mean over chains",
         "",
         NATS,
     ),
-    Metric("referee_log_prior_change", "the same of the log-prior", "", NATS),
-    Metric("referee_lppd", "LPPD of the referee's chains together", "higher", NATS),
-    Metric("referee_lppd_change", "the same minus the LPPD of the run", "", NATS),
-    Metric("referee_lppd_chain_mean", "LPPD of a chain of the referee alone, mean over chains", "higher", NATS),
-    Metric("referee_lppd_chain_change", "the same minus that of the run", "", NATS),
-    Metric("referee_rhat_max", "R-hat of the log posterior between the halves of a referee's chain, largest", "lower"),
+    Metric("referee_log_prior_change", "log-prior of the referee minus that of the run, mean over chains", "", NATS),
+    Metric("referee_lppd", "LPPD of all the referee's chains together", "higher", NATS),
+    Metric("referee_lppd_change", "`referee_lppd` minus the LPPD of the run", "", NATS),
+    Metric("referee_lppd_chain_mean", "LPPD of single chains of the referee, mean over chains", "higher", NATS),
+    Metric("referee_lppd_chain_change", "`referee_lppd_chain_mean` minus the same for the run", "", NATS),
+    Metric(
+        "referee_rhat_max",
+        "R-hat of the log posterior between the two halves of each of the referee's chains, largest",
+        "lower",
+    ),
     Metric(
         "referee_ess_min",
-        "effective sample size of the log posterior in a referee's chain, smallest",
+        "effective sample size of the log posterior in each of the referee's chains, smallest",
         "higher",
         "draws",
     ),
     Metric("referee_trend", "rise of the referee's log-likelihood over its draws, mean over chains", "", NATS),
-    Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, its values bound nothing"),
+    Metric("referee_mixed", "whether the referee has mixed (1) or not (0); if not, its values give no bound"),
 )
 STATE = "rows and state of the second network"
 DEFINITIONS = {
@@ -195,35 +253,35 @@ PAIRS = (
     ),
     Metric(
         "barrier_loss_far",
-        "`barrier_loss_midpoint` of pairs whose transpositions are at least 400/512 of the units, mean over pairs",
+        "`barrier_loss_midpoint`, mean over pairs whose transpositions are at least 400/512 of the units",
         "lower",
         NATS,
         STATE,
     ),
     Metric(
         "pair_transpositions",
-        "transpositions (NoT) of the permutation that aligns the second network of a pair with the first, mean",
+        "transpositions (NoT) in the permutation that aligns a pair's second network with its first, mean over pairs",
         at="state of the second network",
     ),
     Metric("pair_transpositions_ceiling", "mean NoT of uniformly random permutations, n - (1 + 1/2 + ... + 1/n)"),
     Metric(
-        "pair_transpositions_change_max", "NoT of a pair of last draws minus that of its start, largest absolute value"
+        "pair_transpositions_change_max", "NoT of a pair's last draws minus NoT of its starts, largest absolute value"
     ),
     Metric(
         "pair_squared_distance",
-        "squared distance of the two networks of a pair, mean over pairs",
+        "squared distance between the two networks of a pair, mean over pairs",
         at="state of the second network",
     ),
     Metric(
         "correlation_transpositions_barrier",
-        "correlation over pairs of NoT and `barrier_loss_midpoint` on training rows, as trained",
+        "correlation, over pairs, of NoT with `barrier_loss_midpoint` on training rows, networks as trained",
         at="pearson or spearman",
     ),
 )
 PRUNED = (
     Metric(
         "accuracy_pruned",
-        "accuracy of a network some of whose parameters are 0, for runs with `evaluate.pruning`",
+        "accuracy of a network in which some parameters are set to 0, for runs with `evaluate.pruning`",
         "higher",
         "",
         "`<network> <of> by <rank>, <kept> % kept`",
@@ -234,16 +292,22 @@ CONVERGENCE = tuple(
     for space, of in SPACES.items()
     for metric in (
         Metric(f"rhat_{space}_max", f"rank-normalised split R-hat of {of}, largest", "lower"),
-        Metric(f"rhat_{space}_median", "the same, median", "lower"),
-        Metric(f"rhat_{space}_share_above", "share of them with a larger R-hat", "lower", "", "limit of R-hat"),
-        Metric(f"rhat_chainwise_{space}_max", f"R-hat of each chain alone of {of}, largest", "lower"),
-        Metric(f"rhat_chainwise_{space}_median", "the same, median of the chains' medians", "lower"),
+        Metric(f"rhat_{space}_median", f"rank-normalised split R-hat of {of}, median", "lower"),
+        Metric(
+            f"rhat_{space}_share_above", f"share of {of} with an R-hat above the limit", "lower", "", "limit of R-hat"
+        ),
+        Metric(f"rhat_chainwise_{space}_max", f"R-hat of {of} within single chains, largest", "lower"),
+        Metric(
+            f"rhat_chainwise_{space}_median",
+            f"R-hat of {of} within single chains, median of the chains' medians",
+            "lower",
+        ),
         Metric(f"ess_bulk_{space}_min", f"bulk effective sample size of {of}, smallest", "higher", "draws"),
-        Metric(f"ess_bulk_{space}_median", "the same, median", "higher", "draws"),
+        Metric(f"ess_bulk_{space}_median", f"bulk effective sample size of {of}, median", "higher", "draws"),
         Metric(f"ess_tail_{space}_min", f"tail effective sample size of {of}, smallest", "higher", "draws"),
         Metric(f"ess_tail_{space}_median", "the same, median", "higher", "draws"),
-        Metric(f"variance_within_{space}_median", f"variance within a chain of {of}, median"),
-        Metric(f"variance_between_{space}_median", f"variance between chain means of {of}, median"),
+        Metric(f"variance_within_{space}_median", f"variance of {of} within a chain, median"),
+        Metric(f"variance_between_{space}_median", f"variance of {of} between chain means, median"),
     )
 )
 CONVERGENCE += (
@@ -251,7 +315,7 @@ CONVERGENCE += (
     Metric("ess_bulk_noise_min", "bulk effective sample size of log sigma at test rows, smallest", "higher", "draws"),
     Metric("ess_tail_noise_min", "tail effective sample size of log sigma at test rows, smallest", "higher", "draws"),
     Metric("rhat_log_score_max", "R-hat of the log score of test rows, largest", "lower"),
-    Metric("rhat_log_score_median", "the same, median", "lower"),
+    Metric("rhat_log_score_median", "R-hat of the log score of test rows, median", "lower"),
     Metric(
         "ess_bulk_log_score_min",
         "bulk effective sample size of the log score of test rows, smallest",
@@ -263,68 +327,115 @@ CONVERGENCE += (
     Metric("ess_tail_log_posterior", "tail effective sample size of the log posterior", "higher", "draws"),
     Metric(
         "log_likelihood",
-        "log-likelihood of all rows that the likelihood sees, over the second halves of the chains",
+        "log-likelihood of all rows that the likelihood sees, mean over the second halves of the chains",
         "",
         NATS,
     ),
-    Metric("prior_shell", "theta^2 over the prior variance, mean over parameters, draws and chains"),
+    Metric("prior_shell", "theta^2 divided by the prior variance, mean over parameters, draws and chains"),
     Metric(
         "prior_shell_shift",
-        "its mean over the second halves of the chains minus that over the first",
+        "mean of `prior_shell` over the second halves of the chains minus that over the first halves",
         "",
         "standard errors",
     ),
+    Metric("source_trusted", "for `compact`: whether the run that gave the moments can be trusted (1) or not (0)"),
     Metric(
-        "source_trusted", "whether the run whose moments the draws have can be trusted (1) or not (0), compact only"
+        "reference_fit", "whether the draws may serve as a reference (1) or not (0), by the rule in docs/verdicts.md"
     ),
-    Metric("reference_fit", "whether the draws may serve as a reference (1) or not (0); docs/verdicts.md has the rule"),
 )
 MARGINALS = (
-    Metric("marginal_sd", "standard deviation of all draws of all scalars of an array", at="array"),
-    Metric("smaller_sign_share", "share of these draws on the side of 0 that has fewer", "", "", "array"),
+    Metric("marginal_sd", "standard deviation over all draws of all scalars in an array", at="array"),
     Metric(
-        "prior_circle_share", "share of hidden units' two weights in the circle with 95 % of the prior (1-M-1 networks)"
+        "smaller_sign_share", "share of the draws of all scalars in an array that have the rarer sign", "", "", "array"
     ),
-    Metric("weight_sd_dead_inputs", "root mean square of the first layer's weights of inputs that never vary"),
-    Metric("weight_sd_live_inputs", "the same of the other inputs, where there are inputs that never vary"),
-    Metric("prior_distance", "Kolmogorov distance of these draws to the prior N(0, sd^2)", "", "", "array"),
+    Metric(
+        "prior_circle_share",
+        "share of hidden units whose two weights lie in the circle with 95 % of the prior (1-M-1 networks)",
+    ),
+    Metric("weight_sd_dead_inputs", "root mean square of first-layer weights from inputs that never vary"),
+    Metric(
+        "weight_sd_live_inputs",
+        "root mean square of first-layer weights from the other inputs, if some inputs never vary",
+    ),
+    Metric(
+        "prior_distance",
+        "Kolmogorov distance between the draws of all scalars in an array and the prior N(0, sd^2)",
+        "",
+        "",
+        "array",
+    ),
 )
 VARIANT, OF_ALIGNMENT = "alignment/variant", "alignment"
 ALIGNMENT = (
     Metric("aligned_rhat_median", "R-hat of the permuted parameters, median", "lower", "", VARIANT),
-    Metric("aligned_rhat_q95", "its 95 % quantile", "lower", "", VARIANT),
-    Metric("aligned_variance", "variance over all draws of the permuted parameters, mean", at=VARIANT),
-    Metric("aligned_variance_within", "variance within a chain, mean over chains and parameters", at=VARIANT),
-    Metric("transpositions_within", "NoT of draws of one chain matched to each other, mean", "", "", OF_ALIGNMENT),
-    Metric("transpositions_across", "NoT of draws of different chains, mean", "", "", OF_ALIGNMENT),
-    Metric("transpositions_ceiling", "mean NoT of random permutations, sum over groups", "", "", OF_ALIGNMENT),
-    Metric("transpositions_to_frame", "NoT of the draws' permutations to the frame, mean", "", "", OF_ALIGNMENT),
-    Metric("cycle_consistency", "share of units with P_ab P_bc = P_ac in triples of draws", "higher", "", OF_ALIGNMENT),
-    Metric("alignment_fixed", "whether the last pass of a barycentre moved no unit (1) or did (0)", at=OF_ALIGNMENT),
-    Metric("draws_not_finite", "draws that are left out of an alignment", "lower", "draws", OF_ALIGNMENT),
+    Metric("aligned_rhat_q95", "R-hat of the permuted parameters, 95 % quantile", "lower", "", VARIANT),
+    Metric("aligned_variance", "variance of the permuted parameters over all draws, mean over parameters", at=VARIANT),
+    Metric(
+        "aligned_variance_within",
+        "variance of the permuted parameters within a chain, mean over chains and parameters",
+        at=VARIANT,
+    ),
+    Metric(
+        "transpositions_within", "NoT between draws of one chain when matched to each other, mean", "", "", OF_ALIGNMENT
+    ),
+    Metric(
+        "transpositions_across",
+        "NoT between draws of different chains when matched to each other, mean",
+        "",
+        "",
+        OF_ALIGNMENT,
+    ),
+    Metric(
+        "transpositions_ceiling", "mean NoT of random permutations, summed over groups of units", "", "", OF_ALIGNMENT
+    ),
+    Metric(
+        "transpositions_to_frame", "NoT of the permutations that bring draws into the frame, mean", "", "", OF_ALIGNMENT
+    ),
+    Metric(
+        "cycle_consistency", "share of units for which P_ab P_bc = P_ac in triples of draws", "higher", "", OF_ALIGNMENT
+    ),
+    Metric(
+        "alignment_fixed", "whether the last pass for a barycentre moved no unit (1) or moved some (0)", at=OF_ALIGNMENT
+    ),
+    Metric(
+        "draws_not_finite",
+        "draws that were left out of an alignment because they are not finite",
+        "lower",
+        "draws",
+        OF_ALIGNMENT,
+    ),
 )
 SAMPLER = (
-    Metric("chains_excluded", "chains that are left out: not finite, or never moved", "lower"),
+    Metric("chains_excluded", "chains that were left out because they are not finite or never moved", "lower"),
     Metric("acceptance_mean", "acceptance probability, mean over chains"),
-    Metric("acceptance_chain_min", "the lowest of any chain"),
-    Metric("bfmi_min", "Bayesian fraction of missing information, lowest of any chain, HMC and NUTS", "higher"),
-    Metric("cut_short_share", "share of transitions at the largest tree depth or number of integration steps", "lower"),
-    Metric("cut_short_share_chain_max", "the highest of any chain", "lower"),
-    Metric("divergences", "divergent steps of all chains", "lower"),
-    Metric("divergences_chains", "chains with a divergent step", "lower"),
+    Metric("acceptance_chain_min", "mean acceptance probability of a chain, lowest"),
+    Metric("bfmi_min", "Bayesian fraction of missing information of a chain, lowest; HMC and NUTS only", "higher"),
+    Metric(
+        "cut_short_share",
+        "share of transitions that were cut at the largest tree depth or number of integration steps",
+        "lower",
+    ),
+    Metric("cut_short_share_chain_max", "`cut_short_share` of a single chain, highest", "lower"),
+    Metric("divergences", "number of divergent steps in all chains", "lower"),
+    Metric("divergences_chains", "number of chains with a divergent step", "lower"),
     Metric("divergence_share", "share of steps that diverged", "lower"),
-    Metric("guarded_steps", "steps of all chains that the energy guard undid", "lower"),
-    Metric("guarded_steps_chains", "chains with such a step", "lower"),
-    Metric("guarded_step_share", "share of such steps", "lower"),
-    Metric("energy_change_mean", "energy change of the last step before a draw, mean"),
-    Metric("energy_change_sd", "root of its mean variance within a chain"),
-    Metric("energy_change_variance_per_dimension", "its mean variance within a chain, per parameter"),
-    Metric("energy_change_max_abs", "its largest absolute value"),
-    Metric("energy_change_nonfinite", "draws where it is not finite", "lower"),
-    Metric("energy_change_mean_square_per_dimension", "square of the energy change, mean over steps, per parameter"),
+    Metric("guarded_steps", "number of steps in all chains that the energy guard undid", "lower"),
+    Metric("guarded_steps_chains", "number of chains with a step that the energy guard undid", "lower"),
+    Metric("guarded_step_share", "share of steps that the energy guard undid", "lower"),
+    Metric("energy_change_mean", "energy change in the last step before a draw, mean"),
+    Metric(
+        "energy_change_sd", "energy change in the last step before a draw, root of its mean variance within a chain"
+    ),
+    Metric(
+        "energy_change_variance_per_dimension",
+        "energy change in the last step before a draw, mean variance within a chain, per parameter",
+    ),
+    Metric("energy_change_max_abs", "energy change in the last step before a draw, largest absolute value"),
+    Metric("energy_change_nonfinite", "number of draws with an energy change that is not finite", "lower"),
+    Metric("energy_change_mean_square_per_dimension", "squared energy change, mean over steps, per parameter"),
     Metric(
         "covariance_bias_bound",
-        "bound on the relative error of the covariance of a Gaussian target of equal variances",
+        "bound on the relative error in the covariance of a Gaussian target with equal variances",
         "lower",
     ),
     Metric("step_size_min", "smallest step size over chains and draws"),
@@ -341,36 +452,35 @@ VARIATIONAL = (
     ),
     Metric(
         "objective",
-        "the same with the weights and the entropy of the fit; the note has the bound that it equals",
+        "the fit's objective, with its weights and its form of the entropy; the note names the bound that it equals",
         "higher",
         NATS,
     ),
-    Metric("entropy", "entropy of an implicit distribution, as its draws are scored, mean over draws", "", NATS),
+    Metric("entropy", "entropy of an implicit distribution, computed as for scoring draws, mean over draws", "", NATS),
     Metric(
         "entropy_error",
-        "error of that mean as the estimates state it: standard error over probes, plus `entropy_bracket`",
+        "error of `entropy` as the estimates state it: standard error over probes, plus `entropy_bracket`",
         "lower",
         NATS,
     ),
-    Metric("entropy_bracket", "how far that mean may be too large because Lanczos took too few steps", "lower", NATS),
-    Metric("entropy_as_trained", "entropy by the form of the fit, mean over draws", "", NATS),
+    Metric("entropy_bracket", "how far `entropy` may be too large because Lanczos took too few steps", "lower", NATS),
+    Metric("entropy_as_trained", "entropy in the form used by the fit, mean over draws", "", NATS),
     Metric("entropy_is_bound", "share of draws at which the search for the smallest singular value has converged"),
     Metric("skipped_updates", "updates that were skipped because something was not finite", "lower"),
     Metric(
         "noise_sd_optimal",
-        "noise at which the log-likelihood of the draws, with their functions, is largest on average: the optimum of a "
-        "single noise parameter",
+        "single noise level that maximises the log-likelihood of the draws' functions, averaged over draws",
         "",
         TARGET,
     ),
-    Metric("singular", "samples at which the Jacobian of a generator was singular to rounding", "lower"),
+    Metric("singular", "samples at which the Jacobian of the generator was singular up to rounding", "lower"),
 )
 COST = (
     Metric("gradients_sampling", "gradient evaluations of all chains in the sampling phase", "lower"),
     Metric("gradients_total", "gradient evaluations of all chains in all phases", "lower"),
-    Metric("seconds_phase", "wall time of a phase, sum over blocks", "lower", "s", "phase"),
-    Metric("seconds_sampling", "wall time of the sampling phase, sum over blocks", "lower", "s"),
-    Metric("seconds_total", "wall time of all phases, sum over blocks", "lower", "s"),
+    Metric("seconds_phase", "wall time of a phase, summed over blocks", "lower", "s", "phase"),
+    Metric("seconds_sampling", "wall time of the sampling phase, summed over blocks", "lower", "s"),
+    Metric("seconds_total", "wall time of all phases, summed over blocks", "lower", "s"),
     Metric("gradients_per_second", "gradient evaluations per second of the sampling phase", "higher", "1/s"),
     *(
         Metric(f"{size}_{space}_{over}_{suffix}", f"{size}_{space}_{over} {rate}", "higher")

@@ -217,7 +217,7 @@ class HeteroscedasticLikelihood(Model):
 class CategoricalLikelihood(Model):
     """y ~ Categorical(softmax f(x)), or the mean of these probabilities over an orbit of each image.
 
-    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta) where the g_k are all K flips and shifts from
+    With an orbit, p(y | x, theta) = (1 / K) sum_k p(y | g_k x, theta), where the g_k are all K flips and shifts from
     which an augmentation with the same settings draws. Unlike random augmentation of mini-batches, this defines a
     likelihood of the data set. Predictions are averaged in the same way, and every row costs K forward passes. Nabarro
     et al. 2022, Data Augmentation in Bayesian Neural Networks and the Cold Posterior Effect (finite orbits).
