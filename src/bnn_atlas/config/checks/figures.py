@@ -33,7 +33,7 @@ def alignments_of(study: Study, run: Run) -> dict[str, AlignmentConfig]:
 
 
 def _at_the_point(study: Study, alignment: str, run: Run) -> tuple[list[Run], list[Run]]:
-    """All runs of an alignment; and its only one, or of those of an entry the ones with a run's values of the grid."""
+    """All runs of an alignment; and its only run or, of an entry, those with a run's values of the grid."""
     there = study.runs_of((study.alignments[alignment].run,))
     return there, there if len(there) == 1 else [each for each in there if each.point == run.point]
 
@@ -41,7 +41,7 @@ def _at_the_point(study: Study, alignment: str, run: Run) -> tuple[list[Run], li
 def reference_run(study: Study, alignment: AlignmentConfig, run: Run) -> Run | None:
     """The run in whose frame a run is aligned: that of another alignment (`other`); None for a frame of its own.
 
-    Of the runs of an entry it is the one with the same values of the grid. Raises ConfigError where there is none.
+    For an entry, it is the run with the same values of the grid. Raises ConfigError if there is none.
     """
     if alignment.other is None:
         return None
@@ -55,7 +55,7 @@ def reference_run(study: Study, alignment: AlignmentConfig, run: Run) -> Run | N
 
 
 def check_alignments(study: Study, where: str, known: Mapping[str, object]) -> None:
-    """Refuse alignments of no run, of a run that they do not suit, and frames of other posteriors.
+    """Refuse alignments of a run that does not exist or that they do not suit, and frames of other posteriors.
 
     `known` are the names of all alignments of the study's file, at any scale. Raises ConfigError.
     """
@@ -90,7 +90,7 @@ def _misfits_of_alignment(
 
 
 def _wrong_reference(study: Study, name: str, alignment: AlignmentConfig, known: Mapping[str, object]) -> Iterator[str]:
-    """A reference that is no alignment, or one whose own frame is another's."""
+    """A reference that is not an alignment, or one whose own frame is taken from another."""
     other, field = alignment.other, _field(alignment)
     if other is None:
         return
@@ -126,7 +126,7 @@ def _wrong_points(studies: Mapping[str, Study], run: Run, surface: SurfaceConfig
 
 
 def _wrong_point(studies: Mapping[str, Study], run: Run, point: PointConfig, plane: PlaneConfig) -> Iterator[str]:
-    """The same of one point; how many draws a stopping rule leaves is known to the job only."""
+    """The same for one point; only the job knows how many draws a stopping rule leaves."""
     source = run
     if point.run is not None:
         found = list(shown_runs(studies, run.study, (point.run,)).values())
@@ -186,7 +186,7 @@ def check_figure(
 def _wrong_runs(
     studies: Mapping[str, Study], study: str, config: FigureConfig, kind: Kind, runs: Mapping[str, Run]
 ) -> Iterator[str]:
-    """Names of the figure's runs that stand for none, and too many or too few of them."""
+    """Names in the figure that stand for no run, and too many or too few runs."""
     given = f".runs = {list(config.runs)}"
     if bool(config.runs) != (kind.runs != "none"):
         wanted = "at least one run is needed" if kind.runs != "none" else "this figure shows no runs; leave them out"
@@ -246,7 +246,7 @@ def _wrong_names(
 def _unfit(
     run: Run, name: str, config: FigureConfig, kind: Kind, datasets: Mapping[str, DatasetEntry]
 ) -> Iterator[str]:
-    """What the figure reads or draws and the run does not have."""
+    """What the figure reads or draws but the run does not have."""
     dataset, entry = run.config.dataset, datasets[run.config.dataset]
     if kind.generated is not None and (entry.generate is None or entry.generate.kind != kind.generated):
         drawn = f"the function behind data sets with generate.kind '{kind.generated}'"
@@ -264,7 +264,7 @@ def _unfit(
 
 
 def check_networks(studies: Mapping[str, Study]) -> None:
-    """Refuse alignments that there are not, and pruned networks without one frame; all studies are at one scale.
+    """Refuse alignments that do not exist, and pruned networks that are not in one frame; all studies are at one scale.
 
     Raises ConfigError.
     """
@@ -279,7 +279,7 @@ def check_networks(studies: Mapping[str, Study]) -> None:
 def pruned_runs(study: Study, run: Run) -> dict[str, Run]:
     """Alignment -> its run, for each network that a run prunes, in order.
 
-    Of the runs of an entry it is the one with the same values of the grid. Raises ConfigError where there is none.
+    For an entry, it is the run with the same values of the grid. Raises ConfigError if there is none.
     """
     pruning = run.config.evaluate.pruning
     found = {}

@@ -27,7 +27,7 @@ POSTERIOR = ("prior", "temperature")
 
 
 def inherit_from_sources(studies: Mapping[str, Study]) -> None:
-    """Give each run of these studies, all at one scale, the reductions of the runs that it stands on, after its own.
+    """Append to the reductions of each run of these studies, all at one scale, those of the runs that it stands on.
 
     Raises ConfigError as `Sources.of` does, and for runs that start from each other in a circle.
     """
@@ -142,8 +142,8 @@ def unequal(run: Run, other: Run, fields: tuple[str, ...], given: str, conclusio
 def _misfits_of_source(run: Run, source: Run) -> Iterator[str]:
     """Why a run cannot stand on a source.
 
-    Its draws are positions of another network, or of other rows, or it has no such position, or it is nothing that a
-    Gaussian can represent: one itself, of too few draws, or of another posterior.
+    Its draws are positions of another network or for other rows, or it lacks the position asked for, or a Gaussian
+    cannot represent it: it is a Gaussian itself, has too few draws, or has another posterior.
     """
     method, given = run.config.method, f".run = '{source.name}'"
     yield from unequal(run, source, PROBLEM, given, "so its draws are not positions of the same problem")
@@ -299,7 +299,7 @@ def check_references(study: Study, datasets: Mapping[str, DatasetEntry], where: 
     """Refuse references that do not exist, or that are not for the rows of the run that names them.
 
     Those are its test rows and, where it is known for published predictions, the number of training rows: agreement
-    with a posterior of more data would be a number about the data.
+    with a posterior given more data would say something about the data, not about the run.
     """
     alike: dict[tuple[str, SplitConfig], dict[str, Run]] = {}
     for run in study.runs.values():
@@ -311,9 +311,9 @@ def check_references(study: Study, datasets: Mapping[str, DatasetEntry], where: 
 
 
 def remark(run: Run, name: str, study: Study, datasets: Mapping[str, DatasetEntry]) -> str:
-    """What to say with a comparison of a run with a reference: whether both are about one posterior.
+    """The note on a comparison of a run with a reference: whether both are about one posterior.
 
-    Of published predictions it says the number of training rows, as far as it is known, and the run's rows and prior.
+    For published predictions, it gives their number of training rows, if known, and the run's rows and prior.
     """
     if name in study.runs:
         other = study.runs[name].config

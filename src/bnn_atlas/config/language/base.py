@@ -126,7 +126,7 @@ class Model(BaseModel):
     def _known_keys(cls, data: Any) -> Any:
         """Refuse unknown keys.
 
-        Make true a text, which is no number, where pydantic would take it for 1; read 1e30 as a whole number.
+        Turn true into a text, which is not a number, where pydantic would take it for 1; read 1e30 as a whole number.
         """
         if not isinstance(data, dict):
             return data

@@ -87,7 +87,8 @@ class Lines:
     def of_name(self, name: str) -> tuple[int | None, bool]:
         """Line, from 1, at a dotted name such as `runs.one.files[0]`, and whether the file has all of it.
 
-        Of a name that it has in part, the line of the last key that is there; None for none. Keys may have dots.
+        If the file has only part of the name, this is the line of the last key that is there; None if it has no part.
+        Keys may have dots.
         """
         node, line, keys = self._composed(), None, re.sub(r"\[(\d+)\]", r".\1", name).split(".")
         while keys:
@@ -218,9 +219,9 @@ HAS_LINE = re.compile(r"\(line \d+[^()]*\)$")
 def with_lines(*files: Path, lines: Callable[[Path], Lines] = Lines) -> Iterator[None]:
     """End errors about these files with the line of the key that they name: `<file>: <key>.<key>: ... (line 3)`.
 
-    A file is named by its path, or as one of config/. Of an error at a scale, the line is that of what the scale
-    changes, if it changes this key. Errors that have a line, or name no key of a file, stay as they are. `lines` finds
-    the lines of a file.
+    A file is named by its path, or as one of config/. For an error at a scale, it is the line of what the scale
+    changes, if the scale changes this key. Errors that have a line, or name no key of a file, stay as they are. `lines`
+    finds the lines of a file.
     """
     try:
         yield
@@ -280,7 +281,7 @@ def shared_anchors(path: Path) -> list[Anchor]:
 
 
 def _below(field: str, node: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
-    """A node and all below it, each once, with the key of its value; what is merged (<<) has the outer key."""
+    """A node and all nodes below it, each once, with its key; what is merged (<<) has the outer key."""
     waiting, seen = [(field, node)], set()
     while waiting:
         field, node = waiting.pop()

@@ -28,7 +28,7 @@ class Point(NamedTuple):
 
 
 def points(sections: Sections, where: str, line_of: Callable[[str, str], int | None]) -> list[Point]:
-    """All points in order; one without values where there is no grid.
+    """All points in order; a single one without values if there is no grid.
 
     Args:
         sections: `grid` and `zipped` of an entry at one scale.
@@ -91,7 +91,7 @@ def frozen(value: Any) -> Any:
 
 
 def _short(fields: Iterable[str]) -> list[str]:
-    """The last part of each dotted field, or all of it where another one ends alike."""
+    """The last part of each dotted field, or the whole field if another one ends in the same part."""
     names = list(fields)
     last = [name.rpartition(".")[2] for name in names]
     return [end if last.count(end) == 1 else name for name, end in zip(names, last, strict=True)]

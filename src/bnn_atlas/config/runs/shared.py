@@ -44,8 +44,9 @@ class SharedStart(NamedTuple):
     number: int
     """Number of the split."""
     posterior: PosteriorConfig
-    """A posterior with this network and likelihood; its prior is the default one. It also says in which precision and
-    by what code gradients are computed, and over how many micro-batches those of all rows are accumulated."""
+    """A posterior with this network and likelihood; its prior is the default one. It also gives the precision and the
+    code with which gradients are computed, and the number of micro-batches over which full-data gradients are
+    accumulated."""
     training: WarmStartConfig | None
     members: range
     seed: int
