@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -91,7 +92,9 @@ def _sheet_rows(source: Path, reader: WorkbookReader) -> list[Row]:
 
     engine: Literal["xlrd", "openpyxl"] = "xlrd" if reader.format == "xls" else "openpyxl"
     try:
-        sheets = pd.read_excel(source, sheet_name=None, header=None, dtype=object, na_filter=False, engine=engine)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The xlrd engine is deprecated")  # no other engine in the lock reads xls
+            sheets = pd.read_excel(source, sheet_name=None, header=None, dtype=object, na_filter=False, engine=engine)
     except Exception as error:  # both engines raise errors of many kinds for a damaged file
         reason = f"{type(error).__name__} {error}".rstrip()
         raise DataError(f"{source}: not readable as {reader.format}: {reason}") from error
