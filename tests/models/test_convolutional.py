@@ -289,7 +289,7 @@ def test_no_row_changes_anothers_output():
         (LeNettiConfig(), (100,), 500, r"'lenetti' .*tokens of a vocabulary of 500 of shape \(100,\)"),
         (CNNLSTMConfig(), (28, 28, 1), 0, "'cnn_lstm' needs tokens"),
         (CNNLSTMConfig(), (7,), 500, "at least 8"),
-        (CNNLSTMConfig(), (100,), 0, "with a vocabulary"),
+        (CNNLSTMConfig(), (100,), 0, "of a vocabulary"),
         (MLPConfig(hidden=()), (100,), 500, "'mlp' needs tables"),
         (MLPConfig(hidden=()), (0,), 0, "'mlp' needs tables"),
     ],

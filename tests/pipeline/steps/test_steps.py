@@ -1,5 +1,6 @@
 """The function of each rule, called with what has names in the rule."""
 
+import ast
 import inspect
 import re
 from importlib import import_module
@@ -44,7 +45,9 @@ def test_names_in_a_rule_are_arguments_of_its_function(rule: str) -> None:
         for part in ("input", "output")
         for name in re.findall(rf"^ {{{depth}}}(\w+)=", sections.get(part, ""), flags=re.MULTILINE)
     ]
-    given = re.findall(r'\*\*(?:named|told)\("(\w+)"', sections.get("params", ""))
+    (params,) = ast.parse(f"f({sections.get('params', '').strip()})").body
+    calls = [part.value for part in params.value.keywords if part.arg is None]
+    given = [part.arg for call in calls if call.func.id in ("named", "told") for part in call.keywords]
     assert files or given
     assert {*files, *given} <= set(parameters)
 
