@@ -149,6 +149,7 @@ def sample(
     import jax
     from pydantic import RootModel
 
+    from bnn_atlas import runtime
     from bnn_atlas.config.language.base import ConfigError, validated
     from bnn_atlas.config.methods.hmc import LeapfrogSettings
     from bnn_atlas.config.methods.registry import MethodConfig
@@ -167,7 +168,7 @@ def sample(
         except ValueError as error:
             raise ConfigError(f"method: {error}") from None
     starts, target = np.asarray(starts), Path(folder)
-    at_once = 1 if jax.default_backend() == "cpu" else len(starts)
+    at_once = 1 if runtime.on_cpu() else len(starts)
     budget = 1e6 * posterior.config.gradient_memory_mb / at_once
     density = within_budget(posterior.density, posterior.data, budget)
     settings = {

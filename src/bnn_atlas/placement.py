@@ -11,6 +11,7 @@ from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled
 
+from bnn_atlas import runtime
 from bnn_atlas.locks import compiled
 
 Tree = Any
@@ -48,7 +49,7 @@ class Placement:
         if shards > len(devices):
             raise ValueError(f"data_shards is {shards}, but this job has {len(devices)} devices: request more devices")
         self.chains = chains
-        self.batched = devices[0].platform != "cpu" if batched is None else batched
+        self.batched = not runtime.on_cpu() if batched is None else batched
         groups = 1 if self.batched else min(chains, len(devices) // shards)
         self.devices = len(devices)
         self._mesh = Mesh(np.array(devices[: groups * shards]).reshape(groups, shards), ("chain", DATA_AXIS))

@@ -62,6 +62,17 @@ def configure(threads: int = 1, device: str = "cpu", float64: bool = False, shar
         _update_jax(settings)
 
 
+def on_cpu() -> bool:
+    """Whether this process computes on CPUs, one chain at a time on each device, and not all chains at once on a GPU.
+
+    Everything that differs between the two asks here: how chains are mapped, how convolutions are computed, and how
+    many rows or points are taken together.
+    """
+    import jax
+
+    return jax.default_backend() == "cpu"
+
+
 def _computes() -> bool:
     """Whether JAX has initialised its devices."""
     if "jax" not in sys.modules:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax import numpy as jnp
 
+from bnn_atlas import runtime
 from bnn_atlas.config.parts.posterior import PosteriorConfig
 from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior
 from bnn_atlas.data.splitting import SplitData, load_split
@@ -37,7 +37,7 @@ def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, 
     config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
     posterior, prior = _built(config, rows)
     data = _data(config, rows, rows.x_fit, rows.y_fit, prior)
-    at_once = 1 if jax.default_backend() == "cpu" else chains
+    at_once = 1 if runtime.on_cpu() else chains
     return Problem(within_budget(posterior, data, 1e6 * config.gradient_memory_mb / at_once), data, rows, config)
 
 

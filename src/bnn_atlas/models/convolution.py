@@ -11,6 +11,7 @@ from flax import linen as nn
 from jax import Array
 from jax import numpy as jnp
 
+from bnn_atlas import runtime
 from bnn_atlas.models.mlp import lecun_normal
 
 FRN_EPSILON = 1e-6
@@ -40,7 +41,7 @@ class Convolution(nn.Module):
         """Outputs [filters, height', width', rows] of x [channels, height, width, rows]."""
         weight = self.param("weight", self.initialiser, (self.filters, x.shape[0], self.kernel, self.kernel))
         high, wide = (_padding(size, self.kernel, self.stride, self.padding) for size in x.shape[1:3])
-        convolve = by_patches if jax.default_backend() == "cpu" else by_library
+        convolve = by_patches if runtime.on_cpu() else by_library
         out = convolve(weight, x, self.stride, (high, wide))
         if self.pool is not None:
             out = max_pool(out, *self.pool)

@@ -13,6 +13,7 @@ from jax import Array
 from jax import numpy as jnp
 from jax.scipy.special import logsumexp
 
+from bnn_atlas import runtime
 from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.posterior import (
     CNNLSTMConfig,
@@ -103,7 +104,7 @@ def _of_images(module: nn.Module, shape: tuple[int, ...]) -> Network:
 
 def on_cpu(piece: int | None) -> int | None:
     """`piece` on a CPU; None elsewhere."""
-    return piece if jax.default_backend() == "cpu" else None
+    return piece if runtime.on_cpu() else None
 
 
 def piece_of(hidden: tuple[int, ...]) -> int | None:

@@ -3,9 +3,9 @@
 import math
 from typing import Literal
 
-import jax
 import numpy as np
 
+from bnn_atlas import runtime
 from bnn_atlas.config.methods.base import AugmentationConfig
 from bnn_atlas.config.parts.posterior import (
     CategoricalLikelihood,
@@ -38,7 +38,7 @@ def kernel_for(
     It takes dense networks with layers of at most `WIDEST` units (and inputs) and one of its activations (not `elu`) in
     single precision, on a CPU, if it has been built; see `PosteriorConfig.kernel`.
     """
-    if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or jax.default_backend() != "cpu":
+    if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or not runtime.on_cpu():
         return None
     if model.activation not in ACTIVATIONS:
         return None

@@ -3,10 +3,10 @@
 import logging
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jax import Array
 
+from bnn_atlas import runtime
 from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import FullBatch, LogDensity, Posterior, PosteriorData
 
@@ -97,7 +97,7 @@ def densities_on(posterior: Posterior, data: PosteriorData, plane: Plane, coordi
     `posterior`, so that memory does not grow with their number. All rows are on every device.
     """
     count = len(coordinates)
-    most = LOT if jax.default_backend() == "cpu" else AT_ONCE_ON_GPU
+    most = LOT if runtime.on_cpu() else AT_ONCE_ON_GPU
     lot = -(-count // -(-count // most))
     dtype = data.prior.loc.dtype
     place = Placement(lot)
