@@ -26,6 +26,7 @@ from bnn_atlas.methods.implicit.entropy import (
     build_form,
     constant,
     found_direction,
+    orthogonal,
     products_at,
     scoring_form,
     values_after,
@@ -249,6 +250,18 @@ def test_the_search_goes_on_where_it_stopped():
     assert errors[0] > 1e-3
     assert errors[-1] < 1e-6
     assert report.converged
+
+
+def test_a_direction_that_only_rounding_has_left_is_dropped():
+    """In the plane a third one is a sum of the two others, here with errors as of a GPU's fast products."""
+    angle = jax.random.uniform(jax.random.key(0), (1000,), maxval=2 * jnp.pi)
+    first = jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
+    second = jnp.stack([-jnp.sin(angle), jnp.cos(angle)], axis=1) + 1e-3 * jax.random.normal(
+        jax.random.key(1), (1000, 2)
+    )
+    third = jax.random.normal(jax.random.key(2), (1000, 2))
+    left = jax.vmap(lambda third, first, second: orthogonal(third, [first, second]))(third, first, second)
+    np.testing.assert_array_equal(left, 0)
 
 
 def published_search(j: np.ndarray, v: np.ndarray, p: np.ndarray, rows: int, iterations: int) -> np.ndarray:

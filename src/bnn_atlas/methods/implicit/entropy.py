@@ -393,7 +393,7 @@ def improved(search: Array, products: Products) -> Array:
     residual = image - jnp.vdot(v, image) * v
     basis = [v]
     for vector in (residual, p):
-        basis.append(_orthogonal(vector, basis))
+        basis.append(orthogonal(vector, basis))
     space = jnp.stack(basis)
     images = jax.lax.map(products.forward, space)
     projected = images @ images.T
@@ -404,7 +404,7 @@ def improved(search: Array, products: Products) -> Array:
     return jnp.stack([weights @ space, weights[1:] @ space[1:]])
 
 
-def _orthogonal(vector: Array, basis: list[Array]) -> Array:
+def orthogonal(vector: Array, basis: list[Array]) -> Array:
     """The part of a vector orthogonal to a basis, normalised; zeros if nothing but rounding is left of it."""
     length = jnp.linalg.norm(vector)
     unit = vector / jnp.where(length > 0, length, 1)
@@ -417,7 +417,10 @@ def _orthogonal(vector: Array, basis: list[Array]) -> Array:
     unit = jnp.where(kept, unit / jnp.where(kept, left, 1), 0)
     for other in basis:
         unit = unit - jnp.vdot(other, unit) * other
-    return jnp.where(kept, unit / jnp.where(kept, jnp.linalg.norm(unit), 1), 0)
+    length = jnp.linalg.norm(unit)
+    # A vector that shrinks now as well was rounding.
+    kept = length > 0.5
+    return jnp.where(kept, unit / jnp.where(kept, length, 1), 0)
 
 
 class Published(NamedTuple):
