@@ -56,7 +56,9 @@ class Diagonal(NamedTuple):
 class LayerFactors(NamedTuple):
     """One dense layer, in the notation of `curvature.Factors`: the factors, then a root.
 
-    The root gives W = outputs (noise [fan_out, columns] * spread) inputs^T.
+    With eigenvectors U and V of the factors, scaled by the prior to `outputs` = diag(rows) U and `inputs` =
+    diag(columns) V, the root gives W = outputs (U^T noise V * spread) inputs^T for noise [fan_out, columns]. U^T and
+    V^T make it the same root whatever signs, and whatever basis of equal eigenvalues, a machine's LAPACK chooses.
     """
 
     inputs: Any
@@ -178,13 +180,19 @@ def apply_root(form: Form, noise: Array, layout: Layout) -> Array:
                 z = arrays[weight]
                 if bias in arrays:
                     z = jnp.concatenate([z, arrays[bias][:, None]], axis=1)
-                w = root.outputs @ (z * root.spread) @ root.inputs.T
+                turned = _rows_of_one(root.outputs).T @ z @ _rows_of_one(root.inputs)
+                w = root.outputs @ (turned * root.spread) @ root.inputs.T
                 moved[weight] = w[:, : arrays[weight].shape[1]]
                 if bias in arrays:
                     moved[bias] = w[:, -1]
             flat = layout.flatten(moved)
             size = _network(layout).size
             return flat if extra is None else jnp.concatenate([flat[:size], extra * noise[size:]])
+
+
+def _rows_of_one(scaled: Array) -> Array:
+    """The orthogonal matrix Q from diag(s) Q with s > 0."""
+    return scaled / jnp.linalg.norm(scaled, axis=1, keepdims=True)
 
 
 def named_arrays(form: Form, layout: Layout) -> dict[str, Any]:
@@ -222,7 +230,7 @@ def _dense_root(whitened: np.ndarray, proper: np.ndarray, rounding: float) -> tu
             raise ValueError(UNDETERMINED) from None
         log.warning("rounding has made a curvature indefinite: its negative part is left out; float64: true avoids it")
         vectors, values = _eigen(whitened)
-        return vectors * (1 + values) ** -0.5, float(np.log1p(values).sum())
+        return (vectors * (1 + values) ** -0.5) @ vectors.T, float(np.log1p(values).sum())
     root = linalg.solve_triangular(lower, identity, lower=True, trans="T")
     return root, 2 * float(np.log(np.diag(lower)).sum())
 
