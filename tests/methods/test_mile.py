@@ -99,6 +99,8 @@ def test_moments_are_weighted_and_a_zero_weight_counts_for_nothing():
     preconditioned = tuned.set_scales(state, precondition=True)
     np.testing.assert_allclose(preconditioned.scale, np.sqrt(variance), rtol=1e-4)
     assert preconditioned.length == pytest.approx(np.sqrt(3))
+    unmoved = tuning(3)
+    assert tuned.set_scales(unmoved, precondition=True) is unmoved
 
 
 def test_autocorrelation_time_of_an_autoregression():

@@ -234,8 +234,10 @@ def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
     """Turn the moments into L = sqrt(sum of variances), or into a preconditioner: scale = sqrt(variances), L = sqrt(d).
 
     With a preconditioner the averages of the step size start again, since energy errors in the old coordinates say
-    nothing about the new ones.
+    nothing about the new ones. A chain whose steps all had a weight of 0 keeps what it has.
     """
+    if not tuning.weight > 0:
+        return tuning
     variances = np.asarray(tuning.spread) / np.asarray(tuning.weight)
     if not precondition:
         return tuning._replace(length=np.sqrt(variances.sum()))
