@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -18,14 +19,16 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["bnn_atlas.pipeline.preload"])
 STARTING = threading.Lock()
 
-QUICKLY = ("--xla_cpu_use_fusion_emitters=false", "--xla_backend_optimization_level=1")
+_OLDER_CODE = ("--xla_cpu_use_fusion_emitters=false",) if version("jaxlib").startswith("0.10.") else ()
+"""XLA ends a process over a flag that it does not know, and later versions have dropped this one."""
+QUICKLY = (*_OLDER_CODE, "--xla_backend_optimization_level=1")
 
 
 def compile_quickly() -> None:
     """Let XLA compile the programs of all jobs on CPUs in half the time, for steps that take 1.1 to 1.7 times as long.
 
-    This pays if the work takes less time than its compilation. XLA's older code generator writes the fused operations,
-    and LLVM optimises little. What XLA_FLAGS already says about either is kept.
+    This pays if the work takes less time than its compilation. XLA's older code generator, where there is one, writes
+    the fused operations, and LLVM optimises little. What XLA_FLAGS already says about either is kept.
     """
     there = os.environ.get("XLA_FLAGS", "").split()
     named = {flag.partition("=")[0] for flag in there}
