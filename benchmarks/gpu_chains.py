@@ -1,9 +1,10 @@
-"""Chain-gradients per second against the number of chains, and what the papers' largest run would take, on one device.
+"""Chain-gradients per second against the number of chains, and what the papers' largest runs would take, on one device.
 
 The 16-wide network with four hidden layers on 1,202 rows. First the device's values are compared with a CPU's: one
 gradient, some steps of MCLMC, a transition of HMC. Then gradients alone and MCLMC inside the runner are measured for
 each number of chains, beside the device's rate of matrix products; then every phase of the run with 10,000 chains,
-50,000 tuning steps and 10,000 steps thinned by 10 is timed in part, and the whole estimated.
+50,000 tuning steps and 10,000 steps thinned by 10 is timed in part, and the whole estimated. At the end come the
+full-data gradients of the networks with which Izmailov et al. (2021) ran HMC, on random rows as many as theirs.
 """
 
 import argparse
@@ -34,11 +35,20 @@ HERE = Path(__file__).parent
 HIDDEN, ROWS = (16, 16, 16, 16), 1202
 WARMUP, STEPS, THINNING = 50_000, 10_000, 10
 CALL_FLOP = 2e12
+LONGEST_CALL = 10_000
+"""Gradients of each chain in a call at most, since few chains leave a GPU waiting for itself."""
 SIZES = {"cpu": 1024, "gpu": 8192}
 """Rows and columns of the matrices that are multiplied."""
 SEGMENT_BYTES = 2e9
 """Bytes that the kept draws of a segment may take on the device."""
 COMPARED_CHAINS, COMPARED_STEPS = 8, 5
+NETWORKS = {
+    "ResNet-20 on CIFAR-10": ({"kind": "resnet_frn"}, (32, 32, 3), 50_000, 10, 0),
+    "CNN-LSTM on IMDB": ({"kind": "cnn_lstm"}, (100,), 20_000, 2, 20_000),
+}
+"""Name -> model, shape of a row, rows, classes and vocabulary."""
+GRADIENT_BYTES = 4e9
+"""That a gradient may take, the default of `gradient_memory_mb`."""
 TOLERANCE = 1e-3
 """Largest difference from a CPU, relative to the largest value; rounding in float32 stays far below it."""
 
@@ -62,6 +72,7 @@ def main() -> None:
         metavar=("WARMUP", "STEPS"),
         help="the part of it that is timed",
     )
+    parser.add_argument("--network-rows", type=int, help="rows of the large networks (default: all of the papers')")
     parser.add_argument("--folder", type=Path, help="with space for the run's draws (default: TMPDIR)")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder (default results/)")
     parser.add_argument("--part", choices=PARTS, help="do one part in this process and print its rows")
@@ -74,9 +85,9 @@ def main() -> None:
         return
     options.output.mkdir(parents=True, exist_ok=True)
     finish(options.output / "gpu_values.csv", compare(options))
-    for part in ("rates", "run"):
+    for part in ("rates", "run", "networks"):
         finish(options.output / f"gpu_{part}.csv", child(part, options.device))
-    names = ("gpu_values", "gpu_rates", "gpu_run")
+    names = ("gpu_values", "gpu_rates", "gpu_run", "gpu_networks")
     print("\n" + report.gpu(*(pd.read_csv(options.output / f"{name}.csv") for name in names)))
 
 
@@ -191,7 +202,8 @@ def rates(options: argparse.Namespace) -> list[dict[str, Any]]:
 
     rows = []
     for chains in options.chains:
-        work = Work(HIDDEN, ROWS, chains, options.call_flop)
+        work = Work(HIDDEN, ROWS, chains)
+        work = work._replace(call_flop=min(options.call_flop, LONGEST_CALL * chains * work.flop))
         problem = regression(work)
         loops = {
             "gradients alone": bare(problem, work),
@@ -276,6 +288,52 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+def networks(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Seconds of a full-data gradient of one chain for the networks and both precisions."""
+    about = start(options)
+    import jax
+    from pydantic import TypeAdapter
+
+    from bnn_atlas.config.parts.posterior import CategoricalLikelihood, ModelConfig
+    from bnn_atlas.config.parts.priors import NormalPrior
+    from bnn_atlas.posterior.density import binder, build_posterior, posterior_data
+    from bnn_atlas.posterior.micro_batches import within_budget
+
+    rows, rng = [], np.random.default_rng(0)
+    for name, (settings, shape, papers, classes, vocabulary) in NETWORKS.items():
+        count = options.network_rows or papers
+        x = rng.integers(vocabulary, size=(count, *shape)) if vocabulary else rng.normal(size=(count, *shape))
+        y = rng.integers(classes, size=count)
+        about_rows = {"shape": shape, "classes": classes, "vocabulary": vocabulary}
+        for dtype in ("float32", "float64"):
+            with jax.enable_x64(dtype == "float64"):
+                model = TypeAdapter(ModelConfig).validate_python(settings)
+                posterior, prior = build_posterior(
+                    model,
+                    CategoricalLikelihood(),
+                    NormalPrior(scale=0.1),
+                    temperature=1.0,
+                    dtype=jax.numpy.dtype(dtype),
+                    **about_rows,
+                )
+                data = posterior_data(x, y, prior, vocabulary=vocabulary)
+                posterior = within_budget(posterior, data, GRADIENT_BYTES)
+                bind = binder(posterior)
+                gradient = jax.jit(lambda data, theta, bind=bind: bind(data).evaluate(theta).gradient)
+                theta = posterior.network.initialise(jax.random.key(0)).astype(dtype)
+                data = jax.device_put(data)
+                jax.block_until_ready(gradient(data, theta))
+                for repeat in range(options.rounds):
+                    begun = time.perf_counter()
+                    jax.block_until_ready(gradient(data, theta))
+                    seconds = time.perf_counter() - begun
+                    taken = {"repeat": repeat, "seconds": float(f"{seconds:.4g}")}
+                    pieces = {"rows": count, "micro_batches": posterior.micro_batches}
+                    rows.append({"network": name, "dtype": dtype, **pieces, **taken, **about})
+                print(f"{name}, {dtype}: {rows[-1]['seconds']} s a gradient of {count} rows", flush=True)
+    return rows
+
+
 class End(NamedTuple):
     """A segment of this many steps was written at this time."""
 
@@ -304,7 +362,7 @@ def stretches(
         growth = phase.steps / timed.steps if phase.keep else 1.0
 
 
-PARTS = {"values": values, "reference": reference, "rates": rates, "run": run}
+PARTS = {"values": values, "reference": reference, "rates": rates, "run": run, "networks": networks}
 
 if __name__ == "__main__":
     main()

@@ -248,8 +248,8 @@ def alignment(table: pd.DataFrame) -> str:
     return f"{machine(table)}; {table.repeat.nunique()} rounds, CPU time.\n\n{markdown(head, lines)}"
 
 
-def gpu(values: pd.DataFrame, rates: pd.DataFrame, run: pd.DataFrame) -> str:
-    """Three tables: rates, the estimate of the run, differences from a CPU."""
+def gpu(values: pd.DataFrame, rates: pd.DataFrame, run: pd.DataFrame, networks: pd.DataFrame) -> str:
+    """Four tables: rates, the estimate of the run, gradients of the large networks, differences from a CPU."""
     lines = []
     for key, rows in rates.groupby(["chains", "loop"], sort=False):
         count, loop = key
@@ -268,6 +268,10 @@ def gpu(values: pd.DataFrame, rates: pd.DataFrame, run: pd.DataFrame) -> str:
     total = run.seconds.sum()
     stretches = [(row.stretch, f"{row.part_seconds:.2f}", f"{row.seconds:,.0f}") for row in run.itertuples()]
     stretches.append(("together", f"{run.part_seconds.sum():.2f}", f"{total:,.0f} ({total / 60:.0f} minutes)"))
+    gradients = [
+        (str(name), f"{rows.rows.iloc[0]:,}", str(dtype), str(rows.micro_batches.iloc[0]), spread(rows.seconds))
+        for (name, dtype), rows in networks.groupby(["network", "dtype"], sort=False)
+    ]
     about = f"{first.device}, products at precision {first.precision}; {first.versions}"
     return "\n\n".join(
         (
@@ -275,6 +279,8 @@ def gpu(values: pd.DataFrame, rates: pd.DataFrame, run: pd.DataFrame) -> str:
             markdown(head, lines),
             f"{run.chains.iloc[0]:,} chains, estimated from a part:",
             markdown(("", "seconds of the part", "of the whole"), stretches),
+            "Full-data gradients of the networks with which HMC was run (Izmailov et al. 2021), one chain:",
+            markdown(("", "rows", "precision", "micro-batches", "seconds"), gradients),
             "Largest differences from a CPU, relative to the largest value:",
             markdown(("", "difference"), [(row.value, f"{row.difference:.1e}") for row in values.itertuples()]),
         )
@@ -313,7 +319,7 @@ TABLES: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
     "trace_reading": (trace_reading, ("trace_reading",)),
     "memory": (memory, ("memory",)),
     "alignment": (alignment, ("alignment",)),
-    "gpu": (gpu, ("gpu_values", "gpu_rates", "gpu_run")),
+    "gpu": (gpu, ("gpu_values", "gpu_rates", "gpu_run", "gpu_networks")),
 }
 """Marks in README.md: what makes a table, and the files in results/ that it is made from."""
 

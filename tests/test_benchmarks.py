@@ -135,12 +135,13 @@ def test_memory(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_gpu_chains(tmp_path: Path) -> None:
     small = ["--chains", "2", "--rounds", "1", "--seconds", "0.01", "--call-flop", "1e7"]
-    part = ["--run-chains", "2", "--run-part", "200", "40"]
+    part = ["--run-chains", "2", "--run-part", "200", "40", "--network-rows", "4"]
     run("gpu_chains.py", "--device", "cpu", *small, *part, "--folder", tmp_path, "--output", tmp_path)
     assert pd.read_csv(tmp_path / "gpu_values.csv").difference.between(0, 1e-3).all()
     assert (pd.read_csv(tmp_path / "gpu_rates.csv").gradients_per_second > 0).all()
     stretches = pd.read_csv(tmp_path / "gpu_run.csv").set_index("stretch").seconds
     assert stretches["sampling"] > 0
+    assert (pd.read_csv(tmp_path / "gpu_networks.csv").seconds > 0).all()
 
 
 @pytest.mark.slow
