@@ -64,6 +64,7 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     settings = validated(Settings, config, f"{folder / 'config.yaml'} (or --config)")
     datasets = load_registry(folder / "datasets.yaml")
     available = sorted(path.stem for path in (folder / "studies").glob("*.yaml"))
+    _check_files(folder, available)
     if not settings.studies:
         raise ConfigError(
             f"{folder / 'config.yaml'}: studies = []: at least one study is needed; there are {', '.join(available)}"
@@ -81,6 +82,17 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
         if (folder / "claims" / f"{name}.yaml").exists()
     }
     return Atlas(settings, datasets, studies, claims)
+
+
+def _check_files(folder: Path, available: Sequence[str]) -> None:
+    """Refuse files that would be ignored: of no study, or with another ending than the one that is read."""
+    for kind, ending in (("studies", "yaml"), ("claims", "yaml"), ("published", "csv")):
+        for file in sorted((folder / kind).glob("*.[a-z]*")):
+            if file.suffix == ".yml":
+                raise ConfigError(f"{file}: only files that end in .yaml are read; rename it to {file.stem}.yaml")
+            if file.suffix == f".{ending}" and file.stem not in available:
+                near = near_or_all(file.stem, "there are", available)
+                raise ConfigError(f"{file}: there is no study '{file.stem}'{near}; rename or remove the file")
 
 
 def load_study(path: Path, scale: Scale, datasets: Mapping[str, DatasetEntry]) -> Study:

@@ -236,12 +236,55 @@ def signed(value: float | None, relation: str, bound: float | None, **changes: A
         (signed(0.2, "at_least", -0.1, **THAN), "the sign of a difference"),
         (signed(0.2, "at_least", 0.1, **THAN), ""),
         (signed(-0.2, "at_most", -0.1, **THAN), ""),
-        (signed(0.2, "at_least", -0.1), ""),
+        (signed(0.2, "at_least", 0.05), ""),
     ],
 )
 def test_limits_that_cannot_fail(claim: Claim, why: str) -> None:
     found = cannot_fail(claim)
     assert why in found if why else found == ""
+
+
+AT_MOST, AT_LEAST = {"relation": "at_most"}, {"relation": "at_least"}
+ACCURACY, FIGURE = {"metric": "accuracy"}, {"figure": "curve", "metric": None, "runs": []}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (AT_LEAST | ACCURACY | {"bound": -1}, "accuracy lies between 0 and 1, so it cannot fail"),
+        (AT_LEAST | ACCURACY | {"bound": 0}, "cannot fail"),
+        (AT_LEAST | ACCURACY | {"bound": 1.5}, "accuracy lies between 0 and 1, so it cannot hold"),
+        (AT_LEAST | ACCURACY | {"bound": 1}, ""),
+        (AT_MOST | {"bound": -1}, "rmse lies between 0 and inf, so it cannot hold"),
+        (AT_MOST | {"bound": 0}, ""),
+        (AT_MOST | {"metric": "brier", "bound": 2}, "cannot fail"),
+        (EQUALS | ACCURACY | {"paper_value": 1.2, "tolerance": 0.1}, "cannot hold"),
+        (AT_LEAST | ACCURACY | THAN | {"bound": -1}, "the difference of two values of accuracy lies between -1 and 1"),
+        (GREATER | ACCURACY | THAN | {"bound": 1}, "cannot hold"),
+        (LESS | ACCURACY | THAN | {"bound": 0.5}, ""),
+        ({"relation": "changes_less_than", "bound": 1} | ACCURACY | THAN, "cannot fail"),
+        (LESS | {"than": {"metric": "accuracy"}, "bound": 1}, "cannot hold"),
+        (AT_LEAST | ACCURACY | THAN | {"bound": 2, "errors": 2}, ""),
+        (AT_LEAST | {"metric": "lppd", "bound": 0}, ""),
+        (FIGURE | AT_LEAST | {"in_figure": {"column": "c", "take": "share_given"}, "bound": 1.5}, "cannot hold"),
+        (FIGURE | AT_LEAST | {"in_figure": {"column": "c"}, "bound": 1.5}, ""),
+    ],
+)
+def test_limits_outside_of_what_the_numbers_can_be(changes: dict[str, Any], why: str) -> None:
+    found = cannot_fail(Claim.model_validate({k: v for k, v in CLAIM.items() if k != "bound"} | changes))
+    assert why in found if why else found == ""
+
+
+def test_densities_of_classes_are_below_one() -> None:
+    claim = Claim.model_validate(CLAIM | AT_MOST | {"metric": "lppd", "bound": 0})
+    assert cannot_fail(claim) == ""
+    assert "lppd lies between -inf and 0, so it cannot fail" in cannot_fail(claim, classes=True)
+
+
+@pytest.mark.parametrize("key", ["statement", "section", "basis"])
+def test_texts_for_readers_are_not_empty(key: str, tmp_path: Path, study: Study) -> None:
+    with refused(f"claims.error.{key} = ' ': some words are wanted"):
+        one(tmp_path, study, **{key: " "})
 
 
 def test_a_file_with_such_a_claim_is_refused_with_all_of_them(tmp_path: Path, study: Study) -> None:

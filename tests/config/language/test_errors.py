@@ -306,3 +306,20 @@ def test_schemas_state_the_bounds() -> None:
     assert study["RunEntry"]["properties"]["chains"]["maximum"] == 100_000
     assert study["NormalPrior"]["properties"]["scale"].items() >= {"minimum": 1e-18, "maximum": 1e18}.items()
     assert study["MLPConfig"]["properties"]["hidden"]["items"]["maximum"] == 100_000
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("claims/smal.yaml", "there is no study 'smal' (did you mean 'small'?); there are small; rename or remove"),
+        ("published/ghost.csv", "there is no study 'ghost'; there are small"),
+        ("studies/more.yml", "only files that end in .yaml are read; rename it to more.yaml"),
+        ("claims/small.yml", "only files that end in .yaml are read; rename it to small.yaml"),
+    ],
+)
+def test_files_that_would_be_ignored_are_refused(file: str, message: str, tmp_path: Path) -> None:
+    folder = config_folder(tmp_path)
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_text("title: A file\n", encoding="utf-8")
+    with refused(f"{folder / file}: {message}"):
+        load_atlas({"studies": ["small"]}, folder)

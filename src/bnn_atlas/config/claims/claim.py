@@ -1,11 +1,12 @@
 """Claims of a paper as data: what it states, its number, and the run that tests it."""
 
+import math
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from bnn_atlas.config.language.base import Chains, Count, Model, Number, Positive, did_you_mean
-from bnn_atlas.config.metrics import METRICS
+from bnn_atlas.config.language.base import Chains, Count, Model, Number, Positive, Text, did_you_mean
+from bnn_atlas.config.metrics import METRICS, value_range
 
 Source = Literal["paper", "package", "beyond"]
 Relation = Literal["equals", "at_most", "at_least", "less_than", "greater_than", "changes_less_than"]
@@ -50,11 +51,11 @@ class FigureValue(Model):
 class Cause(Model):
     """Why a claim is not reproduced."""
 
-    cause: str
+    cause: Text
     """What the difference comes from, in a few words."""
-    decided_by: str
+    decided_by: Text
     """The run, the calculation or the source that decided it."""
-    result: str
+    result: Text
     """What that showed."""
 
 
@@ -93,14 +94,14 @@ class Other(Model):
 class Claim(Model):
     """One statement of a paper that a metric can test."""
 
-    paper: str | None = None
+    paper: Text | None = None
     """Citation, if it is not the one of the file."""
     source: Source = "paper"
     """Who states it: `paper`, the study's paper and the files published with it; `package`, the benchmark of its
     authors' software; `beyond`, other papers, or this project."""
-    section: str
+    section: Text
     """Where the paper says it, for readers."""
-    statement: str
+    statement: Text
     """What the paper says, in a sentence."""
     metric: MetricName | None = None
     """Metric in the tables, such as `rmse`; null if the number comes from a figure."""
@@ -135,7 +136,7 @@ class Claim(Model):
     `bound`. Bound 0 with 2 errors means "at least as good, to within two standard errors"."""
     tolerance: Positive | None = None
     """How far from `paper_value` a value may be and still count as equal."""
-    basis: str | None = None
+    basis: Text | None = None
     """Where the limit (tolerance or bound) comes from, for readers of the verdict."""
     figure: str | None = None
     """A figure of the study that shows it."""
@@ -215,12 +216,15 @@ class Claim(Model):
         return {"runs": self.own} | ({"than.runs": self.other} if self.other else {})
 
 
-def cannot_fail(claim: Claim) -> str:
-    """Why the limit of a claim hardly lets it fail, and what to do; empty for a sound one.
+def cannot_fail(claim: Claim, classes: bool = False) -> str:
+    """Why the limit of a claim hardly lets it fail, or never lets it hold, and what to do; empty for a sound one.
 
-    A difference whose size is published is tested against that size, to less than half of it: its sign alone, or an
-    increase that may be zero or twice as large, says too little. So does a value that may be off by half of itself.
+    What its numbers can be comes first; `classes`: those of a classification. A difference whose size is published is
+    tested against that size, to less than half of it: its sign alone, or an increase that may be zero or twice as
+    large, says too little. So does a value that may be off by half of itself.
     """
+    if why := _decided(claim, classes):
+        return why
     paper, size = claim.paper_value, abs(claim.paper_value or 0.0)
     if not size:
         return ""
@@ -238,3 +242,35 @@ def cannot_fail(claim: Claim) -> str:
             f"reached by almost anything: give one below {HALF * size:.3g}"
         )
     return ""
+
+
+def _decided(claim: Claim, classes: bool) -> str:
+    """Why a claim holds, or does not, whatever its runs give; empty if they decide it."""
+    low, high = _values(claim.own, classes)
+    if claim.other is not None:
+        smallest, largest = _values(claim.other, classes)
+        low, high = low - largest, high - smallest
+    bound, paper, tolerance = claim.bound or 0.0, claim.paper_value or 0.0, claim.tolerance or 0.0
+    least, most = {
+        "equals": (paper - tolerance, paper + tolerance),
+        "at_most": (-math.inf, bound),
+        "at_least": (bound, math.inf),
+        "less_than": (-math.inf, -bound),
+        "greater_than": (bound, math.inf),
+        "changes_less_than": (-bound, bound),
+    }[claim.relation]
+    strict = claim.relation in COMPARISONS
+    what = f"the difference of two values of {claim.measures}" if claim.other else claim.measures
+    between = f"{what} lies between {low:g} and {high:g}"
+    if least <= low and most >= high:
+        return f"{between}, so it cannot fail: give a limit inside"
+    if claim.errors is None and (most < low or least > high or (strict and (most <= low or least >= high))):
+        return f"{between}, so it cannot hold: give a limit inside"
+    return ""
+
+
+def _values(side: Side, classes: bool) -> tuple[float, float]:
+    """Smallest and largest value of one side."""
+    if side.in_figure is None:
+        return value_range(side.metric, classes)
+    return (0.0, 1.0) if side.in_figure.take == "share_given" else (-math.inf, math.inf)

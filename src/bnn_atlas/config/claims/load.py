@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from pydantic import ConfigDict, Field
 
 from bnn_atlas.config.claims.claim import Claim, Side, cannot_fail
-from bnn_atlas.config.language.base import ConfigError, Model, did_you_mean, near_or_all, validated
+from bnn_atlas.config.language.base import ConfigError, Model, Text, did_you_mean, near_or_all, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.metrics import ALIGNMENT, CLASSIFICATION, METRICS, PAIRS, PUBLISHED, REGRESSION, SETS
 from bnn_atlas.config.parts.evaluation import INTERVAL, OUTSIDE, PublishedBy
@@ -236,9 +236,9 @@ Cost = Literal["1 s", "10 min", "1 h", "1 day"]
 class FindingEntry(Model):
     """What a reader takes away from the paper; the claims that support it refer to it by name."""
 
-    statement: str
+    statement: Text
     """The paper's finding in one sentence."""
-    source: str
+    source: Text
     """Where the paper states it."""
     main: str | None = None
     """The claim whose number stands for the finding; null takes the first claim in the file that supports it."""
@@ -249,7 +249,7 @@ class FindingEntry(Model):
 class StepEntry(Model):
     """Claims that are checked together; the step's name is a target, such as `snakemake --cores 2 evaluate`."""
 
-    takes: str
+    takes: Text
     """How long it takes, for readers, such as `ten minutes on two cores`."""
     scale: Scale = "laptop"
     """The scale at which it runs, whatever config/config.yaml says; it must be the same in all studies that have the
@@ -289,7 +289,7 @@ class ClaimEntry(Claim):
 class ClaimsFile(Model):
     """One file in config/claims."""
 
-    paper: str
+    paper: Text
     """Citation for claims that name no other."""
     findings: dict[str, FindingEntry] = Field(default_factory=dict)
     """The findings with which the page of results begins, about ten: name, by which claims of this file refer to it ->
@@ -397,7 +397,13 @@ def _given(entry: ClaimEntry) -> dict[str, Any]:
 
 def _check(claims: ClaimsConfig, study: Study, path: Path) -> None:
     """Refuse what `load_claims` refuses of claims that are read."""
-    found = [f"{path}: claims.{name}: {why}" for name, claim in claims.claims.items() if (why := cannot_fail(claim))]
+    paper = by_name(study.runs_at["paper"])
+    found = []
+    for name, claim in claims.claims.items():
+        runs = [run for each in _named(claim) for run in paper.get(each, ())]
+        classes = bool(runs) and all(run.config.likelihood.kind == "categorical" for run in runs)
+        if why := cannot_fail(claim, classes):
+            found.append(f"{path}: claims.{name}: {why}")
     if found:
         raise ConfigError("\n".join(found))
     for name, claim in claims.claims.items():

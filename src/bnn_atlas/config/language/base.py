@@ -60,11 +60,13 @@ _DATASET = r"^[a-z][a-z0-9_]{0,99}$"
 _FILE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 _SHA256 = r"^[0-9a-f]{64}$"
 _URL = r"^https?://[^\s]+$"
+_TEXT = r"\S"
 WANTED = {
     _DATASET: "a lower-case letter, then lower-case letters, digits and '_' are allowed, at most 100 in all",
     _FILE: "a file name of letters, digits, '.', '_' and '-' is wanted, without folders, of at most 200 characters",
     _SHA256: "the 64 digits (0-9, a-f) that `sha256sum` prints are wanted",
     _URL: "an address that begins with http:// or https:// and holds no blanks is wanted",
+    _TEXT: "some words are wanted; leave the key out, if it may be left out",
 }
 """Form of a text as a regular expression -> the same for readers."""
 
@@ -72,6 +74,8 @@ DatasetName = Annotated[str, StringConstraints(pattern=_DATASET)]
 FileName = Annotated[str, StringConstraints(pattern=_FILE)]
 Sha256 = Annotated[str, StringConstraints(pattern=_SHA256)]
 Url = Annotated[str, StringConstraints(pattern=_URL)]
+Text = Annotated[str, StringConstraints(pattern=_TEXT)]
+"""Text that readers see, which is not empty."""
 
 
 class ConfigError(ValueError):

@@ -16,6 +16,7 @@ from bnn_atlas.config.language.base import (
     Model,
     Number,
     Positive,
+    Text,
     did_you_mean,
     near_or_all,
     validated,
@@ -244,14 +245,14 @@ class PointConfig(Model):
     draw: Annotated[int | Literal["first", "middle", "last", "best"], BeforeValidator(_number_or_place)] = "last"
     """Number of the draw among those that are kept, from 0; `best` has the highest log posterior of its chain. An
     optimum is the only draw of its chain."""
-    label: str | None = None
+    label: Text | None = None
     """Text in the legend; null names run, chain and draw."""
 
 
 class PlaneConfig(Model):
     """A plane through three points of parameter space."""
 
-    title: str
+    title: Text
     """Text above its panels."""
     points: Annotated[tuple[PointConfig, ...], Field(min_length=3, max_length=3)]
     """Three points that are not on one line; the line through the first and the second is horizontal."""
@@ -287,12 +288,12 @@ class FigureConfig(Model):
     """Kind of the figure; if left out, the figure's own name."""
     runs: tuple[str, ...] = ()
     """Names of runs or of grids (all their runs); `study/run` for runs of another study."""
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, Text] = Field(default_factory=dict)
     """A name among `runs` -> text in the legend."""
-    title: str | None = None
+    title: Text | None = None
     """What it shows in a few words: its heading on the page of results. Null takes its name, with spaces for
     underscores."""
-    caption: str | None = None
+    caption: Text | None = None
     """What the caption says after its first sentence, about this figure's own runs."""
     alignments: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
     """Alignments that it shows, if its kind shows alignments; if left out, all alignments of its runs."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from bnn_atlas.config.data.splits import SplitConfig
-from bnn_atlas.config.language.base import MOST_JOBS, Chains, Model, Seed
+from bnn_atlas.config.language.base import MOST_JOBS, Chains, Model, Seed, Text
 from bnn_atlas.config.methods.base import KindOfDraws
 from bnn_atlas.config.methods.gaussian import CompactConfig
 from bnn_atlas.config.methods.hmc import LeapfrogSettings
@@ -31,7 +31,7 @@ REFEREE = "-referee"
 class RunConfig(PosteriorConfig):
     """One setting of a study, as the paper has it; `scales` says what smaller scales change."""
 
-    description: str
+    description: Text
     """One line for readers of the results."""
     dataset: str
     """A name in config/datasets.yaml."""
@@ -249,11 +249,11 @@ def _with_paper(scales: tuple[Scale, ...]) -> tuple[Scale, ...]:
 class StudyConfig(Model):
     """One file in config/studies."""
 
-    title: str
+    title: Text
     """Name of the study, on pages and in texts."""
-    paper: str
+    paper: Text
     """Citation."""
-    differences: tuple[str, ...] = ()
+    differences: tuple[Text, ...] = ()
     """What is done differently from the paper at every scale, a sentence each, for readers of results."""
     published: tuple[PublishedBy, ...] = ()
     """First authors of papers whose variants of some metrics are measured as well, for all runs of the study."""
