@@ -1,5 +1,6 @@
 """Write files so that a reader never sees half of one, and read small arrays back."""
 
+import mmap
 import os
 import shutil
 import uuid
@@ -7,14 +8,22 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 ZIP_DAMAGE = (BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, OSError)
 """What reading a damaged zip or .npz raises: a changed byte can also ask for a password (RuntimeError), an unknown
 compression (NotImplementedError, a RuntimeError) or a position before the start of the file (OSError)."""
+
+_SEAL = b"crc32 of this file with zeros here: "
 
 
 @contextmanager
@@ -148,3 +157,71 @@ def load_arrays(
             f"unknown: {', '.join(sorted(unknown)) or 'none'}); delete it and make it again"
         )
     return arrays
+
+
+class TableError(ValueError):
+    """A table is missing, damaged or has the wrong columns; the message names the file and says what to do."""
+
+
+@contextmanager
+def parquet_writer(path: str | Path, schema: "pa.Schema") -> Iterator["pq.ParquetWriter"]:
+    """Write a Parquet file (atomic) that notices damage; the same tables give the same bytes.
+
+    Each page has a checksum that any reader can verify. As pages leave out the file's own description, that description
+    holds a checksum of the whole file, too, which `parquet_file` verifies.
+    """
+    import pyarrow.parquet as pq
+
+    with atomic(path) as temporary:
+        with pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer:
+            yield writer
+            writer.add_key_value_metadata({"checksum": (_SEAL + b"0" * 8).decode()})
+        with temporary.open("rb+") as handle, mmap.mmap(handle.fileno(), 0) as content:
+            place = content.rfind(_SEAL) + len(_SEAL)
+            content[place : place + 8] = b"%08x" % zlib.crc32(content)
+
+
+@contextmanager
+def parquet_file(path: str | Path) -> Iterator["pq.ParquetFile"]:
+    """Open a Parquet file after verifying its checksum; pages of files without one are verified as they are read.
+
+    Raises:
+        TableError: the file is missing or damaged; also if that is noticed within the block.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not Path(path).is_file():
+        raise TableError(f"{path}: no such table; run the rule that makes it")
+    try:
+        if not _is_sealed(Path(path)):
+            raise pa.ArrowInvalid("its checksum differs")
+        with pq.ParquetFile(path, page_checksum_verification=True) as source:
+            yield source
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        if getattr(error, "errno", None):  # the system's, from writing elsewhere
+            raise
+        raise TableError(
+            f"{path}: not a Parquet file, or damaged ({error}); delete it and run its rule again"
+        ) from None
+
+
+def _is_sealed(path: Path) -> bool:
+    """Whether a file has the checksum that it states; true if it states none."""
+    if not path.stat().st_size:
+        return False
+    with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        place = content.rfind(_SEAL) + len(_SEAL)
+        if place < len(_SEAL):
+            return True
+        with memoryview(content) as view:
+            zeros = zlib.crc32(b"0" * 8, zlib.crc32(view[:place]))
+            return content[place : place + 8] == b"%08x" % zlib.crc32(view[place + 8 :], zeros)
+
+
+def read_parquet(path: str | Path, columns: list[str] | None = None) -> "pandas.DataFrame":
+    """A Parquet file as a data frame; TableError if it is missing, damaged, or lacks one of the columns."""
+    with parquet_file(path) as source:
+        if missing := set(columns or ()) - set(source.schema_arrow.names):
+            raise TableError(f"{path}: no column {', '.join(sorted(missing))}; delete it and run its rule again")
+        return source.read(columns).to_pandas()

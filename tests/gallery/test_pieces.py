@@ -7,9 +7,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from bnn_atlas.files import TableError
 from bnn_atlas.gallery.pieces import FOLDER, RUN_COLUMNS, Piece, compact, kept_scale, read_piece, union, write_piece
 from bnn_atlas.gallery.times import JOB_COLUMNS
-from bnn_atlas.metrics.tables.parquet import TableError
 from tests.claims.making import row, table
 
 ABOUT = ("0012", "12e4", "a machine", "jax 1", "")

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bnn_atlas.claims.verdict import Judgement
 from bnn_atlas.config.claims.claim import Cause
-from bnn_atlas.files import atomic
+from bnn_atlas.files import parquet_writer
 
 ROW = pa.struct(
     [
@@ -59,8 +58,8 @@ the standard errors are over. `cause`, `decided_by` and `result` say why a claim
 def write_claims(path: str | Path, judgements: Sequence[Judgement]) -> None:
     """Write one row per claim, in order; the same judgements give the same bytes."""
     table = pa.Table.from_pylist([_row(judgement) for judgement in judgements], SCHEMA)
-    with atomic(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+    with parquet_writer(path, SCHEMA) as writer:
+        writer.write_table(table)
 
 
 def _row(judged: Judgement) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from bnn_atlas.files import parquet_file, read_parquet
 
 ROWS = 1 << 20
 """Rows of the table in memory at a time."""
@@ -52,7 +53,7 @@ def states(path: str | Path, rows: int = ROWS) -> Iterator[States]:
     """
     names: tuple[str, ...] = ()
     rest: list[np.ndarray] = [np.empty(0)] * len(COLUMNS)
-    with pq.ParquetFile(path) as source:
+    with parquet_file(path) as source:
         if missing := [name for name in COLUMNS if name not in source.schema_arrow.names]:
             raise ValueError(f"{path}: no column {', '.join(missing)}; a subset has {', '.join(COLUMNS)}")
         for batch in source.iter_batches(batch_size=rows, columns=COLUMNS):
@@ -155,7 +156,7 @@ def read_named(path: str | Path) -> NamedDraws:
     subset = read_subset(path)
     if subset.values.shape[1] < 2:
         raise ValueError(f"{path}: chains of one draw have no density; show a run with at least 2")
-    first = pd.read_parquet(path, columns=["parameter", "layer", "role"]).drop_duplicates("parameter")
+    first = read_parquet(path, ["parameter", "layer", "role"]).drop_duplicates("parameter")
     order = first.astype({"parameter": "str", "role": "str"}).sort_values(
         ["layer", "role"], ascending=[True, False], na_position="last", kind="stable"
     )

@@ -13,12 +13,11 @@ from typing import NamedTuple, Self
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from bnn_atlas.files import atomic, put_back
+from bnn_atlas.files import TableError, parquet_file, parquet_writer, put_back
 from bnn_atlas.gallery.times import JOB_COLUMNS
 from bnn_atlas.metrics.judgement.pooled import BY_CHAINS
-from bnn_atlas.metrics.tables.parquet import SCHEMA, TableError, read_table, write_rows
+from bnn_atlas.metrics.tables.parquet import SCHEMA, read_table, write_rows
 
 FOLDER = "kept"
 """Name of the folder next to a page."""
@@ -108,7 +107,8 @@ def read_piece(page: str | Path, scale: str) -> Piece:
             return Piece.empty(scale)
         runs = pd.read_csv(folder / "runs.csv", keep_default_na=False, dtype=dict.fromkeys(TEXTS, str))
         jobs = pd.read_csv(folder / "jobs.csv", keep_default_na=False)
-        rows = pq.read_table(folder / "densities.parquet", schema=DENSITIES).to_pylist()
+        with parquet_file(folder / "densities.parquet") as source:
+            rows = source.read().cast(DENSITIES).to_pylist()
     except (OSError, ValueError, KeyError) as error:
         raise TableError(f"{folder}: not what a page keeps ({error}); restore it, or delete the folder") from None
     densities = {
@@ -127,8 +127,8 @@ def write_piece(page: Path, piece: Piece) -> None:
     columns = list(zip(*sorted(piece.densities), strict=True)) or [()] * (len(DENSITIES) - 1)
     values = [np.round(piece.densities[key], DECIMALS).astype(np.float32) for key in sorted(piece.densities)]
     arrays = [pa.array(column, field.type) for column, field in zip([*columns, values], DENSITIES, strict=True)]
-    with atomic(folder / "densities.parquet") as temporary:
-        pq.write_table(pa.table(arrays, schema=DENSITIES), temporary, compression="zstd")
+    with parquet_writer(folder / "densities.parquet", DENSITIES) as writer:
+        writer.write_table(pa.table(arrays, schema=DENSITIES))
     for name, frame, keys in (("runs", piece.runs, ["run", "split"]), ("jobs", piece.jobs, ["rule", "job"])):
         frame.sort_values(keys).to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
     about = json.dumps({"scale": piece.scale, "figures": piece.figures}, indent=1, sort_keys=True)

@@ -12,6 +12,7 @@ from bnn_atlas.claims.html import decimals
 from bnn_atlas.claims.verdict import HOLDS, Verdict
 from bnn_atlas.config.checks.runs import DEPENDENT
 from bnn_atlas.config.data.splits import SCALED_WITH_TEST_ROWS
+from bnn_atlas.files import read_parquet
 from bnn_atlas.gallery.escape import cell, sentence
 from bnn_atlas.gallery.numbers import DASH, DELTA, MARK, limit, with_sd
 from bnn_atlas.metrics.judgement.trust import BY_WEIGHT, UNCONVERGED, reference_word
@@ -26,7 +27,7 @@ UNDECIDED = "**undecided**"
 
 def read_claims(study: str, table: str | Path) -> pd.DataFrame:
     """The rows of one study in the table of claims."""
-    judged = pd.read_parquet(table)
+    judged = read_parquet(table)
     return judged[judged["study"] == study].reset_index(drop=True)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bnn_atlas.files import atomic
+from bnn_atlas.files import parquet_writer
 from bnn_atlas.traces.draws import Draws, Index, positions
 
 TABLE_CELLS = 1 << 20
@@ -86,7 +86,6 @@ def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
     Columns: chain, draw, parameter, layer (empty for scalars outside the layers), role, value.
     """
     import pyarrow
-    from pyarrow import parquet
 
     text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
     value = pyarrow.from_numpy_dtype(trace.dtype)
@@ -99,7 +98,7 @@ def subset_to_parquet(trace: Draws, destination: str | Path) -> None:
         "layer": pyarrow.array([p.layer for p in trace.arrays], pyarrow.int32()),
         "role": pyarrow.array([p.role for p in trace.arrays], pyarrow.string()),
     }
-    with atomic(destination) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
+    with parquet_writer(destination, schema) as writer:
         for chains, draws, values in trace.batches(TABLE_CELLS * trace.dtype.itemsize):
             rows = _tidy(trace, chains, draws, values)
             columns = {"chain": rows.chain, "draw": rows.draw, "value": rows.value}

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bnn_atlas.files import TableError
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions
 from bnn_atlas.metrics.judgement.pooled import SCHEMA, GridPoint, point_text, summarise, write_summary
 from bnn_atlas.metrics.tables.measurement import Row
-from bnn_atlas.metrics.tables.parquet import TableError, read_table, write_table
+from bnn_atlas.metrics.tables.parquet import read_table, write_table
 
 RUNS = {
     f"grid-scale{scale}-seed{seed}": GridPoint("grid", {"prior.scale": scale, "seed": seed})

@@ -1,12 +1,31 @@
 import math
+import re
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bnn_atlas.claims.table import write_claims
+from bnn_atlas.figures.subsets import read_named
+from bnn_atlas.files import TableError, read_parquet
 from bnn_atlas.metrics.tables.measurement import Row, RunIdentity
-from bnn_atlas.metrics.tables.parquet import SCHEMA, TableError, concat_tables, read_table, write_table
+from bnn_atlas.metrics.tables.parquet import (
+    LINE_SCHEMA,
+    SCHEMA,
+    concat_tables,
+    read_e_values,
+    read_frame,
+    read_table,
+    write_e_values,
+    write_frame,
+    write_table,
+)
+from bnn_atlas.traces.store import open_trace
+from bnn_atlas.traces.subset import subset_to_parquet
+from tests.traces.making import make_draws, make_statistics, write_trace
 
 RUN = RunIdentity("sampling_perspective", "airfoil", "demo", 0, "airfoil", "mlp-16", "mclmc")
 ROWS = [
@@ -97,3 +116,60 @@ def test_missing_torn_and_absent_tables_say_what_to_do(tmp_path):
         read_table(tmp_path / "torn.parquet")
     with pytest.raises(TableError, match="no tables to join"):
         concat_tables([], tmp_path / "all.parquet")
+
+
+def lines() -> pd.DataFrame:
+    whole, text, number = np.arange(12), ["as_trained"] * 12, np.linspace(0, 1, 12)
+    return pd.DataFrame(dict(zip(LINE_SCHEMA.names, [whole] * 3 + [text] * 2 + [number] * 3, strict=True)))
+
+
+def subset(path):
+    trace = path.with_suffix(".zarr")
+    write_trace(trace, make_draws(2, 5), make_statistics(2, 5))
+    subset_to_parquet(open_trace(trace), path)
+
+
+TABLES = {
+    "metrics": (lambda path: write_table(path, ROWS), read_table),
+    "e_values": (lambda path: write_e_values(path, [(0, np.arange(9.0), np.arange(9.0))], 0.05), read_e_values),
+    "lines": (lambda path: write_frame(path, lines(), LINE_SCHEMA), lambda path: read_frame(path, LINE_SCHEMA)),
+    "read by names": (lambda path: write_frame(path, lines(), LINE_SCHEMA), read_parquet),
+    "subset": (subset, lambda path: read_named(path).values),
+    "claims": (lambda path: write_claims(path, []), read_parquet),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_changed_bit_changes_no_value_without_an_error(tmp_path, table):
+    path, (write, read) = tmp_path / "t.parquet", TABLES[table]
+    write(path)
+    content, values = path.read_bytes(), read(path)
+    numbers, messages = np.random.default_rng(0), []
+    for place in numbers.integers(len(content), size=80):
+        changed = bytearray(content)
+        changed[place] ^= 1 << int(numbers.integers(8))
+        path.write_bytes(changed)
+        try:
+            found = read(path)
+        except TableError as error:
+            messages.append(str(error))
+        else:
+            assert str(found) == str(values), place
+    assert messages
+    assert all(re.search(r"t\.parquet: .*delete it and run its rule again", message) for message in messages)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello world"])
+@pytest.mark.parametrize("table", TABLES)
+def test_every_reader_names_a_file_that_is_no_table(tmp_path, table, content):
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(TableError, match=r"t\.parquet: .*delete it"):
+        TABLES[table][1](tmp_path / "t.parquet")
+
+
+def test_every_table_is_written_and_read_with_checksums():
+    """Only `files` calls the libraries that would also do without."""
+    package = Path(__file__).parents[3] / "src"
+    calls = r"pd\.read_parquet|\.to_parquet\(|\b(pq|parquet)\.\w+\("
+    others = [file.name for file in package.rglob("*.py") if re.search(calls, file.read_text(encoding="utf-8"))]
+    assert others == ["files.py"]

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from bnn_atlas.claims.console import read_rows
-from bnn_atlas.files import save_arrays
-from bnn_atlas.metrics.tables.parquet import TableError, write_table
+from bnn_atlas.files import TableError, save_arrays
+from bnn_atlas.metrics.tables.parquet import write_table
 from bnn_atlas.pipeline.steps.study_page import study_page
 from tests.claims.making import CLAIM, planned, row
 

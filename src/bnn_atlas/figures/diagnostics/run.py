@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
+from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.gathering.chain_statistics import LINES
 from bnn_atlas.metrics.judgement.checks import Check, checks
 from bnn_atlas.metrics.tables.parquet import RunFiles, read_table
@@ -36,7 +37,7 @@ class Run:
         metrics, rates = read_table(files.table), read_table(files.rates)
         if len(metrics[list(IDENTITY)].drop_duplicates()) != 1:
             raise ValueError(f"{files.table}: a page shows one run and split; give the table of one")
-        parameters, functions, chains, samplers, curves = (pd.read_parquet(path) for path in files[2:])
+        parameters, functions, chains, samplers, curves = (read_parquet(path) for path in files[2:])
         identity = {name: str(metrics[name].iloc[0]) for name in IDENTITY}
         draws = int(metrics.loc[metrics["metric"] == "chains_excluded", "draws"].iloc[0])
         table = pd.concat([metrics, rates], ignore_index=True)

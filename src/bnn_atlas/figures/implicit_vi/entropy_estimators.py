@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown, check_titles, panel_title
+from bnn_atlas.files import read_parquet
 
 KIND = {"files": ["entropies"]}
 
@@ -34,7 +35,7 @@ def entropy_estimators(shown: Sequence[Shown]) -> Drawing:
     check_fits(len(shown), MOST, "runs")
     titles = [panel_title(one) for one in shown]
     check_titles(shown, titles)
-    tables = [pd.read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
+    tables = [read_parquet(one.files["entropies"]).assign(run=one.run, split=one.split) for one in shown]
     figure, grid = page.panels(len(shown), 3, 2.1, more=0.35, sharey=True)
     for ax, title, table in zip(grid.flat, titles, tables, strict=False):
         _panel(ax, table)

@@ -15,6 +15,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import remark
 from bnn_atlas.figures.page import Drawing, Entries
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.files import read_parquet
 
 KIND = {"runs": "none", "claims": True}
 
@@ -43,7 +44,7 @@ def claims_forest(shown: Sequence[Shown], *, claims: str | Path) -> Drawing:
     """
     if shown:
         raise ValueError(f"claims_forest draws the claims; take the runs out of its settings: {shown[0].run}, ...")
-    table = forest_table(pd.read_parquet(claims))
+    table = forest_table(read_parquet(claims))
     if table.empty:
         raise ValueError(f"{claims}: no claim has a published number and a limit; this figure needs some")
     measured = table[table["measured"].notna()]

@@ -13,6 +13,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import rhat_axis
 from bnn_atlas.figures.page import Drawing, check_fits
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.gathering.chain_convergence import PLAIN
 from bnn_atlas.metrics.judgement.checks import RHAT
 
@@ -73,7 +74,7 @@ def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
 
 def _read(one: Shown, name: str) -> pd.DataFrame:
     file = one.files[name]
-    frame = pd.read_parquet(file)
+    frame = read_parquet(file)
     if missing := [column for column in FORMS if column not in frame]:
         raise ValueError(f"{file}: no column {', '.join(missing)}; delete it and run the metrics of {one.run} again")
     return frame

@@ -13,6 +13,7 @@ from bnn_atlas.figures import page, style
 from bnn_atlas.figures.axes import fence
 from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.files import read_parquet
 from bnn_atlas.metrics.judgement.referee import MIXED
 
 KIND = {"files": ["table", "referee", "referee_chains"]}
@@ -69,7 +70,7 @@ def step_size_bias(shown: Sequence[Shown]) -> Drawing:
         found = {name: one.table(name).set_index("metric") for name in ("table", "referee")}
         common = {"column": column, "run": one.run, "split": one.split, "energy_variance": one.energy_variance}
         rows.append({"kind": "run", **common, **_of_run(one, found)})
-        chains = pd.read_parquet(one.files["referee_chains"])[list(CHAINS)]
+        chains = read_parquet(one.files["referee_chains"], list(CHAINS))
         rows += [
             {"kind": "chain", **common, **dict(zip(CHAINS.values(), chain, strict=True))}
             for chain in chains.itertuples(index=False, name=None)

@@ -10,12 +10,12 @@ import pandas as pd
 import pyarrow as pa
 
 from bnn_atlas.config.runs.studies import REPETITION
-from bnn_atlas.files import atomic
+from bnn_atlas.files import TableError, atomic
 from bnn_atlas.metrics.formulas.repetitions import Repetitions, over_repetitions, overlaps
 from bnn_atlas.metrics.judgement.checks import Status
 from bnn_atlas.metrics.judgement.trust import Trust, reference_word, trusts, worst
 from bnn_atlas.metrics.tables.measurement import joined
-from bnn_atlas.metrics.tables.parquet import TableError, read_table, write_frame
+from bnn_atlas.metrics.tables.parquet import read_table, write_frame
 
 BY_CHAINS = (
     "lppd_cumulative_chains", "lppd_cumulative_chains_order_sd", "accuracy_cumulative_chains", "ece_cumulative_chains",

@@ -1,6 +1,7 @@
 """The Parquet files of measured values: tidy, long, one row per value, one schema for every study and method."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bnn_atlas.files import atomic
+from bnn_atlas.files import TableError, parquet_file, parquet_writer
 from bnn_atlas.metrics.tables.measurement import Row
 
 if TYPE_CHECKING:
@@ -157,10 +158,6 @@ the number of parameters other than 0."""
 ROW_GROUP = 65_536
 
 
-class TableError(ValueError):
-    """A table is missing, unreadable or has the wrong columns."""
-
-
 class RunFiles(NamedTuple):
     """The files of the rule `metrics`, on one run and split."""
 
@@ -207,8 +204,8 @@ def write_table(path: str | Path, rows: Sequence[Row]) -> None:
             raise TableError(f"{path}: column '{field.name}' ({field.type}): {error}") from None
         if arrays[-1].null_count and not field.nullable:
             raise TableError(f"{path}: column '{field.name}' has a row without a value; only errors may be None")
-    with atomic(path) as temporary:
-        pq.write_table(pa.table(arrays, schema=SCHEMA), temporary, compression="zstd", row_group_size=ROW_GROUP)
+    with parquet_writer(path, SCHEMA) as writer:
+        writer.write_table(pa.table(arrays, schema=SCHEMA), row_group_size=ROW_GROUP)
 
 
 def read_table(path: str | Path) -> "pandas.DataFrame":
@@ -224,8 +221,9 @@ def concat_tables(paths: Sequence[str | Path], destination: str | Path) -> None:
     if not paths:
         raise TableError(f"{destination}: no tables to join; give at least one")
     for path in paths:
-        _open(path).close()
-    with atomic(destination) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+        with _open(path):
+            pass
+    with parquet_writer(destination, SCHEMA) as writer:
         waiting: list[pa.RecordBatch] = []
         for path in paths:
             with _open(path) as source:
@@ -239,15 +237,15 @@ def concat_tables(paths: Sequence[str | Path], destination: str | Path) -> None:
 def write_rows(path: str | Path, frame: "pandas.DataFrame") -> None:
     """Write rows that `read_table` returned; NaN values stay NaN, NaN errors become null."""
     arrays = [pa.array(frame[field.name].to_numpy(), field.type, from_pandas=field.nullable) for field in SCHEMA]
-    with atomic(path) as temporary:
-        pq.write_table(pa.table(arrays, schema=SCHEMA), temporary, compression="zstd", row_group_size=ROW_GROUP)
+    with parquet_writer(path, SCHEMA) as writer:
+        writer.write_table(pa.table(arrays, schema=SCHEMA), row_group_size=ROW_GROUP)
 
 
 def write_frame(path: str | Path, frame: "pandas.DataFrame", schema: pa.Schema) -> None:
     """Write a data frame with the columns of `schema`; NaN becomes null, and the same values give the same bytes."""
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
-    with atomic(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", row_group_size=ROW_GROUP)
+    with parquet_writer(path, schema) as writer:
+        writer.write_table(table, row_group_size=ROW_GROUP)
 
 
 def read_frame(path: str | Path, schema: pa.Schema) -> "pandas.DataFrame":
@@ -259,7 +257,7 @@ def read_frame(path: str | Path, schema: pa.Schema) -> "pandas.DataFrame":
 def write_e_values(path: str | Path, log_e: Iterable[tuple[int, np.ndarray, np.ndarray]], alpha: float) -> None:
     """Write the two log E-values [s] of numbered chains, in their order; chains may differ in length."""
     schema = E_VALUE_SCHEMA.with_metadata({b"alpha": repr(alpha).encode()})
-    with atomic(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with parquet_writer(path, schema) as writer:
         for chain, own, ensemble in log_e:
             columns = [np.full(len(own), chain), np.arange(1, len(own) + 1), own, ensemble]
             # Unlike a data frame, NumPy arrays keep NaN apart from missing values.
@@ -282,19 +280,13 @@ def _flush(writer: pq.ParquetWriter, waiting: list[pa.RecordBatch]) -> None:
         waiting.clear()
 
 
-def _open(path: str | Path, wanted: pa.Schema = SCHEMA) -> pq.ParquetFile:
+@contextmanager
+def _open(path: str | Path, wanted: pa.Schema = SCHEMA) -> Iterator[pq.ParquetFile]:
     """An open table whose schema has been checked."""
-    if not Path(path).is_file():
-        raise TableError(f"{path}: no such table; run the rule that makes it")
-    try:
-        source = pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise TableError(f"{path}: not a Parquet file ({error}); delete it and run its rule again") from None
-    found = source.schema_arrow
-    if not found.equals(wanted):
-        source.close()
-        raise TableError(f"{path}: {_difference(found, wanted)}; it was not made by this version")
-    return source
+    with parquet_file(path) as source:
+        if not source.schema_arrow.equals(wanted):
+            raise TableError(f"{path}: {_difference(source.schema_arrow, wanted)}; it was not made by this version")
+        yield source
 
 
 def _difference(found: pa.Schema, wanted: pa.Schema) -> str:
