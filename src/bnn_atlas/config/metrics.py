@@ -75,6 +75,16 @@ REGRESSION = (
     Metric("calibration_error", "root mean square of nominal minus observed coverage over the levels", "lower"),
     Metric("pit_histogram", "share of rows whose predictive CDF value lies in a bin", at="right edge of the bin"),
     Metric("noise_sd", "standard deviation of the noise, root mean square over draws and test rows", "", TARGET),
+    Metric(
+        "crps", "continuous ranked probability score of the predictive distribution, mean over rows", "lower", TARGET
+    ),
+    Metric(
+        "interval_score",
+        "width of the central predictive interval, plus 2 / (1 - level) times the distance of a target outside it",
+        "lower",
+        TARGET,
+        "nominal level",
+    ),
 )
 ROWS = (
     Metric(

@@ -9,7 +9,10 @@ from scipy.stats import kstest, norm, wasserstein_distance
 from bnn_atlas.metrics.formulas import function_distances
 from bnn_atlas.metrics.formulas.function_distances import (
     MOST_DRAWS,
+    crps,
+    interval_score,
     joint_prior_distance,
+    mixture_quantile,
     prior_distance,
     wasserstein_1,
 )
@@ -121,6 +124,41 @@ def test_quantile_of_two_gaussians() -> None:
     mean, scale = predictions(9, 4)
     found = function_distances.mixture_quantile(mean, scale, 0.3)
     np.testing.assert_allclose(norm.cdf(found, mean, scale).mean(axis=0), 0.3, rtol=1e-12)
+
+
+def test_crps_of_one_gaussian_by_hand() -> None:
+    """Gneiting and Raftery 2007, equation 21: sd (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)), z = (y - mu) / sd."""
+    z = np.array([-1.3, 0.0, 40.0])
+    expected = 2 * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
+    many = np.ones((5, 3))
+    np.testing.assert_allclose(crps(many, 2 * many, 1 + 2 * z), expected, rtol=1e-12)
+
+
+def test_scores_of_mixtures_are_their_definitions() -> None:
+    """CRPS as the integral of (F - step)^2, interval score from quantiles of the mixture found on a grid."""
+    mean, scale = predictions(6, 4, seed=3)
+    y = np.array([0.3, -2.0, 9.0, 0.0])
+    at, low, high = crps(mean, scale, y), *(mixture_quantile(mean, scale, level) for level in (0.05, 0.95))
+    for row in range(4):
+        grid = np.linspace(-30, 30, 600_001)
+        below = norm.cdf((grid[:, None] - mean[:, row]) / scale[:, row]).mean(axis=1)
+        assert at[row] == pytest.approx(np.trapezoid((below - (grid >= y[row])) ** 2, grid), rel=1e-4)
+        lower, upper = np.interp([0.05, 0.95], below, grid)
+        outside = max(lower - y[row], y[row] - upper, 0)
+        expected = upper - lower + 20 * outside
+        assert interval_score(mean, scale, y, 0.9)[row] == pytest.approx(expected, rel=1e-4)
+    assert ((y < low) | (y > high)).any()
+    assert ((y >= low) & (y <= high)).any()
+    np.testing.assert_allclose(crps(mean, scale, y, max_bytes=1), at, rtol=1e-14)
+
+
+def test_crps_is_the_energy_form_over_draws_with_noise() -> None:
+    mean, scale = predictions(3, 2, seed=4)
+    draws, other = (np.random.default_rng(seed).normal(mean, scale, (200_000, 3, 2)).reshape(-1, 2) for seed in (0, 1))
+    y = np.array([0.5, -0.5])
+    np.random.default_rng(2).shuffle(other)
+    energy = np.abs(draws - y).mean(axis=0) - 0.5 * np.abs(draws - other).mean(axis=0)
+    np.testing.assert_allclose(crps(mean, scale, y), energy, rtol=0.02)
 
 
 def test_normal_distributions_have_a_closed_form():

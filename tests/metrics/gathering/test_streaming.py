@@ -61,6 +61,9 @@ def test_streamed_regression_equals_everything_at_once(
     np.testing.assert_allclose(summary.function_draws, functions, rtol=1e-10, atol=1e-12)
     assert summary.task == "regression"
     assert not summary.divergent.any()
+    np.testing.assert_allclose(summary.mixture_mean, theta[..., :-1] @ x.T, rtol=1e-10, atol=1e-12)
+    noise = np.broadcast_to(theta[..., -1:], summary.mixture_log_noise.shape)
+    np.testing.assert_allclose(summary.mixture_log_noise, noise, rtol=1e-10, atol=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -106,7 +109,7 @@ def test_rows_without_targets_are_predicted_and_not_scored(memory_pool, predict_
     without = summarise(memory_pool(theta), predict_linear, x, None)
     scored = summarise(memory_pool(theta), predict_linear, x, y)
     np.testing.assert_array_equal(without.mean, scored.mean)
-    for name in ("log_density_by_chain", "log_density_by_draw", "running_lppd", "pit"):
+    for name in ("log_density_by_chain", "log_density_by_draw", "running_lppd", "pit", "mixture_mean"):
         assert getattr(without, name) is None
         assert getattr(scored, name) is not None
 
@@ -150,6 +153,14 @@ def test_batches_larger_than_the_budget_are_cut(memory_pool, predict_linear):
         assert draws * 11 * 8 * 5 < max_bytes
 
 
+def test_some_draws_are_kept_at_all_rows(memory_pool, predict_linear):
+    theta, x, y = regression_case(np.random.default_rng(9), 2, 31, 12)
+    few = summarise(memory_pool(theta, chunk=7), predict_linear, x, y, Limits(3_000, mixture_draws=9))
+    assert few.mixture_log_noise.shape == (2, 4, 12)
+    np.testing.assert_allclose(few.mixture_mean, theta[:, ::10, :-1] @ x.T, rtol=1e-10, atol=1e-12)
+    assert summarise(memory_pool(theta), predict_linear, x, y, Limits(mixture_draws=1)).mixture_mean.shape[1] == 1
+
+
 def test_function_draws_shrink_to_the_budget_and_stay_evenly_spread(memory_pool, predict_linear):
     theta, x, y = regression_case(np.random.default_rng(2), 4, 50, 101)
     full = summarise(memory_pool(theta), predict_linear, x, y, Limits(LOTS, function_rows=5))
@@ -172,7 +183,7 @@ def test_divergent_chain_is_marked_and_left_out_of_every_average(memory_pool, pr
     assert summary.kept.tolist() == others
     np.testing.assert_allclose(summary.log_density_by_draw, clean.log_density_by_draw, rtol=1e-12)
     for name in ("log_density_by_chain", "running_lppd", "function_draws", "mean", "second_moment", "noise_variance",
-                 "pit"):  # fmt: skip
+                 "pit", "mixture_mean", "mixture_log_noise"):  # fmt: skip
         np.testing.assert_allclose(getattr(summary, name)[others], getattr(clean, name), rtol=1e-12, err_msg=name)
         assert np.isnan(getattr(summary, name)[bad]).all(), name
 

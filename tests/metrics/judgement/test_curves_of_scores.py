@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from bnn_atlas.metrics.formulas.classification import entropy_histogram
+from bnn_atlas.metrics.formulas.function_distances import crps, interval_score
 from bnn_atlas.metrics.formulas.reliability import (
     calibration_bins,
     expected_calibration_error,
     expected_calibration_error_equal_mass,
 )
 from bnn_atlas.metrics.formulas.rhat_ess import diagnose
-from bnn_atlas.metrics.gathering.streaming import summarise
+from bnn_atlas.metrics.gathering.streaming import Limits, summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary
 from bnn_atlas.metrics.judgement import measure, sets
 from bnn_atlas.metrics.judgement.classes import (
@@ -228,6 +229,28 @@ def test_regressions_are_compared_with_another_run(memory_pool, predict_linear):
     apart = other._replace(function_rows=other.function_rows + 100)
     with pytest.raises(PredictionError, match="'hmc' keep no row in common"):
         wasserstein_to(own, apart, "hmc")
+
+
+def test_scores_of_the_mixture_are_over_rows_without_divergent_chains(memory_pool, predict_linear):
+    rng = np.random.default_rng(6)
+    x, draws = rng.normal(size=(25, 2)), 0.4 * rng.normal(size=(3, 10, 3))
+    y = x @ [0.5, -1.0] + rng.normal(size=25)
+    draws[1, 4] = np.nan
+    summary = summarise(memory_pool(draws), predict_linear, x, y)
+    found = {m.metric: m for m in measure.prediction_measurements(summary, y, 1.0, "hmc")}
+    prediction = predict_linear(draws[[0, 2]].reshape(-1, 3), x)
+    rows = crps(prediction.mean, prediction.scale, y)
+    assert found["crps"].value == pytest.approx(rows.mean(), rel=1e-12)
+    assert found["crps"].standard_error == pytest.approx(rows.std(ddof=1) / 5, rel=1e-12)
+    assert (found["interval_score"].at, found["interval_score"].note) == ("0.9", "")
+    assert found["interval_score"].value == pytest.approx(
+        interval_score(prediction.mean, prediction.scale, y, 0.9).mean(), rel=1e-12
+    )
+    few = summarise(memory_pool(draws), predict_linear, x, y, Limits(mixture_draws=9))
+    (some,) = (m for m in measure.prediction_measurements(few, y, 1.0, "hmc") if m.metric == "crps")
+    assert some.note.startswith("mixture of 6 of 20 draws")
+    none = [m.metric for m in measure.prediction_measurements(few._replace(mixture_mean=None), y, 1.0, "hmc")]
+    assert "crps" not in none
 
 
 def test_log_likelihood_in_the_targets_own_units(memory_pool, predict_linear):

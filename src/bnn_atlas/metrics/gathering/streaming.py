@@ -35,6 +35,8 @@ class Limits(NamedTuple):
     """Largest number of points of a running LPPD."""
     draw_batches: int = 20
     """Batches of consecutive draws whose mean probabilities are kept."""
+    mixture_draws: int = 200
+    """Draws of all chains together that are kept at all rows, in regression; at least one of each chain."""
 
 
 def summarise(
@@ -49,8 +51,9 @@ def summarise(
     """Stream the pool through `predict` at the rows x [n, ...] and summarise, with densities of targets y [n] if given.
 
     Working memory stays near `limits.max_bytes` (one draw must fit), apart from what `predict` needs for itself; the
-    result holds arrays [C, n, k] and [S, n]. Function draws are kept at evenly spaced rows and probabilities in batches
-    of draws; fewer of either if they would take more than `max_bytes`. `classes` is k, 0 for regression.
+    result holds arrays [C, n, k] and [S, n], and of a regression some draws at all rows. Function draws are kept at
+    evenly spaced rows and probabilities in batches of draws; fewer of either if they would take more than `max_bytes`.
+    `classes` is k, 0 for regression.
     `predict` sees one shape of theta throughout (short batches are padded), so it compiles once.
     If a chain turns out to be divergent, the pass is repeated without it: averages over chains must not contain it.
     Raises PredictionError for wrong shapes, labels or unnormalised probabilities.
@@ -87,6 +90,9 @@ class _Sums:
         self.function_classes = np.empty(0, dtype=np.int64)
         self.log_noise: np.ndarray | None = None
         self.noise_rows = np.empty(0, dtype=np.int64)
+        self.mixture_draws = evenly(draws, max(1, limits.mixture_draws // chains))
+        self.mixture_mean: np.ndarray | None = None
+        self.mixture_log_noise: np.ndarray | None = None
 
     def allocate(self, terms: Terms) -> None:
         """Allocate the sums for the kind of prediction in the first batch."""
@@ -111,6 +117,9 @@ class _Sums:
             one_level = bool((np.ptp(terms.log_noise, axis=1) == 0).all())
             self.noise_rows = chosen[evenly(len(chosen), 1 if one_level else self.limits.noise_rows)]
             self.log_noise = np.full((chains, draws, len(self.noise_rows)), np.nan, dtype=terms.functions.dtype)
+            if terms.log_density is not None:
+                kept = (chains, len(self.mixture_draws), rows)
+                self.mixture_mean, self.mixture_log_noise = np.full((2, *kept), np.nan, dtype=terms.functions.dtype)
 
     def add(self, chains: np.ndarray, draws: slice, terms: Terms) -> None:
         """Add the terms of all draws in `draws` of each chain in `chains`, chain after chain."""
@@ -122,6 +131,11 @@ class _Sums:
         self.functions[chains, draws] = terms.functions[:, self.function_rows, columns].reshape(*block, -1)
         if terms.log_noise is not None and self.log_noise is not None:
             self.log_noise[chains, draws] = terms.log_noise[:, self.noise_rows].reshape(*block, -1)
+            start, stop = np.searchsorted(self.mixture_draws, (draws.start, draws.stop))
+            chosen = self.mixture_draws[start:stop] - draws.start
+            for kept, values in ((self.mixture_mean, terms.functions), (self.mixture_log_noise, terms.log_noise)):
+                if kept is not None:
+                    kept[chains, start:stop] = values.reshape(*block, -1)[:, chosen]
         if terms.probabilities is not None:
             self._add_probabilities(chains, draws, terms.probabilities.reshape(*block, *terms.probabilities.shape[1:]))
         if terms.log_density is not None:
@@ -148,7 +162,7 @@ class _Sums:
     def result(self, stuck: np.ndarray) -> PredictiveSummary:
         """Means instead of sums, with divergent chains set to NaN."""
         kept = int((~self.divergent).sum())
-        by_draw_of_chain = (self.functions, self.log_noise)
+        by_draw_of_chain = (self.functions, self.log_noise, self.mixture_mean, self.mixture_log_noise)
         arrays = (self.by_chain, self.running, self.probabilities, *by_draw_of_chain, *self.averages.values())
         for array in arrays:
             if array is not None:
@@ -163,6 +177,8 @@ class _Sums:
             self.function_classes,
             running_lppd=self.running,
             log_noise_draws=self.log_noise,
+            mixture_mean=self.mixture_mean,
+            mixture_log_noise=self.mixture_log_noise,
             **{name: total / self.draws for name, total in self.averages.items()},
         )
         if self.by_chain is not None and self.by_draw is not None:

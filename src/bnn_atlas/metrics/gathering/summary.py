@@ -49,6 +49,10 @@ class PredictiveSummary(NamedTuple):
     """[B] draws up to the end of each batch."""
     log_noise_draws: np.ndarray | None = None
     """[C, S, r] regression: log sigma of every draw at chosen rows; one row if it is the same at all rows."""
+    mixture_mean: np.ndarray | None = None
+    """[C, m, n] regression: mean function at all rows of m evenly spread draws; None for rows without targets."""
+    mixture_log_noise: np.ndarray | None = None
+    """[C, m, n] regression: log sigma of these draws at all rows."""
 
     @property
     def task(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from bnn_atlas.metrics.formulas import averages, reliability, variants
+from bnn_atlas.metrics.formulas import averages, function_distances, reliability, variants
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 from bnn_atlas.metrics.judgement.classes import (
     ECE_BINS,
@@ -25,6 +25,8 @@ ORDERINGS, ORDERING_SEED = 50, 0
 on airfoil the mean over 5 has a standard deviation of 0.005, and the mean over 50 of 0.0015."""
 COVERAGE_LEVELS = (0.5, 0.75, 0.9, 0.95)
 """Nominal levels of central intervals, as in MILE (Sommer et al. 2025)."""
+INTERVAL = 0.9
+"""Nominal level of the interval that `interval_score` judges."""
 KAPPA = 1.0
 """Exponent of the weights in `calibration_error_sommer`."""
 PIT_BINS = 10
@@ -165,7 +167,7 @@ def _stacked(by_chain: np.ndarray) -> list[Measurement]:
 
 
 def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> list[Measurement]:
-    """RMSE, moment-matched density, interval coverage and PIT."""
+    """RMSE, moment-matched density, interval coverage, PIT, CRPS and interval score."""
     mean, second, noise = (_of(summary, name) for name in ("mean", "second_moment", "noise_variance"))
     matched = averages.moment_matched_log_density(mean, second, noise, y)
     rmse = averages.rmse(mean, y)
@@ -183,6 +185,26 @@ def _regression(summary: PredictiveSummary, y: np.ndarray, y_scale: float) -> li
             Measurement("pit_histogram", float(share), note="share of rows", at=f"{(b + 1) / PIT_BINS:g}")
             for b, share in enumerate(shares)
         ),
+        *_scores_of_mixture(summary, y),
+    ]
+
+
+def _scores_of_mixture(summary: PredictiveSummary, y: np.ndarray) -> list[Measurement]:
+    """Scores that need single draws, from the draws that are kept at all rows; none if the predictions keep none."""
+    if summary.mixture_mean is None:
+        return []
+    mean, log_noise = (
+        _of(summary, name).reshape(-1, len(y)).astype(np.float64) for name in ("mixture_mean", "mixture_log_noise")
+    )
+    scale, total = np.exp(log_noise), len(summary.kept) * summary.draws
+    scores = {
+        ("crps", ""): function_distances.crps(mean, scale, y),
+        ("interval_score", f"{INTERVAL:g}"): function_distances.interval_score(mean, scale, y, INTERVAL),
+    }
+    note = f"mixture of {len(mean)} of {total} draws, evenly spread" if len(mean) < total else ""
+    return [
+        Measurement(name, float(rows.mean()), averages.error_of_mean(rows), note, at=at)
+        for (name, at), rows in scores.items()
     ]
 
 
