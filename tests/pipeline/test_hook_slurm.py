@@ -1,9 +1,13 @@
 """Checks made while the Snakefile is read."""
 
+import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +19,8 @@ from snakemake_interface_executor_plugins.settings import SharedFSUsage
 
 from bnn_atlas.pipeline.hooks import slurm_job
 from bnn_atlas.pipeline.hooks.slurm import require_slurm, slurm_requested_by, start_once
+from bnn_atlas.sources import PACKAGE
+from tests.copies import REPOSITORY
 
 
 def nowhere(command: str) -> None:
@@ -64,7 +70,7 @@ def test_slurm_without_its_commands_is_one_line(arguments: str) -> None:
         require_slurm(["snakemake", *arguments.split()], nowhere)
     message = str(stopped.value)
     assert "\n" not in message
-    assert "sbatch, squeue, sacct" in message
+    assert "sbatch, squeue, sacct, sinfo" in message
     assert "snakemake --cores 2" in message
     require_slurm(["snakemake", *arguments.split()], everywhere)
 
@@ -73,7 +79,7 @@ def test_message_names_what_asked_and_what_is_missing() -> None:
     def only_sbatch(command: str) -> str | None:
         return everywhere(command) if command == "sbatch" else None
 
-    with pytest.raises(SystemExit, match=r"^--profile slurm submits .* but squeue, sacct cannot be found here"):
+    with pytest.raises(SystemExit, match=r"^--profile slurm submits .* but squeue, sacct, sinfo cannot be found here"):
         require_slurm(["snakemake", "--profile", "slurm"], only_sbatch)
 
 
@@ -97,6 +103,21 @@ def test_message_names_what_asked_and_what_is_missing() -> None:
 )
 def test_silent_where_nothing_is_submitted(arguments: str) -> None:
     require_slurm(["snakemake", *arguments.split()], nowhere)
+
+
+@pytest.mark.parametrize(
+    ("listed", "refused"),
+    [("gpu:2\n(null)", "GPUs without types"), ("gpu:v100:4(S:0-1)", "the types v100"), ("gpu:a100:4,gpu:v100:1", None)],
+)
+def test_a_type_of_gpu_that_the_cluster_does_not_list(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, listed: str, refused: str | None
+) -> None:
+    (folder / "slurm" / "config.yaml").write_text("executor: slurm\nset-resources:\n  sample: { gpu_model: a100 }\n")
+    (folder / "sinfo").write_text(f"#!/bin/sh\necho '{listed}'\n")
+    (folder / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    with pytest.raises(SystemExit, match=f"gpu_model: a100 .*{refused}") if refused else nullcontext():
+        require_slurm(["snakemake", "--profile", "slurm"], everywhere)
 
 
 def test_profile_of_the_environment() -> None:
@@ -127,6 +148,7 @@ def command_of_a_job(
 
     monkeypatch.setattr(RealExecutor, "format_job_exec", usual)
     monkeypatch.setattr(Executor, "format_job_exec", usual)
+    monkeypatch.setattr(Executor, "get_python_executable", lambda executor: sys.executable)
     start_once()
     executor = object.__new__(Executor)
     executor.array_jobs = {"one"} if arrays else set()
@@ -187,3 +209,101 @@ def test_a_job_runs_without_what_only_submitting_needs(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (folder / "5.txt").read_text() == "5"
     assert done.stdout.splitlines()[0] == f"False {folder}"
+
+
+ODD = "so {me} é 'q' \"d\" $HOME `x` \\ back"
+PROGRAMS = {
+    # Runs the job at once, and keeps what it was called with.
+    "sbatch": f"""#!{sys.executable}
+import json, os, subprocess, sys
+folder = os.environ["STAND_IN"]
+number = 100 + len(os.listdir(folder))
+script = next(word for word in sys.argv if word.startswith("--wrap=")).removeprefix("--wrap=")
+with open(f"{{folder}}/{{number}}.out", "w") as log:
+    code = subprocess.run(["/bin/sh", "-c", script], stdout=log, stderr=log).returncode
+with open(f"{{folder}}/{{number}}.json", "w") as record:
+    json.dump([sys.argv[1:], code], record)
+print(number)
+""",
+    "srun": '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"\n',
+    "sacct": f"""#!{sys.executable}
+import json, os, pathlib
+for record in pathlib.Path(os.environ["STAND_IN"]).glob("*.json"):
+    print(f"{{record.stem}}|{{'FAILED' if json.loads(record.read_text())[1] else 'COMPLETED'}}")
+""",
+    **dict.fromkeys(("squeue", "sinfo", "scontrol", "scancel"), "#!/bin/sh\n"),
+}
+WORKFLOW = """
+import sys
+from bnn_atlas.pipeline import hooks
+hooks.install(sys.argv, kept=())
+
+configfile: "c o.yaml"
+
+rule all:
+    input: expand("out/{n}.txt", n=config["names"])
+    localrule: True
+
+rule one:
+    output: "out/{n}.txt"
+    log: "logs/{n}.log"
+    params: text=lambda wildcards: config["text"]
+    script: "one.py"
+"""
+
+
+@dataclass
+class StandIn:
+    """A workflow in a folder with an odd name, and stand-ins for Slurm's commands that run jobs at once."""
+
+    folder: Path
+    records: Path
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake, with the interpreter and the library in the folder, too."""
+        environment = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "PYTHONPATH": f"{self.folder}/src"}
+        command = [
+            f"{self.folder}/venv/bin/python",
+            "-m",
+            "snakemake",
+            "--cores",
+            "4",
+            "--profile",
+            "slurm",
+            *arguments,
+        ]
+        command += ["--slurm-init-seconds-before-status-checks", "1", "--latency-wait", "1"]
+        given = {**os.environ, **environment, "STAND_IN": str(self.records)}
+        return subprocess.run(command, cwd=self.folder, env=given, capture_output=True, text=True, check=False)
+
+    def submitted(self) -> list[list[str]]:
+        """The arguments of each call of `sbatch`."""
+        return [json.loads(record.read_text())[0] for record in sorted(self.records.glob("*.json"))]
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> StandIn:
+    made = StandIn(tmp_path / ODD, tmp_path / "records")
+    for folder in (made.folder / "bin", made.folder / "src", made.records):
+        folder.mkdir(parents=True)
+    (made.folder / "src" / "bnn_atlas").symlink_to(PACKAGE)
+    (made.folder / "venv").symlink_to(sys.prefix)
+    shutil.copytree(REPOSITORY / "slurm", made.folder / "slurm")
+    for name, text in PROGRAMS.items():
+        (made.folder / "bin" / name).write_text(text)
+        (made.folder / "bin" / name).chmod(0o755)
+    (made.folder / "Snakefile").write_text(WORKFLOW)
+    (made.folder / "c o.yaml").write_text("text: ''\nnames: [a, b c]\n")
+    (made.folder / "one.py").write_text("open(snakemake.output[0], 'w').write(snakemake.params.text)")
+    return made
+
+
+def test_jobs_in_a_folder_of_any_name_with_options_of_any_kind(stand_in: StandIn) -> None:
+    """Options that replace the defaults of the profile leave the signal before the limit."""
+    text = 'it\'s $HOME "a" {b} \\'
+    done = stand_in.run("--default-resources", "slurm_partition=main", "--config", f"text={text}")
+    assert done.returncode == 0, done.stderr
+    assert [(stand_in.folder / "out" / f"{name}.txt").read_text() for name in ("a", "b c")] == [text, text]
+    for words in stand_in.submitted():
+        assert {"--signal=TERM@120", "--nodes=1"} <= set(words)
+        assert words[words.index("-p") + 1] == "main"

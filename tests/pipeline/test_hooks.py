@@ -28,6 +28,7 @@ from snakemake.script import PythonScript, ScriptBase
 from snakemake.settings.types import DAGSettings, MaxJobsPerTimespan
 from snakemake.workflow import Workflow
 from snakemake_executor_plugin_slurm import Executor as SlurmExecutor
+from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm_jobstep import Executor as JobStep
 from snakemake_interface_common.plugin_registry import PluginRegistryBase
 from snakemake_interface_executor_plugins.executors.real import RealExecutor
@@ -189,6 +190,9 @@ def test_command_of_a_job_of_slurm() -> None:
     assert "self.additional_general_args()," in usual, message
     assert "--executor slurm-jobstep --jobs 1" in inspect.getsource(SlurmExecutor.additional_general_args), message
     assert "exec_job = self.format_job_exec(job)" in inspect.getsource(SlurmExecutor.run_job), message
+    assert "call = get_submit_command(" in inspect.getsource(SlurmExecutor.run_job), message
+    assert inspect.getsource(get_submit_command).count('"sbatch "') == 1, message
+    assert "{py_exec} {fname:q}" in inspect.getsource(PythonScript), look_again("run", "starts scripts otherwise")
     assert "self.array_jobs = " in inspect.getsource(SlurmExecutor.__post_init__), message
     # What the executor of the first Snakemake does besides reading the workflow.
     step = inspect.getsource(JobStep.run_job)

@@ -1,6 +1,7 @@
 """The advertised command in fresh copies of the repository, on a real one-node Slurm and without one."""
 
 import filecmp
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bnn_atlas.config.language.reading import read_yaml
 from tests.copies import REPOSITORY, copy_repository
 from tests.slurm.cluster import Snakemake, has_control_groups, jobs_of_rule, one_node, skip_without_slurm, slurm
 
@@ -51,15 +53,20 @@ def chunks(trace: Path) -> list[str]:
     return sorted(str(file.relative_to(trace)) for file in trace.glob("*/**/c*") if file.is_file())
 
 
-def test_the_profile_names_every_rule_that_computes_on_gpus() -> None:
-    """Its example, without the comment signs, against the rules."""
+def test_no_setting_of_the_profile_is_lost_however_it_is_edited(tmp_path: Path) -> None:
+    """All commented settings at once: each key stands once, and the rules on GPUs are the rules that can use one."""
     profile = (REPOSITORY / "slurm" / "config.yaml").read_text(encoding="utf-8")
-    example = profile[profile.rindex("# set-resources:") :].partition("\n\n")[0].replace("# ", "", 1)
-    named = yaml.safe_load(example.replace("\n# ", "\n"))["set-resources"]
+    edited = tmp_path / "config.yaml"
+    edited.write_text(
+        re.sub(r"^( *)# ( *(?:[\w-]+|<<):(?: .*)?)$", r"\1\2", profile, flags=re.MULTILINE), encoding="utf-8"
+    )
+    settings = read_yaml(edited)
+    assert {"runtime", "slurm_partition", "mem_mb"} <= set(settings["set-resources"]["sample"])
+    assert {"slurm_partition", "qos", "mem_mb"} <= set(settings["default-resources"])
     texts = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "workflow" / "rules").glob("*.smk")]
     rules = [rule.split(":")[0] for text in texts for rule in text.split("\nrule ")[1:] if " gpu=RESOURCES" in rule]
-    assert sorted(named) == sorted(rules)
-    assert all(resources == named["warmstart"] for resources in named.values())
+    on_gpus = [name for name, resources in settings["set-resources"].items() if "slurm_partition" in resources]
+    assert sorted(on_gpus) == sorted(rules)
 
 
 @pytest.mark.slow
@@ -139,5 +146,7 @@ def test_without_sbatch_one_line_says_so_at_once(tmp_path: Path) -> None:
     run = Snakemake(folder, "snakemake --cores 12 --profile slurm", PATH=str(programs))
     assert run.finish() == 1
     lines = run.output.strip().splitlines()
-    assert lines[-1].startswith("--profile slurm submits jobs to Slurm, but sbatch, squeue, sacct cannot be found here")
+    assert lines[-1].startswith(
+        "--profile slurm submits jobs to Slurm, but sbatch, squeue, sacct, sinfo cannot be found here"
+    )
     assert len(lines) == 2, "Snakemake's own line names the profile; the other one is ours"

@@ -4,12 +4,15 @@
 |---|---|---|
 | `require_slurm(argv)` | without Slurm's commands, the Slurm executor fails late or never ends | its command line |
 | the same, for Slurm | two Snakemake processes start for a job | `format_job_exec` of the Slurm executor |
+| the same, for Slurm | the command line can take away the signal before the limit | its `get_submit_command` |
+| the same, for Slurm | blanks, quotes or `$` in a path break a job | `format_cli_value`, `get_python_executable` |
 | `relay_sigterm(argv)` | a job's Snakemake keeps SIGTERM to itself while its script runs | its command line |
 | `release_stale_locks()` | the lock of a killed run stops the next one | how `FilePersistence` reads and writes locks |
 | `keep_outputs(rules, argv)` | the outputs of an orphaned job are removed | `Job`, `PersistenceBase.finished` |
 | `keep_records(folder)` | copying results looks like a change | records of `FilePersistence`, times of files |
 | `remember_paths()` | the path of a script is taken apart again for every job | `sourcecache.parse_uri` |
 | `remember_signatures()` | the functions of a rule are inspected again for every job | `rules.get_function_params` |
+| `quote_interpreter()` | a path of Python with a blank breaks every script | `_execute_cmd` of `PythonScript` |
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
 | `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
@@ -26,6 +29,7 @@ from bnn_atlas.pipeline.hooks.locks import release_stale_locks
 from bnn_atlas.pipeline.hooks.results import keep_outputs, keep_records
 from bnn_atlas.pipeline.hooks.run import (
     finish_printing,
+    quote_interpreter,
     remember_paths,
     remember_signatures,
     requested_targets,
@@ -45,6 +49,7 @@ __all__ = [
     "install",
     "keep_outputs",
     "keep_records",
+    "quote_interpreter",
     "relay_sigterm",
     "release_stale_locks",
     "remember_paths",
@@ -70,6 +75,7 @@ def install(argv: Sequence[str], kept: Collection[str]) -> None:
     search_here()
     remember_signatures()
     remember_paths()
+    quote_interpreter()
 
 
 def search_here() -> None:

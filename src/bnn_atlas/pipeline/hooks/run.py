@@ -55,6 +55,18 @@ def remember_paths() -> None:
     snakemake.sourcecache.parse_uri = cache(snakemake.sourcecache.parse_uri)
 
 
+def quote_interpreter() -> None:
+    """Let scripts start where the path of Python holds blanks or quotes: Snakemake 9 quotes only the script's path."""
+    from snakemake.script import PythonScript
+
+    usual = PythonScript._execute_cmd
+
+    def _execute_cmd(script: Any, command: str, **named: Any) -> Any:
+        return usual(script, command.replace("{py_exec}", "{py_exec:q}"), **named)
+
+    PythonScript._execute_cmd = _execute_cmd
+
+
 def without_default_limit(scheduler: Any) -> None:
     """Remove Snakemake's default limit of 100 jobs a second from its scheduler; a limit that a user gave stays.
 

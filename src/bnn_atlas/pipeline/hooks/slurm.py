@@ -4,19 +4,28 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bnn_atlas.pipeline.hooks import slurm_job
 
-SLURM_TOOLS = ("sbatch", "squeue", "sacct")
-"""Commands that the Slurm executor calls in every run: submission, status, and the account of earlier jobs."""
+SLURM_TOOLS = ("sbatch", "squeue", "sacct", "sinfo")
+"""Commands that the Slurm executor calls in a run: submission, status, the account of earlier jobs, partitions."""
 
 SLURM_JOB = str(Path(slurm_job.__file__))
 """The file that a job's command runs; not a module, since a job's Python may find another copy of this package."""
 SNAKEMAKE = "-m snakemake"
 """Part of the job's command that the hook replaces."""
+EVERY_JOB = "sbatch --signal=TERM@120 --nodes=1 "
+"""What submits a job; options that the profile or the command line sets come later, and `sbatch` takes the last.
+
+SIGTERM comes two minutes before the limit: samplers finish their segment, save a checkpoint and end, and the retry
+continues from it. It goes to the job's step, where the script runs; with `B:` it would only reach the batch shell,
+which has nothing to save. One node also means one task: with more, as some clusters give jobs with GPUs, a script would
+run twice.
+"""
 
 RUNS_NOTHING = re.compile(
     r"-[a-zA-Z]*n[a-zA-Z]*|-l|--dry-?run|--lint|--report(-.*)?|--list(-.*)?|--unlock|--touch|--(d3)?dag"
@@ -24,6 +33,7 @@ RUNS_NOTHING = re.compile(
 )
 """Options of `snakemake` that submit no job."""
 
+GPU_MODEL = re.compile(r"^[^#\n]*\bgpu_model[:=]\s*['\"]?([\w.]+)", re.MULTILINE)
 EXECUTOR_KEY = re.compile(r"^executor:\s*['\"]?([\w-]+)", re.MULTILINE)
 PROFILE_FILE = re.compile(r"(profile|config)(\.v\d+\+)?\.yaml")
 
@@ -54,11 +64,40 @@ def require_slurm(
     if source is None:
         return
     start_once()
+    submit_always_with(EVERY_JOB)
+    quote_for_shell()
     missing = [tool for tool in SLURM_TOOLS if which(tool) is None]
     if missing:
         raise SystemExit(
             f"{source} submits jobs to Slurm, but {', '.join(missing)} cannot be found here: "
             "start it on a login node of the cluster, or run on this machine with `snakemake --cores 2`."
+        )
+    refuse_unknown_gpus(arguments, environ)
+
+
+def refuse_unknown_gpus(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Stop with one line if a `gpu_model` is asked for that the cluster does not list: it would refuse each job.
+
+    Args:
+        arguments: the command line without the program.
+        environ: environment variables.
+
+    Raises:
+        SystemExit: names the model and the types that there are.
+    """
+    texts = [
+        file.read_text(encoding="utf-8") for profile in profiles(arguments, environ) for file in profile.files(environ)
+    ]
+    wanted = {model for text in (*texts, *arguments) for model in GPU_MODEL.findall(text)}
+    if not wanted:
+        return
+    listed = subprocess.run(["sinfo", "--noheader", "--format=%G"], capture_output=True, text=True, check=False)
+    types = set(re.findall(r"\bgpu:([A-Za-z_][\w.]*)", listed.stdout))
+    if listed.returncode == 0 and (unknown := sorted(wanted - types)):
+        found = f"the types {', '.join(sorted(types))}" if types else "GPUs without types"
+        raise SystemExit(
+            f"gpu_model: {', '.join(unknown)} is asked for, but `sinfo --format=%G` lists {found}: "
+            f"{'choose one of them' if types else 'leave gpu_model out, and choose the GPUs by slurm_partition'}."
         )
 
 
@@ -85,14 +124,49 @@ def start_once() -> None:
         if executor.array_jobs or as_script or job.resources.get("mpi"):
             return command
         gpus = get_gpu_setting(job)
-        words = [executor.get_python_executable(), "-I", "-S", SLURM_JOB, "step"]
+        words = [executor.get_python_executable(), "-I -S", shlex.quote(SLURM_JOB), "step"]
         options = [get_cpu_setting(job, bool(gpus)), gpus, get_node_setting(job)]
         step = command.replace(SNAKEMAKE, shlex.quote(SLURM_JOB), 1).replace(
             str(executor.additional_general_args()), ""
         )
-        return " ".join([*map(shlex.quote, words), *filter(None, options), step])
+        # The executor puts this between double quotes of a shell, and escapes only these.
+        return re.sub(r"[\\$`]", r"\\\g<0>", " ".join([*words, *filter(None, options), step]))
 
     Executor.format_job_exec = format_job_exec
+
+
+def submit_always_with(command: str) -> None:
+    """Let every submission start with `command` instead of `sbatch `.
+
+    What stands in `default-resources` of the profile does not count once the command line has `--default-resources`.
+    """
+    import snakemake_executor_plugin_slurm as plugin
+
+    usual = plugin.get_submit_command
+
+    def get_submit_command(*arguments: Any, **named: Any) -> str:
+        return str(usual(*arguments, **named)).replace("sbatch ", command, 1)
+
+    plugin.get_submit_command = get_submit_command
+
+
+def quote_for_shell() -> None:
+    """Quote all parts of a job's command for the shell that reads it.
+
+    Snakemake does not quote the interpreter, and quotes values as Python does: quotes and backslashes come out wrong.
+    """
+    from snakemake_executor_plugin_slurm import Executor
+    from snakemake_interface_executor_plugins import utils  # type: ignore[import-untyped]
+
+    usual, interpreter = utils.format_cli_value, Executor.get_python_executable
+
+    def format_cli_value(value: Any, quote: bool = False, base64_encode: bool = False) -> str:
+        if isinstance(value, str) and quote and not base64_encode:
+            return shlex.quote(value)
+        return usual(value, quote=quote, base64_encode=base64_encode)
+
+    utils.format_cli_value = format_cli_value
+    Executor.get_python_executable = lambda executor: shlex.quote(interpreter(executor))
 
 
 def slurm_requested_by(arguments: Sequence[str], environ: Mapping[str, str]) -> str | None:
@@ -105,14 +179,22 @@ def slurm_requested_by(arguments: Sequence[str], environ: Mapping[str, str]) -> 
     executors = list(option_values(arguments, "--executor", "-e"))
     if executors:
         return f"--executor {executors[-1]}" if executors[-1] == "slurm" else None
-    profiles = [(f"--profile {name}", name) for name in option_values(arguments, "--profile")]
-    if not profiles and environ.get("SNAKEMAKE_PROFILE"):
-        name = environ["SNAKEMAKE_PROFILE"]
-        profiles = [(f"SNAKEMAKE_PROFILE={name}", name)]
+    named = [
+        (profile.source, executor)
+        for profile in profiles(arguments, environ)
+        if (executor := profile.executor(environ))
+    ]
+    return named[-1][0] if named and named[-1][1] == "slurm" else None
+
+
+def profiles(arguments: Sequence[str], environ: Mapping[str, str]) -> list["Profile"]:
+    """The profiles that a command line and the environment name; a later one overrides an earlier one."""
+    named = [Profile(f"--profile {name}", name) for name in option_values(arguments, "--profile")]
+    if not named and (name := environ.get("SNAKEMAKE_PROFILE")):
+        named = [Profile(f"SNAKEMAKE_PROFILE={name}", name)]
     for name in option_values(arguments, "--workflow-profile"):
-        profiles += [(f"--workflow-profile {name}", name), (f"--workflow-profile {name}", f"profiles/{name}")]
-    chosen = [(source, executor) for source, name in profiles if (executor := profile_executor(name, environ))]
-    return chosen[-1][0] if chosen and chosen[-1][1] == "slurm" else None
+        named += [Profile(f"--workflow-profile {name}", path) for path in (name, f"profiles/{name}")]
+    return named
 
 
 def option_values(arguments: Sequence[str], *names: str) -> Iterator[str]:
@@ -127,23 +209,30 @@ def option_values(arguments: Sequence[str], *names: str) -> Iterator[str]:
                 yield argument.removeprefix(name)
 
 
-def profile_executor(name: str, environ: Mapping[str, str]) -> str | None:
-    """The executor that a Snakemake profile chooses; None if it chooses none or does not exist.
+class Profile(NamedTuple):
+    """A profile as it is given to Snakemake: a file or a folder."""
 
-    A profile is a file or a folder, looked up by path and then in the user's and the site's configuration folders.
+    source: str
+    """The option that names it."""
+    name: str
 
-    Args:
-        name: the profile as given to Snakemake.
-        environ: environment variables, for the configuration folders.
-    """
-    user = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
-    site = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
-    for folder in (".", *(f"{parent}/snakemake" for parent in (user, *site))):
-        path = Path(folder) / name
-        files = [path] if path.is_file() else []
-        if path.is_dir():
-            files = sorted(file for file in path.iterdir() if PROFILE_FILE.fullmatch(file.name))
-        for file in files:
-            if match := EXECUTOR_KEY.search(file.read_text(encoding="utf-8")):
-                return match[1]
-    return None
+    def files(self, environ: Mapping[str, str]) -> list[Path]:
+        """Its files; it is looked up by path and then in the user's and the site's configuration folders.
+
+        Args:
+            environ: environment variables, for the configuration folders.
+        """
+        user = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
+        site = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
+        found: list[Path] = []
+        for folder in (".", *(f"{parent}/snakemake" for parent in (user, *site))):
+            path = Path(folder) / self.name
+            found += [path] if path.is_file() else []
+            if path.is_dir():
+                found += sorted(file for file in path.iterdir() if PROFILE_FILE.fullmatch(file.name))
+        return found
+
+    def executor(self, environ: Mapping[str, str]) -> str | None:
+        """The executor that it chooses; None if it chooses none or does not exist."""
+        matches = (EXECUTOR_KEY.search(file.read_text(encoding="utf-8")) for file in self.files(environ))
+        return next((match[1] for match in matches if match), None)
