@@ -1,7 +1,9 @@
 """Targets by name: with a sentence each, and answered when they are mistyped."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,8 +11,8 @@ from bnn_atlas.config.claims.load import ClaimsConfig
 from bnn_atlas.config.parts.figures import kinds
 from bnn_atlas.pipeline.figures import Figures
 from bnn_atlas.pipeline.paths import Paths
-from bnn_atlas.pipeline.targets import Targets, about
-from tests.config.folders import CLAIM
+from bnn_atlas.pipeline.targets import Targets, about, check_studies
+from tests.config.folders import CLAIM, refused
 
 from .test_figures import atlas, drawn
 
@@ -24,6 +26,23 @@ def targets(tmp_path: Path) -> Targets:
     claims = {"small": ClaimsConfig.model_validate({"paper": "p", "steps": STEPS, "claims": {"error": CLAIM}})}
     loaded, paths = loaded._replace(claims=claims), Paths("results/paper")
     return Targets(loaded, paths, Figures(loaded, paths, None), {"one": ["table"]})
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        (["sample"], "sample.yaml: 'sample' is the name of a rule or of a folder of results; rename the file"),
+        (["figures"], "'figures' is the name of a rule or of a folder of results"),
+        (["one", "small_claims"], "'small_claims' is the name of a rule or of a folder of results"),
+        (["a-b"], "a-b.yaml: its name is a target: a letter, then letters, digits and '_'"),
+        (["one", "One"], "One.yaml: its name differs from 'one' in case only"),
+        (["small"], None),
+    ],
+)
+def test_names_of_studies_that_are_taken(names: list[str], why: str | None) -> None:
+    atlas: Any = SimpleNamespace(studies=dict.fromkeys(names), claims={"small": None})
+    with refused("config/studies/", why) if why else nullcontext():
+        check_studies(atlas, {"sample", "all"})
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from bnn_atlas.placement import Placement
 from bnn_atlas.posterior.density import build_posterior, posterior_data
 from bnn_atlas.runner import program
 from bnn_atlas.runner import segments as runner
-from bnn_atlas.runner.checkpoint import CheckpointError, CheckpointStore
+from bnn_atlas.runner.checkpoint import CheckpointError, CheckpointStore, work_folder
 from bnn_atlas.runner.signals import Interrupted, stop_signal
 from bnn_atlas.runtime import processor
 
@@ -175,6 +175,21 @@ def test_other_settings_start_afresh(sampler, problem, quiet, tmp_path, monkeypa
         trace = run(sampler[0], problem, destination, checkpoint_every=sampler[1], fingerprint="other")
     assert "begun with other settings" in caplog.text
     assert_same(trace, quiet)
+
+
+@pytest.mark.parametrize("content", [b"", b'"oth', b"\xff", b"[" * 100_000, None])
+def test_a_folder_whose_fingerprint_is_damaged_is_begun_afresh(content, tmp_path, caplog):
+    folder = work_folder(tmp_path / "trace.zarr", "one")
+    label, left = folder / "fingerprint.json", folder / "draws"
+    left.touch()
+    assert work_folder(tmp_path / "trace.zarr", "one") == folder
+    assert left.exists()
+    label.unlink() if content is None else label.write_bytes(content)
+    assert work_folder(tmp_path / "trace.zarr", "one") == folder
+    assert not left.exists()
+    assert json.loads(label.read_text()) == "one"
+    assert len(caplog.records) == 1
+    assert f"{label} is missing or damaged" in caplog.text
 
 
 def test_a_damaged_checkpoint_costs_one_segment(sampler, problem, quiet, tmp_path, monkeypatch, caplog):

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from bnn_atlas.config.language.base import ConfigError
 from bnn_atlas.config.runs.expansion import NAME
-from bnn_atlas.config.language.reading import read_yaml
+from bnn_atlas.config.settings import read_settings
 from bnn_atlas.figures import r_setup
 from bnn_atlas.pipeline.atlas import checked_atlas
 from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.forks import compile_quickly
 from bnn_atlas.pipeline.figures import Figures, rule_names
 from bnn_atlas.pipeline.inputs import Inputs
-from bnn_atlas.pipeline.targets import steps, wanted_scale
+from bnn_atlas.pipeline.targets import check_studies, steps, wanted_scale
 from bnn_atlas.pipeline.params import (
     EXPORTED,
     code_hash_of_predictions,
@@ -27,7 +27,7 @@ from bnn_atlas.pipeline.paths import Paths
 from bnn_atlas.pipeline.resources import JobResources
 
 try:
-    read_yaml(Path(workflow.basedir) / "config" / "config.yaml")
+    read_settings(Path(workflow.basedir) / "config" / "config.yaml")
 except ConfigError as error:
     raise SystemExit(f"Configuration error\n{error}")
 
@@ -44,6 +44,7 @@ try:
         ATLAS = checked_atlas(config, Path(workflow.basedir) / "config")
     PATHS = Paths(f"{ATLAS.settings.results}/{ATLAS.settings.scale}")
     RULES = rule_names(Path(workflow.basedir))
+    check_studies(ATLAS, RULES)
     STEPS = steps(ATLAS.claims, {*RULES, *ATLAS.studies, *claim_targets(ATLAS)})
     FIGURES = Figures(ATLAS, PATHS, MISSING_R, {*RULES, *STEPS})
 except ConfigError as error:

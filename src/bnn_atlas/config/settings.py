@@ -1,6 +1,8 @@
 """Everything under config/, read and checked; config.yaml is overridden by `snakemake --config`."""
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -10,7 +12,7 @@ from bnn_atlas.config.checks.figures import check_alignments, check_figure, chec
 from bnn_atlas.config.checks.runs import check_data, check_references, check_sets, inherit_from_sources
 from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
-from bnn_atlas.config.language.base import ConfigError, Model, near_or_all, validated
+from bnn_atlas.config.language.base import MOST_JOBS, ConfigError, Model, near_or_all, refuse, validated
 from bnn_atlas.config.language.reading import Lines, read_yaml, with_lines
 from bnn_atlas.config.parts.alignments import AlignmentConfig
 from bnn_atlas.config.parts.figures import FigureConfig
@@ -19,10 +21,20 @@ from bnn_atlas.config.runs.studies import SCALES, Run, Scale, Study, StudyConfig
 
 
 def _folder(path: str) -> str:
-    """Refuse what would put results at the root of the file system, or what Snakemake reads as a wildcard."""
-    if not path.strip() or any(character in path for character in "{}\n"):
+    """Refuse what is no path, what Snakemake or a program reads as something else, and names that no shell has read."""
+    if not path.strip() or any(character in "{}" or not character.isprintable() for character in path):
         raise ValueError("the path of a folder is wanted, such as results; it is not empty and has no braces")
+    if path.startswith("-"):
+        raise ValueError(f"programs take it for an option; write ./{path}")
+    if path.startswith("~") or "$" in path:
+        raise ValueError(f"names of folders and variables are not filled in here; write {_written_out(path)}")
     return path
+
+
+def _written_out(path: str) -> str:
+    """A path with its variables, or an example if some of them have no value."""
+    whole = os.path.expandvars(re.sub(r"^~(?=/|$)", "$HOME", path))
+    return "the whole path, such as /scratch/results" if whole.startswith("~") or "$" in whole else whole
 
 
 class Settings(Model):
@@ -62,6 +74,7 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     Raises ConfigError that names the file, the key, the value and what is allowed.
     """
     settings = validated(Settings, config, f"{folder / 'config.yaml'} (or --config)")
+    refuse(f"{folder / 'config.yaml'} (or --config): results = '{settings.results}'", _taken(settings.results, folder))
     datasets = load_registry(folder / "datasets.yaml")
     available = sorted(path.stem for path in (folder / "studies").glob("*.yaml"))
     _check_files(folder, available)
@@ -69,7 +82,9 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
         raise ConfigError(
             f"{folder / 'config.yaml'}: studies = []: at least one study is needed; there are {', '.join(available)}"
         )
-    for name in settings.studies:
+    for number, name in enumerate(settings.studies):
+        if name in settings.studies[:number]:
+            raise ConfigError(f"{folder / 'config.yaml'}: studies = '{name}': it is given twice; leave one out")
         if name not in available:
             raise ConfigError(
                 f"{folder / 'config.yaml'}: studies = '{name}': no such study"
@@ -84,13 +99,38 @@ def load_atlas(config: dict[str, Any], folder: Path) -> Atlas:
     return Atlas(settings, datasets, studies, claims)
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """The keys of config/config.yaml, as written. Raises ConfigError for a file without keys and as `read_yaml`."""
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        found = "the file is empty" if data is None else "the file holds no keys"
+        raise ConfigError(f"{path}: {found}; write at least `scale: demo`")
+    return data
+
+
+OWN = ("benchmarks", "config", "docs", "envs", "profiles", "Rcode", "slurm", "src", "tests", "workflow")
+"""Folders of the repository, where results would lie between files that people edit."""
+
+
+def _taken(results: str, folder: Path) -> Iterator[str]:
+    """Why results cannot lie in a folder, given relative to the working directory; `folder` is config/."""
+    repository, path = folder.resolve().parent, Path(results).resolve()
+    if path in (repository, *repository.parents):
+        yield ": this folder holds the repository itself; name one for results alone, such as results"
+    if path.exists() and not path.is_dir():
+        yield ": this is a file; name a folder, such as results"
+    first = path.relative_to(repository).parts[0] if path.is_relative_to(repository) else ""
+    if first in (folder.name, *OWN) or first.startswith("."):
+        yield f": the folder {first} has other contents; name one for results alone, such as results"
+
+
 def _check_files(folder: Path, available: Sequence[str]) -> None:
-    """Refuse files that would be ignored: of no study, or with another ending than the one that is read."""
-    for kind, ending in (("studies", "yaml"), ("claims", "yaml"), ("published", "csv")):
+    """Refuse files that would be ignored: claims of no study, and studies and claims with another ending."""
+    for kind in ("studies", "claims"):
         for file in sorted((folder / kind).glob("*.[a-z]*")):
             if file.suffix == ".yml":
                 raise ConfigError(f"{file}: only files that end in .yaml are read; rename it to {file.stem}.yaml")
-            if file.suffix == f".{ending}" and file.stem not in available:
+            if file.suffix == ".yaml" and file.stem not in available:
                 near = near_or_all(file.stem, "there are", available)
                 raise ConfigError(f"{file}: there is no study '{file.stem}'{near}; rename or remove the file")
 
@@ -150,6 +190,7 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
                         "some file systems take them for one file; rename one entry"
                     )
                 runs[run.name] = run
+            _check_jobs(runs, entry, f"{where}: runs.{entry}")
         figures = {
             name: entry_at(FigureConfig, {"draw": name} | data["figures"][name], each, f"{where}: figures.{name}")
             for name in config.taking_part(config.figures, each)
@@ -166,6 +207,18 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         if name not in known:
             raise ConfigError(f"{source}: export: no run '{name}'{near_or_all(name, 'there are', config.runs, known)}")
     return studies
+
+
+def _check_jobs(runs: Mapping[str, Run], entry: str, where: str) -> None:
+    """Refuse more jobs of sampling than a plan can hold: runs times splits times blocks, of all entries up to this."""
+    jobs = {name: run.config.split.count * run.config.blocks for name, run in runs.items()}
+    if (total := sum(jobs.values())) > MOST_JOBS:
+        own = [name for name, run in runs.items() if run.entry == entry]
+        raise ConfigError(
+            f"{where}: its {len(own):,} runs have {sum(jobs[name] for name in own):,} splits and blocks of chains to "
+            f"sample, and the study up to here has {total:,}; at most {MOST_JOBS:,} are allowed: shorten the grid or "
+            "lower split.count"
+        )
 
 
 def _where(path: Path, scale: Scale) -> str:

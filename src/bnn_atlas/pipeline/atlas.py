@@ -56,7 +56,8 @@ def _keep(atlas: Atlas, file: Path) -> None:
 
 def _file(config: Mapping[str, Any], folder: Path) -> Path:
     """The cache file for these settings, the configuration's files, and this code."""
-    settings = json.dumps([pydantic.VERSION, state(), str(folder), dict(config)], sort_keys=True, default=str)
+    about = [pydantic.VERSION, state(), str(folder), str(Path.cwd()), dict(config)]
+    settings = json.dumps(about, sort_keys=True, default=str)
     whole = hashlib.sha256(settings.encode())
     data = (
         file for root in (folder, PACKAGE / "config") for file in root.rglob("*") if file.suffix in (".yaml", ".csv")

@@ -1,5 +1,6 @@
 """Targets by name: what each makes, the steps for checking claims, and what an unknown target was meant to be."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
@@ -9,6 +10,7 @@ from bnn_atlas.config.claims.load import ClaimsConfig, Step, claims_of, figures_
 from bnn_atlas.config.language.base import ConfigError, did_you_mean
 from bnn_atlas.config.runs.studies import Run, Scale
 from bnn_atlas.config.settings import Atlas
+from bnn_atlas.pipeline.claims import claim_targets
 from bnn_atlas.pipeline.figures import REPOSITORY, Figure, Figures
 from bnn_atlas.pipeline.inputs import Inputs
 from bnn_atlas.pipeline.paths import Paths
@@ -17,6 +19,25 @@ FOLDERS = (
     "data", "splits", "warmstarts", "tables", "figures", "claims", "gallery", "so_far", "export", "logs", "benchmarks",
 )  # fmt: skip
 """Folders in a scale's results that are not studies."""
+
+
+def check_studies(atlas: Atlas, rules: Collection[str]) -> None:
+    """Refuse studies whose names are those of rules, of folders of results, or no names of targets.
+
+    Raises ConfigError.
+    """
+    others = {*rules, *FOLDERS, *claim_targets(atlas)}
+    folded: dict[str, str] = {}
+    for study in atlas.studies:
+        why = ""
+        if not re.fullmatch(r"[A-Za-z]\w*", study, re.ASCII):
+            why = "its name is a target: a letter, then letters, digits and '_'"
+        elif study in others:
+            why = f"'{study}' is the name of a rule or of a folder of results"
+        elif (same := folded.setdefault(study.casefold(), study)) != study:
+            why = f"its name differs from '{same}' in case only, and some file systems take them for one folder"
+        if why:
+            raise ConfigError(f"config/studies/{study}.yaml: {why}; rename the file, and its entry in `studies`")
 
 
 def steps(claims: Mapping[str, ClaimsConfig], taken: Collection[str] = ()) -> dict[str, dict[str, Step]]:

@@ -92,13 +92,16 @@ def work_path(destination: Path) -> Path:
 
 
 def work_folder(destination: Path, fingerprint: str) -> Path:
-    """`<trace>.partial`, emptied if its contents have another fingerprint."""
+    """`<trace>.partial`, emptied if its contents have another fingerprint or none that can be read."""
     folder = work_path(destination)
     label = folder / "fingerprint.json"
     if folder.exists():
-        if label.exists() and json.loads(label.read_text(encoding="utf-8")) == fingerprint:
-            return folder
-        log.info("%s was begun with other settings or data: starting again", folder)
+        try:
+            if json.loads(label.read_text(encoding="utf-8")) == fingerprint:
+                return folder
+            log.info("%s was begun with other settings or data: starting again", folder)
+        except (OSError, ValueError, RecursionError) as error:
+            log.warning("%s is missing or damaged (%s): starting again", label, error)
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     with atomic(label) as temporary:

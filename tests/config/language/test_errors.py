@@ -1,6 +1,8 @@
 """Every mistake that a person can make in config/ is answered with the file, the key, the value and what is allowed."""
 
+import contextlib
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 import yaml
 
 from bnn_atlas.config.language.base import ConfigError
-from bnn_atlas.config.settings import load_atlas, load_study
+from bnn_atlas.config.settings import OWN, load_atlas, load_study, read_settings
 from tests.config.folders import (
     DATASETS,
     HMC,
@@ -100,6 +102,10 @@ MISTAKES: list[tuple[Any, ...]] = [
     (run_edit(chains=1e30), "chains = 1e+30: must be less than or equal to 100000"),
     (run_edit(chains_per_block=10**30), "must be less than or equal to 100000"),
     (run_edit(chains=20_000, chains_per_block=1), "(20,000) gives 20,000 jobs; at most 10,000 are allowed"),
+    (
+        run_edit(split=RUN["split"] | {"count": 11}, grid={"seed": list(range(1000))}),
+        "runs.one: its 1,000 runs have 11,000 splits and blocks of chains to sample",
+    ),
     (nested("method", steps=10**12), "method.steps = 1000000000000: must be less than or equal to 1000000"),
     (nested("method", warmup=1e15), "method.warmup = 1000000000000000.0: must be less than or equal to"),
     (nested("warmstart", max_epochs=10**20), "warmstart.max_epochs = 100000000000000000000: must be less"),
@@ -271,6 +277,14 @@ FOLDER = "the path of a folder is wanted"
         ({"results": 3}, ["results = 3", "text is wanted; put numbers, dates"]),
         ({"results": None}, ["results: is empty; text is wanted"]),
         ({"scale": None}, ["scale: is empty; must be 'demo', 'laptop' or 'paper'"]),
+        ({"results": "-n"}, ["results = '-n': programs take it for an option; write ./-n"]),
+        (
+            {"results": "$NOWHERE/x"},
+            ["results = ", "write the whole path, such as /scratch/results"],
+        ),
+        ({"results": "~/x"}, ["results = ", "not filled in here; write /"]),
+        ({"results": "a\0b"}, ["results = ", FOLDER]),
+        ({"studies": ["small", "small"]}, ["studies = 'small': it is given twice; leave one out"]),
         *(({"results": path}, ["results = ", FOLDER]) for path in ("", "  ", "{x}", "a{b", "a\nb")),
     ],
 )
@@ -312,7 +326,7 @@ def test_schemas_state_the_bounds() -> None:
     ("file", "message"),
     [
         ("claims/smal.yaml", "there is no study 'smal' (did you mean 'small'?); there are small; rename or remove"),
-        ("published/ghost.csv", "there is no study 'ghost'; there are small"),
+        ("claims/ghost.yaml", "there is no study 'ghost'; there are small"),
         ("studies/more.yml", "only files that end in .yaml are read; rename it to more.yaml"),
         ("claims/small.yml", "only files that end in .yaml are read; rename it to small.yaml"),
     ],
@@ -323,3 +337,42 @@ def test_files_that_would_be_ignored_are_refused(file: str, message: str, tmp_pa
     (folder / file).write_text("title: A file\n", encoding="utf-8")
     with refused(f"{folder / file}: {message}"):
         load_atlas({"studies": ["small"]}, folder)
+
+
+@pytest.mark.parametrize(
+    ("results", "why"),
+    [
+        ("/", "holds the repository itself"),
+        ("..", "holds the repository itself"),
+        (".", "holds the repository itself"),
+        ("results/..", "holds the repository itself"),
+        ("src", "the folder src has other contents; name one for results alone, such as results"),
+        ("./src/bnn_atlas", "the folder src has other contents"),
+        ("config", "the folder config has other contents"),
+        (".snakemake/x", "the folder .snakemake has other contents"),
+        ("Snakefile", "this is a file; name a folder"),
+        ("results", ""),
+        ("../elsewhere", ""),
+    ],
+)
+def test_folders_that_are_not_for_results(
+    results: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = config_folder(tmp_path / "clone" / "config")
+    (tmp_path / "clone" / "Snakefile").touch()
+    monkeypatch.chdir(tmp_path / "clone")
+    with refused(f"results = '{results}': ", why) if why else contextlib.nullcontext():
+        load_atlas({"studies": ["small"], "results": results}, folder)
+
+
+def test_no_folder_of_the_repository_is_for_results() -> None:
+    files = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    folders = {name.partition("/")[0] for name in files.splitlines() if "/" in name}
+    assert {name for name in folders if not name.startswith(".")} == set(OWN)
+
+
+@pytest.mark.parametrize(("text", "found"), [("", "the file is empty"), ("- a\n", "the file holds no keys")])
+def test_settings_without_keys(text: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    with refused(f"{tmp_path / 'config.yaml'}: {found}; write at least `scale: demo`"):
+        read_settings(tmp_path / "config.yaml")

@@ -33,6 +33,7 @@ def bomb(levels: int) -> str:
 
 ENDLESS = {
     "not UTF-8": ("title: Ä\n".encode("latin-1"), "not UTF-8: byte 0xc4 in line 1; save the file as UTF-8"),
+    "NUL": (b"title: x\nnote: a\0b\n", "the character U+0000, which no text has; delete it (line 2)"),
     "UTF-16": ("a: 1\ntitle: x\n".encode("utf-16"), "not UTF-8: byte 0xff in line 1"),
     "brackets": (b"a:\n  " + b"[" * 5000, "nested more than 50 levels deep (line 2, column 52)"),
     "closed brackets": (b"[" * 5000 + b"]" * 5000, "nested more than 50 levels deep (line 1, column 51)"),
@@ -108,7 +109,7 @@ def test_what_means_one_thing_is_read(tmp_path: Path, text: str, value: object) 
         ("a: 1\n b: 2\n", "(line 2, column 3)"),
         ("a: {b: c: d}\n", "(line 1, column 9)"),
         ("\tx: 1\n", "(line 1, column 1)"),
-        ("a: x\x01y\n", "(at character 5)"),
+        ("a: x\x01y\n", "U+0001"),
         ("a: *b\n", "(line 1, column 4)"),
         ("a: 1\na: {}\n", "the key 'a' is given twice (line 2, column 1)"),
     ],

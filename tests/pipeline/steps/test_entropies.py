@@ -70,4 +70,8 @@ def test_other_methods_and_fits_are_refused(tmp_path: Path) -> None:
     other = METHOD | {"generator": {"kind": "mlp", "noise": 6, "hidden": [8]}}
     with pytest.raises(FitError, match="not a fit of these settings"):
         entropies(*files, posterior=POSTERIOR, method=other, seed=3)
+    for damaged in (b"", b"no fit", fit.read_bytes()[:300]):
+        fit.write_bytes(damaged)
+        with pytest.raises(EntropyError, match=r"fit.npz: not a fit .*; delete it and make it again"):
+            entropies(*files, posterior=POSTERIOR, method=METHOD, seed=3)
     assert not files[-1].exists()

@@ -52,8 +52,6 @@ def read_yaml(path: Path) -> Any:
         reason = ", ".join(filter(None, (error.context, error.problem)))
         place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
         raise ConfigError(f"{path}: not valid YAML: {' '.join(reason.split())}{place}") from None
-    except yaml.reader.ReaderError as error:
-        raise ConfigError(f"{path}: not valid YAML: {error.reason} (at character {error.position + 1})") from None
 
 
 def composed(path: Path) -> tuple[Any, dict[tuple[int, int], str]]:
@@ -128,12 +126,17 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: no such file")
     content = path.read_bytes()
     try:
-        return content.decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ConfigError(
             f"{path}: not UTF-8: byte 0x{content[error.start]:02x} in line {line}; save the file as UTF-8"
         ) from None
+    if found := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        what = f"the character U+{ord(found[0]):04X}, which no text has"
+        raise ConfigError(f"{path}: not valid YAML: {what}; delete it (line {line})")
+    return text
 
 
 def _scan(text: str) -> None:

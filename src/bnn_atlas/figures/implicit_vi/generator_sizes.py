@@ -11,6 +11,7 @@ from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.figures.latex import LatexTable, escape
 from bnn_atlas.figures.page import check_fits
 from bnn_atlas.figures.shown import Shown
+from bnn_atlas.files import load_arrays
 
 KIND = {"files": ["fit", "table"], "output": "table"}
 
@@ -111,9 +112,9 @@ def _with_error(value: float, error: float) -> str:
 def _size(one: Shown) -> Size:
     if one.method != "implicit":
         raise ValueError(f"run '{one.run}' has the method {one.method}, and only implicit runs have a generator")
-    with np.load(one.files["fit"], allow_pickle=False) as fit:
-        shapes = {name: fit[name].shape[1:] for name in fit.files}
-        noise = int(fit["noise"][0])
+    fit = load_arrays(one.files["fit"], ["noise"], ValueError, "a fit of a generator", optional=None)
+    shapes = {name: array.shape[1:] for name, array in fit.items()}
+    noise = int(fit["noise"][0])
     method = ImplicitConfig.model_validate(one.settings["method"])
     return Size(
         one.label,

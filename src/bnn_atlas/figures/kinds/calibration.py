@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from bnn_atlas.figures import page, style
 from bnn_atlas.figures.page import Drawing, Entries, check_fits
 from bnn_atlas.figures.shown import Shown, check_repetitions
+from bnn_atlas.files import load_chosen
 
 KIND = {"files": ["table", "predictive"]}
 
@@ -44,8 +45,8 @@ def calibration(shown: Sequence[Shown]) -> Drawing:
             raise ValueError(
                 f"{one.files['table']}: no {' and no '.join(missing)} of run {one.run}; only regressions have them"
             )
-        with np.load(one.files["predictive"]) as predictions:
-            count = predictions["pit"].shape[-1]
+        predictions = load_chosen(one.files["predictive"], ["pit"], ValueError, "predictions")
+        count = predictions["pit"].shape[-1]
         parts.append(
             found.assign(at=found["at"].astype(float), label=one.label, run=one.run, split=one.split, rows=count)
         )

@@ -81,7 +81,7 @@ def _warm_starts(path: str | Path, trace: Trace) -> np.ndarray:
 
 
 class EntropyError(ValueError):
-    """The run does not have a generator."""
+    """The run does not have a generator, or the file of its fit is damaged."""
 
 
 def entropies(
@@ -97,7 +97,7 @@ def entropies(
     """Compare the forms of the entropy at the fit of a block's first chain (Parquet, `ENTROPY_SCHEMA`).
 
     Raises:
-        EntropyError: the method is not `implicit`.
+        EntropyError: the method is not `implicit`, or `fit` cannot be read.
     """
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     if not isinstance(config, ImplicitConfig):
@@ -106,7 +106,6 @@ def entropies(
             "'implicit'"
         )
     problem = load_problem(dataset, split, {**posterior, "data_shards": 1})
-    with np.load(fit, allow_pickle=False) as arrays:
-        one = fitted(config, problem.posterior, dict(arrays))
+    one = fitted(config, problem.posterior, load_arrays(fit, (), EntropyError, "a fit", optional=None))
     frame = pd.DataFrame(compared(one, seed)).assign(noise=one.family.noise, weights=one.family.generator.size)
     write_frame(destination, frame[ENTROPY_SCHEMA.names], ENTROPY_SCHEMA)
