@@ -1,11 +1,14 @@
+import json
+
 import numpy as np
 import pytest
+import xarray
 
-from bnn_atlas.traces import open_pool, pool_traces
+from bnn_atlas.traces import open_pool, open_trace, pool_traces
 from bnn_atlas.traces.convert import LazyArray
 from bnn_atlas.traces.subset import choose
 
-from .making import LAYOUT
+from .making import LAYOUT, make_draws, write_trace
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def test_xarray_reads_only_what_is_computed_with(pool, requests):
     np.testing.assert_array_equal(dataset["draws"], values)
     np.testing.assert_array_equal(dataset["draws"][::-1, 3], values[::-1, 3])
     np.testing.assert_array_equal(dataset["draws"].sel(chain=2, draw=7), values[2, 7])
-    np.testing.assert_array_equal(dataset["divergent"], statistics["divergent"])
+    np.testing.assert_array_equal(dataset["diverging"], statistics["divergent"])
     np.testing.assert_array_equal(dataset["steps"].mean("draw"), statistics["steps"].mean(1))
 
 
@@ -71,6 +74,80 @@ def test_arviz_gets_one_variable_per_array(pool, requests):
         data["posterior"]["layer0.weight"][1, ::2, 3, [2, 0]], arrays["layer0.weight"][1, ::2, 3][:, [2, 0]]
     )
     np.testing.assert_array_equal(data["sample_stats"]["energy_error"], statistics["energy_error"])
+
+
+SAMPLER = {"log_likelihood": "float32", "log_prior": "float32", "acceptance": "float32", "divergent": "int32",
+           "gradients": "int32", "step_size": "float32", "tree_depth": "float32"}  # fmt: skip
+PROVENANCE = {"commit": None, "settings": {"method": {"kind": "nuts"}}}
+
+
+@pytest.fixture
+def sampled(tmp_path):
+    """A trace with the statistics of NUTS and attributes that are text, numbers, and neither."""
+    numbers = np.random.default_rng(3)
+    statistics = {name: numbers.integers(0, 4, (2, 10)).astype(kind) for name, kind in SAMPLER.items()}
+    attributes = {"fingerprint": "f", "splits": 3, "provenance": PROVENANCE, "marks": [], "stopped": True}
+    write_trace(tmp_path / "t.zarr", make_draws(2, 10), statistics, attributes=attributes)
+    return open_trace(tmp_path / "t.zarr"), statistics
+
+
+def test_statistics_have_the_names_and_types_of_arviz(sampled):
+    source, statistics = sampled
+    found = source.to_arviz()["sample_stats"]
+    assert set(found.data_vars) == {
+        "total_log_likelihood", "log_prior", "lp", "acceptance_rate", "diverging", "n_steps", "step_size", "tree_depth",
+    }  # fmt: skip
+    assert found["diverging"].dtype == bool
+    np.testing.assert_array_equal(found["diverging"], statistics["divergent"] > 0)
+    np.testing.assert_array_equal(found["lp"][1, 2:5], (statistics["log_likelihood"] + statistics["log_prior"])[1, 2:5])
+    np.testing.assert_array_equal(found["n_steps"], statistics["gradients"])
+    assert set(source.to_xarray().data_vars) == {"draws", *found.data_vars}
+
+
+@pytest.mark.filterwarnings("ignore:ArviZ is undergoing")
+def test_the_log_likelihood_of_all_rows_is_not_taken_for_that_of_each(sampled):
+    import arviz
+
+    with pytest.raises(TypeError, match="log likelihood not found"):
+        arviz.loo(sampled[0].to_arviz())
+
+
+def test_files_of_xarray_have_everything(sampled, tmp_path):
+    dataset = sampled[0].to_xarray()
+    dataset.to_netcdf(tmp_path / "x.nc")
+    dataset.to_zarr(tmp_path / "x.zarr", consolidated=False)
+    for read in (xarray.open_dataset(tmp_path / "x.nc"), xarray.open_zarr(tmp_path / "x.zarr", consolidated=False)):
+        with read as again:
+            assert again.identical(dataset)
+            assert json.loads(again.attrs["provenance"]) == PROVENANCE
+            assert (again.attrs["fingerprint"], again.attrs["splits"]) == ("f", 3)
+
+
+@pytest.mark.parametrize("part", [{}, {"parameters": ["layer1.bias", "layer0.weight[1,0]"]}], ids=["all", "selection"])
+def test_files_of_arviz_have_everything(sampled, tmp_path, part):
+    import arviz
+
+    source = choose(sampled[0], **part) if part else sampled[0]
+    data = source.to_arviz({"observed_data": {"y": (("row",), np.arange(3.0))}})
+    data.to_netcdf(tmp_path / "i.nc")
+    data.to_datatree().to_zarr(tmp_path / "i.zarr", consolidated=False)
+    trees = xarray.open_datatree(tmp_path / "i.zarr", engine="zarr", consolidated=False)
+    for again in (arviz.from_netcdf(tmp_path / "i.nc"), arviz.InferenceData.from_datatree(trees)):
+        assert set(again.groups()) == {"posterior", "sample_stats", "observed_data"}
+        assert all(again[group].identical(data[group]) for group in again.groups())
+
+
+def test_from_version_1_on_it_is_a_tree(sampled, monkeypatch, requests):
+    import arviz
+
+    monkeypatch.setattr(arviz, "__version__", "1.3.0")
+    tree = sampled[0].to_arviz()
+    assert isinstance(tree, xarray.DataTree)
+    assert not requests
+    monkeypatch.undo()
+    data = sampled[0].to_arviz()
+    assert set(tree.children) == set(data.groups())
+    assert all(tree[group].to_dataset().identical(data[group]) for group in data.groups())
 
 
 def test_arviz_computes_with_it(pool):

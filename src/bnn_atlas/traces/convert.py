@@ -1,7 +1,12 @@
-"""Traces as xarray and ArviZ objects that read from disk only what a computation needs."""
+"""Traces as xarray and ArviZ objects that read from disk only what a computation needs.
 
+Statistics have the names of ArviZ's InferenceData schema where they mean the same. In particular, the log-likelihood of
+all rows together is `total_log_likelihood`: ArviZ takes a `log_likelihood` for one value per row.
+"""
+
+import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +22,14 @@ if TYPE_CHECKING:
     from bnn_atlas.traces.draws import Draws
 
 Reader = Callable[..., np.ndarray]
+NAMES = {
+    "log_likelihood": "total_log_likelihood",
+    "divergent": "diverging",
+    "acceptance": "acceptance_rate",
+}
+"""Statistic -> its name here; others keep theirs, except `gradients` of NUTS."""
+Group = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
+"""Variable -> its dimensions and values."""
 
 
 class LazyArray(BackendArray):
@@ -37,22 +50,27 @@ class LazyArray(BackendArray):
 
 
 def to_xarray(source: "Draws") -> xarray.Dataset:
-    """Dataset with `draws` (chain, draw, parameter) and one variable (chain, draw) per statistic.
+    """Dataset with `draws` (chain, draw, parameter) and one variable (chain, draw) per statistic, named as in ArviZ.
 
     The coordinates are chain numbers, draw numbers and readable parameter names. Values are loaded when they are used,
-    and then only from the chunks that hold them, also for a pool of many blocks.
+    and then only from the chunks that hold them, also for a pool of many blocks. Attributes that are neither text nor
+    numbers are JSON, so that the dataset can be written as NetCDF.
     """
     draws = _variable(("chain", "draw", "parameter"), source.read, source.shape, source.dtype)
-    coordinates = {**_coordinates(source), "parameter": list(source.parameter_names)}
-    return xarray.Dataset({"draws": draws, **_statistics(source)}, coordinates, dict(source.attributes))
+    coordinates = {**_coordinates(source), "parameter": np.array(source.parameter_names, dtype=object)}
+    return xarray.Dataset({"draws": draws, **_statistics(source)}, coordinates, _attributes(source))
 
 
-def to_arviz(source: "Draws") -> "arviz.InferenceData":
-    """InferenceData with a variable per model array in `posterior` and the statistics in `sample_stats`.
+def to_arviz(source: "Draws", groups: Mapping[str, Group] | None = None) -> "arviz.InferenceData | xarray.DataTree":
+    """InferenceData (DataTree from ArviZ 1 on) with a variable per model array in `posterior`, and `sample_stats`.
 
     `layer0.weight` has the dimensions chain, draw, layer0.weight.fan_out, layer0.weight.fan_in: a dataset allows one
     length per dimension name, so each array has its own names. An array that a selection keeps only in part appears as
     one variable (chain, draw) per scalar. Loaded as lazily as in `to_xarray`.
+
+    `sample_stats` has `lp`, the log-likelihood plus the log-prior, and `diverging`, whether any step since the previous
+    draw diverged. The acceptance rate and the tree depth are means over these steps, and `n_steps` is their sum of
+    leapfrog steps (NUTS only). `groups` are added: name -> variable -> dimensions and values.
     """
     with warnings.catch_warnings():
         # arviz 0.23 announces its next major version whenever it is first imported.
@@ -70,11 +88,18 @@ def to_arviz(source: "Draws") -> "arviz.InferenceData":
         else:
             for place in stored:
                 variables[source.parameter_names[place]] = _array(source, None, stored[stored == place])
-    coordinates, attributes = _coordinates(source), dict(source.attributes)
-    return arviz.InferenceData(
-        posterior=xarray.Dataset(variables, coordinates, attributes),
-        sample_stats=xarray.Dataset(_statistics(source), coordinates, attributes),
-    )
+    coordinates, attributes = _coordinates(source), _attributes(source)
+    datasets: dict[str, Any] = {
+        "posterior": xarray.Dataset(variables, coordinates, attributes),
+        "sample_stats": xarray.Dataset(_statistics(source), coordinates, attributes),
+    }
+    for name, group in (groups or {}).items():
+        sizes = {axis: size for axes, values in group.values() for axis, size in zip(axes, values.shape, strict=True)}
+        along = {axis: coordinates.get(axis, np.arange(size)) for axis, size in sizes.items()}
+        datasets[name] = xarray.Dataset(group, along)
+    if arviz.__version__.startswith("0."):
+        return arviz.InferenceData(**datasets)
+    return xarray.DataTree.from_dict(datasets)
 
 
 def _array(source: "Draws", parameter: Parameter | None, places: np.ndarray) -> xarray.Variable:
@@ -99,13 +124,30 @@ def _axes(parameter: Parameter) -> tuple[str, ...]:
 
 
 def _statistics(source: "Draws") -> dict[str, xarray.Variable]:
-    def variable(name: str, dtype: np.dtype) -> xarray.Variable:
+    """The statistics under ArviZ's names, and `lp`."""
+
+    def variable(dtype: np.dtype, *names: str) -> xarray.Variable:
         def read(chains: np.ndarray, draws: np.ndarray) -> np.ndarray:
-            return source.statistic(name, chains, draws)
+            return np.sum([source.statistic(name, chains, draws) for name in names], axis=0).astype(dtype)
 
         return _variable(("chain", "draw"), read, (source.chains, source.draws), dtype)
 
-    return {name: variable(name, dtype) for name, dtype in source.statistics.items()}
+    kinds = dict(source.statistics)
+    names = NAMES | ({"gradients": "n_steps"} if "tree_depth" in kinds else {})
+    found = {
+        names.get(name, name): variable(np.dtype(bool) if name == "divergent" else dtype, name)
+        for name, dtype in kinds.items()
+    }
+    if "log_likelihood" in kinds and "log_prior" in kinds:
+        found["lp"] = variable(kinds["log_likelihood"], "log_likelihood", "log_prior")
+    return found
+
+
+def _attributes(source: "Draws") -> dict[str, str | int | float]:
+    return {
+        name: value if isinstance(value, str | int | float) and not isinstance(value, bool) else json.dumps(value)
+        for name, value in source.attributes.items()
+    }
 
 
 def _coordinates(source: "Draws") -> dict[str, np.ndarray]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import arviz
     import xarray
 
+    from bnn_atlas.traces.convert import Group
+
 BATCH_BYTES = 128 << 20
 NOTES = "notes"
 """Attribute of a trace: name of a statistic -> a note to be shown with its mean."""
@@ -175,11 +177,11 @@ class Draws(ABC):
 
         return to_xarray(self)
 
-    def to_arviz(self) -> "arviz.InferenceData":
-        """An ArviZ InferenceData over the files; see `convert.to_arviz`."""
+    def to_arviz(self, groups: "Mapping[str, Group] | None" = None) -> "arviz.InferenceData | xarray.DataTree":
+        """An ArviZ InferenceData over the files, a DataTree from ArviZ 1 on; see `convert.to_arviz`."""
         from bnn_atlas.traces.convert import to_arviz
 
-        return to_arviz(self)
+        return to_arviz(self, groups)
 
     def _places(self, chains: Index, draws: Index) -> tuple[np.ndarray, np.ndarray]:
         return positions(chains, self.chains, "chain"), positions(draws, self.draws, "draw")
