@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from packaging.requirements import Requirement
+from scipy.stats import norm
 
 import bnn_atlas
-from bnn_atlas import NetworkPosterior, build_posterior, open_pool, predict, sample, score, starting_points
+from bnn_atlas import NetworkPosterior, build_posterior, open_pool, predict, sample, score, starting_points, to_arviz
 from bnn_atlas.config.language.base import ConfigError
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.compiled import kernel_name
+from bnn_atlas.traces.draws import ArrayDraws
 from tests.test_envs import REPOSITORY, project
 
 MODULES = {"pillow": "PIL", "scikit-learn": "sklearn"}
@@ -66,7 +70,7 @@ def classifier() -> NetworkPosterior:
 
 
 def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) -> None:
-    (example,) = examples("docs/library.md")
+    example, _ = examples("docs/library.md")
     assert example in examples("README.md")
     assert len(example.splitlines()) <= 25
     shape, *scores = run(without_extras() + example, tmp_path).strip().splitlines()
@@ -76,6 +80,17 @@ def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) ->
     # The noise has a standard deviation of 0.2: its entropy bounds the density from above.
     assert -0.3 < values["lppd"] < 0.4
     assert 0.15 < values["rmse"] < 0.3
+
+
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
+def test_the_example_for_arviz_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, example = examples("docs/library.md")
+    posterior = build_posterior(X, TARGETS, LINEAR | {"likelihood": {"kind": "learned_noise"}})
+    pool = sample(posterior, HMC, starting_points(posterior, 2), tmp_path / "trace")
+    monkeypatch.chdir(tmp_path)
+    pool.to_arviz()  # the first import of ArviZ warns
+    exec(example, {"atlas": bnn_atlas, "posterior": posterior, "pool": pool})
+    assert (tmp_path / "draws.nc").stat().st_size > 10_000
 
 
 def test_the_kernels_import_without_the_extras(tmp_path: Path) -> None:
@@ -116,6 +131,86 @@ def test_classifier_from_rows_to_scores(tmp_path: Path) -> None:
     probabilities = predict(posterior, draws, X[:7]).probabilities
     assert probabilities.shape == (2, 7, 2)
     np.testing.assert_allclose(probabilities.sum(axis=2), 1, rtol=1e-5)
+
+
+NOISE = 0.4
+GAUSSIAN = LINEAR | {"likelihood": {"kind": "gaussian", "sigma": NOISE}}
+
+
+def fitted(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the posterior of a linear network, bias and two weights, with a standard normal prior."""
+    rows = np.column_stack([np.ones(len(x)), x])
+    covariance = np.linalg.inv(rows.T @ rows / NOISE**2 + np.eye(3))
+    return covariance @ rows.T @ y / NOISE**2, covariance
+
+
+def exact_draws(layout: Layout, *, method: str = "hmc") -> ArrayDraws:
+    """Independent draws of that posterior, with their log-likelihoods."""
+    theta = np.random.default_rng(0).multivariate_normal(*fitted(X, TARGETS), (2, 1000))
+    gap = TARGETS - theta @ np.column_stack([np.ones(len(X)), X]).T
+    total = np.sum(-0.5 * (gap / NOISE) ** 2 - np.log(NOISE * np.sqrt(2 * np.pi)), axis=2)
+    attributes = {"provenance": {"settings": {"method": {"kind": method}}}}
+    statistics = {"log_likelihood": total}
+    return ArrayDraws(Path("exact"), layout, theta, statistics, np.arange(2), np.arange(1000), attributes)
+
+
+def test_arviz_compares_models_by_the_likelihood_of_each_row() -> None:
+    posterior = build_posterior(X, TARGETS, GAUSSIAN)
+    draws = exact_draws(posterior.density.layout)
+    data = to_arviz(posterior, draws)
+    import arviz
+
+    total = data["log_likelihood"]["y"].sum("row")
+    np.testing.assert_allclose(total, data["sample_stats"]["total_log_likelihood"], rtol=1e-4)
+    exact = 0.0
+    for row in range(len(X)):
+        others = np.arange(len(X)) != row
+        mean, covariance = fitted(X[others], TARGETS[others])
+        inputs = np.append(1, X[row])
+        exact += norm.logpdf(TARGETS[row], inputs @ mean, np.sqrt(NOISE**2 + inputs @ covariance @ inputs))
+    assert float(arviz.loo(data).elpd_loo) == pytest.approx(exact, abs=0.1)
+    with pytest.raises(TypeError, match="log likelihood not found"):
+        arviz.loo(draws.to_arviz())
+
+
+def test_arviz_gets_the_rows_and_targets_that_each_draw_predicts() -> None:
+    posterior = build_posterior(X, TARGETS, GAUSSIAN)
+    draws = exact_draws(posterior.density.layout)
+    data = to_arviz(posterior, draws, seed=2)
+    np.testing.assert_allclose(data["observed_data"]["y"], TARGETS, rtol=1e-6)
+    np.testing.assert_allclose(data["constant_data"]["x"], X, rtol=1e-6)
+    noise = data["posterior_predictive"]["y"] - draws.read() @ np.column_stack([np.ones(len(X)), X]).T
+    assert abs(float(noise.mean())) < 0.01
+    assert float(noise.std()) == pytest.approx(NOISE, rel=0.01)
+    again = to_arviz(posterior, draws, seed=2)
+    assert data["posterior_predictive"].identical(again["posterior_predictive"])
+
+
+def test_arviz_gets_labels_of_classes(tmp_path: Path) -> None:
+    posterior = classifier()
+    draws = sample(posterior, HMC, starting_points(posterior, 2), tmp_path / "trace", seed=3)
+    data = to_arviz(posterior, draws)
+    labels = data["posterior_predictive"]["y"]
+    assert (labels.shape, labels.dtype.kind) == ((2, 60, 40), "i")
+    probabilities = predict(posterior, draws, X).probabilities.mean(axis=0)
+    np.testing.assert_allclose((labels == 1).mean(("chain", "draw")), probabilities[:, 1], atol=0.2)
+    np.testing.assert_allclose(data["log_likelihood"]["y"].sum("row"), draws.statistic("log_likelihood"), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "method"), [(GAUSSIAN | {"temperature": 0.5}, "hmc"), (GAUSSIAN, "laplace")], ids=["cold", "laplace"]
+)
+def test_there_is_no_likelihood_by_row_where_it_would_mislead(settings: dict[str, Any], method: str) -> None:
+    posterior = build_posterior(X, TARGETS, settings)
+    data = to_arviz(posterior, exact_draws(posterior.density.layout, method=method))
+    assert "posterior_predictive" in data
+    assert "log_likelihood" not in data
+
+
+def test_draws_of_other_rows_are_no_draws_of_this_posterior() -> None:
+    posterior = build_posterior(X[::-1], TARGETS, GAUSSIAN)
+    with pytest.raises(DataError, match=r"of other rows: at draw 0 of chain 0.*40 rows"):
+        to_arviz(posterior, exact_draws(posterior.density.layout))
 
 
 def test_trajectories_relative_to_the_prior_become_numbers(tmp_path: Path) -> None:

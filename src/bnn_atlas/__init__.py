@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bnn_atlas.export.reference_posterior import Reference, open_reference
-    from bnn_atlas.library import NetworkPosterior, build_posterior, predict, sample, score, starting_points
+    from bnn_atlas.library import NetworkPosterior, build_posterior, predict, sample, score, starting_points, to_arviz
     from bnn_atlas.runtime import configure
     from bnn_atlas.traces.pool import open_pool
 
@@ -24,6 +24,7 @@ __all__ = [
     "sample",
     "score",
     "starting_points",
+    "to_arviz",
 ]
 
 _ELSEWHERE = {

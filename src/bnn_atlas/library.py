@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    import arviz
     import pandas
+    import xarray
 
     from bnn_atlas.config.parts.posterior import PosteriorConfig
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
     from bnn_atlas.posterior.density import Posterior, PosteriorData
+    from bnn_atlas.traces.convert import Group
     from bnn_atlas.traces.draws import Draws
     from bnn_atlas.traces.pool import Pool
 
@@ -228,6 +231,37 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndar
         evaluate.RunFacts(identity, batch_rows=method.get("batch_size"), temperature=posterior.config.temperature),
     )
     return pd.DataFrame(scored.rows)[["metric", "value", "standard_error", "note"]]
+
+
+def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "arviz.InferenceData | xarray.DataTree":
+    """The draws with what ArviZ needs to check and compare models, over the rows of the posterior.
+
+    To the groups of `draws.to_arviz()`, this adds `log_likelihood` and `posterior_predictive` (`y` by chain, draw and
+    row, the latter drawn at random), `observed_data` (the targets `y`) and `constant_data` (the inputs `x`), as arrays
+    in memory. `log_likelihood` is for `az.loo` and `az.compare`, which take draws for those of the posterior at
+    temperature 1: it is left out for other temperatures, and for draws that are not a Markov chain.
+
+    Raises:
+        DataError: the draws belong to another posterior or to other rows, or lack parameters.
+    """
+    from bnn_atlas.config.methods.registry import method
+    from bnn_atlas.inference.pointwise import pointwise
+    from bnn_atlas.inference.predictor import Predictor
+
+    x, y = (np.asarray(array) for array in posterior._rows)
+    predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
+    found = pointwise(draws, predictor, x, y, classes=posterior.classes, seed=seed)
+    by_draw = ("chain", "draw", "row")
+    inputs = ("row", *(f"x_dim_{axis}" for axis in range(x.ndim - 1)))
+    groups: dict[str, Group] = {
+        "posterior_predictive": {"y": (by_draw, found.replicated)},
+        "observed_data": {"y": (("row",), y)},
+        "constant_data": {"x": (inputs, x)},
+    }
+    made_by = draws.attributes.get("provenance", {}).get("settings", {}).get("method")
+    if made_by and method(made_by["kind"]).kind_of_draws.are_chain and posterior.config.temperature == 1:
+        groups["log_likelihood"] = {"y": (by_draw, found.log_likelihood)}
+    return draws.to_arviz(groups)
 
 
 class _HeldOut(NamedTuple):
