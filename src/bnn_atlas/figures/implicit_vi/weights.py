@@ -72,7 +72,7 @@ def weight_densities(shown: Sequence[Shown]) -> Drawing:
 
 def _density(values: np.ndarray) -> pd.DataFrame:
     """Kernel density to a standard deviation beyond the draws; if they do not vary, their place without a density."""
-    from scipy.stats import gaussian_kde  # takes long to import
+    from scipy.stats import gaussian_kde  # slow to import
 
     if np.ptp(values) == 0:
         return pd.DataFrame({"x": values[:1], "density": np.nan})

@@ -1,6 +1,6 @@
 """Scores of a Bayesian model average: its density at held-out rows, and the error of its mean.
 
-All take arrays of a PredictiveSummary without its divergent chains: C chains, S draws each, n rows, k classes.
+All take arrays of a PredictiveSummary, without divergent chains: C chains of S draws each, n rows, k classes.
 """
 
 from itertools import pairwise
@@ -22,7 +22,7 @@ class Curve(NamedTuple):
     error: np.ndarray
     """[g] standard error over rows; NaN where the value at a row is infinite."""
     deviation: np.ndarray
-    """[g] population standard deviation over orderings; NaN with an infinite value or a single ordering."""
+    """[g] population standard deviation over orderings; NaN if a value is infinite or there is one ordering."""
 
 
 def mixture_log_density(log_density_by_chain: np.ndarray) -> np.ndarray:
@@ -46,9 +46,9 @@ def chain_counts(total: int, few: int = 20) -> np.ndarray:
 def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, orderings: int, seed: int) -> Curve:
     """LPPD of the first 1, 2, ... chains, averaged over random orders of the chains.
 
-    The deviation is the population standard deviation over orderings, as published. Orderings share chains, so it
-    shrinks to zero at all chains: it describes the choice of chains and is not the error of the LPPD, which is the
-    error of the mean over rows.
+    The deviation is the population standard deviation over orderings, as published. Orderings share chains, so it is
+    zero once all chains are in: it describes the choice of chains. The error of the LPPD is the error of the mean over
+    rows.
     """
     chains = len(log_density_by_chain)
     values, rows = density_over_chains(log_density_by_chain, counts, orderings, seed)
@@ -61,7 +61,7 @@ def lppd_over_chains(log_density_by_chain: np.ndarray, counts: np.ndarray, order
 def density_over_chains(
     log_density_by_chain: np.ndarray, counts: np.ndarray, orderings: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """LPPD [orderings, g] of the first chains of random orders, and the mean log density of rows over orders [g, n]."""
+    """LPPD [orderings, g] of the first chains in random orders, and each row's log density, mean over orders [g, n]."""
     generator = np.random.default_rng(seed)
     chains, n = log_density_by_chain.shape
     values, rows = np.empty((orderings, len(counts))), np.zeros((len(counts), n))
@@ -77,7 +77,7 @@ def density_over_chains(
 
 
 def lppd_over_draws(log_density_by_draw: np.ndarray, counts: np.ndarray) -> Curve:
-    """LPPD of the first 1, 2, ... draws of all chains, from the log of their mean density over chains [S, n]."""
+    """LPPD of the first 1, 2, ... draws of all chains, from the log of each draw's mean density over chains [S, n]."""
     total = np.full(log_density_by_draw.shape[1], -np.inf)
     rows = np.empty((len(counts), len(total)))
     for point, (start, stop) in enumerate(pairwise([0, *counts])):
@@ -104,7 +104,7 @@ def moment_matched_log_density(
 
 
 def error_of_mean(values: np.ndarray) -> float | None:
-    """Standard error of the mean of independent values, sd / sqrt(n); None for fewer than two or infinite values."""
+    """Standard error sd / sqrt(n) of the mean of independent values; None for fewer than two, or if one is infinite."""
     if len(values) < 2 or not np.isfinite(values).all():
         return None
     return float(values.std(ddof=1) / np.sqrt(len(values)))
@@ -126,12 +126,12 @@ def mixture_moments(
 
 
 def function_spread(mean: np.ndarray, second_moment: np.ndarray) -> float:
-    """Mean over inputs of sqrt(E[f^2] - E[f]^2), both expectations [n] over draws of functions f."""
+    """Mean over inputs of sqrt(E[f^2] - E[f]^2), with expectations [n] over the functions f of the draws."""
     return float(np.sqrt(np.maximum(second_moment - mean**2, 0)).mean())
 
 
 TOLERANCE = 1e-4
-"""Nats per row by which the score of the weights may be below the optimum."""
+"""Nats per row by which the score of the weights may fall short of the optimum."""
 ITERATIONS = 20_000
 HALVES_SEED = 0
 """Seed of the permutation that divides the rows into halves."""
@@ -143,7 +143,7 @@ class Stacked(NamedTuple):
     log_density: np.ndarray
     """[n] log of the weighted mean density of each row, with weights that did not use the row."""
     effective_chains: float
-    """1 / sum_c w_c^2, mean over the two fits: C for equal weights, 1 if one chain has all the weight."""
+    """1 / sum_c w_c^2, averaged over the two fits: C for equal weights, 1 if one chain has all the weight."""
 
 
 def stacking_weights(log_density: np.ndarray) -> np.ndarray:

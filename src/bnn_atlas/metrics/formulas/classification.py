@@ -3,7 +3,7 @@
 Probabilities are [n, k] of any floating type and are converted to float64; labels are class numbers [n]. All functions
 raise PredictionError for other arrays (`as_labelled`).
 
-Rows of the data set are inside, rows of another data set are outside (out of distribution). Inside is the positive
+Rows of the data set are called inside, rows of another data set outside (out of distribution). Inside is the positive
 class: a score is meant to be larger inside. One such score is the largest probability (Hendrycks and Gimpel 2017, A
 Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks), another the negative
 predictive entropy.
@@ -22,13 +22,13 @@ TOLERANCE = 1e-3
 
 
 def hits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """1 where the label is the most probable class, else 0 [n] float64; ties go to the lowest class number."""
+    """[n] float64: 1 where the label is the most probable class, else 0; ties go to the lowest class number."""
     p, y = as_labelled(probabilities, labels)
     return (p.argmax(axis=1) == y).astype(np.float64)
 
 
 def brier_rows(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Brier score sum_j (p_j - 1[j = y])^2 of each row [n], summed over classes: 0 is best, 2 worst.
+    """Brier score sum_j (p_j - 1[j = y])^2 of each row [n], summed over classes: 0 is best, 2 is worst.
 
     Brier 1950, Verification of Forecasts Expressed in Terms of Probability. The binary score of many libraries, which
     looks at one class only, is half of this for two classes.
@@ -57,7 +57,7 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 
 def entropy_histogram(probabilities: np.ndarray, bins: int) -> np.ndarray:
-    """Share of rows [bins] with an entropy in each of equally wide bins of [0, log k], closed on the left."""
+    """Share of rows [bins] whose entropy lies in each of equally wide bins of [0, log k], closed on the left."""
     largest = np.log(np.shape(probabilities)[1])
     counts, _ = np.histogram(np.minimum(entropy(probabilities), largest), bins=bins, range=(0.0, largest))
     return counts / len(probabilities)
@@ -148,8 +148,8 @@ def fpr95(inside: np.ndarray, outside: np.ndarray) -> float:
 
 
 def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Share of outside rows below each inside row [n], and of inside rows above each outside row [m]; ties half."""
-    from scipy.stats import rankdata  # takes long to import
+    """Share of outside rows below each inside row [n], of inside rows above each outside row [m]; ties count half."""
+    from scipy.stats import rankdata  # slow to import
 
     n, m = len(inside), len(outside)
     together = rankdata(np.concatenate([inside, outside]))
@@ -159,7 +159,7 @@ def _placements(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np
 
 
 def checked_scores(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both as float64, [n] and [m]; PredictionError for other shapes and scores that are not finite."""
+    """Both sets of scores as float64, [n] and [m]; PredictionError for other shapes and scores that are not finite."""
     arrays = []
     for name, values in (("inside", inside), ("outside", outside)):
         array = np.asarray(values, dtype=np.float64)
@@ -185,7 +185,7 @@ class Comparison(NamedTuple):
 
 
 def agreement_rows(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """1[argmax_j p_j = argmax_j q_j] of each row [n] float64; ties go to the lowest class number in both."""
+    """1[argmax_j p_j = argmax_j q_j] of each row, [n] float64; ties go to the lowest class number in both."""
     p, q = as_pair(p, q)
     return (p.argmax(axis=1) == q.argmax(axis=1)).astype(np.float64)
 
@@ -205,13 +205,13 @@ class Ceiling(NamedTuple):
     """How close a single chain comes to the others. An average over many chains can come closer to a reference."""
 
     agreement: np.ndarray
-    """[C] of each chain."""
+    """[C], one value per chain."""
     total_variation: np.ndarray
-    """[C]."""
+    """[C], one value per chain."""
 
     @property
     def comparison(self) -> Comparison:
-        """Means over chains, with standard errors as if the comparisons were independent; two chains have none."""
+        """Means over chains, with standard errors as if the comparisons were independent; none for two chains."""
         found = _means(self.agreement, self.total_variation)
         if len(self.agreement) > 2:
             return found

@@ -10,16 +10,16 @@ def log_e_values(log_e: np.ndarray, log_density: np.ndarray, reference: np.ndarr
 
     log E_k = sum_{t <= k} [ log p(held-out rows | theta_t) - log p(held-out rows | theta_0) ]
 
-    with the draws theta_t of a chain and its own warm start theta_0 (eBNN, arXiv 2604.18089, which takes the first
+    with the draws theta_t of a chain and its own warm start theta_0 (eBNN, arXiv 2604.18089, which holds out the first
     30 % of the test rows). eBNN writes the reference as log p(val | DE); its code takes the chain's own member of the
     deep ensemble. Draws are added one after another, so no bit depends on how many come at a time.
     A density of 0 makes every later E-value 0 (-inf here). A density that is infinite or not a number makes every later
-    one NaN, and so does a warm start without a finite density.
+    E-value NaN, and so does a warm start without a finite density.
 
     Args:
         log_e: log E-values [c] after the previous draws; zeros at the start.
         log_density: log density [c, s] of all held-out rows together under each of the next draws, in order.
-        reference: the same [c] under the warm starts.
+        reference: the same density under the warm starts [c].
     """
     defined = np.isfinite(reference)[:, None] & (log_density < np.inf)
     change = np.subtract(log_density, reference[:, None], out=np.full(log_density.shape, np.nan), where=defined)

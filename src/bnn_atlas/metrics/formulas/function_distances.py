@@ -1,4 +1,4 @@
-"""Distances between functions of draws, predictive distributions and targets, and from draws to their prior.
+"""Distances: between functions of draws, between predictive distributions, to targets, and from draws to their prior.
 
 A draw of a regression predicts N(mu_i, sd_i^2) at each of n rows; arrays hold m draws, [m, n], in the units of the
 target. Sommer et al. 2025, Approximate Posteriors in Neural Networks: A Sampling Perspective.
@@ -26,11 +26,11 @@ class Pairs(NamedTuple):
     alike: int
     """Pairs with |z| < 1.96."""
     undefined: int
-    """Pairs without a z because a mean function is constant over the rows; they count as neither."""
+    """Pairs without a z, because a mean function is constant over the rows; they are not in `alike`."""
 
     @property
     def share(self) -> float:
-        """Indistinguishable pairs over pairs with a z; NaN if no pair has one."""
+        """Indistinguishable pairs as a share of the pairs with a z; NaN if no pair has one."""
         defined = self.total - self.undefined
         return self.alike / defined if defined else float("nan")
 
@@ -43,7 +43,7 @@ def wasserstein_squared(mean: np.ndarray, scale: np.ndarray, max_bytes: int = MA
     (standard deviations) are [m, n]. Working memory stays near `max_bytes`. Raises PredictionError for shapes that
     differ, values that are not finite and deviations that are not positive.
     """
-    from scipy.spatial.distance import pdist, squareform  # takes long to import
+    from scipy.spatial.distance import pdist, squareform  # slow to import
 
     mean, scale = checked_draws(mean, scale)
     total = np.zeros(len(mean) * (len(mean) - 1) // 2)
@@ -98,7 +98,7 @@ def mixture_quantile(mean: np.ndarray, scale: np.ndarray, level: float) -> np.nd
     """Quantile of the equal mixture of N(mu, sd^2) over m draws at each row [n], in the units of the target.
 
     Solves (1/m) sum_s Phi((y - mu_s) / sd_s) = level by bisection between the smallest and the largest quantile of the
-    draws, to full float64 accuracy. Raises PredictionError for a level outside (0, 1) and as `wasserstein_squared`.
+    draws, to full float64 accuracy. Raises PredictionError for a level outside (0, 1) and as in `wasserstein_squared`.
     """
     from_draws = checked_draws(mean, scale)
     if not 0 < level < 1:
@@ -148,7 +148,7 @@ def interval_score(mean: np.ndarray, scale: np.ndarray, y: np.ndarray, level: fl
 
 def _mean_absolute(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Mean of |N(mean, scale^2)|."""
-    with np.errstate(over="ignore"):  # z^2 beyond float64 is a density of 0
+    with np.errstate(over="ignore"):  # where z^2 overflows float64, the density is 0
         z = mean / scale
         return mean * (2 * ndtr(z) - 1) + scale * np.sqrt(2 / np.pi) * np.exp(-0.5 * z**2)
 
@@ -180,7 +180,7 @@ POINTS = 2001
 REACH = 8.0
 """How far these points reach beyond the outermost means, in standard deviations of the noise."""
 MOST_DRAWS = 1000
-"""Largest number of draws used of a mixture, evenly spread, as in the competition of Wilson et al. 2022."""
+"""Largest number of a mixture's draws that are used, evenly spread, as in the competition of Wilson et al. 2022."""
 
 
 def wasserstein_1(mean_p: np.ndarray, scale_p: np.ndarray, mean_q: np.ndarray, scale_q: np.ndarray) -> np.ndarray:
@@ -189,7 +189,7 @@ def wasserstein_1(mean_p: np.ndarray, scale_p: np.ndarray, mean_q: np.ndarray, s
     Means and scales are [s, n] over the draws of each predictive distribution, observation noise included; at most
     MOST_DRAWS draws are used. The integral is a trapezoidal sum over a grid that extends REACH standard deviations of
     the widest noise beyond the outermost means. Evaluating Approximate Inference in Bayesian Deep Learning (Wilson et
-    al. 2022) measures the same from 1,000 draws with noise, and calls it W2.
+    al. 2022) measures the same distance from 1,000 draws with noise, and calls it W2.
 
     Raises PredictionError for means and scales of other shapes, and for scales that are not positive.
     """
@@ -235,7 +235,7 @@ def prior_distance(values: np.ndarray, sd: float) -> float:
 
 
 def joint_prior_distance(counts: np.ndarray, x_edges: np.ndarray, y_edges: np.ndarray, draws: int, sd: float) -> float:
-    """The same in two dimensions, from counts of draws: the largest difference between shares in a quadrant.
+    """`prior_distance` in two dimensions, from counts of draws: the largest difference between shares in a quadrant.
 
     max |share of the draws in Q - N(0, sd^2 I)(Q)| over all quadrants Q around a corner of the cells, within the limits
     of the cells (Peacock 1983 takes the draws as corners). It is at least the largest difference between the marginals

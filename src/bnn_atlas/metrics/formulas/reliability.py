@@ -56,11 +56,11 @@ def expected_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bi
 
 
 def expected_calibration_error_equal_mass(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
-    """The same over bins that hold equally many rows: the right edge of bin b is sorted confidence ceil(b n / bins).
+    """ECE over bins of equally many rows: the right edge of bin b is the ceil(b n / bins)-th smallest confidence.
 
     A bin includes its right edge, and the first also the smallest confidence, so every row counts. Rows of equal
     confidence share a bin whatever their order, so bins differ in size where there are ties.
-    Nixon et al. 2019, Measuring Calibration in Deep Learning, section 3 (adaptive calibration error), for confidences.
+    Nixon et al. 2019, Measuring Calibration in Deep Learning, section 3 (adaptive calibration error), on confidences.
     """
     confidence, hit = confidence_and_hits(probabilities, labels)
     gap, _ = bin_gaps(_equal_mass(confidence, bins), hit - confidence, bins)
@@ -87,7 +87,7 @@ def maximum_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bin
 
 
 def static_calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
-    """SCE = (1/k) sum_j sum_b (n_bj / n) |share of label j_b - mean p_j in b|: all probabilities, class by class.
+    """SCE = (1/k) sum_j sum_b (n_bj / n) |share of label j in b - mean p_j in b|: all probabilities, class by class.
 
     For each class j, rows are put into equally wide bins of p_j, closed on the right (the first on both sides).
     Nixon et al. 2019, Measuring Calibration in Deep Learning, equation 3.

@@ -30,7 +30,7 @@ class Repetitions(NamedTuple):
     splits: ArrayLike
     """[n] the split of each value."""
     overlap: float
-    """Test rows over training rows of a split; NaN if not known."""
+    """Number of test rows divided by number of training rows; NaN if not known."""
 
 
 def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) -> Pooled:
@@ -40,7 +40,7 @@ def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) 
     too small. With v the variance over splits of each split's mean over its seeds, the error is
     sqrt(v (1 / J + n_test / n_train)), or NaN if `overlap` is NaN. Nadeau and Bengio 2003, Inference for the
     Generalization Error, section 3. Nothing is left out: a NaN makes the mean NaN, and an infinite value makes it
-    infinite (NaN with both signs).
+    infinite (NaN if both signs occur).
     """
     array = np.asarray(values, dtype=np.float64)
     n = len(array)
@@ -57,7 +57,7 @@ def over_repetitions(values: ArrayLike, repetitions: Repetitions | None = None) 
 
 
 def overlaps(table: pd.DataFrame) -> dict[tuple[str, int], float]:
-    """Run and split -> test rows over training rows, where the metric table has both numbers."""
+    """Run and split -> number of test rows divided by number of training rows, where the metric table has both."""
     sizes: dict[tuple[str, int], dict[str, float]] = {}
     rows = table[table["metric"].isin(["rows_test", "rows_train"])]
     for run, split, metric, value in zip(rows["run"], rows["split"], rows["metric"], rows["value"], strict=True):

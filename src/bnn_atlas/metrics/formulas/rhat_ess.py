@@ -39,7 +39,7 @@ class Diagnostics(NamedTuple):
 
 
 def rhat(draws: np.ndarray) -> np.ndarray:
-    """Rank-normalised split R-hat: sqrt((B/W + N - 1) / N) of half chains, the larger of the plain and folded value.
+    """Rank-normalised split R-hat: sqrt((B/W + N - 1) / N) of half chains, the larger of plain and folded value.
 
     Infinite where half chains are constant at different values.
     """
@@ -63,7 +63,7 @@ def ess_bulk(draws: np.ndarray) -> np.ndarray:
 
 
 def ess_tail(draws: np.ndarray) -> np.ndarray:
-    """The smaller effective sample size of the indicators of the 5% and 95% quantiles."""
+    """The smaller of the effective sample sizes of the indicators of the 5% and 95% quantiles."""
     return on_quantities(_ess_of_tails, draws, min_chains=1, min_draws=SHORTEST_ESS)
 
 
@@ -81,7 +81,7 @@ def variance_within_between(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def diagnose(draws: np.ndarray) -> Diagnostics:
     """All diagnostics of draws [C, S, P]."""
-    draws = np.moveaxis(by_quantity(draws), 0, -1)  # reorders memory once for all of these
+    draws = np.moveaxis(by_quantity(draws), 0, -1)  # reorders memory once for all diagnostics
     chainwise = rhat_chainwise(draws)
     largest, median = chainwise.max(axis=0), np.median(chainwise, axis=0)
     return Diagnostics(rhat(draws), largest, median, ess_bulk(draws), ess_tail(draws), *variance_within_between(draws))
@@ -106,7 +106,7 @@ def _z_scale(x: np.ndarray) -> np.ndarray:
     ordered = np.take_along_axis(flat, order, axis=1)
     differs = np.ones(flat.shape, dtype=bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=differs[:, 1:])
-    first = np.flatnonzero(differs)  # of each group of ties; a row always begins with one
+    first = np.flatnonzero(differs)  # place of each group of ties; each row begins a new one
     ties = np.diff(first, append=flat.size)
     scores = ndtri((first % size + (ties + 1) / 2 - 0.375) / (size + 0.25))
     np.put_along_axis(ordered, order, np.repeat(scores, ties).reshape(flat.shape), axis=1)
@@ -117,7 +117,7 @@ def _rhat(x: np.ndarray) -> np.ndarray:
     """sqrt((B/W + N - 1) / N) of [P, m, N]; infinite for W = 0 < B, NaN for W = B = 0."""
     count = x.shape[2]
     variance = x.var(axis=2, ddof=1)
-    variance[np.ptp(x, axis=2) == 0] = 0.0  # round-off of a mean would make it positive
+    variance[np.ptp(x, axis=2) == 0] = 0.0  # rounding of the mean would make it positive
     within = variance.mean(axis=1)
     between = count * x.mean(axis=2).var(axis=1, ddof=1)
     between[np.ptp(x, axis=(1, 2)) == 0] = np.nan
@@ -160,7 +160,7 @@ def gelman_rubin(draws: np.ndarray) -> np.ndarray:
     result = np.full(x.shape[2], np.nan)
     x = x[..., usable]
     variance = x.var(axis=1, ddof=1)
-    variance[np.ptp(x, axis=1) == 0] = 0.0  # round-off of a mean would make it positive
+    variance[np.ptp(x, axis=1) == 0] = 0.0  # rounding of the mean would make it positive
     within, between = variance.mean(axis=0), x.mean(axis=1).var(axis=0, ddof=1)
     ratio = np.full(len(within), np.inf)
     np.divide(between, within, out=ratio, where=within > 0)

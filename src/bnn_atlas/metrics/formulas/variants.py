@@ -53,11 +53,11 @@ def calibration_error_sommer(nominal: np.ndarray, observed: np.ndarray, kappa: f
 
 
 def wasserstein_squared_sommer(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """What the published figure on permuted warm starts shows instead of `distances.wasserstein_squared`, [m, m].
+    """What the published figure on permuted warm starts shows instead of `wasserstein_squared`, [m, m].
 
     sum_i [(mu_ai - mu_bi)^2 + (sqrt(sd_ai) - sqrt(sd_bi))^2]: the script passed standard deviations to a function that
     expects variances and takes their roots. The second term is not in squared units of the target, so the number
-    depends on those units. Arguments and errors as for `distances.wasserstein_squared`.
+    depends on those units. Arguments and errors as for `function_distances.wasserstein_squared`.
     """
     mean, scale = checked_draws(mean, scale)
     return wasserstein_squared(mean, np.sqrt(scale))
@@ -115,14 +115,14 @@ def fpr95_uppal(inside: np.ndarray, outside: np.ndarray) -> float:
     """Share of outside rows that pass the 5th percentile of inside scores.
 
     The percentile is interpolated linearly between the two nearest scores, so the threshold can be a little lower or
-    higher than in `classification.fpr95`. Arguments and errors as there.
+    higher than in `classification.fpr95`. Arguments and errors are the same.
     """
     inside, outside = checked_scores(inside, outside)
     return float((outside >= np.percentile(inside, 5)).mean())
 
 
 def _uppal_gaps(confidence: np.ndarray, hit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`bin_gaps` of 100 bins [left edge, right edge), without the last."""
+    """`bin_gaps` of 100 bins [left edge, right edge), the last one left out."""
     place = np.searchsorted(np.linspace(0, 1, UPPAL_BINS + 1), confidence, side="right") - 1
     kept = place < UPPAL_BINS - 1
     return bin_gaps(place[kept], (hit - confidence)[kept], UPPAL_BINS - 1)

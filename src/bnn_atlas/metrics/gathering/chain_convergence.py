@@ -11,7 +11,7 @@ from bnn_atlas.metrics.tables.measurement import Measurement, joined
 from bnn_atlas.traces.draws import Draws
 
 WORKING_COPIES = 16
-"""Float64 copies of the draws in memory while a batch is diagnosed."""
+"""Number of float64 copies of the draws in memory while a batch is diagnosed."""
 RESOLUTION = 1e-6
 """A probability with a smaller range than this counts as constant: its draws in single precision tell nothing."""
 CHUNK = 128
@@ -85,7 +85,7 @@ def convergence_measurements(
 ) -> list[Measurement]:
     """Extremes, medians and shares of the diagnostics over the quantities of a space (`weight` or `function`).
 
-    `of` is the number of all quantities, if `frame` does not have them all.
+    `of` is the number of quantities that there are, if `frame` does not have them all.
     """
     diagnosed = f"{len(frame):,} of {of:,} quantities, evenly spread" if of and of > len(frame) else ""
     measurements = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOG_DENSITIES = ("log_likelihood", "log_prior")
 """Untempered; their sum is the log posterior up to a constant."""
 WORKING_COPIES = 6
-"""Float64 copies of a statistic in memory while it is summarised."""
+"""Number of float64 copies of a statistic in memory while it is summarised."""
 
 
 def by_chains(pool: Draws, names: tuple[str, ...], max_bytes: int) -> Iterator[tuple[slice, np.ndarray]]:
@@ -45,11 +45,11 @@ def stuck_chains(pool: Draws, max_bytes: int) -> np.ndarray:
 ENERGY_CHANGE = "energy_change"
 """Energy change of the last step before a draw was kept."""
 ENERGY_CHANGE_SQUARED = "energy_change_squared"
-"""Its square, averaged over all steps since the previous draw."""
+"""Squared energy change, averaged over all steps since the previous draw."""
 ACCEPTANCE = "acceptance"
 """Acceptance probability, averaged over the steps since the previous draw."""
 CUT_SHORT = "cut_short"
-"""Share of the transitions since the previous draw with a trajectory ended by the limit on its steps."""
+"""Share of the transitions since the previous draw whose trajectory was ended by the limit on its steps."""
 DIVERGENT = "divergent"
 """Number of divergent steps since the previous draw."""
 GUARDED = "guarded"
@@ -75,7 +75,7 @@ class Course(NamedTuple):
     """A statistic of C chains over the draws, in B bins of neighbouring draws; NaN in a bin without a finite value."""
 
     edges: np.ndarray
-    """[B + 1] first draw of each bin, and the number of draws."""
+    """[B + 1] index of the first draw of each bin, then the number of draws."""
     mean: np.ndarray
     """[C, B] over the finite values of a bin."""
     low: np.ndarray
@@ -121,7 +121,7 @@ class ChainStatistics(NamedTuple):
 
 def summarise_statistics(pool: Draws, max_bytes: int, points: int) -> ChainStatistics:
     """Read every known statistic once: its summary for each chain, and its course in up to `points` bins."""
-    import pandas  # takes long to import, and predictions need this module too
+    import pandas  # slow to import, and predictions need this module too
 
     edges = bin_edges(pool.draws, points)
     columns = {name: np.full(pool.chains, np.nan) for name in _NUMBERS}

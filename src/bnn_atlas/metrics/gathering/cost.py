@@ -22,7 +22,7 @@ RATED = tuple(
     for space in ("weight", "function")
     for kind, which in (("bulk", "min"), ("bulk", "median"), ("tail", "min"))
 )
-"""Effective sample sizes that are reported per cost."""
+"""Effective sample sizes that are reported per gradient and per second."""
 
 
 class TimingError(ValueError):
@@ -40,9 +40,9 @@ class PhaseTime(BaseModel):
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Wall time of the phase, summed over attempts."""
     planned: Annotated[int, Field(ge=0)] | None = None
-    """Steps that the phase would have had without the rule that ended it early; None if none did."""
+    """Steps that the phase would have had without the rule that ended it early; None if no rule did."""
     gradients: Annotated[int, Field(ge=0)] | None = None
-    """Gradients that all chains counted; None if they did not, and for the last phase, where the trace has them."""
+    """Gradients that all chains counted; None if none were counted, and for the last phase, whose trace has them."""
 
 
 class BlockTime(BaseModel):
@@ -55,7 +55,7 @@ class BlockTime(BaseModel):
     device: str
     chains: Annotated[int, Field(ge=1)]
     gradients_per_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-    """Per chain; None if only the trace knows."""
+    """Per chain; None if only the trace tells."""
 
 
 class Phase(NamedTuple):
@@ -209,7 +209,7 @@ def _plan(block: BlockTime) -> tuple[list[tuple[str, int]], float | None]:
 
 
 def _rates(convergence: Iterable[Measurement], cost: float, suffix: str, note: str) -> list[Measurement]:
-    """Effective sample sizes per cost; undefined ones are left out, and all if the cost is 0."""
+    """Effective sample sizes per unit of cost; undefined ones are left out, and all of them if the cost is 0."""
     if cost <= 0:
         return []
     return [

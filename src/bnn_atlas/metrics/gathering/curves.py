@@ -1,6 +1,6 @@
 """Diagnostic curves, with a number of points that does not grow with chains or draws.
 
-A curve has a line per chain for up to LINES chains, and quantiles over the chains beyond.
+A curve has one line per chain for up to LINES chains; if there are more, it has quantiles over the chains.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from bnn_atlas.metrics.gathering.chain_statistics import LINES, Course
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, with_targets
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""Quantiles that are drawn instead of more than LINES chains."""
+"""Quantiles that are drawn if there are more than LINES chains."""
 RANK_BINS = 20
 MOST_RANKED = 2_000_000
 """Largest number of draws that are ranked; chains are thinned beyond it."""
@@ -51,7 +51,7 @@ def course_rows(name: str, course: Course, kept: np.ndarray) -> pd.DataFrame:
 
 
 def divergence_rows(course: Course) -> pd.DataFrame:
-    """Number of divergent steps in each bin that has some, by chain or (beyond LINES chains) over all."""
+    """Number of divergent steps in each bin that has some, by chain, or over all if there are more than LINES."""
     totals = np.nan_to_num(course.totals()).round()
     if len(totals) > LINES:
         totals = totals.sum(axis=0, keepdims=True)
@@ -86,9 +86,9 @@ def rank_rows(label: str, draws: np.ndarray, chain_ids: np.ndarray) -> pd.DataFr
 def function_rows(functions: pd.DataFrame, draws: np.ndarray, kept: np.ndarray) -> list[pd.DataFrame]:
     """Autocorrelation and ranks of the most telling function values, of draws [C, S, q] over the chains `kept`.
 
-    `functions` holds the diagnostics of the q values (`tables.parquet.FUNCTION_SCHEMA`). Autocorrelations are of the
-    values with the largest and the median R-hat and the smallest ESS, ranks of the one with the largest R-hat. Values
-    with constant draws are left out.
+    `functions` holds the diagnostics of the q values (`tables.parquet.FUNCTION_SCHEMA`). Autocorrelations are for the
+    values with the largest and the median R-hat and the smallest ESS; ranks are for the one with the largest R-hat.
+    Values with constant draws are left out.
     """
     if draws.shape[1] < 4 or not len(kept):
         return []

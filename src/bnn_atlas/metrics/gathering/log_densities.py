@@ -15,8 +15,8 @@ LOG_LIKELIHOOD, LOG_PRIOR = LOG_DENSITIES
 def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
     """Mean of the untempered log-likelihood over the second halves of the chains `kept`, with its Monte Carlo error.
 
-    Second halves, so that a run that keeps its burn-in has the value that its chains ended up at. Empty for traces
-    without log-likelihoods.
+    First halves are left out, so that a run that keeps its burn-in has the value at which its chains ended. Empty for
+    traces without log-likelihoods.
     """
     if LOG_LIKELIHOOD not in pool.statistics or not len(kept):
         return []
@@ -26,7 +26,7 @@ def log_likelihood_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -
 
 
 def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, max_bytes: int) -> list[Measurement]:
-    """Mean of theta^2 over the prior variance, and how much it changes between the halves of the chains.
+    """Mean of theta^2 divided by the prior variance, and how much it changes between the halves of the chains.
 
     With P parameters of prior N(0, s^2), a draw theta has
 
@@ -72,9 +72,9 @@ OF_ERROR = "of the mean entropy; 0 is exact"
 def variational_measurements(pool: Draws, kept: np.ndarray, max_bytes: int) -> list[Measurement]:
     """Means over the draws of the chains `kept`, with their Monte Carlo errors; empty for methods that fit nothing.
 
-    `entropy_error` = sqrt(mean of e^2 / n) + mean of b, for n draws with errors e over probes and brackets b. Probes
-    are independent, so their error falls with the number of draws; a bracket does not. Notes, such as the form of the
-    entropy, come from the trace.
+    `entropy_error` = sqrt(mean of e^2 / n) + mean of b, for n draws, each with an error e over probes and a bracket b.
+    Probes are independent, so their error falls with the number of draws; a bracket does not. Notes, such as the form
+    of the entropy, come from the trace.
     """
     if "elbo" not in pool.statistics or not len(kept):
         return []

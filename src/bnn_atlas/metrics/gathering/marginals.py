@@ -22,8 +22,8 @@ def marginal_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None,
 
     The distance is the Kolmogorov-Smirnov distance max_x |F(x) - Phi(x / prior_sd)|, with F the distribution of the
     draws of all scalars of the array over all chains `kept`: 0 for the prior itself, at most 1. Hidden units can be
-    exchanged, so all scalars between two hidden layers have the same marginal, and pooling them takes the place of
-    chains. `smaller_sign_share` is the share of these draws on the side of 0 that has fewer. A network with one input,
+    exchanged, so all scalars between two hidden layers have the same marginal, and pooling them does what more chains
+    would. `smaller_sign_share` is the share of these draws on the side of 0 that has fewer. A network with one input,
     one hidden layer and one output also has the share of its units' pairs of weights inside the circle that holds 95 %
     of the prior. If `prior_sd` is None there is no such prior, and neither distance nor circle.
     """
@@ -89,7 +89,7 @@ def dead_input_measurements(
 ) -> list[Measurement]:
     """Standard deviation about 0 of the first layer's weights at dead and at live inputs, over all draws together.
 
-    At dead inputs a sampled posterior has the prior's standard deviation, and a maximum of the posterior 0. `dead`
+    At dead inputs a sampled posterior has the prior's standard deviation, and a maximum of the posterior has 0. `dead`
     [inputs] says which inputs never vary (`bnn_atlas.data.pixels.dead_inputs`); None if unknown. Empty unless there are
     dead and live inputs and the first layer is dense.
     """

@@ -40,11 +40,11 @@ def covariance_bias(variance: float) -> float:
 
     Solves 4 b^3 / (1 + b)^2 = v for b^2 = |C^-1 S - I|_F^2 / d, with C the covariance of the target and S of the draws.
     It is an upper bound for leapfrog steps, and for the steps of unadjusted MCLMC if v is at most 0.033 and all
-    variances are equal (`methods.mclmc`). NaN beyond. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
+    variances are equal (`methods.mclmc`). NaN above. Robnik, Cohn-Gordon and Seljak 2024, arXiv:2412.08876.
     """
     if not 0 <= variance <= LARGEST_BOUNDED_VARIANCE:
         return float("nan")
-    from scipy.optimize import brentq  # takes long to import
+    from scipy.optimize import brentq  # slow to import
 
     return float(brentq(lambda b: 4 * b**3 - variance * (1 + b) ** 2, 0.0, 1.0, xtol=1e-14))
 

@@ -51,7 +51,7 @@ def summarise(
     """Stream the pool through `predict` at the rows x [n, ...] and summarise, with densities of targets y [n] if given.
 
     Working memory stays near `limits.max_bytes` (one draw must fit), apart from what `predict` needs for itself; the
-    result holds arrays [C, n, k] and [S, n], and of a regression some draws at all rows. Function draws are kept at
+    result holds arrays [C, n, k] and [S, n], and for a regression some draws at all rows. Function draws are kept at
     evenly spaced rows and probabilities in batches of draws; fewer of either if they would take more than `max_bytes`.
     `classes` is k, 0 for regression.
     `predict` sees one shape of theta throughout (short batches are padded), so it compiles once.
@@ -194,7 +194,7 @@ class _Sums:
 
 
 def _pieces(draws: slice, stops: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Starts and stops of the pieces of `draws`, cut at the `stops` inside it."""
+    """Starts and stops of the pieces of `draws`, cut at the `stops` that lie inside."""
     start = draws.start
     for stop in np.union1d(stops[(stops > draws.start) & (stops <= draws.stop)], [draws.stop]).tolist():
         yield start, stop
@@ -263,7 +263,7 @@ def _first(prediction: Predictive, count: int, block: int) -> Predictive:
 def _even_block(limit: int, pool: Draws) -> int:
     """Draws per block: at most `limit`, with the last block about as full as the others, since it costs as much.
 
-    Blocks smaller than a chain are multiples of the pool's chunks if these fit, like its batches.
+    Blocks smaller than a chain are multiples of the pool's chunks if these fit, as the pool's batches are.
     """
     if pool.draws <= limit:
         together = min(pool.chains, limit // pool.draws)

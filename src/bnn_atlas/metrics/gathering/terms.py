@@ -12,7 +12,7 @@ LOG_2PI = float(np.log(2 * np.pi))
 REGRESSION_BYTES = 96
 """Bytes per draw and row while terms are computed."""
 CLASS_BYTES = 40
-"""The same per class probability."""
+"""Bytes per class probability while terms are computed."""
 
 
 class Terms(NamedTuple):

@@ -35,7 +35,7 @@ Values = dict[str, Value]
 
 
 class Thresholds(NamedTuple):
-    """A value up to `fine` is fine, up to `look` needs a look, and beyond is bad; with `falling`, down to instead."""
+    """A value up to `fine` is fine, up to `look` needs a look, and above is bad; if `falling`, down to and below."""
 
     fine: float
     look: float
@@ -66,11 +66,11 @@ class Check(NamedTuple):
 
 
 BY_WEIGHT = (Status.DISTRUST, Status.UNKNOWN, Status.LOOK)
-"""Statuses other than fine, the one that outweighs the others first."""
+"""Statuses other than fine, the weightiest first."""
 EXCLUDED = Thresholds(0.0, 0.1)
 """Excluded chains, as a share of all chains."""
 RHAT = Thresholds(1.05, 1.1)
-"""Largest R-hat of function values; Vehtari et al. 2021 ask for 1.01 for one quantity, this is a maximum of many."""
+"""Largest R-hat of function values; Vehtari et al. 2021 ask for 1.01 for one quantity; this is a maximum of many."""
 ESS = Thresholds(400.0, 100.0, falling=True)
 """Smallest bulk or tail ESS of function values; Vehtari et al. 2021 ask for 400."""
 DIVERGENT = Thresholds(0.0, 0.01)
@@ -78,8 +78,8 @@ DIVERGENT = Thresholds(0.0, 0.01)
 ACCEPTANCE = Thresholds(0.4, 0.1, falling=True)
 """Lowest mean acceptance of a chain."""
 CUT_SHORT = Thresholds(0.1, 1.0)
-"""Share of the transitions with a trajectory that a limit ended. They are valid but move less far than they should, so
-even many of them are only a reason to look at R-hat and ESS."""
+"""Share of the transitions whose trajectory was ended by a limit. They are valid but do not move as far as they should,
+so even many of them are only a reason to look at R-hat and ESS."""
 BFMI = Thresholds(0.3, 0.0, falling=True)
 """Smallest Bayesian fraction of missing information of a chain; Stan warns below 0.3. Low values make draws dependent,
 which R-hat and ESS show, so even the lowest is only a reason to look."""
@@ -97,7 +97,7 @@ UNBOUNDED = ("unadjusted_hmc",)
 
 
 def checks(table: pd.DataFrame) -> list[Check]:
-    """All checks that the metric table of one run and split allows, in order of weight.
+    """All checks that the metric table of one run and split allows, the weightiest first.
 
     If a run passes the rule for references (`judgement.trust`) and none of its chains is excluded, its function values
     and log posterior are never worse than "look closer": the limits here apply to the worst function value, whereas the
@@ -145,7 +145,7 @@ def independent_check() -> Check:
 
 
 def noise_check(rows: Values) -> Check | None:
-    """The check that a noise that is one number has converged; None for other noises."""
+    """The check that the noise, if it is one number, has converged; None for other noise."""
     noise, optimal = (_value(rows, name) for name in NOISES)
     if np.isnan(optimal):
         return None
@@ -157,7 +157,7 @@ def noise_check(rows: Values) -> Check | None:
 
 
 def _bias(source: str) -> Check:
-    return Check("bias", Status.LOOK, f"no Metropolis test: biased by {source}, by how much is not known")
+    return Check("bias", Status.LOOK, f"no Metropolis test: biased by {source}; by how much is not known")
 
 
 def _rhat(rows: Values) -> Check:

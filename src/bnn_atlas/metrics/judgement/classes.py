@@ -37,7 +37,7 @@ def classification_scores(
 ) -> list[Measurement]:
     """Scores of probabilities [n, k] against labels [n], and the published variants of `papers`.
 
-    The log score comes from log densities instead, which do not round to -inf (`measure.nll`). Standard errors are of
+    The log score comes from log densities instead, which do not round to -inf (`measure.nll`). Standard errors are for
     a mean over independent rows. A published variant with no row left in its bins is NaN, with a note.
     """
     p, y = as_labelled(probabilities, labels)
@@ -62,7 +62,7 @@ def detection_scores(inside: np.ndarray, outside: np.ndarray, papers: Collection
     """How well certainty separates test rows (inside) from other rows (outside), both class probabilities [n, k]."""
     if np.ndim(inside) == 2 and np.ndim(outside) == 2 and np.shape(inside)[1] != np.shape(outside)[1]:
         raise PredictionError(
-            f"{np.shape(inside)[1]} classes inside and {np.shape(outside)[1]} outside; both sets need one model"
+            f"{np.shape(inside)[1]} classes inside and {np.shape(outside)[1]} outside; predict both with one model"
         )
     certain = -one_minus_confidence(inside), -one_minus_confidence(outside)
     informed = -entropy(inside), -entropy(outside)

@@ -49,7 +49,7 @@ def wasserstein_to(own: PredictiveSummary, other: PredictiveSummary, reference: 
 
 
 def _log_scores(summary: PredictiveSummary, y: np.ndarray) -> np.ndarray:
-    """Log scores [C, S, r] of the chains that did not diverge; a probability that hardly varies is held constant."""
+    """Log scores [C, S, r] of the chains that did not diverge; a probability that hardly varies counts as constant."""
     values = summary.function_draws[summary.kept].astype(np.float64)
     if summary.task == "classification":
         of_label = values[..., summary.function_classes == y[summary.function_rows]]

@@ -80,12 +80,12 @@ def nll(summary: PredictiveSummary) -> Measurement:
 
 
 def correct_rows(summary: PredictiveSummary) -> np.ndarray:
-    """[n] whether the most probable class of a row is the observed one, told by its density being the largest."""
+    """[n] whether the most probable class of a row is the observed one, whose density is then the largest."""
     return np.exp(_mixture(summary)) > average(summary).max(axis=1) * (1 - ROUNDING)
 
 
 def function_sd(summary: PredictiveSummary) -> Measurement:
-    """sqrt(Var f(x)) over all draws of the chains that are not divergent, no observation noise; mean over inputs x.
+    """sqrt(Var f(x)) over all draws of the chains that are not divergent, without noise; mean over inputs x.
 
     The Monte Carlo error is a jackknife over chains (over batches of draws if there is one chain).
     """
@@ -101,7 +101,7 @@ def function_sd(summary: PredictiveSummary) -> Measurement:
 def elpd_difference(own: PredictiveSummary, other: PredictiveSummary, reference: str, note: str = "") -> Measurement:
     """LPPD of one run minus that of another on the same test rows, and its standard error, paired by row.
 
-    With d_i the difference of the log densities at row i the error is sd(d) / sqrt(n); what makes a row hard for both
+    With d_i the difference of the log densities at row i, the error is sd(d) / sqrt(n); what makes a row hard for both
     runs cancels. Vehtari, Gelman and Gabry 2017, Practical Bayesian Model Evaluation, section 5.1 (means over rows
     instead of sums). Raises PredictionError if the numbers of rows differ.
     """

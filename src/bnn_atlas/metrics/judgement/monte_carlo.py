@@ -47,7 +47,7 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
         y_scale: standard deviation by which the targets were divided.
         levels: nominal levels [J] of coverage.
 
-    There is no error for a score that is not finite without some part, and none at all if there is a single part.
+    A score that is not finite when some part is left out has no error; no score has one if there is a single part.
     """
     parts = _chains(summary) if len(summary.kept) > 1 else _batches(summary)
     if parts is None or len(parts.sizes) < 2:
@@ -58,7 +58,7 @@ def monte_carlo_errors(summary: PredictiveSummary, y: np.ndarray, y_scale: float
 
 
 def comparison_errors(summary: PredictiveSummary, other: np.ndarray) -> dict[str, float]:
-    """Jackknife errors of agreement and total variation of a run with fixed class probabilities [n, k].
+    """Jackknife errors of agreement and total variation between a run and fixed class probabilities [n, k].
 
     Empty if the draws make up a single part.
     """

@@ -159,7 +159,7 @@ class Trend(NamedTuple):
 def shift(chains: np.ndarray, referees: np.ndarray) -> np.ndarray:
     """Shift [C] of the mean from chains [C, S] to their referees [C, T], in standard deviations of the chain's draws.
 
-    NaN if that is 0 or there is one draw.
+    NaN if that deviation is 0 or there is one draw.
     """
     before, after = (np.asarray(values, dtype=np.float64) for values in (chains, referees))
     change = after.mean(axis=1) - before.mean(axis=1)

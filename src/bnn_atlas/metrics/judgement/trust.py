@@ -74,7 +74,7 @@ def worst(found: Collection[Trust]) -> Trust:
 
 
 def source_measurement(table: pd.DataFrame) -> Measurement:
-    """0 if the run of these rows, a source of draws with its moments, should not be trusted, else 1; says why."""
+    """0 if the run of these rows, whose moments other draws have, should not be trusted, else 1; the note says why."""
     found = trust(table)
     return Measurement(SOURCE, float(found.status is not Status.DISTRUST), note=f"source: {found.words}")
 
@@ -107,7 +107,7 @@ def sentence(made: list[Check]) -> str:
 
 
 def _point_or_approximation(table: pd.DataFrame) -> Trust:
-    """Trust of an optimum, which has no chain to converge, or of an approximation, which draws cannot judge.
+    """Trust of an optimum, which has no chain to converge, or of an approximation, which its draws cannot judge.
 
     Neither is trusted if its noise is one number that has not converged, and draws with the moments of another run are
     trusted no more than that run.
@@ -144,9 +144,10 @@ def reference_measurement(found: Iterable[Measurement]) -> Measurement:
     """1 if the draws of Markov chains may serve as a reference, else 0; the note has every number that decides.
 
     The rule: at least 95 % of the function values at test rows have an R-hat up to 1.1, the bulk ESS of the log
-    posterior is at least 100, a Metropolis test accepts between 60 and 95 %, and the mean of theta^2 over the prior
-    variance differs by at most three standard errors between the first and second halves of the chains. A run without a
-    Metropolis test, or with a prior of another form, is judged by the rest. `found` are the run's other measurements.
+    posterior is at least 100, a Metropolis test accepts between 60 and 95 %, and theta^2 divided by the prior variance
+    changes, on average, by at most three standard errors from the first to the second halves of the chains. A run
+    without a Metropolis test, or with a prior of another form, is judged by the rest. `found` are the run's other
+    measurements.
     """
     values = {(one.metric, one.at): one.value for one in found}
 
