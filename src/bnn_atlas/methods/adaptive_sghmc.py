@@ -1,11 +1,12 @@
-"""SGHMC with a mass, and a correction for the noise of the gradients, estimated in burn-in.
+"""SGHMC whose mass, and correction for the noise of the gradients, are estimated in burn-in.
 
-Springenberg et al. 2016, Bayesian Optimization with Robust Bayesian Neural Networks, section 4 (adaptive SGHMC). In
-terms of v = eps m / M, the change of the position, and the friction alpha = 1 - beta, a step is the paper's
+Springenberg et al. 2016, Bayesian Optimization with Robust Bayesian Neural Networks, section 4 (adaptive SGHMC). With
+v = eps m / M, the change of the position, and alpha = 1 - beta, the friction, a step is the paper's
 
     v <- (1 - alpha) v + eps^2 g / M + N(0, 2 alpha eps^2 / M - eps^4),    theta <- theta + v
 
-where g estimates the gradient of the tempered log posterior on all rows, and M is the square root of its mean square V.
+where g estimates the gradient of the tempered log posterior on all rows, and M is the square root of V, the mean square
+of g.
 """
 
 from typing import NamedTuple
@@ -85,10 +86,10 @@ def build_adaptive_sghmc(config: AdaptiveSGHMCConfig, posterior: Posterior, data
 
 
 def zeroing(step: Step, probability: float) -> Step:
-    """Make of `step` a step that first sets the whole momentum to 0 with probability p.
+    """Turn `step` into one that first sets the whole momentum to 0, with probability p.
 
-    The noise only makes up for the friction alpha, so the chain is colder than its target: its temperature is lower by
-    a factor of about alpha / (alpha + p / 2).
+    The noise only makes up for the friction alpha, so the chain is colder than its target: its temperature is about
+    alpha / (alpha + p / 2) times the target's.
     """
 
     def zeroed(

@@ -1,4 +1,4 @@
-"""Microcanonical Hamiltonian Monte Carlo with a Metropolis test, in BlackJAX's building blocks.
+"""Microcanonical Hamiltonian Monte Carlo with a Metropolis test, from BlackJAX's building blocks.
 
 Robnik, Cohn-Gordon and Seljak 2025 (Metropolis Adjusted Microcanonical Hamiltonian Monte Carlo, arXiv:2503.01707): the
 isokinetic dynamics of MCLMC without noise, along trajectories of random length that are accepted or rejected as a
@@ -57,9 +57,10 @@ def step(
 ) -> tuple[ChainState, AdjustedMCLMCInfo]:
     """One transition.
 
-    u uniform on the unit sphere; n isokinetic McLachlan steps, two gradients each, with n uniform on 1, 2, ... with
-    mean `mean_steps`; accepted with probability min(1, exp(-dE)), where dE is the change of kinetic energy minus the
-    gain of the tempered log density. As in `nuts`, BlackJAX's states carry our densities.
+    The momentum u is drawn uniformly from the unit sphere. Then come n isokinetic McLachlan steps of two gradients
+    each, with n uniform on 1, 2, ... and of mean `mean_steps`. The proposal is accepted with probability
+    min(1, exp(-dE)), where dE is the change of kinetic energy minus the gain of the tempered log density. As in `nuts`,
+    BlackJAX's states carry our densities.
 
     Args:
         key: random key of this transition.
@@ -67,8 +68,8 @@ def step(
         evaluate: densities and tempered gradient at a position.
         gain: change of the tempered log density between two places.
         step_size: distance of a step, in units of the square root of `inverse_mass`.
-        mean_steps: mean of n; below 1 it is 1.
-        max_steps: largest n, hence largest mean (max_steps + 1) / 2.
+        mean_steps: mean of n; values below 1 count as 1.
+        max_steps: largest n, so that the mean is at most (max_steps + 1) / 2.
         inverse_mass: diagonal preconditioner [P].
     """
     length_key, momentum_key, proposal_key = jax.random.split(key, 3)
@@ -89,7 +90,7 @@ def step(
         chosen, (accepted, probability, _) = static_binomial_sampling(key, rise, old, new)
         return chosen, (accepted, probability, -rise)
 
-    # n is uniform on 1 ... 2 mean - 1 where that is a whole number, so this bounds it.
+    # Where 2 mean - 1 is a whole number, n is uniform on 1 ... 2 mean - 1, so this mean keeps n within `max_steps`.
     cut_short = mean_steps > (max_steps + 1) / 2
     mean_steps = jnp.minimum(mean_steps, (max_steps + 1) / 2)
     steps = make_random_trajectory_length_fn(random_trajectory_length=True)(length_key, mean_steps)
@@ -111,7 +112,7 @@ def build_adjusted_mclmc(config: AdjustedMCLMCConfig, posterior: Posterior, data
 
     The mean trajectory length is L = `length_factor` sqrt(sum of the posterior variances) as in BlackJAX's tuning, or,
     where the variances serve as preconditioner, `length_factor` sqrt(d), its value in the scaled coordinates. BlackJAX
-    1.7 then sets L to a fixed number of steps; here, as in the paper, the number follows from L and the tuned step
+    1.7 then fixes the number of steps; here, as in the paper, the number follows from L and the tuned step
     size. Until the variances are first estimated, a trajectory has `first_steps` steps on average.
 
     Raises ValueError for a model with one parameter.

@@ -30,15 +30,15 @@ class Statistic(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Steps that all do the same."""
+    """Steps that all do the same thing."""
 
     name: str
     steps: int
     step: Step
     settings: Any = ()
-    """Numbers that the steps of this phase take; phases with the same `step` share one compiled program."""
+    """Numbers passed to the steps of this phase; phases with the same `step` share one compiled program."""
     keep: bool = False
-    """Keep draws, for `finish` or, in the last phase, as the trace."""
+    """Whether to keep draws, for `finish` or, in the last phase, as the trace."""
     thinning: int = 1
     """Every `thinning`-th state is kept."""
     select: np.ndarray | None = None
@@ -46,11 +46,11 @@ class Phase(NamedTuple):
     settle: Settle | None = None
     """Applied after every `thinning` steps, before a draw is kept."""
     finish: Callable[[State, np.ndarray | None], State] | None = None
-    """On the host, for one chain after the phase: (state, kept draws [draw, scalar] or None) -> state."""
+    """Called on the host after the phase, for one chain: (state, kept draws [draw, scalar] or None) -> state."""
 
     @property
     def draws(self) -> int:
-        """States that can be kept, one per unit of `thinning` steps."""
+        """Number of states that can be kept: one per `thinning` steps."""
         return self.steps // self.thinning
 
 
@@ -72,11 +72,11 @@ class Method(NamedTuple):
     gradients_per_step: float | None
     """Gradients per step (on average), for rates; None if a step takes none, or if only the trace can tell."""
     fit: Callable[[State], dict[str, Array]] = nothing_learned
-    """What one chain has learned apart from its draws, by name, from its state after the last phase; on the host."""
+    """(state after the last phase) -> what one chain has learned apart from its draws, by name; called on the host."""
 
 
 def with_steps(*phases: Phase) -> tuple[Phase, ...]:
-    """The phases that have steps."""
+    """The phases that have at least one step."""
     return tuple(phase for phase in phases if phase.steps)
 
 

@@ -29,7 +29,7 @@ class HMCInfo(NamedTuple):
     accepted: Array
     divergent: Array
     cut_short: Array
-    """The trajectory had the largest number of steps, and needed more for its length."""
+    """The trajectory ended at the largest number of steps, short of its length."""
     gradients: Array
 
 
@@ -94,11 +94,11 @@ def step(
 def build_hmc(config: HMCConfig | UnadjustedHMCConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """HMC with the given settings, or the same dynamics without the Metropolis test.
 
-    With a diagonal mass the inverse mass is the posterior variances over their mean, so that step size and trajectory
-    length keep their meaning: the root mean square velocity is 1 with and without it.
+    A diagonal inverse mass is the posterior variances divided by their mean, so that step size and trajectory length
+    keep their meaning: the root mean square velocity is 1, as with unit mass.
 
     Raises:
-        ValueError: the settings are relative to a prior (`LeapfrogSettings.resolved`).
+        ValueError: the settings are still relative to a prior (see `LeapfrogSettings.resolved`).
     """
     step_size, length = config.lengths
     tested, test_burn_in, diagonal = False, False, False

@@ -26,7 +26,7 @@ def draw_at(position: Array, target: Target) -> Draw:
 
 
 def next_draw(position: Array, target: Target, before: Draw) -> tuple[Draw, Array]:
-    """The draw at a position and False, or the one before it and True where the new density is not finite."""
+    """The draw at a position and False, or the previous draw and True if the new density is not finite."""
     new = draw_at(position, target)
     divergent = ~jnp.isfinite(new.density.log_likelihood + new.density.log_prior)
     return jax.tree.map(lambda a, b: jnp.where(divergent, a, b), before, new), divergent
@@ -57,8 +57,8 @@ def build_compact(config: CompactConfig, posterior: Posterior, data: PosteriorDa
 def build_deep_ensemble(config: DeepEnsembleConfig, posterior: Posterior, data: PosteriorData) -> Method:
     """Deep ensembles (Lakshminarayanan et al. 2017): the warm starts as a trace of one draw per chain.
 
-    Warm starts do not train a learned noise, so it gets its maximum-likelihood estimate: sigma^2 is the mean squared
-    residual of a member at the rows that the posterior conditions on.
+    Warm starts do not train a learned noise, so the noise gets its maximum-likelihood estimate: sigma^2 is the mean
+    squared residual of a member on the rows that the posterior is conditioned on.
     """
     learns_noise = isinstance(posterior.likelihood, LearnedNoiseLikelihood)
     rows = len(data.y) if data.weights is None else int(data.weights.sum())

@@ -1,4 +1,4 @@
-"""Integrators of Hamiltonian and of isokinetic dynamics: kicks of the momentum and drifts of the position in turn."""
+"""Integrators of Hamiltonian and isokinetic dynamics: alternating kicks of the momentum and drifts of the position."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -12,7 +12,7 @@ Momentum = TypeVar("Momentum")
 
 MCLACHLAN_KICK = 0.1931833275037836
 MCLACHLAN = (MCLACHLAN_KICK, 1 - 2 * MCLACHLAN_KICK, MCLACHLAN_KICK)
-"""Kicks of McLachlan's two-stage palindrome, between which are drifts of half a step."""
+"""Kicks of McLachlan's two-stage palindrome; the drifts between them take half a step each."""
 
 
 def compose(
@@ -70,7 +70,7 @@ def leapfrog(
 def isokinetic(
     position: Array, momentum: Array, evaluation: Evaluation, evaluate: Evaluate, step_size: Array, scale: Array
 ) -> tuple[Array, Array, Evaluation, Array]:
-    """One McLachlan step with a unit momentum u, two gradients; the last result is the change of kinetic energy.
+    """One McLachlan step with a unit momentum u and two gradients; the last result is the change of kinetic energy.
 
     With g the gradient of the log density, s = `scale` [P] and d the dimension:
 
@@ -94,13 +94,13 @@ def isokinetic(
 
 
 def isokinetic_kick(momentum: Array, gradient: Array, time: Array, scale: Array) -> tuple[Array, Array]:
-    """Isokinetic momentum update over `time` and its change of kinetic energy."""
+    """The momentum after an isokinetic update over `time`, and the change of kinetic energy."""
     force = gradient * scale
     size = jnp.maximum(jnp.linalg.norm(force), jnp.finfo(force.dtype).tiny)
     cosine = jnp.dot(momentum, force) / size
     delta = time * size / (momentum.size - 1)
     zeta = jnp.exp(-delta)
-    # The length of along e + 2 zeta u, two unit vectors at this angle; saves a pass over the vectors.
+    # The length of `along` e + 2 zeta u, from the cosine of the angle between e and u; saves a pass over the vectors.
     length = 1 + cosine + (1 - cosine) * zeta**2
     along = (1 - zeta) * (1 + zeta + cosine * (1 - zeta))
     change = (momentum.size - 1) * (delta - jnp.log(2.0) + jnp.log(length))

@@ -2,7 +2,7 @@
 
 Shen et al. 2024 (Variational Learning is Effective for Large Deep Networks), Algorithm 1. With the mean loss
 l = -log p(data | theta) / N, the weight decay delta = 1 / (N s^2) of a prior N(loc, s^2) and the effective sample size
-lambda = N / T, q = N(m, diag(sigma^2)) with sigma = (lambda (h + delta))^-1/2. With draws theta from q, a step takes
+lambda = N / T, q = N(m, diag(sigma^2)) with sigma = (lambda (h + delta))^-1/2. From draws theta of q, a step computes
 
     g^ = mean of the gradients of l at theta,   h^ = mean of g^ (theta - m) / sigma^2,
     g <- b1 g + (1 - b1) g^,

@@ -2,7 +2,7 @@
 
 Ong, Nott and Smith 2018 (Gaussian Variational Approximation With a Factor Covariance Structure). With A = F / s (row by
 row) and C = I + A'A [r, r], the determinant lemma gives log det(diag(s^2) + F F') = 2 sum log s + log det C, so no
-P x P matrix is held.
+P x P matrix is formed.
 """
 
 import math
@@ -70,7 +70,7 @@ class Counted(NamedTuple):
     """Their number."""
 
     def whitened_factor(self, q: LowRank) -> Array:
-        """A = F / s [P, r], with rows of 0 for parameters that q does not cover."""
+        """A = F / s [P, r], with rows of zeros for parameters that q does not cover."""
         return (self.weights / q.diagonal)[:, None] * q.factor
 
     def log_density(self, q: LowRank, noise: Noise) -> Array:
@@ -93,7 +93,7 @@ class Counted(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """Estimates: the evidence lower bound, its part from prior and entropy, and the gradient of -elbo."""
+    """Estimates: the evidence lower bound, the part of it that prior and entropy contribute, the gradient of -elbo."""
 
     elbo: Array
     kl: Array
@@ -101,7 +101,7 @@ class Objective(NamedTuple):
 
 
 def draw_noise(key: Array, shape: tuple[int, ...], q: LowRank, counted: Counted) -> Noise:
-    """Noise of `shape` draws; 0 for a noise level that is fitted as a number."""
+    """Noise for draws of this shape; 0 for a noise level that is fitted as a number."""
     of_xi, of_zeta = jax.random.split(key)
     xi = counted.weights * jax.random.normal(of_xi, (*shape, *q.mean.shape), q.mean.dtype)
     return Noise(xi, jax.random.normal(of_zeta, (*shape, q.factor.shape[1]), q.mean.dtype))

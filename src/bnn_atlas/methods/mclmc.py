@@ -10,11 +10,11 @@ Gaussian target with covariance C and leapfrog steps, the covariance S of the dr
 
 for any C and d as long as b is below 0.6 in every direction, with equality for equal variances (Robnik, Cohn-Gordon and
 Seljak 2024, arXiv:2412.08876). At v = 5e-4, the default of BlackJAX's tuning, b <= 0.05: standard deviations are right
-to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and keep the bound up to v = 0.033 (b = 0.23) if
+to 2.6 percent. The McLachlan steps of this module have b = 0.023 there and obey the bound up to v = 0.033 (b = 0.23) if
 all variances are equal. With unequal variances they can break it above v = 0.002: if standard deviations are in the
 ratio 1 : 2, b can be 0.285 at v = 0.02, where the bound is 0.192. Moreover, the posterior of a network is not Gaussian.
 MILE's tuning aims at v = 0.1 with an average that gives large errors little weight, so chains end above 0.1, close to
-the limit of stability, where no bound is known: such draws need another check, for example a referee, the same chains
+the limit of stability, where no bound is known. Such draws need another check, for example a referee: the same chains,
 continued with a Metropolis test (`RunConfig.referee`).
 """
 
@@ -80,10 +80,10 @@ def step(
 
         refresh(h):  u <- normalise(u + nu z),  nu = sqrt((exp(2 h / L) - 1) / d),  z ~ N(0, I)
 
-    and the step between them as in `integrators.isokinetic`. The stationary density is exp(l) up to a bias that grows
-    with the variance of dE = dK - dl (see the module). A step whose position, density, gradient or energy is not
-    finite is undone, its momentum reversed, and counted as divergent. With `energy_limit` the same happens to a step
-    with a larger |dE|, which counts as guarded: the step that leads back has the same |dE|, so the map stays
+    The step between them is `integrators.isokinetic`. The stationary density is exp(l) up to a bias that grows with
+    the variance of dE = dK - dl (see the module). A step whose position, density, gradient or energy is not finite is
+    undone with its momentum reversed, and counts as divergent. With `energy_limit` the same happens to a step with a
+    larger |dE|, which counts as guarded: the step that leads back has the same |dE|, so the map stays
     one-to-one and volume-preserving.
 
     Args:
@@ -104,8 +104,7 @@ def step(
     momentum = _refresh(after, momentum, step_size / 2, length)
 
     energy_change = kinetic - tempered_gain(evaluation.density, state.evaluation.density, temperature)
-    # The kinetic energy depends on every gradient, and the gain on the density: if one is not finite, neither is their
-    # sum.
+    # The kinetic energy depends on every gradient, and the gain on the density, so the sum shows anything not finite.
     finite = kept = jnp.isfinite(energy_change)
     guarded = None
     if energy_limit is not None:

@@ -1,7 +1,7 @@
 """Tuning of unadjusted MCLMC in phases: step size, variances, and the momentum decoherence length.
 
 The phases and rules come from BlackJAX's `mclmc_find_L_and_step_size` (Robnik et al. 2023, Microcanonical Hamiltonian
-Monte Carlo, section on tuning), which MILE is based on; `build_mile` and `build_mclmc_blackjax` say what differs.
+Monte Carlo, section on tuning), on which MILE is based; `build_mile` and `build_mclmc_blackjax` say what differs.
 """
 
 import logging
@@ -29,7 +29,7 @@ CACHED_SCALARS = 32
 SHRINK = 0.8
 """Factor on the step size after a step that was not finite."""
 SMALLEST = 1e-5
-"""Smallest step size after such steps, relative to the first; its sixth power stays within float32."""
+"""Smallest step size after such steps, relative to the first step size; its sixth power stays within float32."""
 
 
 class Tuning(NamedTuple):
@@ -48,7 +48,7 @@ class Tuning(NamedTuple):
     spread: Array
     weight: Array
     largest: Array | None = None
-    """Upper bound on the step size, for rules with one."""
+    """Upper bound on the step size, for rules that set one."""
 
 
 class TunedState(NamedTuple):
@@ -59,7 +59,7 @@ class TunedState(NamedTuple):
 
 
 class PhaseSettings(NamedTuple):
-    """Tuning steps before a phase, and whether (1 or 0) it tunes the step size and accumulates moments."""
+    """Number of tuning steps before a phase, and whether (1 or 0) the phase tunes the step size and adds moments."""
 
     offset: int
     tune: int
@@ -67,7 +67,7 @@ class PhaseSettings(NamedTuple):
 
 
 TuneStepSize = Callable[[Tuning, mclmc.MCLMCInfo, Array], Tuning]
-"""(tuning, what the last step was like, its number in the tuning) -> tuning with the next step size."""
+"""(tuning, info on the last step, that step's number in the tuning) -> tuning with the next step size."""
 
 
 def first_tuning(position: Array, step_size: float, length: float) -> Tuning:
@@ -234,7 +234,7 @@ def set_scales(tuning: Tuning, precondition: bool) -> Tuning:
     """Turn the moments into L = sqrt(sum of variances), or into a preconditioner: scale = sqrt(variances), L = sqrt(d).
 
     With a preconditioner the averages of the step size start again, since energy errors in the old coordinates say
-    nothing about the new ones. A chain whose steps all had a weight of 0 keeps what it has.
+    nothing about the new ones. A chain whose steps all had a weight of 0 keeps its tuning.
     """
     if not tuning.weight > 0:
         return tuning
@@ -276,9 +276,9 @@ def build_mile(config: MCLMCConfig, posterior: Posterior, data: PosteriorData) -
     """Microcanonical Langevin ensembles: MCLMC with the three tuning phases of MILE.
 
     Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR), section on tuning, with the constants of its
-    published configurations. The chain starts from L = max(sqrt(d), 15). Corrected against the published code: the
-    tuned diagonal preconditioner is used for sampling, too; a step that is not finite shrinks the step size without a
-    lasting cap; no key is used twice.
+    published configurations. The chain starts from L = max(sqrt(d), 15). Three defects of the published code are
+    corrected: the tuned diagonal preconditioner is used for sampling, too; a step that is not finite shrinks the step
+    size without a lasting cap; no key is used twice.
     """
     first, second, _ = config.phase_steps
     dimension = posterior.layout.size

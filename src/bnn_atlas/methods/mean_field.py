@@ -54,7 +54,7 @@ class MeanField(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """Estimates: the evidence lower bound, its part from prior and entropy, and the gradient of -elbo."""
+    """Estimates: the evidence lower bound, the part of it that prior and entropy contribute, the gradient of -elbo."""
 
     elbo: Array
     kl: Array
@@ -76,7 +76,7 @@ class Moments(Protocol):
 def expected_log_prior(values: PriorValues, q: Moments) -> Array:
     """E_q[log p(theta)] for a prior of independent normals, sum_m log N(mean_m | loc_m, s_m^2) - sigma_m^2 / (2 s_m^2).
 
-    The normal constant is in `values.log_normaliser`; a flat scalar, with infinite scale, adds nothing.
+    The normal constant is in `values.log_normaliser`; a scalar with a flat prior (of infinite scale) adds nothing.
     """
     scaled = ((q.mean - values.loc) ** 2 + q.sigma**2) / values.scale**2
     return -0.5 * jnp.sum(scaled) - values.log_normaliser
@@ -101,7 +101,8 @@ def objective(
         evaluate: densities and tempered gradient of the full data or of a mini-batch.
         target: the posterior.
         samples: number of draws.
-        point: index of a log sigma fitted as a number (`variational.noise_index`): no spread, prior or entropy.
+        point: index of a log sigma that is fitted as a number (`variational.noise_index`) and so has no spread, prior
+            or entropy; None if there is none.
     """
     posterior, values = target.posterior, target.data.prior
     temperature, sigma = posterior.temperature, q.sigma
@@ -196,7 +197,7 @@ def build_mean_field(config: MeanFieldConfig, posterior: Posterior, data: Poster
 
 
 def _weighted(evaluate: Evaluate, target: Target, weight: float) -> Evaluate:
-    """`evaluate` with the log-likelihood multiplied by a weight, and the prior as it is."""
+    """`evaluate` with the log-likelihood multiplied by a weight and the prior unchanged."""
 
     def weighted(theta: Array) -> Evaluation:
         (likelihood, prior), gradient = evaluate(theta)

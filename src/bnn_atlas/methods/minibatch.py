@@ -30,7 +30,7 @@ class Shuffle(NamedTuple):
 
 
 def batches_per_epoch(rows: int, batch: int, shards: int = 1) -> int:
-    """Whole mini-batches of `batch` rows in `rows`, the rows of all `shards` devices together.
+    """Number of whole mini-batches of `batch` rows in `rows`, the rows of all `shards` devices together.
 
     Raises:
         ValueError: a batch is larger than the data, or cannot be divided evenly among the devices.
@@ -130,8 +130,8 @@ def permutation(key: Array, rows: int) -> Array:
     """Random order of the rows, int32 [rows], several times as fast as `jax.random.permutation` on a CPU.
 
     A radix sort by random digits: every round sorts words made of a random digit (high bits) and the current position
-    (low bits). The digits of all rounds have at least 3 log2(rows) bits, so ties between whole keys, which would keep
-    the order of the rows, are as rare as in `jax.random.permutation`.
+    (low bits). Together, the digits of all rounds have at least 3 log2(rows) bits, so ties, which would keep the order
+    of the rows, are as rare as in `jax.random.permutation`.
     """
     width = (rows - 1).bit_length()
     rounds = max(1, -(-3 * width // (32 - width)))

@@ -22,12 +22,11 @@ _ONE, _ROOT_HALF = (int(np.float32(number).view(np.int32)) for number in (1.0, m
 def standard_normal(key: Array, like: Array) -> Array:
     """Independent N(0, 1) numbers with the shape [n] and type of `like`.
 
-    Float32 by Box and Muller (1958) from 64 random bits each, so the largest is 6.6: with U uniform on (0, 1) and V on
-    [-1/2, 1/2),
+    Float32 numbers are made as by Box and Muller (1958), with U uniform on (0, 1) and V on [-1/2, 1/2):
 
         z = sqrt(-2 log U) sin(pi V).
 
-    Float64 by `jax.random.normal`.
+    Each takes 64 random bits, so the largest is 6.6. Float64 numbers come from `jax.random.normal`.
     """
     if like.dtype != jnp.float32:
         return jax.random.normal(key, like.shape, like.dtype)
@@ -38,7 +37,7 @@ def standard_normal(key: Array, like: Array) -> Array:
 
 
 def _apart(words: Array, size: int) -> Array:
-    """As `_box_muller`, not inlined into its caller: the CPU compiler vectorises it only as a separate function."""
+    """`_box_muller`, kept out of its caller: the CPU compiler vectorises it only as a separate function."""
     return set_xla_metadata(jax.jit(_box_muller, static_argnums=1)(words, size), inlineable="false")
 
 

@@ -1,4 +1,4 @@
-"""The No-U-Turn sampler: BlackJAX's kernel, with leapfrog steps of our densities.
+"""The No-U-Turn sampler: BlackJAX's kernel, with leapfrog steps on our densities.
 
 Hoffman and Gelman 2014, with multinomial sampling along the trajectory (Betancourt 2017) and iterative doubling (Phan
 et al. 2019), as implemented by BlackJAX.
@@ -50,18 +50,18 @@ def step(
 
     BlackJAX takes a log density and differentiates it. Its states hold the gradient only for the integrator, so our
     integrator puts the whole evaluation there: every leapfrog step costs one evaluation, and both densities of the
-    drawn state are known. The log density that BlackJAX sees is relative to the first state, and its kinetic energy
-    relative to the first momentum, which keeps float32 accurate. A gain that is not finite becomes minus infinity, so
-    that such a state is never drawn.
+    drawn state are known. The log density that BlackJAX sees is relative to that of the first state, and its kinetic
+    energy is relative to that of the first momentum, which keeps float32 accurate. A gain that is not finite becomes
+    minus infinity, so that such a state is never drawn.
 
     Args:
         key: random key of this transition.
         state: current state.
         evaluate: densities and tempered gradient at a position.
         gain: change of the tempered log density between two places.
-        step_size: of the leapfrog.
+        step_size: size of a leapfrog step.
         inverse_mass: diagonal [P].
-        max_doublings: longest trajectory has 2^max_doublings - 1 steps.
+        max_doublings: the longest trajectory has 2^max_doublings - 1 steps.
     """
     metric = gaussian_euclidean(inverse_mass)
     # The momentum that BlackJAX's kernel would draw from this key.
@@ -92,7 +92,7 @@ def step(
 
 
 def _relative_to(start: Array, metric: Metric, inverse_mass: Array) -> Metric:
-    """The metric for trajectories from momentum `start` [P], with kinetic energies K(p) - K(start) in one sum."""
+    """The metric for trajectories from momentum `start` [P]; kinetic energies are K(p) - K(start), as one sum."""
 
     def kinetic_energy(momentum: Array, position: Array | None = None) -> Array:
         return 0.5 * jnp.dot(momentum - start, inverse_mass * (momentum + start))

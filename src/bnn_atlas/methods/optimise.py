@@ -17,7 +17,7 @@ from bnn_atlas.posterior.density import LogDensity, Posterior, PosteriorData, Ta
 
 
 def build_optimiser(config: OptimiserConfig, steps: int) -> optax.GradientTransformation:
-    """Build an optimiser from its settings, for a minimisation in this many steps."""
+    """Build an optimiser from its settings, for a minimisation of `steps` steps."""
     rate: float | Callable[[Any], Any] = config.learning_rate
     if config.schedule == "cosine":
         rate = optax.cosine_decay_schedule(config.learning_rate, steps)
@@ -29,7 +29,7 @@ def build_optimiser(config: OptimiserConfig, steps: int) -> optax.GradientTransf
 
 
 class AdamState(NamedTuple):
-    """Steps so far, and running averages of the gradient and its square, trees like the parameters."""
+    """Steps so far, and running averages of the gradient and its square, each a tree like the parameters."""
 
     steps: Array
     mean: Any
@@ -110,7 +110,7 @@ def build_map(config: MAPConfig, posterior: Posterior, data: PosteriorData) -> M
     multiplies a gradient summed over all rows, so it is about 1e-7 where a mean over rows would need 1e-2. The number
     of devices does not change the gradient.
 
-    Statistics of the draw: `gradient_norm`, the length of the full-data gradient of the untempered log posterior there;
+    Statistics of the draw: `gradient_norm`, the length of the full-data gradient of its untempered log posterior;
     `skipped_updates`; `divergent`, 1 if its density is not finite.
 
     Raises:

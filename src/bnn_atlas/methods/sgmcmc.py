@@ -40,7 +40,7 @@ Averages = Any
 
 
 class Dynamics(NamedTuple):
-    """Position [P]; momentum [P], None where steps keep none; and the averages behind the mass, None for mass 1."""
+    """Position [P]; momentum [P], None if it is not kept; and the averages behind the mass, None for mass 1."""
 
     position: Array
     momentum: Array | None
@@ -48,7 +48,7 @@ class Dynamics(NamedTuple):
 
 
 class SGMCMCInfo(NamedTuple):
-    """Norm of a step's gradient, infinite where the step was undone, and its estimate of the log-likelihood."""
+    """Norm of a step's gradient, infinite if the step was undone, and the step's estimate of the log-likelihood."""
 
     gradient_norm: Array
     log_likelihood_estimate: Array
@@ -84,7 +84,7 @@ def step(
         theta <- theta + sqrt(h) m / M
 
     beta = 0 is SGLD, theta <- theta + h g / M + sqrt(2 h / M) z. For small h and a constant M the stationary density of
-    theta is the target's. A step whose gradient or log density is not finite gives back `state` with momentum 0.
+    theta is the target's. A step whose gradient or log density is not finite returns `state` with momentum 0.
 
     Args:
         key: random key of this step.
@@ -186,14 +186,14 @@ class SGMCMCState(NamedTuple):
 
 
 class PhaseSettings(NamedTuple):
-    """Steps before a phase, and whether (1 or 0) it adapts the mass."""
+    """Number of steps before a phase, and whether (1 or 0) the phase adapts the mass."""
 
     offset: int
     adapt: int
 
 
 class Lengths(NamedTuple):
-    """Steps of burn-in, of sampling, and from one draw to the next."""
+    """Number of steps in burn-in, in sampling, and from one draw to the next."""
 
     burn_in: int
     sampling: int
@@ -234,9 +234,9 @@ def build_stochastic(
 ) -> Method:
     """A method from its parts.
 
-    A step with a gradient that is not finite is undone, with momentum 0. Before every draw, and as often in burn-in,
-    the log density on all rows is evaluated for the trace, which costs a third of a pass over the data. If it is not
-    finite, the chain returns to the position of the previous such evaluation, with momentum 0, so that no such position
+    A step whose gradient is not finite is undone and sets the momentum to 0. Before every draw, and as often in
+    burn-in, the log density on all rows is evaluated for the trace, which costs a third of a pass over the data. If it
+    is not finite, the chain returns, with momentum 0, to the last position where it was, so that no other position
     becomes a draw. Both events count as divergent.
     """
 

@@ -50,12 +50,12 @@ class Improved(NamedTuple):
     q: Any
     optimiser: Any
     elbo: Array
-    """Estimate of the evidence lower bound, over the temperature."""
+    """Estimate of the evidence lower bound at the run's temperature (`mean_field.objective`)."""
     kl: Array
-    """Its part from prior and entropy."""
+    """The part of that estimate that comes from the prior and the entropy."""
     gradient_norm: Array
     skipped: Array
-    """Whether the update was not finite and left out."""
+    """Whether the update was left out because it was not finite."""
 
 
 class DrawFrom(NamedTuple):
@@ -107,9 +107,9 @@ def build_variational(
     """Fit q in the phase "optimising", then draw from it.
 
     Statistics of a draw: `elbo` = (log-likelihood + log-prior) / T - log q on all rows, whose mean over draws is the
-    evidence lower bound; `kl`, its part from prior and entropy (exact for normal priors, then the same for all draws);
-    `gradient_norm` of the last update, with the noise of its draws and mini-batch; `skipped_updates`; `divergent`, 1 if
-    the density of a draw was not finite, which repeats the draw before it.
+    evidence lower bound; `kl`, the part that comes from the prior and the entropy (exact for normal priors, and then
+    the same for all draws); `gradient_norm` of the last update, with the noise of its draws and mini-batch;
+    `skipped_updates`; `divergent`, 1 if the density of a draw was not finite and the previous draw is repeated.
 
     Args:
         config: lengths, mini-batches and draws of the fit.
@@ -202,7 +202,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def noise_index(posterior: Posterior) -> int:
-    """Index of log sigma where the noise level is a number that is fitted together with the density of the weights.
+    """Index of log sigma, for a noise level that is a number, fitted together with the density of the weights.
 
     It is the last parameter of a posterior with the likelihood `learned_noise`, and has no prior and no spread (type-II
     maximum likelihood): the fit maximises the evidence lower bound of the weights at this noise level, as Uppal et al.

@@ -1,8 +1,9 @@
-"""Warm-up of the methods with a Metropolis test: their step size and the posterior variances of the parameters.
+"""Warm-up of methods with a Metropolis test: it tunes the step size and estimates the posterior variances.
 
-Stan's rules and constants (Stan Reference Manual, "HMC algorithm parameters") in BlackJAX's building blocks, applied
-transition by transition, so that a run can be interrupted between any two: dual averaging of the step size throughout;
-variances in windows of doubling length, each of which restarts both estimates; a last stretch for the step size.
+Stan's rules and constants (Stan Reference Manual, "HMC algorithm parameters"), from BlackJAX's building blocks. They
+are applied transition by transition, so that a run can be interrupted between any two: dual averaging of the step size
+throughout; variances over windows of doubling length, each of which restarts both estimates; and a last stretch for the
+step size alone.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,7 +45,7 @@ class Adaptation(NamedTuple):
 
     @property
     def variances(self) -> Array:
-        """Posterior variances [P] from the last window, shrunk towards 1e-3 with the weight of 5 draws; ones before."""
+        """Posterior variances [P] of the last window, shrunk towards 1e-3 with the weight of 5 draws; ones at first."""
         assert self.mass is not None
         return self.mass.inverse_mass_matrix
 
@@ -91,7 +92,7 @@ class WarmUp:
         return Adaptation(*_in_dtype(position.dtype, (step_size, averaging, mass)))
 
     def finish(self, state: Adaptation) -> Adaptation:
-        """Settle on the averaged step size; on the host."""
+        """Settle on the averaged step size; called on the host."""
         if not self._step_size:
             return state
         return state._replace(step_size=np.exp(np.asarray(state.averaging.log_step_size_avg)))
@@ -139,7 +140,7 @@ def adapted_method(
     gradients_per_step: float | None = None,
     fit: Callable[[Adaptation], dict[str, Array]] = nothing_learned,
 ) -> Method:
-    """A method with a warm-up that tunes the adaptation which its transitions take.
+    """A method whose warm-up tunes the adaptation that its transitions use.
 
     Of a transition's reports, `statistics` (names in `STATISTICS`) and the step size are kept. `fit` names what the
     adaptation has learned.
@@ -181,5 +182,5 @@ def _choose(condition: Array, new: Tree, old: Tree) -> Tree:
 
 
 def _in_dtype(dtype: Any, tree: Tree) -> Tree:
-    """All numbers, counts too, in the precision of the run, so that a loop can carry them."""
+    """All numbers, including counts, in the precision of the run, so that a loop can carry them."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)

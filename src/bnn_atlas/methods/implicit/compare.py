@@ -1,4 +1,4 @@
-"""The forms of the entropy compared with the exact value, at a fit that was kept."""
+"""Compares the forms of the entropy with its exact value, at a stored fit."""
 
 from collections.abc import Callable
 from math import prod
@@ -25,12 +25,12 @@ from bnn_atlas.methods.implicit.generators import Generator, Tree
 STEPS = (2, 5, 10, 20)
 ITERATIONS = {"smallest": (1, 3, 10, 30), "published": (1, 3, 5, 10)}
 PLACES, REPEATS = 3, 20
-"""Noise vectors z at which the forms are compared, and random starts of each form at each z."""
+"""Numbers of noise vectors z at which the forms are compared, and of random starts of each form at each z."""
 MEMORY_MB = 4000
 
 
 class Compared(NamedTuple):
-    """A form with one setting, over all places and random starts."""
+    """A form with one setting, summarised over all places and random starts."""
 
     form: str
     setting: int

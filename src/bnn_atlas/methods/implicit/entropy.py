@@ -6,8 +6,8 @@ determinant lemma its entropy is
     H = 1/2 log det(J'J + sigma^2 I_d) + (D - d) log sigma + D/2 log(2 pi e).
 
 The forms differ in the first term: `Exact` computes it, `Smallest` bounds it by the smallest singular value, `Lanczos`
-estimates it by stochastic Lanczos quadrature, and `Published` is the published code's. The rest does not depend on the
-generator.
+estimates it by stochastic Lanczos quadrature, and `Published` does what the published code does. The other terms do
+not depend on the generator.
 """
 
 import math
@@ -40,7 +40,7 @@ class Report(NamedTuple):
     bracket: Array
     """How far the value may lie above what its probes would give without truncation; NaN where it is not known."""
     singular: Array
-    """Whether J'J was singular to rounding, so that sigma^2 alone bounds its smallest eigenvalues from below."""
+    """Whether J'J was singular within rounding, so that sigma^2 alone keeps J'J + sigma^2 I from being singular."""
     converged: Array
     """Whether the search for the smallest singular value has converged; the value minus the bracket is then a lower
     bound, provided that the search has found the smallest one."""
@@ -136,7 +136,7 @@ class Lanczos(NamedTuple):
 
     For a probe v, uniform on the sphere of radius sqrt(d), E[v' log(M) v] = tr log M. Lanczos steps give
     T = V diag(theta) V' and the Gauss quadrature v' log(M) v = d sum_k V_1k^2 log(theta_k), which is never too small;
-    its variance over probes is estimated by 2 d times the variance of log(theta) under the weights V_1k^2. With one
+    the variance over probes is estimated by 2 d times the variance of log(theta) under the weights V_1k^2. With one
     more node, fixed at the lower bound sigma^2 of M's eigenvalues, the Gauss-Radau quadrature is never too large (Golub
     and Meurant 2010, Matrices, Moments and Quadrature, section 6.2); the two bracket the value of the probe. The
     gradient tr(M^-1 dM) / 2 is estimated by <J M^-1 v, J v>' / 2, with M^-1 v from the same space.
@@ -205,7 +205,7 @@ class Quadratures(NamedTuple):
 
 
 def quadratures(projected: Projected, counts: tuple[int, ...], d: int, sigma: float) -> Quadratures:
-    """Quadratures after each of `counts` steps, from `krylov` with at least as many, for noise of d numbers."""
+    """Quadratures after each of `counts` steps, from a `krylov` of at least as many steps, for noise of d numbers."""
     places, ends = np.arange(len(projected.diagonal)), np.array(counts)[:, None]
     # Later steps are cut off from the first ones here, so that they have no weight.
     vectors, ritz = _eigen(projected.diagonal, jnp.where(places < ends - 1, projected.beside, 0))
@@ -241,7 +241,7 @@ def _radau(projected: Projected, ends: np.ndarray, vectors: Array, ritz: Array, 
 
 
 def _eigen(diagonal: Array, beside: Array) -> tuple[Array, Array]:
-    """Vectors and values of tridiagonal matrices with one diagonal or several, and off-diagonals [count, n]."""
+    """Eigenvectors and eigenvalues of tridiagonal matrices: one diagonal or several, off-diagonals [count, n]."""
     n = beside.shape[-1]
     lower = jnp.eye(n, k=-1) * beside[:, None]
     return jax.lax.linalg.eigh(jnp.eye(n) * diagonal + lower, symmetrize_input=False)
@@ -284,15 +284,15 @@ def krylov(first: Array, products: Products, steps: int) -> tuple[Array, Project
 
 
 COPIES = 4
-"""Arrays of the size of all tangents plus J'J that exist at the same time."""
+"""Number of arrays, each as large as all tangents plus J'J, that exist at the same time."""
 
 
 class Exact(NamedTuple):
     """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
 
-    Where a pivot is zero to rounding, eigenvalues replace the factor, with negative ones set to zero, so that the value
-    is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero to rounding, or below
-    a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
+    Where a pivot is zero within rounding, eigenvalues replace the factor, with negative ones set to zero, so that the
+    value is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero within rounding,
+    or below a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
     def start(self, key: Array, like: Array) -> None:
@@ -312,7 +312,7 @@ class Exact(NamedTuple):
 
 
 def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
-    """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular to rounding."""
+    """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular within rounding."""
     unit = jnp.eye(len(gram), dtype=gram.dtype)
     factor = _factor(gram + sigma**2 * unit)
     root = jax.lax.linalg.triangular_solve(factor, unit, left_side=True, lower=True)
@@ -482,7 +482,7 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
     """Build the form of the settings under `key` for a generator.
 
     Raises:
-        ValueError: it needs more memory than is allowed, or more directions than the noise has.
+        ValueError: the form needs more memory than is allowed, or more directions than the noise has.
     """
     match config:
         case ExactEntropy():
@@ -507,7 +507,7 @@ def build_form(config: EntropyConfig, generator: Generator, dtype: np.dtype, key
 
 
 def scoring_form(config: ImplicitConfig, form: Form, generator: Generator, dtype: np.dtype) -> Form:
-    """Form that scores draws, `form` itself where both are exact. Raises ValueError as `build_form`."""
+    """The form that scores draws; `form` itself if both are exact. Raises ValueError as `build_form`."""
     key = "entropy" if config.scored_by is None else "scored_by"
     found = build_form(config.scoring(prod(generator.shape)), generator, dtype, key)
     return form if isinstance(form, Exact) and isinstance(found, Exact) else found

@@ -1,4 +1,4 @@
-"""The distribution that is fitted: a generator's weights plus a little noise, and point estimates."""
+"""The distribution that is fitted: generated weights plus a little noise, and point estimates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Noise(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """theta [P] from a generator's weights [D] and points [r], the values of the scalars that are not generated.
+    """theta [P] from generated weights [D] and points [r], the values of the scalars that are not generated.
 
     One vector q is learned: the generator's parameters one after the other, then the points. A step of the optimiser is
     then one loop, quick to compile.
@@ -45,7 +45,7 @@ class Family:
     """Indices [r] of the other scalars."""
     sigma: float
     noise_at: int | None
-    """Index of log sigma of the targets where it is fitted as a number."""
+    """Index of the targets' log sigma if it is fitted as a number, else None."""
 
     @property
     def noise(self) -> int:
@@ -130,12 +130,12 @@ def build_family(config: ImplicitConfig, posterior: Posterior) -> Family:
     if not len(generated):
         if noise_at is not None and len(_selected(config.generated, layout)):
             raise ValueError(
-                "generated has only the noise of the targets, which noise: point fits as a number: add other "
-                "parameters to generated, or leave noise out"
+                "`generated` selects only the noise of the targets, which `noise: point` fits as a number: add other "
+                "parameters to `generated`, or leave `noise` out"
             )
         raise ValueError(
-            "no parameter meets all conditions of generated, so the generator has nothing to make: loosen them, or "
-            "leave generated out"
+            "no parameter meets all conditions of `generated`, so the generator has nothing to make: loosen them, or "
+            "leave `generated` out"
         )
     generator = build_generator(config.generator, layout, generated)
     points = np.setdiff1d(np.arange(layout.size), generated)
@@ -157,7 +157,7 @@ def _selected(config: GeneratedConfig, layout: Layout) -> np.ndarray:
 
 
 class FitError(ValueError):
-    """Arrays that are not a fit of the settings."""
+    """The arrays are not a fit with these settings."""
 
 
 class Fitted(NamedTuple):

@@ -27,7 +27,7 @@ from bnn_atlas.posterior.density import Posterior, PosteriorData, Target
 log = logging.getLogger(__name__)
 
 LARGE_SIGMA = 0.1
-"""Value of sigma above which this noise may account for most of the spread of the weights."""
+"""Value of sigma above which the noise sigma e may account for most of the spread of the weights."""
 
 
 class Entropies(NamedTuple):
@@ -70,16 +70,16 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
     - `entropy_error`, its standard deviation over probes;
     - `entropy_bracket`, how far H may be too large because too few steps were taken;
     - `entropy_as_trained` = H by the form of the fit;
-    - `elbo` = (log-likelihood + log-prior) / T + H on all rows with the lower end of the bracket: its mean over draws
-      is at most the evidence lower bound of the density linearised at z;
+    - `elbo` = (log-likelihood + log-prior) / T + H on all rows, with H at the lower end of its bracket: the mean over
+      draws is at most the evidence lower bound of the density linearised at z;
     - `objective`, the same with the weights and the entropy of the fit;
     - `gradient_norm` of the last update, and `skipped_updates`;
     - `singular`, samples at which J'J was numerically singular, for forms that check it;
     - `divergent`, 1 if the density of a draw was not finite: the draw before it is then repeated, with its entropies;
-    - `entropy_is_bound`, 1 if the search for the smallest singular value has converged, for a fit by that value.
+    - `entropy_is_bound`, only for fits that use the smallest singular value: 1 if the search for it has converged.
 
     The fit has the generator's parameters by name, the number d of its noise entries (`noise`), `generated` [D] and
-    `points` [r], the indices of generated and of other scalars, and `point` [r], the values of the others;
+    `points` [r], the indices of the generated and of the other scalars, and `point` [r], the values of the latter;
     `family.fitted` makes further draws from it.
 
     Raises:
@@ -151,8 +151,8 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             )
         if state.singular:
             log.warning(
-                "J'J was singular to rounding at %d of %d samples of an implicit fit: its noise does not reach as many "
-                "directions as it has numbers, and sigma^2 bounds the rest; lower the generator's noise",
+                "J'J was singular within rounding at %d of %d samples of an implicit fit: the noise reaches fewer "
+                "directions than it has numbers, and sigma^2 bounds the rest; lower the generator's noise",
                 state.singular,
                 steps * config.samples,
             )
@@ -277,7 +277,7 @@ def scale_by_amsgrad(
 
 
 def optimiser_of(config: ImplicitConfig, steps: int, numbers: int) -> optax.GradientTransformation:
-    """Optimiser of a vector q (`family.Family`) for a minimisation in this many steps.
+    """Optimiser of a vector q (`family.Family`) for a minimisation of `steps` steps.
 
     The points, which come after the generator's `numbers` parameters, may have their own learning rate.
     """

@@ -1,4 +1,4 @@
-"""Generators: a trunk that turns noise into hidden arrays with a last layer for each, or several such networks."""
+"""Generators: a trunk that turns noise into hidden arrays, and a last layer for each; or several such networks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,10 +47,10 @@ class Generator(Protocol):
 
     @property
     def hidden(self) -> int:
-        """Entries of the arrays that the last layers take: numbers in one tangent."""
+        """Entries of the arrays that the last layers take, which is the number of entries of one tangent."""
 
     def start(self, key: Array, centre: Array) -> Tree:
-        """Parameters at their start; a last bias may start at the weights `centre` [size]."""
+        """Parameters at the start of a fit; a last bias may start at the weights `centre` [size]."""
 
     def __call__(self, values: Tree, z: Array) -> Array:
         """Weights [size] for noise z [d]."""
@@ -97,7 +97,7 @@ class Branches:
         return sum(prod(branch[-1].input) for branch in self.branches)
 
     def start(self, key: Array, centre: Array) -> Tree:
-        """Uniform starts; last weights are multiplied by `spread`, and last biases with `at_start` are `centre`."""
+        """Uniform starts; last weights are multiplied by `spread`, and with `at_start` last biases are `centre`."""
         groups = (self.shared, *self.branches)
         numbers = jax.random.uniform(key, (self.parameters,), centre.dtype, -1, 1)
         ends = np.cumsum([sum(map(parameters, group)) for group in groups])
@@ -219,11 +219,11 @@ class Factorised:
 
 
 def build_generator(config: GeneratorConfig, layout: Layout, generated: np.ndarray) -> Generator:
-    """Build a generator for the scalars of a network with the indices `generated` [D].
+    """Build a generator for the scalars of a network at the indices `generated` [D].
 
     Raises:
-        ValueError: it has fewer outputs than there are weights, more noise than weights, or a number of parts that
-            differs from the number of layers.
+        ValueError: the generator has fewer outputs than there are weights, more noise numbers than weights, or a
+            number of parts that differs from the number of layers.
     """
     if isinstance(config, FactorisedGenerator):
         return _factorised(config, layout, generated)
@@ -256,8 +256,8 @@ def _one(config: MLPGenerator | MatrixGenerator | CorrelatedGenerator, size: int
     if (noise := prod(generator.shape)) > size:
         published = isinstance(config, CorrelatedGenerator) and config.architecture
         raise ValueError(
-            f"{where}a generator with {noise:,} noise numbers for {size:,} weights: its entropy allows no more noise "
-            f"numbers than weights; {'choose a smaller architecture' if published else 'lower generator.noise'}"
+            f"{where}a generator has {noise:,} noise numbers for {size:,} weights, but its entropy allows no more "
+            f"noise numbers than weights; {'choose a smaller architecture' if published else 'lower generator.noise'}"
         )
     return generator
 
@@ -291,7 +291,7 @@ def _factorised(config: FactorisedGenerator, layout: Layout, generated: np.ndarr
     parts = config.parts if len(config.parts) > 1 else config.parts * len(layers)
     if len(parts) != len(layers):
         raise ValueError(
-            f"a factorised generator with {len(parts)} parts, but {len(layers)} layers are generated "
+            f"a factorised generator has {len(parts)} parts, but {len(layers)} layers are generated "
             f"({', '.join(map(str, layers))}): give one part for each layer, or one for all"
         )
     sized = zip(parts, counts, layers, strict=True)

@@ -1,6 +1,7 @@
 """Layers of generators: dense layers for vectors, and layers that multiply matrices from both sides.
 
-Each starts as in the published code, by PyTorch's uniform starts with the bound 1 / sqrt(columns) for a matrix.
+As in the published code, parameters start uniformly distributed like PyTorch's, with the bound 1 / sqrt(columns) for a
+matrix.
 """
 
 from collections.abc import Mapping
@@ -38,10 +39,10 @@ class Layer(Protocol):
         """Products of parameters alone that `gram` needs."""
 
     def gram(self, values: Values, squares: tuple[Array, ...], tangents: Array, used: int) -> Array:
-        """Inner products [d, d] of the first `used` outputs' changes for changes [d, ...] of x: J'J without J."""
+        """Inner products [d, d] of how the first `used` outputs change for changes [d, ...] of x: J'J without J."""
 
     def centred(self, values: Values, centre: Array) -> Values:
-        """The parameters with the bias of the first outputs at `centre` [used]."""
+        """The parameters with the bias of the first outputs set to `centre` [used]."""
 
     def narrowed(self, values: Values, spread: float) -> Values:
         """The parameters with the weights multiplied by `spread`."""
@@ -128,7 +129,7 @@ class Matrix(NamedTuple):
         return (values["rows"] @ x + values["inner"]) @ values["columns"] + bias
 
     def squares(self, values: Values, used: int) -> tuple[Array, ...]:
-        """A'A with the rows that are used, and WW'."""
+        """A'A over the rows of A that are used, and WW'."""
         rows, columns = values["rows"][: self._rows_of(used)], values["columns"]
         return rows.T @ rows, columns @ columns.T
 

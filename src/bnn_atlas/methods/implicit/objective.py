@@ -23,7 +23,7 @@ from bnn_atlas.posterior.density import Evaluate, LogDensity, Posterior, Target
 from bnn_atlas.posterior.prior_densities import PriorValues
 
 PRIOR_OF_CLASSES, PRIOR_OF_REGRESSION = 8.5e-4, 0.1
-"""Weights of the log prior in the published losses; the one for classes is still divided by the rows of a batch."""
+"""Weights of the log prior in the published losses; the one for classes is yet to be divided by the rows of a batch."""
 
 
 class TermWeights(NamedTuple):
@@ -43,7 +43,7 @@ class TermWeights(NamedTuple):
         return (self.entropy / self.prior) ** 0.5 if self.prior else float("inf")
 
     def words(self, rows: int, temperature: float = 1.0) -> str:
-        """The evidence lower bound that the objective equals, for a posterior with this many rows and a temperature.
+        """The evidence lower bound that the objective equals, for a posterior with `rows` rows at this temperature.
 
         A temperature T divides likelihood and prior, which has the effect of T times the weight of the entropy.
         """

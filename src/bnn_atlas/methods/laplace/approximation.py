@@ -43,7 +43,7 @@ class LaplaceState(NamedTuple):
     draw: Draw
     prior_sd: Array
     """Inverse root [P] of the prior's precision at the maximum: -d^2 log p / d theta^2, or 1 / scale^2 where that is
-    flat or negative; infinite for flat biases."""
+    almost 0 or negative; infinite for flat biases."""
     form: Form
     """The curvature until the phase "curvature" ends, then a root of the inverse precision."""
     log_evidence: Array
@@ -56,7 +56,7 @@ def build_laplace(config: LaplaceConfig, posterior: Posterior, data: PosteriorDa
         theta ~ N(theta_MAP, T H^-1),    H = sum_i J_i^T Lambda_i J_i + diag(-d^2 log p(theta) / d theta^2)
 
     The temperature T moves no maximum and multiplies the covariance. `last_layer` draws only the last layer's scalars
-    (and a learned log sigma), from the conditional of the full approximation with all others at the maximum.
+    (and a learned log sigma), from the conditional of the full approximation with all other scalars at the maximum.
 
     Statistics, all about the fit: `gradient_norm`, the length of the gradient g of the untempered log posterior at the
     maximum (on the kinks of relu it need not vanish); `newton_decrement` = sqrt(g^T H^-1 g), roughly the distance, in
@@ -161,7 +161,7 @@ def _prior_sd(centre: Array, target: Target) -> Array:
 
 
 def _invert(state: LaplaceState, select: np.ndarray, posterior: Posterior) -> LaplaceState:
-    """Turn the curvature into a root of the inverse precision, with evidence and decrement; on the host."""
+    """Turn the curvature into a root of the inverse precision, add evidence and decrement; called on the host."""
     layout, temperature = posterior.layout, posterior.temperature
     dtype = state.prior_sd.dtype
     root, log_determinant = factorise(state.form, np.asarray(state.prior_sd)[select], layout)

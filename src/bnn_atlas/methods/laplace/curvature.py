@@ -1,9 +1,9 @@
 """Generalised Gauss-Newton curvature of a log-likelihood: sum_i J_i^T Lambda_i J_i.
 
-J_i [outputs, P] is the Jacobian of a row's outputs (with the likelihood's own parameters as further outputs) and
-Lambda_i the Fisher information of the likelihood in those outputs: positive semi-definite, and for the Gaussian with
-known noise and the categorical likelihood the Hessian itself (Martens 2020, New Insights and Perspectives on the
-Natural Gradient Method). With Lambda_i = L_i L_i^T, everything is made of the rows of L_i^T J_i.
+J_i [outputs, P] is the Jacobian of a row's outputs (with the likelihood's own parameters as further outputs), and
+Lambda_i is the Fisher information of the likelihood in those outputs. It is positive semi-definite; for the categorical
+likelihood, and the Gaussian one with known noise, it is the Hessian itself (Martens 2020, New Insights and Perspectives
+on the Natural Gradient Method). With Lambda_i = L_i L_i^T, everything is computed from the rows of L_i^T J_i.
 """
 
 import math

@@ -11,9 +11,9 @@ from jax import numpy as jnp
 from bnn_atlas.posterior.density import Target
 
 MEMORY = 10
-"""Pairs of steps and gradient changes that stand for the inverse Hessian."""
+"""Number of pairs of steps and gradient changes that represent the inverse Hessian."""
 ROUNDING = 8
-"""Values that differ by fewer units in the last place count as equal."""
+"""Values that differ by less than this many units in the last place count as equal."""
 LAST_STALL = 2
 """The search ends after this many consecutive steps without a rise; after the first of them the memory is emptied."""
 
@@ -38,10 +38,10 @@ def start(position: Array, target: Target) -> LBFGSState:
 
 
 def step(state: LBFGSState, target: Target, tolerance: float) -> LBFGSState:
-    """One step uphill, or none if the gradient is no longer than `tolerance` or the search is over.
+    """One step uphill, or none if the length of the gradient is at most `tolerance` or the search is over.
 
-    A step is undone if the log posterior is then lower, not finite, or equal within rounding with a longer gradient;
-    the next step starts again along the gradient.
+    A step is undone if it makes the log posterior lower or not finite, and also if the log posterior stays equal within
+    rounding while the gradient gets longer. The next step then starts again along the gradient.
     """
     active = (jnp.linalg.norm(state.gradient) > tolerance) & (state.stalls < LAST_STALL)
     return jax.lax.cond(active, lambda state: _ascend(state, target), lambda state: state, state)

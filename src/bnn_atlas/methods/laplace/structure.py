@@ -130,7 +130,7 @@ def factorise(form: Form, prior_sd: np.ndarray, layout: Layout) -> Root:
     Raises:
         ValueError: a scalar with a flat prior is not determined by the curvature.
     """
-    # With several threads the last bits of LAPACK's results depend on their number, which is set for a whole process.
+    # The last bits of LAPACK's results depend on the number of threads, which can only be set for a whole process.
     with _factorising, threadpool_limits(1):
         return _factorise(form, np.asarray(prior_sd, np.float64), layout)
 
