@@ -4,6 +4,7 @@ A logger plugin for Snakemake, chosen in profiles/default. Every Snakemake in th
 reads a Snakefile, so this module imports nothing from `bnn_atlas` before it is used.
 """
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,21 +12,35 @@ from logging import LogRecord
 from pathlib import Path
 from typing import Any
 
-from snakemake.logging import ColorizingTextHandler, DefaultFormatter, logger, show_logs
+from snakemake.logging import ColorizingTextHandler, DefaultFormatter, format_percentage, logger, show_logs
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 LONGEST_LISTED = 50
 """Largest number of jobs that a dry run lists one by one."""
+NAMED = 6
+"""Number of rules that the first line of a run names."""
+BETWEEN_LINES = (10.0, 0.05, 1800.0)
+"""In a file, from one line of progress to the next: so many seconds and this part of the work, or so many seconds."""
+OF_SINGLE_JOBS = (LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED)
+SAID_PER_JOB = ("Select jobs to execute", "Handing over execution", "Touching output file", "Job ")
+"""How messages without an event begin that a run prints for every job."""
+DRY_RUN = "This was a dry-run"
 
 
 class LogHandler(LogHandlerBase):
-    """Writes to the same place as Snakemake's own handler, with its colours and its filter."""
+    """Writes to the same place as Snakemake's own handler, with its colours and its filter.
+
+    A run prints one line of progress, which a terminal shows in place, instead of several lines for each job.
+    `--verbose` prints these, too; Snakemake's complete log file always has them.
+    """
 
     describe: Callable[[Mapping[tuple[str, str], set[str]]], str] = staticmethod(lambda changed: "")
     """Makes a text from (study, run) -> names of changed settings; set by the Snakefile."""
     refusal: Callable[[], str] = staticmethod(lambda: "")
     """Says what is wrong with the targets of this run; set by the Snakefile."""
+    estimate: Callable[[], Any] = staticmethod(lambda: None)
+    """Estimates the plan (`bnn_atlas.pipeline.estimate.Estimate`); set by the Snakefile."""
     writes_to_stream, writes_to_file = True, False
     has_filter, has_formatter = False, True
     needs_rulegraph = False
@@ -36,12 +51,15 @@ class LogHandler(LogHandlerBase):
         self.formatter = Formatter(settings.quiet)
         if settings.show_failed_logs:
             logger.addFilter(read_logs)
+        logger.addFilter(self._estimated)
         self._console = ColorizingTextHandler(settings.nocolor, stream, self.formatter)
+        self._short = not (settings.verbose or settings.dryrun or "--mode" in sys.argv)
+        self._progress = Progress(stream)
         self._jobs = 0
         self._changed: dict[tuple[str, str], set[str]] = {}
 
     def emit(self, record: LogRecord) -> None:
-        """Write a record, unless it is about one of the many jobs of a long dry run.
+        """Write a record, unless it is about one of the many jobs of a long dry run or of a run.
 
         An error here is printed but does not propagate, since the thread that calls this prints the messages of the
         whole run.
@@ -51,11 +69,25 @@ class LogHandler(LogHandlerBase):
         except Exception:
             self.handleError(record)
 
+    def close(self) -> None:
+        """End the line of progress."""
+        self._progress.end()
+        super().close()
+
+    def _estimated(self, record: LogRecord) -> bool:
+        """Estimate the plan in the thread that made it, when it is complete; every record passes this filter."""
+        if getattr(record, "event", None) == LogEvent.RUN_INFO and self._progress.expected is None:
+            self._progress.expected = self.estimate()
+        return True
+
     def _print(self, record: LogRecord) -> None:
         event, settings = getattr(record, "event", None), self.common_settings
         match event:
             case LogEvent.RUN_INFO:
-                self._jobs = record.stats["total"]  # type: ignore[attr-defined]
+                stats = record.stats  # type: ignore[attr-defined]
+                self._jobs = stats["total"]
+                if self._short:
+                    record.msg = _numbers(stats) + self._estimate()
                 if text := self.describe(self._changed):
                     record.msg = f"{text}\n\n{record.msg}"
             case LogEvent.ERROR:
@@ -64,7 +96,28 @@ class LogHandler(LogHandlerBase):
                 self._remember(record)
                 if self._jobs > LONGEST_LISTED and not settings.verbose:
                     return
+            case None if str(record.msg).startswith(DRY_RUN):
+                record.msg += self._estimate()
+        if self._short and self._is_progress(record, event):
+            return
+        self._progress.clear()
         self._console.emit(record)
+
+    def _is_progress(self, record: Any, event: LogEvent | None) -> bool:
+        """Show a record of a single job as progress; False for other records."""
+        match event:
+            case LogEvent.JOB_INFO:
+                self._progress.begin(record.rule_msg or record.rule_name)
+            case LogEvent.JOB_FINISHED:
+                self._progress.finish(record.job_id)
+            case LogEvent.PROGRESS:
+                self._progress.show(record.done, record.total)
+        is_said = event is None and record.levelname == "INFO" and str(record.msg).startswith(SAID_PER_JOB)
+        return event in (*OF_SINGLE_JOBS, LogEvent.PROGRESS) or is_said
+
+    def _estimate(self) -> str:
+        """A line for the end of a plan."""
+        return f"\n{self._progress.expected}" if self._progress.expected else ""
 
     def _remember(self, record: Any) -> None:
         from bnn_atlas.pipeline.changes import changed_names
@@ -74,26 +127,87 @@ class LogHandler(LogHandlerBase):
             self._changed.setdefault(place, set()).update(names)
 
 
+class Progress:
+    """One line about a run: steps that are done, the time left, and the job that began last."""
+
+    def __init__(self, stream: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self.expected: Any = None
+        """The estimate of the plan; without it, all jobs count the same."""
+        self._stream, self._clock = stream, clock
+        self._live = stream.isatty()
+        self._begun = self._shown_at = clock()
+        self._steps, self._total, self._done, self._shown = 0, 0, 0.0, 0.0
+        self._job, self._is_on_screen = "", False
+
+    def begin(self, job: str) -> None:
+        """Note what a job does."""
+        self._job = job
+        if self._total:
+            self.show(self._steps, self._total)
+
+    def finish(self, job: int) -> None:
+        """Note that a job is done."""
+        self._done += self.expected.work.get(job, 0.0) if self.expected else 0.0
+
+    def show(self, steps: int, total: int) -> None:
+        """Show the line in place of the last one; in a file, now and then."""
+        now, (shortest, part, longest) = self._clock(), BETWEEN_LINES
+        self._steps, self._total = steps, total
+        share, waited, is_last = self._share(), now - self._shown_at, steps == total
+        if self._live:
+            self._write(f"\r{self.line(now)[: shutil.get_terminal_size().columns - 1]}\x1b[K")
+            self._is_on_screen = True
+        elif is_last or (waited >= shortest and share - self._shown >= part) or waited >= longest:
+            self._write(f"{time.strftime('%H:%M:%S')} {self.line(now)}\n")
+            self._shown, self._shown_at = share, now
+        if is_last:
+            self.end()
+
+    def line(self, now: float) -> str:
+        """The steps and the time left, by the pace of this run, with the estimate as a tenth of the work before it."""
+        from bnn_atlas.pipeline.estimate import duration
+
+        text = f"{self._steps} of {self._total} steps ({format_percentage(self._steps, self._total)})"
+        if self._steps == self._total:
+            return f"{text} done in {duration(now - self._begun)}"
+        share, (weight, seconds) = self._share(), (0.1, self.expected.seconds) if self.expected else (0.0, 0.0)
+        if share + weight:
+            whole = (now - self._begun + weight * seconds) / (share + weight)
+            text = f"{text}, about {duration((1 - share) * whole)} left"
+        return f"{text}, {self._job}" if self._job else text
+
+    def clear(self) -> None:
+        """Take the line off a terminal, for other lines."""
+        if self._is_on_screen:
+            self._write("\r\x1b[K")
+            self._is_on_screen = False
+
+    def end(self) -> None:
+        """Leave the line on the terminal."""
+        if self._is_on_screen:
+            self._write("\n")
+            self._is_on_screen = False
+
+    def _share(self) -> float:
+        whole = sum(self.expected.work.values()) if self.expected else 0.0
+        return self._done / whole if whole else self._steps / max(self._total, 1)
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
 class Formatter(DefaultFormatter):
     """Snakemake's formatter, but reasons name single settings, and of a log only the last attempt is shown."""
 
     def __init__(self, quiet: Any) -> None:
         super().__init__(quiet, show_failed_logs=False)
-        self._begun: float | None = None
 
     def format_job_info(self, msg: dict[str, Any]) -> str:
         """The reason names the settings that changed, instead of the sections that they are in."""
         from bnn_atlas.pipeline.changes import shortened
 
         return str(super().format_job_info({**msg, "reason": shortened(msg["reason"])}))
-
-    def format_progress(self, msg: dict[str, Any]) -> str:
-        """The steps that are done, and the time for the others if they take as long on average."""
-        done, total, text = msg["done"], msg["total"], str(super().format_progress(msg))
-        now = time.monotonic()
-        self._begun, first = (now, True) if self._begun is None else (self._begun, False)
-        left = (now - self._begun) / max(done - 1, 1) * (total - done)
-        return text if first or done == total else f"{text}, {_duration(left)} left at this pace"
 
     def _format_job_error(self, msg: dict[str, Any]) -> list[str]:
         """Leave out an empty message, and the errors of earlier attempts, which were already printed."""
@@ -121,9 +235,10 @@ def last_attempts(logs: list[str]) -> Iterator[str]:
         yield from (lines[:2] + lines[starts[-1] :] if Path(log).is_file() and starts else lines)
 
 
-def _duration(seconds: float) -> str:
-    """Seconds, minutes or hours and minutes."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+def _numbers(stats: Mapping[str, int]) -> str:
+    """How many jobs there are, and of which rules most are."""
+    rules = sorted(((count, rule) for rule, count in stats.items() if rule != "total"), reverse=True)
+    named = [f"{count} {rule}" for count, rule in rules[:NAMED]]
+    if rest := sum(count for count, _ in rules[NAMED:]):
+        named.append(f"{rest} others")
+    return f"{stats['total']} jobs: {', '.join(named)}"

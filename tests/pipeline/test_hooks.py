@@ -132,8 +132,14 @@ def test_the_last_lines_come_after_all_messages(tmp_path: Path) -> None:
         "rule one:\n    output: touch('{n}.txt')\n\n"
         "onsuccess:\n    finish_printing(workflow)\n    print('farewell', flush=True)\n"
     )
-    lines = run_snakemake(tmp_path, "--logger", "bnn-atlas").stdout.splitlines()
-    assert lines.index("farewell") > lines.index("21 of 21 steps (100%) done")
+    text = run_snakemake(tmp_path, "--logger", "bnn-atlas").stdout
+    assert text.index("farewell\n") > text.index("21 of 21 steps (100%) done")
+
+
+def test_what_the_estimate_reads() -> None:
+    message = look_again("run", "plans otherwise")
+    assert all(hasattr(DAG, name) for name in ("needrun_jobs", "jobid")), message
+    assert "self.benchmark" in inspect.getsource(Job), message
 
 
 def test_what_the_executor_plugin_uses() -> None:

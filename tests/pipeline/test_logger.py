@@ -1,5 +1,6 @@
 """What the logger plugin prints, in small workflows."""
 
+import io
 import logging
 import re
 from pathlib import Path
@@ -7,7 +8,8 @@ from pathlib import Path
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from snakemake_logger_plugin_bnn_atlas import Formatter, read_logs
+from bnn_atlas.pipeline.estimate import Estimate
+from snakemake_logger_plugin_bnn_atlas import Formatter, Progress, read_logs
 
 from .workspace import snakemake
 
@@ -58,8 +60,8 @@ def said(folder: Path, *arguments: str, code: int = 0) -> str:
 def test_a_plan_names_the_settings_that_changed(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(SHORT)
     made = said(tmp_path)
-    assert re.findall(r"^(\d of 4) steps", made, re.MULTILINE) == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
-    assert re.search(r"^2 of 4 steps \(50%\) done, \d+ s left at this pace$", made, re.MULTILINE)
+    assert re.search(r"^4 jobs: 3 sample, 1 all$", made, re.MULTILINE)
+    assert re.findall(r"(\d of 4) steps", made) == ["4 of 4"]
     assert "Job stats" not in said(tmp_path, "--dry-run")
     planned = said(tmp_path, "--dry-run", "--config", "scale=2", "code=2")
     expected = "('small', 'one') ['posterior.prior.scale'];('small', 'two') ['posterior.prior.scale'];\n\nJob stats:"
@@ -81,6 +83,44 @@ def test_long_plans_are_summaries(tmp_path: Path, jobs: int, listed: bool) -> No
     assert ("output: 0.txt" in text) == listed
     assert re.search(rf"total +{jobs}\b", text)
     assert "output: 0.txt" in said(tmp_path, "--dry-run", "--verbose", "--config", f"jobs={jobs}")
+
+
+def test_a_run_prints_few_lines_and_all_with_verbose(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(LONG)
+    short = said(tmp_path, "--config", "jobs=40")
+    assert len(short.splitlines()) < 40
+    assert "Finished jobid" not in short
+    assert "Finished jobid: 1 " in said(tmp_path, "--verbose", "--forceall", "--config", "jobs=3")
+    assert any("Finished jobid: 39" in log.read_text() for log in (tmp_path / ".snakemake" / "log").iterdir())
+
+
+class Screen(io.StringIO):
+    """A stream that is a terminal or a file."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_follows_the_work_that_is_done(is_terminal: bool) -> None:
+    """Of 40 jobs of 10 s each on one core, at a pace of 20 s; on a terminal in one line, in a file in at most 20."""
+    seconds, screen = [0.0], Screen(is_terminal)
+    progress = Progress(screen, lambda: seconds[0])
+    progress.expected = Estimate(dict.fromkeys(range(40), 10.0), 40, 1, False)
+    for job in range(40):
+        progress.begin(f"job {job}")
+        seconds[0] += 20
+        progress.finish(job)
+        progress.show(job + 1, 41)
+    progress.show(41, 41)
+    text = screen.getvalue()
+    assert re.search(r"(20 of 41 steps \(49%\)|21 of 41 steps \(51%\)), about 6 min left, job (19|20)", text)
+    assert "41 of 41 steps (100%) done in 13 min" in text
+    assert text.count("\n") == 1 if is_terminal else text.count("\n") <= 21
 
 
 @pytest.mark.parametrize("executor", ["local", "bnn-atlas"])

@@ -39,7 +39,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert command[:3] == ["snakemake", "--cores", "2"]
     run = snakemake(folder, *command[3:])
     assert run.returncode == 0, run.stdout
-    assert "Fetching mine.csv of mine" in run.stdout
+    assert (folder / "results" / "demo" / "data" / "mine" / "raw" / "mine.csv").is_file()
     return folder
 
 

@@ -16,6 +16,7 @@
 | `without_default_limit(scheduler)` | the default limit of 100 jobs a second costs a core | the limiter |
 | `set_config(workflow, ...)` | a target cannot choose a value of the configuration | `workflow.config_settings` |
 | `requested_targets(workflow)` | `onsuccess` cannot tell what was asked for | the settings of the DAG |
+| `jobs_to_run(workflow, ...)` | a logger cannot tell which jobs are in the plan | `DAG.needrun_jobs` |
 | `finish_printing(workflow)` | the lines of `onsuccess` overtake messages | `LoggerManager.queue_listener` |
 
 All of them were written for Snakemake 9. With Snakemake `LOOK_AGAIN`, check for each whether it is still needed, and
@@ -29,6 +30,7 @@ from bnn_atlas.pipeline.hooks.locks import release_stale_locks
 from bnn_atlas.pipeline.hooks.results import keep_outputs, keep_records
 from bnn_atlas.pipeline.hooks.run import (
     finish_printing,
+    jobs_to_run,
     quote_interpreter,
     remember_paths,
     remember_signatures,
@@ -47,6 +49,7 @@ __all__ = [
     "LOOK_AGAIN",
     "finish_printing",
     "install",
+    "jobs_to_run",
     "keep_outputs",
     "keep_records",
     "quote_interpreter",

@@ -1,5 +1,6 @@
 """A run as a whole: what the command line asks for, less time to plan and to schedule, and its last lines."""
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,13 @@ def requested_targets(workflow: Any) -> frozenset[str]:
     Snakemake does not pass the targets to `onsuccess`; they are in `workflow.dag_settings`, which is not documented.
     """
     return frozenset(workflow.dag_settings.targets)
+
+
+def jobs_to_run(workflow: Any, records: str) -> Iterator[tuple[int, str | None]]:
+    """Number of each job of the plan, and the name of its benchmark below the folder `records`; None if it has none."""
+    for job in workflow.dag.needrun_jobs():
+        file = job.benchmark
+        yield workflow.dag.jobid(job), str(file).removeprefix(f"{records}/").removesuffix(".tsv") if file else None
 
 
 def remember_signatures() -> None:
