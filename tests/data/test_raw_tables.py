@@ -170,7 +170,7 @@ def test_xlsx_sheet_without_empty_rows_and_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([["x", "y"], [1, 2], [3, None]], "row 3, column 'y': None is not a finite number"),
+        ([["x", "y"], [1, 2], [3, None]], "row 3, column 'y': '' is not a finite number"),
         ([["x", "y"], [1, 2], ["a", 3]], "row 3, column 'x': 'a' is not a finite number"),
         ([["x", "y", "z"], [1, 2, 3]], "row 1 has 3 cells; 2 columns"),
         ([["y", "x"], [1, 2]], "row 1 names the columns y, x, but x, y are registered"),

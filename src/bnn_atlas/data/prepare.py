@@ -1,5 +1,6 @@
 """From raw files to a prepared data set."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bnn_atlas.config.data.datasets import DatasetEntry, KerasReader, Reader, TableReader
+from bnn_atlas.config.data.own_table import remarks
 from bnn_atlas.data.checksum import verify
 from bnn_atlas.data.dataset import Dataset, check, check_labels, save
 from bnn_atlas.data.errors import DataError
@@ -15,6 +17,8 @@ from bnn_atlas.data.readers import keras_imdb
 from bnn_atlas.data.readers.images import Rows, read_images
 from bnn_atlas.data.readers.tabular import Table, read_table
 from bnn_atlas.data.synthetic_rows import generate
+
+LOG = logging.getLogger(__name__)
 
 
 def prepare_file(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path], destination: str | Path) -> None:
@@ -68,7 +72,13 @@ def _from_tables(name: str, entry: DatasetEntry, raw_paths: Sequence[str | Path]
         reader = verify(path, file).read
         assert isinstance(reader, TableReader)
         tables.append(read_table(path, reader))
-    return _dataset(name, entry, _joined(tables))
+    table = _joined(tables)
+    rows = len(next(iter((table.numbers | table.words).values())))
+    for remark in remarks(
+        {key: list(map(str, words)) for key, words in table.words.items()}, entry.target, rows, table.left_out
+    ):
+        LOG.warning("%s: %s", name, remark)
+    return _dataset(name, entry, table)
 
 
 def _joined(tables: Sequence[Table]) -> Table:
@@ -78,6 +88,7 @@ def _joined(tables: Sequence[Table]) -> Table:
         {name: np.concatenate([table.numbers[name] for table in tables]) for name in first.numbers},
         {name: np.concatenate([table.words[name] for table in tables]) for name in first.words},
         first.order,
+        sum(table.left_out for table in tables),
     )
 
 

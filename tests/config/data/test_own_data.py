@@ -1,9 +1,13 @@
 """A user's own tables in the registry."""
 
+import gzip
 import hashlib
+import json
+import re
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 import yaml
 
@@ -25,7 +29,7 @@ def entry(folder: Path, content: str | bytes = CSV, name: str = "mine.csv", **ch
     written = {"path": f"data/{name}", "task": "regression", "target": "y", "text": ["colour"], "missing": "NA"}
     (folder / "config").mkdir(exist_ok=True)
     registry = folder / "config" / "datasets.yaml"
-    registry.write_text(yaml.safe_dump({"mine": written | changes}), encoding="utf-8")
+    registry.write_text(yaml.safe_dump({"mine": written | changes}, allow_unicode=True), encoding="utf-8")
     return load_registry(registry)["mine"]
 
 
@@ -55,12 +59,6 @@ def test_a_file_without_names(tmp_path: Path) -> None:
 def test_names_that_are_numbers_may_be_in_the_first_row_of_data(tmp_path: Path) -> None:
     mine = entry(tmp_path, "1,5\n2,6\n", columns=["0", "1"], target="1", text=[])
     assert (mine.rows, mine.inputs) == (2, 1)
-
-
-def test_other_cells_have_no_advice_about_commas(tmp_path: Path) -> None:
-    with refused("list the column under `text:`") as error:
-        entry(tmp_path, "a;y\n1,x;2\n", separator=";", text=[])
-    assert "points" not in str(error.value)
 
 
 def test_a_table_with_too_few_rows_for_the_split_is_refused_when_planning(tmp_path: Path) -> None:
@@ -97,37 +95,34 @@ MANY = {"columns": ["a", "y"], **NUMBERS}
     ("content", "changes", "expected"),
     [
         (CSV, {"path": "data/mien.csv"}, ["mine.path = 'data/mien.csv'", "no such file", "relative path starts at"]),
-        (CSV, {"target": "yy"}, ["mine.target = 'yy'", "did you mean 'y'", "a, colour, y"]),
-        (CSV, {"drop": ["b"]}, ["mine.drop = 'b'", "no such column"]),
-        (CSV, {"drop": ["y"]}, ["mine: the target 'y' is also listed under `drop`"]),
-        (CSV, NUMBERS, ["line 2, column 'colour': 'red' is not a number", "`text:`"]),
-        (CSV, {"missing": None}, ["line 5, column 'y': 'NA' is not a number", "missing: 'NA'"]),
+        (CSV, {"target": "yy"}, ["mine.target: data/mine.csv: no column 'yy'", "a, colour, y", '`target: "y"`']),
+        (CSV, {"target": "width"}, ["no column 'width'; there are a, colour, y"]),
+        (CSV, {"drop": ["b"]}, ["mine.drop: data/mine.csv: no column 'b'", "`drop: []`"]),
+        (CSV, {"drop": ["y"]}, ["the target 'y' is also listed under `drop`"]),
         (CSV, {"sha256": "0"}, ["mine: ", "unknown key 'sha256'"]),
+        (CSV, {"encoding": "utf-99"}, ["mine: encoding = 'utf-99'", "no such encoding"]),
         (CSV, {"name": "mine.xlsx"}, ["mine.xlsx", "save it as CSV"]),
-        (b"a,y\n\xff,1\n", NUMBERS, ["cannot be read as text", "UTF-8"]),
-        ("a,y\n1,2,3\n", NUMBERS, ["line 2: 3 cells in a table of 2 columns"]),
+        ("a,y\n1,2,3\n4,5\n", NUMBERS, ["line 2: 3 cells in a table of 2 columns", "take it out"]),
         ("a,y\n", NUMBERS, ["has no rows below the names"]),
         ("", NUMBERS, ["mine: data/mine.csv: the file is empty"]),
-        ("\n \na,y\n", NUMBERS, ["mine: data/mine.csv: the first line is empty"]),
-        ("a,y\n1,2\n", NUMBERS, ["data/mine.csv has one row; at least 2 are needed"]),
+        ("\n \na,y\n", NUMBERS, ["has no rows below the names"]),
+        ("a,y\n1,2\n", NUMBERS, ["data/mine.csv: the file has one row; at least 2 are needed"]),
         ("a,b,y\n1,2,3\n1.0,2,4\n", NUMBERS, ["data/mine.csv: nothing can be predicted", "and these are: a, b"]),
         ("a,colour,y\n1,red,3\n1,red,4\n", {}, ["the same in all rows, and these are: a, colour"]),
-        ("y\n1\n2\n", NUMBERS, ["data/mine.csv has no input columns"]),
-        (CSV, {"drop": ["a", "colour"], **NUMBERS}, ["data/mine.csv has no input columns"]),
-        ("a;b;y\n1,5;2;3\n", NUMBERS, ["the first line has semicolons between its cells", 'give `separator: ";"`']),
-        ("a\tb\ty\n1\t2\t3\n", NUMBERS, ['has tabs between its cells; give `separator: "\\t"`']),
-        ("a,y\n1,2\n", {"name": "mine.tsv", **NUMBERS}, ["data/mine.tsv: the first line has commas", 'separator: ","']),
-        ("1;2\n3;4\n", MANY, ["the first line has semicolons between its cells"]),
-        ("a;y\n1,5;2\n2;3\n", {"separator": ";", **NUMBERS}, ["line 2, column 'a': '1,5' is not a number", "here 1.5"]),
-        ("a,a,y\n1,2,3\n", NUMBERS, ["the header of data/mine.csv (a,a,y) names 'a' more than once; rename all but"]),
-        ("1,2,3\n", MANY | {"columns": ["a", "a", "y"]}, ["mine: `columns` (a,a,y) names 'a' more than once"]),
+        ("a,y\n1,7\n2,7.0\n", NUMBERS, ["column 'y': the target has one value, 7.0, in all rows"]),
+        ("soil,kind\na,x\nb,x\n", CLASSES, ["column 'kind': the target has one class, 'x', in all rows"]),
+        ("y\n1\n2\n", NUMBERS, ["data/mine.csv: the file has no input columns"]),
+        (CSV, {"drop": ["a", "colour"], **NUMBERS}, ["data/mine.csv: the file has no input columns"]),
+        ("1,2\n3,4\n", MANY | {"name": "mine.txt"}, ['commas are between the cells; give `separator: ","`']),
+        ("a,a,y\n1,2,3\n", NUMBERS, ["the names of the columns (a,a,y) have 'a' more than once; rename all but"]),
+        ("1,2,3\n", MANY | {"columns": ["a", "a", "y"]}, ["mine.columns: ", "(a,a,y) have 'a' more than once"]),
         (
             "a,b,y\n1,2,0\n", MANY | {"columns": ["y", "b", "a"], "missing": "a"},
-            ["mine.columns: data/mine.csv has a header (a,b,y); leave `columns` out"],
+            ["mine.columns: data/mine.csv: the file has a row of names (a,b,y); give `columns: null`"],
         ),
-        ("soil, Kind\nclay,x\nsand,y\n", CLASSES | {"columns": ["soil", "kind"]}, ["has a header (soil,Kind); leave"]),
-        ("a,other,y\n1,2,0\n", MANY | {"columns": ["first", "second", "y"]}, ["has a header (a,other,y)"]),
-        ("0,1\n1,2\n3,4\n", MANY | {"columns": ["0", "1"], "target": "1"}, ["has a header (0,1)"]),
+        ("soil, Kind\nclay,x\nsand,y\n", CLASSES | {"columns": ["soil", "kind"]}, ["has a row of names (soil,Kind)"]),
+        ("a,other,y\n1,2,0\n", MANY | {"columns": ["first", "second", "y"]}, ["has a row of names (a,other,y)"]),
+        ("0,1\n1,2\n3,4\n", MANY | {"columns": ["0", "1"], "target": "1"}, ["has a row of names (0,1)"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(
@@ -135,6 +130,110 @@ def test_what_is_wrong_is_said(
 ) -> None:
     with refused(*expected):
         entry(tmp_path, content, **changes)
+
+
+MESSY = (
+    "Messung 4;;;;\nNr;Tag;Breite;Boden;Wert;\n;;mm;;N;\n"
+    + "".join(f"{i};{i}. Mai;{i % 7},5;{'Löss' if i % 3 else 'Lehm'};1.{100 + i},25;\n" for i in range(1, 40))
+    + "40;x;NA;Lehm;1.200,5;\n41;x;k.A.;Lehm;1.200,5;\n42;x;-200,0;;?;\n"
+)
+GERMAN = {"separator": ";", "decimal": ",", "thousands": "."}
+LABELS = "a,kind\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in range(30)) + "1,NA\n2,\n3,nan\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "changes", "rows", "places"),
+    [
+        (MESSY.encode("cp1252"), {"target": "Wert"}, 39, ["cp1252", "line 4, column 'Breite'", "line 43, column 'Br"]),
+        (MESSY.encode("utf-16"), {"target": "Wert"}, 39, ["utf-16", "line 43, column 'Breite': 'NA'", '";"']),
+        (LABELS, {"target": "kind", "task": "classification"}, 30, ["line 32, column 'kind': 'NA' is a missing value"]),
+        (LABELS, {"target": "kind"}, 30, ["line 2, column 'kind': 'ash' is not a finite number"]),
+        ('a,y\n1,"2,074.14"\n2,"1,000"\n3,5\n', {}, 3, ["line 2, column 'y': '2,074.14'", '`thousands: ","`']),
+        ("# by hand\na,y\n# later\n1,2\n2,3\n", {}, 2, ["line 1: a comment", '`comment: "#"`']),
+        ("a\ty\n1\t2\n4\t5\n", {"name": "m.tsv", "separator": ","}, 2, ['`separator: "\\t"`']),
+        ("a   b y\n1 2 3\n 4 5  6 \n", {"name": "m.dat"}, 2, ['`separator: " "`']),
+        ("a,b,y\n,1,2\n,2,3\n,3,4\n", {}, 3, ["line 2, column 'a': ''", '`drop: ["a"]`']),
+        (CSV, {"missing": None}, 2, ["line 5, column 'y': 'NA' is not a finite number", '`missing: ["NA"]`']),
+        (CSV, {}, 2, ["line 2, column 'colour': 'red' is not a finite number", '`text: ["colour"]`']),
+        (CSV, {"target": "Y", "drop": ["color"]}, 2, ['`target: "y"`', '`drop: ["colour"]`']),
+    ],
+)  # fmt: skip
+def test_all_problems_are_said_at_once_and_each_advice_works(
+    tmp_path: Path, content: str | bytes, changes: dict[str, Any], rows: int, places: list[str]
+) -> None:
+    given = {"text": [], "missing": None} | changes
+    with refused(*places) as error:
+        entry(tmp_path, content, **given)
+    lines = str(error.value).splitlines()
+    advised = [dict(re.findall(r"`(\w+): ([^`]+)`", line)) for line in lines]
+    assert all(advised), lines
+    for advice in reversed(advised):
+        given |= {key: json.loads(value) for key, value in advice.items()}
+    assert entry(tmp_path, content, **given).rows == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "changes", "x", "y"),
+    [
+        ("a;y;\n1,5;2;\n2,5;3;\n", {"separator": ";", "decimal": ","}, [[1.5], [2.5]], [2, 3]),
+        ("a;y\n1;1.234,5\n2;-2.000\n", GERMAN, [[1], [2]], [1234.5, -2000]),
+        ("a,y\n1,2\u202f000\n2,3\n", {"thousands": " "}, [[1], [2]], [2000, 3]),
+        ("a,y\n-200,1\n-200.0,2\n3,?\n1,1\n2,2\n", {"missing": [-200, "?"]}, [[1], [2]], [1, 2]),
+        ("a,y\n-2e2,1\n1,1\n2,2\n", {"missing": -200}, [[1], [2]], [1, 2]),
+        ("title, of 2021\n\na,y\nm,N\n1,2\n2,3\n", {"skip": [2, 1]}, [[1], [2]], [2, 3]),
+        ("a  y\n 1\t2 \n2 3\n", {"separator": " "}, [[1], [2]], [2, 3]),
+        (",a,y\n0,1,2\n1,2,3\n", {}, [[1], [2]], [2, 3]),
+        ("a,y\nr1,1,2\nr2,2,3\n", {}, [[1], [2]], [2, 3]),
+        ("a,y,,\n1,2,,\n,,,\n2,3,,\n", {}, [[1], [2]], [2, 3]),
+        (gzip.compress(b"a,y\n1,2\n2,3\n"), {"name": "mine.csv.gz"}, [[1], [2]], [2, 3]),
+        ("ä,y\n1,2\n2,3\n".encode("cp1252"), {"encoding": "cp1252"}, [[1], [2]], [2, 3]),
+        ("a,y\n1,2\n% end\n2,3\n", {"comment": "%"}, [[1], [2]], [2, 3]),
+    ],
+)  # fmt: skip
+def test_the_registry_and_the_job_read_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes, changes: dict[str, Any], x: Any, y: Any
+) -> None:
+    mine = entry(tmp_path, content, **{"text": [], "missing": None} | changes)
+    monkeypatch.chdir(tmp_path)
+    data = prepare("mine", mine, [mine.files[0].path or ""])
+    assert (data.x.tolist(), data.y.tolist()) == (x, y)
+
+
+def test_a_workbook_with_title_and_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    above: list[list[Any]] = [["Series 4"], [], ["n", "a", "soil", "y"], [None, "mm", None, "N"]]
+    for row in (*above, [1, 2.5, "clay", 3], [2, 3.5, "sand", 4], [3, 1.5, "clay", 5], [4, "n/a", "sand", 6]):
+        book.active.append(row)
+    (tmp_path / "data").mkdir()
+    book.save(tmp_path / "data" / "mine.xlsx")
+    content = (tmp_path / "data" / "mine.xlsx").read_bytes()
+    given: dict[str, Any] = {"name": "mine.xlsx", "text": [], "missing": None, "drop": ["n"]}
+    with refused("row 1: ", "`skip: [2, 1]`", "row 4, column 'a': 'mm'", "row 8, column 'a': 'n/a'") as error:
+        entry(tmp_path, content, **given)
+    for key, value in re.findall(r"`(\w+): ([^`]+)`", str(error.value)):
+        given[key] = json.loads(value)
+    mine = entry(tmp_path, content, **given)
+    monkeypatch.chdir(tmp_path)
+    data = prepare("mine", mine, ["data/mine.xlsx"])
+    assert (data.x.tolist(), data.y.tolist()) == ([[2.5, 1, 0], [3.5, 0, 1], [1.5, 1, 0]], [3, 4, 5])
+
+
+def test_what_is_odd_is_said_in_the_log_of_prepare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kinds = [">50K", ">50K.", "<=50K", "<=50k", "once"]
+    rows = "".join(f"{i},id{i},{kinds[min(i % 5, 4) if i == 4 else i % 4]}\n" for i in range(20))
+    given = {"text": ["word"], "target": "kind", "task": "classification", "missing": "NA"}
+    mine = entry(tmp_path, f"a,word,kind\n{rows}NA,x,once\n", **given)
+    monkeypatch.chdir(tmp_path)
+    prepare("mine", mine, [mine.files[0].path or ""])
+    said = caplog.text
+    for part in (
+        "mine: 1 of 21 rows miss a value", "20 rows are very few", "'>50K', '>50K.' count as different classes",
+        "'<=50K', '<=50k' count as different", "classes with a single row", "'once'", "20 different words in 20 rows",
+    ):  # fmt: skip
+        assert part in said, part
 
 
 def test_a_file_that_changes_after_planning_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, RootModel, StringConstraints, model_validator
 
+from bnn_atlas.config.data.cells import Missing, Skip, Written
 from bnn_atlas.config.data.own_data import OwnTable, with_own_data
 from bnn_atlas.config.data.synthetic import BNNHMCGenerator, GeneratorConfig, NetworkGenerator, SinusoidsGenerator
 from bnn_atlas.config.language.base import (
@@ -84,19 +85,20 @@ class WhitespaceReader(TableReader):
     format: Literal["whitespace"]
 
 
-class CsvReader(TableReader):
-    """Separated text; blanks after a separator, quotes and blank lines are ignored."""
+class CsvReader(Written, TableReader):
+    """Separated text, gzipped or not; blanks after a separator, quotes and blank lines are ignored."""
 
     format: Literal["csv"]
     separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] = ","
-    """What stands between the cells."""
+    """What stands between the cells; a blank means any run of blanks and tabs."""
     header: bool | Annotated[tuple[str, ...], Field(min_length=1)]
     """Whether the first row holds column names, which must match `columns` apart from case, blanks and punctuation; if
     the file has other names, a list of these."""
     comment: str | None = None
     """Lines that start with this are skipped."""
-    missing: str | None = None
-    """What a cell without a value holds; rows with such a cell are left out."""
+    missing: Missing = None
+    """What a cell without a value holds, or a list of this; rows with such a cell are left out. In a column of numbers
+    it is compared as a number: -200 is also -200.0."""
     strip_end: dict[str, str] = Field(default_factory=dict)
     """Text column -> characters taken off the end of its cells."""
 
@@ -109,13 +111,18 @@ class CsvReader(TableReader):
 
 
 class WorkbookReader(TableReader):
-    """One sheet of an Excel workbook; its first row holds column names; empty rows and columns are ignored."""
+    """One sheet of an Excel workbook; a row of column names is above the data; empty rows and columns are ignored."""
 
     format: Literal["xls", "xlsx"]
     sheet: str | None = None
     """Name of the sheet; null takes the first one."""
     header: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """The names in the first row, if they differ from `columns` in more than case, blanks and punctuation."""
+    """The names in that row, if they differ from `columns` in more than case, blanks and punctuation."""
+    skip: Skip = 0
+    """Rows at the top of the sheet that are not read, such as a title; or a list of two: these, and the rows below the
+    names of the columns that are not read, such as units: [0, 1]."""
+    missing: Annotated[Missing, Field(exclude_if=lambda value: value is None)] = None
+    """What a cell without a value holds, or a list of this; rows with such a cell are left out."""
 
     def _contradictions(self) -> Iterator[str]:
         yield from super()._contradictions()

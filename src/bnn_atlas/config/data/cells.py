@@ -1,0 +1,241 @@
+"""Tables as cells: how a file is written, its rows, and which of its cells hold no number or no word.
+
+The configuration and the jobs both read tables through this module, so that they accept and refuse the same files.
+"""
+
+import codecs
+import csv
+import gzip
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from bnn_atlas.config.language.base import CountOrNone, Model
+
+Row = tuple[int, Sequence[str]]
+"""Line of a text file or row of a sheet, from 1, and its cells without blanks around them; an empty cell is ''."""
+GZIP = b"\x1f\x8b"
+BLANKS = "\u00a0\u202f"
+"""What programs print between thousands instead of a blank."""
+
+
+def _texts(value: Any) -> Any:
+    """A word, or a list of words, where numbers may be written without quotes."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_texts, value))
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _known(encoding: str) -> str:
+    try:
+        codecs.lookup(encoding)
+    except LookupError:
+        raise ValueError("no such encoding; the usual ones are utf-8, utf-16, cp1252 and latin-1") from None
+    return encoding
+
+
+Missing = Annotated[str | tuple[str, ...] | None, BeforeValidator(_texts)]
+Character = Annotated[str, StringConstraints(min_length=1, max_length=1)]
+Skip = Annotated[CountOrNone | tuple[CountOrNone, CountOrNone], Field(exclude_if=lambda value: value == 0)]
+
+
+class Written(Model):
+    """How a text file is written."""
+
+    decimal: Annotated[Literal[".", ","], Field(exclude_if=lambda value: value == ".")] = "."
+    """What stands before the decimals of a number."""
+    thousands: Annotated[Character | None, Field(exclude_if=lambda value: value is None)] = None
+    """What stands between groups of three digits, such as the comma of 2,074.14; a blank also means a narrow or
+    no-break one."""
+    encoding: Annotated[str, AfterValidator(_known), Field(exclude_if=lambda value: value == "utf-8")] = "utf-8"
+    """How letters are stored: utf-8 (with or without a mark at the start), utf-16, cp1252 (Windows), latin-1, ..."""
+    skip: Skip = 0
+    """Lines at the start of the file that are not read, such as a title; or a list of two: these, and the rows below
+    the names of the columns that are not read, such as units: [0, 1]."""
+
+
+def skipped(skip: int | tuple[int, int]) -> tuple[int, int]:
+    """Lines that are not read at the start of a file, and below the names of its columns."""
+    return (skip, 0) if isinstance(skip, int) else skip
+
+
+def missing_words(missing: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """What cells without a value hold."""
+    return () if missing is None else (missing,) if isinstance(missing, str) else missing
+
+
+def file_text(path: Path, encoding: str) -> str:
+    """The text of a file, which may be gzipped; UnicodeError if it is in another encoding."""
+    content = path.read_bytes()
+    if content.startswith(GZIP):
+        content = gzip.decompress(content)
+    return content.decode("utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding)
+
+
+def text_rows(text: str, separator: str, comment: str | None, skip: int) -> list[Row]:
+    """Rows that have a cell that is not empty, from line `skip` + 1 on.
+
+    Blanks after a separator and quotes are left out; a blank as separator stands for any run of blanks and tabs.
+    Raises csv.Error.
+    """
+    lines: Iterator[str] = io.StringIO(text, newline="")
+    for _ in range(skip):
+        next(lines, None)
+    if separator == " ":
+        lines = (" ".join(line.split()) + "\n" for line in lines)
+    parsed = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    rows: list[Row] = []
+    for cells in parsed:
+        if any(cells) and not (comment is not None and cells[0].startswith(comment)):
+            stripped = [cell.strip() for cell in cells]
+            if any(stripped):
+                rows.append((skip + parsed.line_num, stripped))
+    return rows
+
+
+def workbook_rows(path: Path, kind: Literal["xls", "xlsx"], sheet: str | None, skip: int) -> list[Row]:
+    """Rows of a sheet that are not empty, from row `skip` + 1 on, without columns that are empty throughout.
+
+    Raises ValueError for a file that is no workbook of this kind, and for a sheet that it does not have.
+    """
+    import warnings
+
+    import pandas as pd  # takes long to import
+
+    engine: Literal["xlrd", "openpyxl"] = "xlrd" if kind == "xls" else "openpyxl"
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The xlrd engine is deprecated")  # no other engine in the lock reads xls
+            sheets = pd.read_excel(path, sheet_name=None, header=None, dtype=object, na_filter=False, engine=engine)
+    except Exception as error:  # both engines raise errors of many kinds for a damaged file
+        raise ValueError(f"not readable as {kind}: {type(error).__name__} {error}".rstrip()) from error
+    if sheet is not None and sheet not in sheets:
+        raise ValueError(f"no sheet '{sheet}'; it has {', '.join(sheets)}")
+    cells = sheets[sheet or next(iter(sheets))].iloc[skip:].map(lambda cell: str(cell).strip())
+    filled = cells != ""
+    kept = cells.loc[filled.any(axis=1), filled.any(axis=0)]
+    return [(int(place) + 1, row) for place, row in zip(kept.index, kept.to_numpy().tolist(), strict=True)]
+
+
+def fitted(cells: Sequence[str], width: int) -> Sequence[str]:
+    """Cells of a row without empty ones at its end that no column has, as separators at line ends make them."""
+    return cells if any(cells[width:]) else cells[:width]
+
+
+def with_index(header: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Names of the columns; the first is '' if all rows have one cell more, as where R writes the names of rows."""
+    names = list(header)
+    while names and not names[-1]:
+        names.pop()
+    width = len(names)
+    wide = all(len(fitted(cells, width + 1)) == width + 1 and cells[width] for _, cells in rows)
+    wide = wide and len(rows) > 1 and len({cells[0] for _, cells in rows}) == len(rows)
+    return ["", *names] if wide else names
+
+
+def number(cell: str, decimal: str = ".", thousands: str | None = None) -> float | None:
+    """The finite number in a cell; None if there is none, or if digits are not in groups of three."""
+    if thousands is not None:
+        if thousands == " ":
+            cell = re.sub(f"[{BLANKS}]", " ", cell)
+        if thousands in cell:
+            mark, point = re.escape(thousands), re.escape(decimal)
+            if not re.fullmatch(rf"[-+]?\d{{1,3}}({mark}\d{{3}})+({point}\d*)?([eE][-+]?\d+)?", cell):
+                return None
+            cell = cell.replace(thousands, "")
+    if decimal == ",":
+        if "." in cell:
+            return None
+        cell = cell.replace(",", ".")
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+class Fault(NamedTuple):
+    """A cell of a used column that holds no number, or no word."""
+
+    place: int
+    """Its line or row."""
+    column: str
+    cell: str
+
+
+class Parsed(NamedTuple):
+    """The used columns of a table without the rows that miss a value."""
+
+    numbers: dict[str, list[float]]
+    words: dict[str, list[str]]
+    left_out: int
+    """Rows that miss a value."""
+    faults: list[Fault]
+    """Empty if all cells are numbers and words; otherwise columns with a fault are not complete."""
+
+
+def parse(
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    used: Sequence[str],
+    text: Sequence[str],
+    missing: str | tuple[str, ...] | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+) -> Parsed:
+    """The cells of the columns `used` as numbers, or as words for those in `text`.
+
+    A row is left out if such a cell holds what `missing` says; in a column of numbers also if it is the same number.
+    All rows must have one cell per column.
+    """
+    absent = frozenset(missing_words(missing))
+    values = {value for word in absent if (value := number(word, decimal, thousands)) is not None}
+    values |= {value for word in absent if (value := number(word)) is not None}
+    complete = [True] * len(rows)
+    found: dict[str, Sequence[Any]] = {}
+    for name in used:
+        place = columns.index(name)
+        cells = [row[1][place] for row in rows]
+        words = name in text
+        read = cells if words else [number(cell, decimal, thousands) for cell in cells]
+        found[name] = read
+        for i, cell in enumerate(cells):
+            if cell in absent or (not words and read[i] in values):
+                complete[i] = False
+    kept = [i for i, whole in enumerate(complete) if whole]
+    numbers, all_words, faults = {}, {}, []
+    for name in used:
+        place = columns.index(name)
+        faults += [
+            Fault(rows[i][0], name, rows[i][1][place]) for i in kept if found[name][i] is None or found[name][i] == ""
+        ]
+        chosen = [found[name][i] for i in kept]
+        if name in text:
+            all_words[name] = chosen
+        else:
+            numbers[name] = chosen
+    return Parsed(numbers, all_words, len(rows) - len(kept), faults)
+
+
+NAMED = 5
+"""Cells that one message names."""
+
+
+def told(faults: Sequence[Fault], text: Sequence[str], place: str = "row") -> dict[str, str]:
+    """Column -> its first cell that holds no number, or no word, and how many more there are."""
+    columns: dict[str, list[Fault]] = {}
+    for fault in faults:
+        columns.setdefault(fault.column, []).append(fault)
+    lines = {}
+    for name, (first, *others) in columns.items():
+        what = "the cell is empty" if name in text else f"{first.cell!r} is not a finite number"
+        cells = list(dict.fromkeys(repr(fault.cell) for fault in others))
+        shown = ", ".join(cells[:NAMED]) + (", ..." if len(cells) > NAMED else "")
+        more = f", and {len(others)} more such cell{'s' if len(others) > 1 else ''} ({shown})" if others else ""
+        lines[name] = f"{place} {first.place}, column '{name}': {what}{more}"
+    return lines

@@ -1,0 +1,447 @@
+"""Your own table: what its entry can say, what is wrong with its file, and the keys with which it can be read."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from bnn_atlas.config.data.cells import (
+    Character,
+    Missing,
+    Parsed,
+    Row,
+    Written,
+    file_text,
+    fitted,
+    missing_words,
+    number,
+    parse,
+    skipped,
+    text_rows,
+    told,
+    with_index,
+    workbook_rows,
+)
+
+ENDINGS = {".csv": ",", ".tsv": "\t"}
+"""Ending of a file -> what separates its cells."""
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
+"""What may stand between cells, in the order in which it is tried, and what it is called."""
+FORMS = ((".", None), (",", None), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
+"""Characters before decimals and between thousands, in the order in which they are tried."""
+ABSENT = ("", "-", "--", ".", "?", "#n/a", "#na", "#value!", "<na>", "n/a", "na", "nan", "null", "none", "missing")
+"""What cells without a value often hold, in lower case."""
+NO_LABELS = ("", "#n/a", "#na", "<na>", "n/a", "na", "nan", "null", "?")
+"""Words that are refused as classes, in lower case."""
+SAMPLE = 200
+"""Rows from which the layout of a file is guessed."""
+FEW = 50
+"""Below this number of rows, a table gets a warning."""
+
+
+class OwnTable(Written):
+    """Your own table: a row of names and then one row per example; what is not given here is read from the file."""
+
+    path: str
+    """A text file such as .csv, gzipped or not, or a workbook (.xlsx, .xls), relative to the repository; its checksum
+    is computed whenever Snakemake starts."""
+    title: str | None = None
+    """Name in figures; null takes the data set's name, with spaces for underscores."""
+    task: Literal["regression", "classification"]
+    """What is predicted: a number or a class."""
+    target: str
+    """The column that is predicted; all others are inputs."""
+    drop: tuple[str, ...] = ()
+    """Columns that are not used. Columns without a name are never used."""
+    text: tuple[str, ...] = ()
+    """Inputs that hold words: each word becomes a column of 0 and 1. The target of a classification is always text."""
+    missing: Missing = None
+    """What a cell without a value holds, or a list of this, such as ["", NA]; rows with such a cell are left out. In a
+    column of numbers it is compared as a number: -200 is also -200.0."""
+    separator: Character | None = None
+    """What stands between the cells; a blank means any run of blanks and tabs. Null takes a comma for .csv and a tab
+    for .tsv."""
+    comment: str | None = None
+    """Lines that start with this are skipped."""
+    sheet: str | None = None
+    """Workbooks: name of the sheet; null takes the first one."""
+    columns: Annotated[tuple[str, ...], Field(min_length=2)] | None = None
+    """Names of the columns, if the file has no row of names."""
+    licence: str = "the user's own"
+    """Licence of the data, for readers."""
+    note: str = ""
+    """For readers."""
+
+    @property
+    def ending(self) -> str:
+        """Ending of the file, without that of gzip."""
+        return Path(self.path.lower().removesuffix(".gz")).suffix
+
+    @property
+    def workbook(self) -> Literal["xls", "xlsx"] | None:
+        """The kind of workbook, if it is one."""
+        return {".xls": "xls", ".xlsx": "xlsx"}.get(self.ending)  # type: ignore[return-value]
+
+    @property
+    def between(self) -> str | None:
+        """What stands between the cells, as far as it is known."""
+        return self.separator or ENDINGS.get(self.ending)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Columns that hold words."""
+        return (*self.text, *([self.target] if self.task == "classification" else []))
+
+
+class Problem(NamedTuple):
+    """What is wrong with a file, where, and what to do."""
+
+    text: str
+    changes: Mapping[str, Any] = MappingProxyType({})
+    """Keys of the entry with which it can be read, if there are any, and their values."""
+    key: str = ""
+    """The key of the entry that is wrong, if one is."""
+
+
+class Seen(NamedTuple):
+    """A table as its entry reads it."""
+
+    header: tuple[str, ...]
+    """Names in the file; '' for a column without one."""
+    columns: tuple[str, ...]
+    """The same, with a name for every column."""
+    used: tuple[str, ...]
+    """Columns that are used, the target included."""
+    parsed: Parsed
+
+
+class Survey(NamedTuple):
+    """All that is wrong with a table."""
+
+    problems: list[Problem]
+    """Each with the whole values of its keys, whichever of them is followed first."""
+    table: OwnTable
+    """The entry with all of these keys."""
+    seen: Seen | None
+    """The table as that entry reads it; None if no keys are enough."""
+
+
+def survey(path: Path, own: OwnTable) -> Survey:
+    """Look at a table until nothing more is found, each time with the keys that mend what was found before."""
+    problems: list[Problem] = []
+    while True:
+        found, seen = _look(path, own)
+        problems += [problem for problem in found if problem not in problems]
+        changes = {key: value for problem in found for key, value in problem.changes.items()}
+        if not changes:
+            break
+        own = own.model_copy(update=changes)
+    whole = [problem._replace(changes={key: getattr(own, key) for key in problem.changes}) for problem in problems]
+    return Survey(whole, own, None if found else seen)
+
+
+def sentence(problem: Problem) -> str:
+    """A problem as one line that says what to put into the entry."""
+    return f"{problem.text}; give {keys_text(problem.changes)}" if problem.changes else problem.text
+
+
+def keys_text(keys: Mapping[str, Any]) -> str:
+    """Keys with their values, as an entry of config/datasets.yaml has them."""
+    return " and ".join(f"`{key}: {json.dumps(value, ensure_ascii=False)}`" for key, value in keys.items())
+
+
+def _look(path: Path, own: OwnTable) -> tuple[list[Problem], Seen | None]:
+    """What is wrong with a table under one entry, as far as can be seen, and the table."""
+    place = "row" if own.workbook else "line"
+    try:
+        rows = _read(path, own)
+    except UnicodeError:
+        other = _encoding(path, own)
+        return [Problem(f"cannot be read as text in {own.encoding}", {"encoding": other} if other else {})], None
+    except (ValueError, csv.Error, EOFError, OSError) as error:
+        return [Problem(f"cannot be read: {error}; save it as CSV in UTF-8")], None
+    if isinstance(rows, Problem):
+        return [rows], None
+    if not rows:
+        return [Problem("the file is empty")], None
+    if problem := _wrong_names(rows[0][1], own):
+        return [problem], None
+    header = tuple(with_index(rows[0][1], rows[1:])) if own.columns is None else own.columns
+    columns = tuple(name or f"column_{i}" for i, name in enumerate(header, start=1))
+    used = tuple(name for name, given in zip(columns, header, strict=True) if given and name not in own.drop)
+    if repeated := [name for name, count in Counter(columns).items() if count > 1]:
+        text = f"the names of the columns ({','.join(header)}) have '{repeated[0]}' more than once; rename all but one"
+        return [Problem(text, key="columns" if own.columns else "")], None
+    problems = list(_unknown_names(columns, own))
+    if own.target not in columns:
+        return problems, None
+    if own.target in used and len(used) == 1:
+        problems.append(Problem("the file has no input columns besides the target and those under `drop`"))
+    body = [(line, fitted(cells, len(columns))) for line, cells in rows[own.columns is None :]]
+    body = body[skipped(own.skip)[1] :]
+    problems += _ragged(body, len(columns), place)
+    body = [row for row in body if len(row[1]) == len(columns)]
+    numeric = tuple(name for name in used if name not in own.words)
+    if problem := _units(body, columns, numeric, own, place):
+        return [*problems, problem], None
+    if not own.workbook and (problem := _form(body, columns, numeric, own, place)):
+        return [*problems, problem], None
+    parsed = parse(body, columns, used, own.words, own.missing, own.decimal, own.thousands)
+    problems += _cells(body, columns, used, parsed, own, place)
+    if not problems:
+        problems += _degenerate(parsed, used, own)
+    return problems, Seen(header, columns, used, parsed)
+
+
+def _read(path: Path, own: OwnTable) -> list[Row] | Problem:
+    """The rows of a file, or what is wrong with its layout."""
+    before, _ = skipped(own.skip)
+    if own.workbook:
+        rows = workbook_rows(path, own.workbook, own.sheet, before)
+        title = next((i for i, (_, cells) in enumerate(rows) if _names_of(cells, len(cells))), 0)
+        if title:
+            found = f"row {rows[0][0]}: {rows[0][1]} is not the row of names, which is row {rows[title][0]}"
+            return Problem(found, _skip(own, rows[title][0] - 1))
+        return rows
+    text = file_text(path, own.encoding)
+    rows = text_rows(text, own.between, own.comment, before) if own.between else []
+    usual = Counter(len(cells) for _, cells in rows[:SAMPLE]).most_common(1)
+    width = usual[0][0] if usual else 0
+    if own.comment is None and (notes := [row for row in rows if row[1][0].startswith("#") and len(row[1]) != width]):
+        return Problem(f"line {notes[0][0]}: a comment, not a row of {width} cells", {"comment": "#"})
+    if own.between and (not rows or (width > 1 and _names_of(rows[0][1], width))):
+        return rows
+    layout = _layout(text, own.comment)
+    if layout is None:
+        return rows if own.between else Problem("no `separator` is given, and none fits; save it as CSV")
+    separator, title = layout
+    changes: dict[str, Any] = {} if separator == own.between else {"separator": separator}
+    found = f"line {title + 1}: {SEPARATORS[separator]} are between the cells" if changes else ""
+    if title > before:
+        changes |= _skip(own, title)
+        found += f"{', and' if found else f'line {before + 1}:'} the row of names is below line {title}"
+    return Problem(found, changes) if changes else rows
+
+
+def _skip(own: OwnTable, before: int) -> dict[str, Any]:
+    """The key that leaves out lines at the start."""
+    after = skipped(own.skip)[1]
+    return {"skip": (before, after) if after else before}
+
+
+def _encoding(path: Path, own: OwnTable) -> str | None:
+    """The encoding that a file most likely has."""
+    for encoding in ("utf-8", "utf-16", "cp1252", "latin-1"):
+        try:
+            text = file_text(path, encoding)
+        except UnicodeError:
+            continue
+        if encoding != own.encoding and (encoding != "utf-16" or text.isprintable() or "\n" in text):
+            return encoding
+    return None
+
+
+def _layout(text: str, comment: str | None) -> tuple[str, int] | None:
+    """What separates the cells of a text, and the lines above its row of names; None if nothing fits."""
+    text = "".join(text.splitlines(keepends=True)[:SAMPLE])
+    for separator in SEPARATORS:
+        try:
+            rows = text_rows(text, separator, comment, 0)
+        except csv.Error:
+            continue
+        widths = Counter(len(cells) for _, cells in rows)
+        if not widths:
+            return None
+        width = widths.most_common(1)[0][0]
+        first = next((i for i, (_, cells) in enumerate(rows) if _names_of(cells, width)), 0)
+        whole = sum(len(cells) == width for _, cells in rows[first:])
+        if width > 1 and whole + 1 >= 0.9 * (len(rows) - first):
+            return separator, rows[first - 1][0] if first else 0
+    return None
+
+
+def _wrong_names(cells: Sequence[str], own: OwnTable) -> Problem | None:
+    """A first row of names in a file whose entry has `columns`, too."""
+    top, names = ({name.strip().casefold() for name in line} for line in (cells, own.columns or ()))
+    if top == names or any(number(name, own.decimal, own.thousands) is None for name in top & names):
+        return Problem(f"the file has a row of names ({','.join(cells)})", {"columns": None}, "columns")
+    return None
+
+
+def _names_of(cells: Sequence[str], width: int) -> bool:
+    """Whether a row can name the columns of a table: more than half of its cells are filled."""
+    return 2 * sum(map(bool, cells)) > width
+
+
+def _unknown_names(columns: Sequence[str], own: OwnTable) -> Iterator[Problem]:
+    for key, names in (("target", (own.target,)), ("drop", own.drop), ("text", own.text)):
+        for name in names:
+            if name not in columns:
+                known = {column.casefold(): column for column in columns}
+                near = [known[match] for match in get_close_matches(name.casefold(), known, n=1)]
+                listed = [column for column in names if column != name]
+                changes = {key: near[0] if near else name} if key == "target" else {key: (*listed, *near)}
+                changes = {} if key == "target" and not near else changes
+                yield Problem(f"no column '{name}'; there are {', '.join(columns)}", changes, key)
+    if own.target in own.drop:
+        rest = tuple(name for name in own.drop if name != own.target)
+        yield Problem(f"the target '{own.target}' is also listed under `drop`", {"drop": rest}, "drop")
+
+
+def _ragged(rows: Sequence[Row], width: int, place: str) -> Iterator[Problem]:
+    """Rows with another number of cells than there are columns."""
+    wrong = [(line, cells) for line, cells in rows if len(cells) != width]
+    for line, cells in wrong[:5]:
+        what = f"{len(cells)} cells in a table of {width} columns"
+        yield Problem(f"{place} {line}: {what}; correct that line of the file, or take it out")
+    if len(wrong) > 5:
+        yield Problem(f"{len(wrong) - 5} more such lines, the last one is {place} {wrong[-1][0]}")
+
+
+def _units(
+    rows: Sequence[Row], columns: Sequence[str], numeric: Sequence[str], own: OwnTable, place: str
+) -> Problem | None:
+    """A first row that holds no number where the rows below it have one."""
+    places = [columns.index(name) for name in numeric]
+    if len(rows) < 3 or skipped(own.skip)[1] or any(_any_number(rows[0][1][i]) for i in places):
+        return None
+    words = [i for i in places if rows[0][1][i].lower() not in ABSENT and all(_any_number(c[i]) for _, c in rows[1:3])]
+    if not words:
+        return None
+    cell, name = rows[0][1][words[0]], columns[words[0]]
+    found = f"{place} {rows[0][0]}, column '{name}': {cell!r} is not a finite number; the row seems to hold units"
+    return Problem(found, {"skip": (skipped(own.skip)[0], 1)})
+
+
+def _any_number(cell: str) -> bool:
+    return any(number(cell, *form) is not None for form in FORMS)
+
+
+def _form(
+    rows: Sequence[Row], columns: Sequence[str], numeric: Sequence[str], own: OwnTable, place: str
+) -> Problem | None:
+    """Another way to write numbers by which more cells are numbers."""
+    now = (own.decimal, own.thousands)
+    places = [columns.index(name) for name in numeric]
+    odd = [(line, i) for line, cells in enumerate(rows) for i in places if number(cells[1][i], *now) is None]
+    if not any(_any_number(rows[line][1][i]) for line, i in odd):
+        return None
+    cells = list({cells[i] for _, cells in rows for i in places})
+    # In a file of commas between cells, a number in quotes such as "2,074" has a comma between thousands.
+    forms = sorted(FORMS, key=lambda form: form[0] == own.between)
+    best = max(forms, key=lambda form: sum(number(cell, *form) is not None for cell in cells))
+    if best == now:
+        return None
+    line, i = next(((line, i) for line, i in odd if number(rows[line][1][i], *best) is not None), odd[0])
+    changes = {key: value for key, value, old in zip(("decimal", "thousands"), best, now, strict=True) if value != old}
+    cell = f"{place} {rows[line][0]}, column '{columns[i]}': {rows[line][1][i]!r}"
+    return Problem(f"{cell} is not a finite number as numbers are written with {_points(*now)}", changes)
+
+
+def _points(decimal: str, thousands: str | None) -> str:
+    return f"decimal {'points' if decimal == '.' else 'commas'}" + (
+        f" and {thousands!r} in thousands" if thousands else ""
+    )
+
+
+def _cells(
+    rows: Sequence[Row], columns: Sequence[str], used: Sequence[str], parsed: Parsed, own: OwnTable, place: str
+) -> Iterator[Problem]:
+    """Columns with cells that are no numbers or no words; keys that leave at least half of the rows."""
+    lines = told(parsed.faults, own.words, place)
+    if own.task == "classification" and own.target in used:
+        at = columns.index(own.target)
+        labels = [(line, cells[at]) for line, cells in rows if cells[at].lower() in NO_LABELS]
+        labels = [(line, cell) for line, cell in labels if cell not in missing_words(own.missing)]
+        if labels:
+            first, cell = labels[0]
+            lines[own.target] = f"{place} {first}, column '{own.target}': {cell!r} is a missing value, not a class"
+    else:
+        labels = []
+    absent, drop, text = list(missing_words(own.missing)), list(own.drop), list(own.text)
+    keys: dict[str, str] = {}
+    for name in lines:
+        at = columns.index(name)
+        cells = [cells[at] for _, cells in rows]
+        odd = (
+            [cell for _, cell in labels]
+            if name == own.target and labels
+            else [f.cell for f in parsed.faults if f.column == name]
+        )
+        filled = [cell for cell in cells if cell.lower() not in ABSENT]
+        unknown = [cell for cell in odd if cell.lower() not in ABSENT]
+        if 2 * len(unknown) > len(filled):
+            keys[name] = (
+                "task" if name == own.target else "drop" if len(set(filled)) > max(10, len(cells) / 2) else "text"
+            )
+        elif name != own.target and (2 * len(odd) > len(cells) or len(set(unknown)) > 10):
+            keys[name] = "drop"
+        else:
+            keys[name] = "missing"
+            absent += [cell for cell in dict.fromkeys(odd) if cell not in absent]
+        if keys[name] in ("drop", "text"):
+            (drop if keys[name] == "drop" else text).append(name)
+    gaps = {
+        name: {i for i, (_, cells) in enumerate(rows) if cells[columns.index(name)] in absent}
+        for name in used
+        if name not in drop and name != own.target
+    }
+    while gaps and 2 * len(set().union(*gaps.values())) > len(rows) and absent:
+        worst = max(gaps, key=lambda name: len(gaps[name]))
+        del gaps[worst]
+        drop.append(worst)
+        if worst in keys:
+            keys[worst] = "drop"
+    values = {"missing": tuple(absent), "drop": tuple(drop), "text": tuple(text), "task": "classification"}
+    for name, line in lines.items():
+        yield Problem(line, {keys[name]: values[keys[name]]})
+
+
+def _degenerate(parsed: Parsed, used: Sequence[str], own: OwnTable) -> Iterator[Problem]:
+    """Tables from which nothing can be learned."""
+    found: dict[str, Sequence[Any]] = {**parsed.numbers, **parsed.words}
+    count = len(found[own.target])
+    if not count:
+        rest = f": all {parsed.left_out} miss a value" if parsed.left_out else ""
+        yield Problem(f"the file has no rows{'' if own.columns else ' below the names of its columns'}{rest}")
+        return
+    if count == 1:
+        yield Problem("the file has one row; at least 2 are needed, to train and to test")
+        return
+    inputs = [name for name in used if name != own.target]
+    if all(len(set(found[name])) == 1 for name in inputs):
+        yield Problem(
+            f"nothing can be predicted from inputs that are the same in all rows, and these are: {', '.join(inputs)}"
+        )
+    if len(set(found[own.target])) == 1:
+        what = "class" if own.task == "classification" else "value"
+        value = found[own.target][0]
+        yield Problem(f"column '{own.target}': the target has one {what}, {value!r}, in all rows; give another target")
+
+
+def remarks(words: Mapping[str, Sequence[str]], target: str, rows: int, left_out: int) -> list[str]:
+    """What is odd about a table that can be read, in one line each: `words` are its columns of words."""
+    said = [f"{left_out} of {rows + left_out} rows miss a value and are left out"] if left_out else []
+    if rows < FEW:
+        said.append(f"{rows} rows are very few: scores on the test rows will say little")
+    counted = Counter(words.get(target, ()))
+    alike: dict[str, list[str]] = {}
+    for label in sorted(counted):
+        alike.setdefault(label.strip(" .").casefold(), []).append(label)
+    for labels in alike.values():
+        if len(labels) > 1:
+            these = ", ".join(map(repr, labels))
+            said.append(f"column '{target}': {these} count as different classes; are they the same?")
+    if single := [label for label, count in counted.items() if count == 1]:
+        these = ", ".join(map(repr, single[:5])) + (", ..." if len(single) > 5 else "")
+        said.append(f"column '{target}': classes with a single row cannot be trained and tested: {these}")
+    for name, cells in words.items():
+        if name != target and len(set(cells)) > max(10, 0.9 * rows):
+            said.append(f"column '{name}': {len(set(cells))} different words in {rows} rows; if it is an id, drop it")
+    return said
