@@ -307,7 +307,7 @@ def test_tokens_outside_the_vocabulary_are_refused(token: int):
     _, prior = build_posterior(
         SMALL_TEXT, CategoricalLikelihood(), NormalPrior(), temperature=1.0, shape=(12,), classes=3, vocabulary=9
     )
-    with pytest.raises(ValueError, match=r"vocabulary of 9 goes from 0 to 8"):
+    with pytest.raises(ValueError, match=r"must be 0 to 8 .the vocabulary is 9"):
         posterior_data(x, np.arange(ROWS) % 3, prior, vocabulary=9)
 
 

@@ -75,9 +75,9 @@ def build(name: str, temperature: float, dtype: jnp.dtype) -> tuple[Posterior, P
 @pytest.mark.parametrize(
     ("x", "y", "classes", "message"),
     [
-        (np.ones((4, 2)), np.array([0, 1, 2, 3]), 3, "labels from 0 to 3, but a number of classes of 3 goes from 0"),
-        (np.ones((4, 2)), np.array([0, -1, 2, 1]), 3, "labels from -1 to 2"),
-        (np.ones((4, 2)), np.array([0.0, 1.0, 2.0, 1.0]), 3, "labels are float64, but .* needs whole numbers"),
+        (np.ones((4, 2)), np.array([0, 1, 2, 3]), 3, "labels go from 0 to 3, but must be 0 to 2"),
+        (np.ones((4, 2)), np.array([0, -1, 2, 1]), 3, "labels go from -1 to 2"),
+        (np.ones((4, 2)), np.array([0.0, 1.0, 2.0, 1.0]), 3, "labels are float64, but must be whole numbers"),
         (np.ones((4, 3)), np.ones(4), 0, r"rows of shape \[4, 3\] .* rows of shape \[2\]"),
         (np.ones((4, 2, 1)), np.ones(4), 0, r"rows of shape \[4, 2, 1\]"),
         (np.ones((4, 2)), np.ones(3), 0, r"targets of shape \[3\], but the posterior takes one target per row"),

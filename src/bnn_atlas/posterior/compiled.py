@@ -35,8 +35,8 @@ def kernel_for(
 ) -> Kernel | None:
     """The kernel for a posterior with these settings; None where gradients go through XLA.
 
-    It takes dense networks with layers of at most `WIDEST` units (and inputs) and one of its activations (not `elu`) in
-    single precision, on a CPU, if it has been built; see `PosteriorConfig.kernel`.
+    It takes dense networks in single precision, with layers of at most `WIDEST` units (and inputs) and one
+    of its activations (not `elu`), on a CPU, if it has been built; see `PosteriorConfig.kernel`.
     """
     if choice == "xla" or not isinstance(model, MLPConfig) or dtype != np.float32 or not runtime.on_cpu():
         return None

@@ -57,7 +57,7 @@ def tempered_gain(new: LogDensity, old: LogDensity, temperature: float) -> Array
 
 
 class PosteriorData(NamedTuple):
-    """Arrays that a posterior is conditioned on; arguments of compiled functions, so that one program serves all."""
+    """Arrays that a posterior is conditioned on. Compiled functions take them as arguments, so one serves all data."""
 
     x: Array
     """[rows, ...], each row with the shape that the model takes."""
@@ -93,7 +93,7 @@ class Posterior(NamedTuple):
     shards: int = 1
     """Devices that share the rows; above 1, densities are summed over the mesh axis `data`."""
     most_rows: int | None = None
-    """Number of rows whose gradient fits the memory of one device, wherever they come from; None for any number."""
+    """Largest number of rows, of whatever data, whose gradient fits the memory of one device; None for no limit."""
     kernel: Kernel | None = None
     """Computes log-likelihoods and gradients instead of XLA; second derivatives still go through XLA."""
 
@@ -105,7 +105,7 @@ class Posterior(NamedTuple):
         return FullBatch(*pieces, data.prior)
 
     def _cut(self, x: Array, y: Array, weights: Array | None, size: int) -> tuple[Array, Array, Array | None]:
-        """Arranged rows, targets and weights in pieces of `size` rows, or of the network's piece if that is smaller.
+        """Arranged rows, targets and weights, cut into pieces of `size` rows or of `network.piece` if that is smaller.
 
         The network's pieces are made equal, in whole cache lines. If one piece holds all rows, there is no leading
         axis.
@@ -152,13 +152,13 @@ class Posterior(NamedTuple):
         return jax.lax.psum(value, DATA_AXIS) if self.shards > 1 else value
 
     def estimate(self, theta: Array, data: PosteriorData, rows: Array, images: Array | None = None) -> Evaluation:
-        """Unbiased estimate of `evaluate` from a mini-batch: its log-likelihood times (all rows) / (rows of the batch).
+        """Unbiased estimate of `evaluate`: a mini-batch's log-likelihood times (all rows) / (rows of the batch).
 
         Args:
             theta: position [P].
             data: the rows.
             rows: indices [b] of the mini-batch; where devices share the rows, this device's share of them.
-            images: replace these rows [b, ...], such as augmented images; None for the rows themselves.
+            images: what to take instead of these rows [b, ...], such as augmented images; None for the rows themselves.
         """
         if images is None:
             value, gradient = self._gradient_of_rows(theta, data.x, data.y, data.weights, rows)
@@ -213,7 +213,7 @@ class Posterior(NamedTuple):
         return -(-rows // -(-rows // self.most_rows)) if self.most_rows and rows else rows
 
     def _kernel_for(self, theta: Array) -> Kernel | None:
-        """The compiled kernel, which takes single precision only."""
+        """The compiled kernel, if theta is in the single precision that it needs."""
         return self.kernel if theta.dtype == jnp.float32 else None
 
     def log_likelihood(self, theta: Array, x: Array, y: Array, weights: Array | None = None) -> Array:
@@ -359,7 +359,7 @@ def posterior_data(
     """Rows x [n, ...] and targets y [n] in the precision of the prior, filled up to a multiple of `shards`.
 
     Whole numbers (tokens, classes) stay whole numbers. `shape`, `classes` and `vocabulary` are as in `build_posterior`;
-    what is left out is not checked.
+    nothing is checked against those that are left out.
 
     Raises:
         ValueError: rows of another shape, numbers that are not finite, labels outside [0, classes), or tokens outside
@@ -391,15 +391,15 @@ def posterior_data(
 def _check_range(name: str, values: np.ndarray, count: int, of: str) -> None:
     """Refuse values that are not whole numbers below `count`; indexing would clip them silently."""
     if not np.issubdtype(values.dtype, np.integer):
-        raise ValueError(f"{name} are {values.dtype}, but a {of} of {count} needs whole numbers")
+        raise ValueError(f"{name} are {values.dtype}, but must be whole numbers (the {of} is {count})")
     if values.size and (values.min() < 0 or values.max() >= count):
         raise ValueError(
-            f"{name} from {values.min()} to {values.max()}, but a {of} of {count} goes from 0 to {count - 1}"
+            f"{name} go from {values.min()} to {values.max()}, but must be 0 to {count - 1} (the {of} is {count})"
         )
 
 
 def _real(x: Array) -> Any:
-    """Number type for computing with rows: their own, or JAX's default for whole numbers."""
+    """Number type in which to compute with rows: the rows' own, or JAX's default if they are whole numbers."""
     return x.dtype if jnp.issubdtype(x.dtype, jnp.floating) else jnp.result_type(float)
 
 
@@ -418,7 +418,7 @@ class Target(NamedTuple):
     log_density: Callable[[Array], LogDensity]
     """Position [P] -> densities on all rows, without a gradient."""
     squared_error: Callable[[Array], Array]
-    """Position [P] -> sum of squared residuals on all rows, of a Gaussian likelihood."""
+    """Position [P] -> sum of a Gaussian likelihood's squared residuals on all rows."""
     gain: Gain
     """Change of the tempered log density between two places, accurate in single precision."""
     estimate: Callable[..., Evaluation]
@@ -434,7 +434,7 @@ class Target(NamedTuple):
 
 
 def binder(posterior: Posterior) -> Callable[[PosteriorData], Target]:
-    """A function that makes targets, such that the posterior's functions are traced once for each shape."""
+    """A function that makes targets of data; the posterior's functions are traced only once for each shape."""
     evaluate, estimate = jax.jit(posterior.evaluate), jax.jit(posterior.estimate)
     log_density, squared_error = jax.jit(posterior.log_density), jax.jit(posterior.squared_error)
     gain = jax.jit(posterior.gain)

@@ -18,7 +18,7 @@ from bnn_atlas.config.parts.priors import EmpiricalCovariancePrior
 from bnn_atlas.models.layout import Layout, Parameter
 
 ROWS_AT_ONCE = 256
-"""Images with patches in memory at the same time."""
+"""Number of images whose patches are in memory at the same time."""
 
 
 class FirstLayer(NamedTuple):
@@ -54,7 +54,7 @@ def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarr
         rows: the scaled rows [n, ...] that the posterior is conditioned on, at least two.
 
     Raises:
-        ValueError: there are no rows, or the first layer has no weights of inputs.
+        ValueError: there are no rows, or the first layer has no weights that multiply inputs.
     """
     if rows is None or len(rows) < 2:
         raise ValueError(
@@ -67,7 +67,7 @@ def first_layer(config: EmpiricalCovariancePrior, layout: Layout, rows: np.ndarr
             "a prior of kind empirical_covariance needs a network with a dense or convolutional first layer, not an "
             "embedding of words: use kind normal"
         )
-    # With several threads the last bits of LAPACK's results depend on their number.
+    # The last bits of LAPACK's results depend on the number of threads.
     with threadpool_limits(1):
         eigenvalues, directions = np.linalg.eigh(covariance(rows, weight))
     roots = config.scale * np.sqrt(config.strength / (np.maximum(eigenvalues, 0) + config.floor))

@@ -22,13 +22,13 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Noise(NamedTuple):
-    """Noise of a Gaussian likelihood, each [rows] or scalar."""
+    """Noise of a Gaussian likelihood; each field is [rows] or a scalar."""
 
     log_sigma: Array
     precision_root: Array
     """1 / sigma."""
     slope: Array | float
-    """Derivative of log sigma in its argument: the second output, the log_sigma parameter, or none (0)."""
+    """Derivative of log sigma by what it depends on: the second output, the log_sigma parameter, or nothing (0)."""
 
 
 def outputs_needed(config: LikelihoodConfig, classes: int) -> int:
@@ -97,8 +97,8 @@ def _gaussian_log_likelihood(
     """Weighted sum of Gaussian log densities with its derivatives in closed form.
 
     With z = (y - mu) / sigma: dl/dmu = z / sigma and dl/dlog(sigma) = z^2 - 1. A barrier separates them from what
-    follows, since the compiler would compute automatic derivatives again for every product that takes them: the
-    gradient of a small network is a fifth faster on a CPU.
+    follows, since the compiler would otherwise compute them again for every product that uses them. This makes the
+    gradient of a small network a fifth faster on a CPU.
     """
     return _total(log_density(config, outputs, extra, y), weights)
 

@@ -16,7 +16,7 @@ class BudgetError(ValueError):
 
 
 def within_budget(posterior: Posterior, data: PosteriorData, budget: float) -> Posterior:
-    """The posterior with data, and any other rows, in pieces with gradients that need at most `budget` bytes.
+    """The posterior, which takes these data, and any other rows, in pieces whose gradients need at most `budget` bytes.
 
     Raises as `fitting_rows`.
     """
@@ -25,7 +25,7 @@ def within_budget(posterior: Posterior, data: PosteriorData, budget: float) -> P
 
 
 def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> int:
-    """Smallest number of micro-batches with gradients that need at most `budget` bytes on one device.
+    """Smallest number of micro-batches whose gradients need at most `budget` bytes on one device.
 
     Raises as `fitting_rows`.
     """
@@ -33,11 +33,11 @@ def micro_batches(posterior: Posterior, data: PosteriorData, budget: float) -> i
 
 
 def fitting_rows(posterior: Posterior, data: PosteriorData, budget: float) -> int:
-    """Largest number of rows with a gradient that needs at most `budget` bytes on one device.
+    """Largest number of rows whose gradient needs at most `budget` bytes on one device.
 
-    The memory of n rows is taken as 2 n r, with r the bytes that differentiation keeps per row. They are counted from
-    the shapes of the residuals, so that the number (which the rounding of a gradient depends on) is the same on every
-    machine. The data, the parameters and the state of a sampler are not included.
+    The memory of n rows is taken to be 2 n r, with r the bytes that differentiation keeps per row. These are counted
+    from the shapes of the residuals, so that the number of rows (which the rounding of a gradient depends on) is the
+    same on every machine. The data, the parameters and the state of a sampler are not included.
 
     Raises:
         BudgetError: one row needs more.

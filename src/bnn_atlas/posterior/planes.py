@@ -18,9 +18,9 @@ COLLINEAR = 1e-4
 """Distance of the third point from the line through the others, relative to its distance from the first, below which
 the points determine no plane."""
 LOT = 512
-"""Points of a plane that a CPU computes between two messages."""
+"""Number of points of a plane that a CPU computes between two messages."""
 AT_ONCE_ON_GPU = 16
-"""Points that a GPU computes together."""
+"""Number of points that a GPU computes together."""
 
 
 class PlaneError(ValueError):
@@ -40,8 +40,8 @@ class Plane(NamedTuple):
     def lines(self, resolution: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates x [n] and y [n] of the grid lines of a rectangle around the three points.
 
-        It reaches `margin` d beyond them horizontally, with d the distance between the first two, and `margin` h
-        vertically, with h the distance of the third from their line.
+        The rectangle reaches `margin` d beyond the points horizontally, with d the distance between the first two, and
+        `margin` h vertically, with h the distance of the third from the line through these.
         """
         across, height = self.points[1, 0], self.points[2, 1]
         first, last = self.points[:, 0].min(), self.points[:, 0].max()
@@ -94,7 +94,7 @@ def densities_on(posterior: Posterior, data: PosteriorData, plane: Plane, coordi
     """Log-likelihood and log-prior at coordinates [n, 2] of a plane.
 
     The points are computed one after another on each core (several together on a GPU), each in the micro-batches of
-    `posterior`, so that memory does not grow with their number. All rows are on every device.
+    `posterior`, so that memory does not grow with the number of points. All rows are on every device.
     """
     count = len(coordinates)
     most = LOT if runtime.on_cpu() else AT_ONCE_ON_GPU

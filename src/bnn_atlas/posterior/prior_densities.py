@@ -110,7 +110,7 @@ class Family(NamedTuple):
     log_rest: Callable[[Any], float] = lambda shape: 0.0
     """Shape -> term of the normalising constant beyond the sum of log scale and `log_unit` over the scalars."""
     gain: Callable[[Array, Array, Array, Array, PriorValues], Array] | None = None
-    """(new, old, z of both, values) -> the sum in `log_prior_gain`; None for the difference of densities."""
+    """(new, old, z of both, values) -> the sum in `log_prior_gain`; None takes the difference of the densities."""
 
 
 class Prior(NamedTuple):
@@ -252,8 +252,8 @@ def log_prior(family: Family, values: PriorValues, theta: Array) -> Array:
     An empirical covariance adds -|u|^2 / 2 to the normal log density, with u the first layer's weights along the
     directions of its inputs' covariance (`posterior.empirical_covariance`).
 
-    A walled uniform is 1/(2a) inside [-a, a] and falls outside as exp(-log(1000) (|theta| - a)), which is not
-    normalised, as published.
+    A walled uniform is 1/(2a) inside [-a, a] and decays outside as exp(-log(1000) (|theta| - a)). As published, this
+    is not normalised.
     """
     z = (theta - values.loc) / values.scale
     return jnp.sum(family.log_density(z, values)) - values.log_normaliser

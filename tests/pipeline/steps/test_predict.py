@@ -253,7 +253,7 @@ def test_a_label_without_a_class_is_refused(run: Run, tmp_path: Path) -> None:
     split = tmp_path / "split.npz"
     rows = np.arange(TRAIN)
     save_split(split, load(tmp_path / "prepared.npz"), Split(rows, rows[:0], run.rows))
-    with pytest.raises(ValueError, match="labels from 0 to 2, but a number of classes of 2 goes from 0 to 1"):
+    with pytest.raises(ValueError, match="labels go from 0 to 2, but must be 0 to 1"):
         load_problem(tmp_path / "prepared.npz", split, POSTERIOR)
 
 
