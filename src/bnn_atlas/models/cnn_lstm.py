@@ -9,7 +9,7 @@ from bnn_atlas.models.mlp import ACTIVATIONS, FeatureMajorDense, lecun_normal
 
 
 class CNNLSTM(nn.Module):
-    """Embedding, convolution over words, maxima of `pool` positions, activation, LSTM; its last state to the outputs.
+    """Embedding, convolution over words, maxima of `pool` positions, activation, LSTM; outputs from its last state.
 
     Taking the maxima before an increasing activation such as relu or elu changes nothing; silu needs `pool` 1.
     """
@@ -74,13 +74,13 @@ class WordConvolution(nn.Module):
 
 
 class LSTM(nn.Module):
-    """Long short-term memory; its state after the last step.
+    """Long short-term memory: the state after the last step.
 
     With a = W [x_t; h] + b in blocks i, g, f, o:
 
         c <- sigmoid(f + 1) c + sigmoid(i) tanh(g);   h <- sigmoid(o) tanh(c),
 
-    h = c = 0 at first, W [4 cells, features + cells]. The added 1 keeps the memory open at the start (Jozefowicz et al.
+    from h = c = 0, for W [4 cells, features + cells]. The added 1 keeps the memory open at the start (Jozefowicz et al.
     2015); it is part of the formula, so that the prior of b can be centred at 0.
     """
 
@@ -93,12 +93,12 @@ class LSTM(nn.Module):
         weight = self.param("weight", lecun_normal, (4 * self.cells, features + self.cells))
         bias = self.param("bias", nn.initializers.zeros_init(), (4 * self.cells,))
         by_state = weight[:, features:]
-        # The inputs' part of all steps in one product.
+        # What the inputs contribute to all steps, in one product.
         ahead = jnp.einsum("gf,ftr->tgr", weight[:, :features], x)
 
         def step(state: tuple[Array, Array], inputs: Array) -> tuple[tuple[Array, Array], None]:
             h, c = state
-            # Not in `ahead`: XLA splits large sums, such as the bias gradient there, among all cores, however many.
+            # The bias is not in `ahead`: XLA would split its gradient, a large sum, among all cores, however many.
             i, g, f, o = jnp.split(inputs + by_state @ h + bias[:, None], 4)
             c = jax.nn.sigmoid(f + 1) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
             return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None

@@ -23,9 +23,9 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 class Convolution(nn.Module):
     """y[o, p] = sum_{c, k} W[o, c, k] x[c, s p + k] + b[o], x padded by zeros; W [filters, channels, kernel, kernel].
 
-    `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide, an
-    odd one after the pixels. With `pool` = (window, stride) y is reduced by `max_pool` before b is added, to fewer
-    numbers, which changes no maximum. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
+    `padding` is the number of zeros on every side, or `SAME`: as many as make the output ceil(size / stride) wide; an
+    odd one goes after the pixels. With `pool` = (window, stride), `max_pool` reduces y before b is added, which changes
+    no maximum and saves additions. W starts by `initialiser`, b at zero; without `use_bias` there is no b.
     """
 
     filters: int

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Parameter:
     """One array of a model.
 
-    `role` is `weight`, `bias`, `gain` and `threshold` (filter response norm) or `scale` (a learned noise level);
+    `role` is `weight`, `bias`, `gain` or `threshold` (of a filter response norm), or `scale` (a learned noise level);
     `layer` counts from 0 at the input and is None for parameters outside the layers. `fan_in` and `fan_out` are the
     widths that scale Glorot and He priors.
     """
@@ -121,7 +121,7 @@ class Layout:
         return np.flatnonzero(chosen)
 
     def per_scalar(self, value: Mapping[str, float]) -> np.ndarray:
-        """Vector [size] that repeats one number per parameter name for each of its scalars."""
+        """Vector [size] that gives each scalar the number of its parameter, from numbers by parameter name."""
         return np.concatenate([np.full(p.size, value[p.name]) for p in self.parameters])
 
     def to_dict(self) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ class LeNet(nn.Module):
 
 
 class LeNet5(nn.Module):
-    """5x5 convolutions (6 filters; 16, unpadded), each with activation and 2x2 mean pooling; 120, 84 units; outputs."""
+    """5x5 convolutions (6; 16, unpadded), each with activation and 2x2 mean pooling; 120 and 84 units; outputs."""
 
     outputs: int
     activation: str = "relu"
@@ -44,7 +44,7 @@ class LeNet5(nn.Module):
 class LeNet5Max(nn.Module):
     """Unpadded 5x5 convolutions (6, 16 filters), with 2x2 max pooling and activation; 120 and 84 units; outputs.
 
-    Pooling before an increasing activation gives the same as pooling after it.
+    Pooling before an increasing activation gives the same result as pooling after it.
     """
 
     outputs: int

@@ -35,11 +35,11 @@ from bnn_atlas.models.resnet_frn import ResNetFRN, WideResNetFRN
 CACHE_LINE = 16
 """Single-precision numbers per cache line."""
 PIECE = 16
-"""Images that a convolutional network computes together on a CPU, so that their activations stay in its caches."""
+"""Number of images that a convolutional network takes together on a CPU, so that activations stay in the caches."""
 PIECE_BYTES = 2**19
 """Bytes of a dense network's hidden activations, in single precision, that are computed together on a CPU."""
 ROWS_PER_UNIT = 4
-"""Least number of rows computed together per unit of the widest layer; for fewer, reading its weights does not pay."""
+"""Least number of rows computed together per unit of the widest layer; for fewer, reading the weights does not pay."""
 
 
 class ShapeError(ValueError):
@@ -57,7 +57,7 @@ class Network(NamedTuple):
     initialise: Callable[[Array], Array]
     """key -> parameters [layout.size], from the layers' initialisers."""
     piece: int | None = None
-    """Rows that are computed together, as many as fit a CPU's caches; None for all."""
+    """Number of rows that are computed together, as many as fit a CPU's caches; None for all."""
 
 
 def build_network(config: ModelConfig, shape: tuple[int, ...], outputs: int, vocabulary: int = 0) -> Network:
@@ -263,8 +263,8 @@ def over_orbit(network: Network, orbit: AugmentationConfig, shape: tuple[int, ..
 def orbit_of(images: Array, orbit: AugmentationConfig) -> Array:
     """Images [n, height, width, channels] after each of the K changes that an augmentation draws from, [K, n, ...].
 
-    (2 crop + 1)^2 shifts by whole pixels, with the outermost pixels repeated, each as it is and, with `flip`, mirrored
-    left to right, as in `methods.minibatch.augmented`.
+    These are (2 crop + 1)^2 shifts by whole pixels, with the outermost pixels repeated, and, with `flip`, also each of
+    them mirrored left to right, as in `methods.minibatch.augmented`.
     """
     height, width = images.shape[1:3]
     moves = range(-orbit.crop, orbit.crop + 1)
