@@ -1,4 +1,4 @@
-"""Where chains are computed: on a CPU one device per core, each with one chain after another; on a GPU all at once."""
+"""Where chains are computed: on a CPU, one after another on a device per core; on a GPU, all at once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -72,7 +72,7 @@ class Placement:
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
     def share(self, tree: Tree, specs: Tree = EVERYWHERE) -> Tree:
-        """Place arrays that all chains read; `specs` (a prefix of the tree) says which are divided by rows."""
+        """Place arrays that all chains read; `specs` (a prefix of the tree) says which of them are divided by rows."""
         return jax.device_put(tree, jax.tree.map(lambda spec: NamedSharding(self._mesh, spec), specs))
 
     def map(self, function: Callable[[Tree, Tree], Tree], specs: Tree = EVERYWHERE) -> "Mapped":

@@ -20,11 +20,11 @@ RERUN = "Segments written before it are intact. Free or repair the disk and reru
 
 
 class CheckpointError(RuntimeError):
-    """A block has checkpoints, and none can be read."""
+    """A block has checkpoints, but none can be read."""
 
 
 class Progress(NamedTuple):
-    """How far a block is: the phase, and the units of it (draws, or steps where none are kept) that are done."""
+    """How far a block has got: the phase, and how many of its units (draws, or steps if none are kept) are done."""
 
     phase: int
     done: int

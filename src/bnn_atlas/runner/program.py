@@ -101,7 +101,7 @@ class Program:
             self._segment_of(self.method.phases[number]).compile(*self._arguments(number, begin, states))
 
     def finish(self, number: int, states: State, parts: list[np.ndarray]) -> State:
-        """States after a phase's `finish` on the host, which takes parts [chain, draw, scalar] of its kept draws."""
+        """States after a phase's `finish` on the host, from the parts [chain, draw, scalar] of the draws it kept."""
         finish = self.method.phases[number].finish
         if finish is None:
             return states
@@ -193,7 +193,7 @@ class Program:
             kept = {n: kept[n].at[number].set(v) for n, v in (values | density._asdict()).items()}
             return state, draws, kept
 
-        # A phase that keeps nothing may have more units than there is room for; writes beyond it are dropped.
+        # A phase that keeps nothing may have more units than there is room for; writes beyond the end are dropped.
         width = self._width if select is None else len(select)
         draws = jnp.zeros((self.capacity, width), data.prior.loc.dtype)
         buffers = {name: jnp.zeros((self.capacity,), kind) for name, kind in kinds.items()}

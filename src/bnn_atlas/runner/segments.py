@@ -42,7 +42,7 @@ COMPANIONS = ("timing.json", "fit.npz")
 
 
 class StartError(ValueError):
-    """A chain cannot start: its density is not finite there."""
+    """A chain cannot start: the density is not finite at its start."""
 
 
 class Block(NamedTuple):
@@ -176,7 +176,7 @@ class _Run:
         return states, Progress(0, 0)
 
     def _phase(self, number: int, done: int, states: State, stop: Stop, report: ProgressReport) -> State:
-        """Run one phase from `done` units on; a unit is `thinning` steps."""
+        """Run one phase, of which `done` units are done; a unit is `thinning` steps."""
         phase = self.phases[number]
         size = self.program.units_per_segment(phase)
         sink = self._sink(number, size) if phase.keep else None
@@ -281,7 +281,7 @@ class _Run:
 
 
 def noted(config: MethodSettings, posterior: Posterior, rows: int) -> dict[str, Any]:
-    """The trace attribute with notes on statistics, for a number of rows; empty for most methods."""
+    """The trace attribute with notes on statistics, for data of `rows` rows; empty for most methods."""
     if not isinstance(config, ImplicitConfig):
         return {}
     # Other methods need not wait for this import.

@@ -46,7 +46,7 @@ def write_timing(
             has them, draw by draw.
         place: where the chains were computed.
         draws: draws at which a stopping rule ended the last phase; its `steps` are then the steps of the trace, and
-            `planned` the steps without the rule. Its seconds end when the segment with the last draw was written.
+            `planned` the steps without the rule. Its seconds end when the segment with the last draw is written.
     """
     device = jax.devices()[0]
     phases: list[dict[str, Any]] = [

@@ -2,7 +2,7 @@
 
 Warm starts of the chains as in Sommer et al. 2025 (Microcanonical Langevin Ensembles, ICLR): AdamW on the mean negative
 log-likelihood; the prior plays no part. A member stops after `patience` epochs without a new best validation loss; the
-published code stops when that many losses are no better than the one before them, which can come earlier.
+published code stops when that many losses are no better than the one before them, which can happen earlier.
 """
 
 import logging
@@ -43,8 +43,8 @@ class Member(NamedTuple):
     train_loss: Array
     validation_loss: Array
     best_epoch: Array
-    """Epoch of the parameters: the best on validation rows, or the last if there are none; -1 if the loss there is not
-    finite."""
+    """Epoch of the parameters: the best on validation rows, or the last if there are none; -1 if the loss is not finite
+    at that epoch."""
 
 
 class _Search(NamedTuple):
