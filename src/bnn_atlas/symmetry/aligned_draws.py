@@ -1,4 +1,4 @@
-"""The part of an alignment for diagnostics and figures: some parameters of its draws, permutations, pairs of draws."""
+"""What diagnostics and figures need of an alignment: some parameters of its draws, permutations, pairs of draws."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ class AlignedDraws(NamedTuple):
     fixed: bool
     """Whether the last pass of a barycentre moved no unit."""
     variances: np.ndarray
-    """For each variant, the mean over permuted parameters of the variance of all draws and within chains [4, 2]."""
+    """For each variant, variances of all draws and within chains [4, 2], each the mean over permuted parameters."""
     pair_chains: np.ndarray
     """Chains of pairs of draws [k, 2]."""
     pair_draws: np.ndarray
@@ -64,7 +64,7 @@ def load_aligned_draws(path: str | Path) -> AlignedDraws:
 
 
 FEWEST_DRAWS = 4
-"""Draws of a chain that R-hat needs."""
+"""Number of draws per chain that R-hat needs."""
 
 
 def alignment_rows(identity: RunIdentity, name: str, found: AlignedDraws) -> list[Row]:

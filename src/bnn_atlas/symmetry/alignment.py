@@ -1,4 +1,4 @@
-"""Bring all draws of a run into one frame, in passes over the trace with memory that does not grow with the draws.
+"""Bring all draws of a run into one frame, in passes over the trace whose memory does not grow with the draws.
 
 0. Average the features of each chain. The barycentre of the averages is the chain-wise alignment.
 1. Match each draw to the reference, starting with its chain's permutation. For a barycentre, the first pass matches to
@@ -6,7 +6,7 @@
    to the mean of the previous pass, until no unit moves. So a barycentre is never worse than the chain-wise one.
 2. To enter another frame, match the mean of the aligned draws to that frame's target, and apply its permutation to all
    draws as well.
-3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and some of their parameters.
+3. Take moments of the draws as sampled, aligned, scrambled and aligned chain by chain, and keep some parameters of all.
 """
 
 import time
@@ -193,7 +193,7 @@ class Aligner:
             )
 
     def _begin_matching(self) -> None:
-        """Align the chains, and choose reference and starts of the draws."""
+        """Align the chains, and choose the reference and where each draw starts."""
         state, plan, features = self._state, self._plan, self._of_chains
         weights = state["finite"].sum(axis=1).astype(np.float64)
         rows = (state.pop("sums") / np.maximum(weights, 1)[:, None]).astype(self._draws.dtype)
@@ -382,7 +382,7 @@ class Aligner:
             yield theta[start : start + size]
 
     def _pass(self, more: Callable[[], dict[str, np.ndarray]] = dict) -> Iterator[tuple[slice, slice, np.ndarray]]:
-        """The remaining lots of draws in this pass, each followed by a checkpoint if it is time."""
+        """The remaining lots of draws in this pass, each followed by a checkpoint if one is due."""
         while self._lot < len(self._lots):
             chains, draws = self._lots[self._lot]
             yield chains, draws, self._draws.read(chains, draws)
@@ -414,7 +414,7 @@ def _lots(draws: Draws) -> Iterator[tuple[slice, slice]]:
 
 
 def rows_of_chains(features: Features, chains: int, rows: int, config: AlignmentConfig) -> int | None:
-    """Number of rows for which the activations of all chains' means fit memory; None if all rows of the alignment fit.
+    """Largest number of rows at which activations of all chains' means fit in memory; None if those of all rows do.
 
     A barycentre needs the same features for chains and draws, so `Aligner` refuses it instead.
     """

@@ -65,7 +65,7 @@ def jackknife_error(statistic: np.ndarray) -> float:
 
 
 FAR = 400 / 512
-"""Transpositions over units beyond which the barrier of Xiao et al. 2023, figure 2, no longer rises."""
+"""Ratio of transpositions to units beyond which the barrier of Xiao et al. 2023, figure 2, no longer rises."""
 OVER = "pairs"
 STATES = {"as_trained": "as trained", "planted": "planted permutation undone", "aligned": "aligned"}
 """State of the second network of a pair -> its name in `at`."""
@@ -150,7 +150,7 @@ def _correlations(found: pd.DataFrame) -> Iterator[Measurement]:
 
 
 def _over_pairs(metric: str, values: pd.Series, at: str, note: str = "") -> Measurement:
-    """Mean over pairs; not finite if a pair is not, and the note counts such pairs."""
+    """Mean over pairs; not finite if the value of any pair is not, and the note counts such pairs."""
     numbers = values.to_numpy(float)
     lost = int((~np.isfinite(numbers)).sum())
     told = "; ".join(filter(None, (note, f"{lost} of {len(numbers)} pairs are not finite" if lost else "")))
@@ -198,7 +198,7 @@ class PairsOfChains:
             rows: rows for loss and error.
             symmetry: symmetry of the network.
             planted: chain number -> the permutation with which it started as a copy of the previous chain; None if no
-                chain started so.
+                chain started as a copy.
         """
         self._draws, self._config, self._features, self._predict = draws, config, features, predict
         self._rows, self._symmetry, self._copied = rows, symmetry, planted

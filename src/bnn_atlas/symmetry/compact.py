@@ -33,7 +33,7 @@ class Gaussian(NamedTuple):
     factor: np.ndarray | None
     """[r, P] with B'B the covariance, or its r largest directions; None where it was not asked for."""
     draws: int
-    """Draws that are finite."""
+    """Number of finite draws."""
 
 
 class Form(NamedTuple):
@@ -61,7 +61,7 @@ def gaussian_draws(
         diagonal: mean + sd z,   low_rank: mean + B'z,   mean: mean,   z ~ N(0, I)
 
     B has the `rank` largest directions of the covariance. With `rank` None it has all of them: its rows are then
-    (w_k - mean) / sqrt(K - 1), for K draws w_k, and no factor is in memory. A draw depends only on the seed and its
+    (w_k - mean) / sqrt(K - 1), for K draws w_k, and B is never in memory. A draw depends only on the seed and its
     number. With a `frame` (the file of an alignment) the moments are of the aligned draws, and `rank` is at most the
     frame's. Draws that are not finite are left out and counted.
 

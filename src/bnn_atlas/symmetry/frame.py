@@ -13,7 +13,7 @@ VARIANTS = ("sampled", "aligned", "scrambled", "chain_wise")
 per chain, to the barycentre of the chains. If the alignment balances scales, all four are balanced; if it matches
 signs, the scrambled draws have random signs, too."""
 MOMENTS = ("mean", "sd", "within_sd")
-"""Over all draws; `within_sd` is the root of the mean variance within chains. In float32, but `mean` in float64."""
+"""Moments over all draws; `within_sd` is the root of the mean variance within chains. All but `mean` are float32."""
 
 
 class Frame(NamedTuple):
@@ -33,8 +33,8 @@ class Frame(NamedTuple):
     moments: dict[str, np.ndarray]
     """`<variant>_<moment>` [P]."""
     target: np.ndarray
-    """Parameters [P] that draws were matched to, for a barycentre the mean of the aligned draws; other alignments can
-    enter the frame through it."""
+    """Parameters [P] that draws were matched to (for a barycentre, the mean of the aligned draws); other alignments can
+    enter the frame through them."""
     factor: np.ndarray
     """B [r, P], float32: B'B is the covariance of the aligned draws, or its part of rank r."""
     objective: np.ndarray

@@ -9,8 +9,8 @@ weights (`symmetry.features`).
 
 The common frame of several networks is their barycentre: permutations that make their mean long, and so their spread
 small. With m the weighted mean, sum_k w_k |P_k x_k - m|^2 = sum_k w_k |x_k|^2 - W |m|^2. Matching each network to m
-never decreases sum_k w_k <m, P_k x_k>, and the new mean then never decreases |m|^2: the objective grows to a fixed
-point.
+never decreases sum_k w_k <m, P_k x_k>, and the new mean then never decreases |m|^2: the objective grows until it
+reaches a fixed point.
 """
 
 from dataclasses import replace
@@ -54,9 +54,9 @@ def match(
 ) -> Matched:
     """Bring draws [m, P] near a reference [P] by permutations, starting with `start` or the identity.
 
-    The assignment of each group is exact with the others fixed, and taken only if the objective grows, so that the
-    objective never decreases; a network with one group needs one sweep. With `signed`, units with the freedom `sign`
-    also get the better sign. Every sweep visits the groups in the same order, starting at the input.
+    With the other groups fixed, the assignment of a group is exact. It is taken only if the objective grows, so that
+    the objective never decreases; a network with one group needs one sweep. With `signed`, units with the freedom
+    `sign` also get the better sign. Every sweep visits the groups in the same order, starting at the input.
     """
     found = start or Matched.unmoved(symmetry, len(draws))
     units, signs = found.units.copy(), found.signs.copy()

@@ -94,7 +94,7 @@ class Factor:
     """A factor F [r, P] of the scatter of rows around their mean, F'F = sum (x - mean)(x - mean)', of rank at most r.
 
     Rows are added in batches: the factor so far, the centred batch and the shift of the mean are reduced to their r
-    largest singular values (Ross et al. 2008), which is exact as long as there are no more.
+    largest singular values (Ross et al. 2008), which is exact as long as there are no more than r.
     """
 
     def __init__(self, size: int, rank: int) -> None:

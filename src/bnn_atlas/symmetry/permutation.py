@@ -165,8 +165,8 @@ def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tupl
 
         in <- in s,   out <- out / s,   s = sqrt(|out| / |in|),
 
-    group by group until no s moves by more than `TOLERANCE`. Units with |in| = 0 or |out| = 0 keep their scale. Raises
-    SymmetryError as `require`, and if the scales do not settle.
+    group by group until no s differs from 1 by more than `TOLERANCE`. Units with |in| = 0 or |out| = 0 keep their
+    scale. Raises SymmetryError as `require`, and if the scales do not settle.
     """
     require(symmetry, "scale")
     result, *rest = (array.astype(np.float64) for array in (theta, *others))
@@ -184,7 +184,7 @@ def balanced(symmetry: Symmetry, theta: np.ndarray, *others: np.ndarray) -> tupl
                     _multiply(symmetry, place, array, scale if place.incoming else 1 / scale)
         if largest < TOLERANCE or not np.isfinite(largest):
             return result, *rest
-    raise SymmetryError(f"scales of units did not settle in {SWEEPS} sweeps; the last one moved one by {largest:.1e}")
+    raise SymmetryError(f"scales of units did not settle in {SWEEPS} sweeps: the last moved a scale by {largest:.1e}")
 
 
 def _square(symmetry: Symmetry, group: Group, theta: np.ndarray, incoming: bool) -> np.ndarray:
