@@ -1,4 +1,4 @@
-"""The code that expensive results depend on, as one hash each, found without importing it."""
+"""The code that each expensive result depends on, as one hash, found without importing the code."""
 
 from collections.abc import Iterator
 from typing import Any

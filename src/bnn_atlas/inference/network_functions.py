@@ -57,7 +57,7 @@ def functions_of(problem: Problem, pool: Draws, config: FunctionsConfig) -> Func
 
 
 def _inputs(rows: SplitData, config: FunctionsConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Standardised inputs [n, ...], the rows that the network takes there, and the targets [n] of test rows."""
+    """Standardised inputs [n, ...], the same as rows that the network takes, and the targets [n] of test rows."""
     if config.inputs == "line":
         if rows.raw_shape != (1,):
             raise FunctionsError(
@@ -84,8 +84,8 @@ def _check_size(shape: tuple[int, int, int], classes: int) -> None:
     size = 4 * (classes or 2) * int(np.prod(shape, dtype=np.int64))
     if size > LARGEST_BYTES:
         raise FunctionsError(
-            f"functions of {shape[0]} chains x {shape[1]} draws at {shape[2]} inputs are {size / 2**30:.3g} GiB, more "
-            f"than {LARGEST_BYTES / 2**30:.3g}: lower chains, draws, rows or points of the figure's section functions"
+            f"functions of {shape[0]} chains x {shape[1]} draws at {shape[2]} inputs take {size / 2**30:.3g} GiB, more "
+            f"than {LARGEST_BYTES / 2**30:.3g}: lower chains, draws, rows or points in the figure's `functions`"
         )
 
 
@@ -119,7 +119,7 @@ def _finite(prediction: Predictive, rows: int) -> tuple[np.ndarray, dict[str, np
     if prediction.log_probs is not None:
         terms = classification_terms(prediction, None, rows)
         return terms.valid, {"probabilities": np.array(terms.functions, np.float32)}
-    with np.errstate(over="ignore"):  # too large for float32 is not finite
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite
         mean, scale = (np.array(leaf, np.float32) for leaf in (prediction.mean, prediction.scale))
     valid = (np.isfinite(mean) & np.isfinite(scale) & (scale > 0)).all(axis=1)
     return np.asarray(valid), {"mean": mean, "scale": scale}

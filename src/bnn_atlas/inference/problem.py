@@ -42,7 +42,7 @@ def load_problem(dataset: str | Path, split: str | Path, settings: Mapping[str, 
 
 
 def load_without_rows(dataset: str | Path, split: str | Path, settings: Mapping[str, Any]) -> Problem:
-    """The same without rows in `data`, only their shape and type, which is enough to predict with given draws."""
+    """The same with no rows in `data`, only their shape and type, which is enough to predict with given draws."""
     config, rows = PosteriorConfig.model_validate(settings), load_split(dataset, split)
     posterior, prior = _built(config, rows)
     nothing = rows.scaled(rows.dataset.x[:0]), rows.y_fit[:0]

@@ -111,7 +111,7 @@ def _label(point: PointConfig, draws: Draws, draw: int) -> str:
 
 
 def _check_stored(point: _Point, evaluated: np.ndarray, title: str) -> None:
-    """Refuse a draw if its stored densities are different."""
+    """Refuse a draw if its stored densities differ from the evaluated ones."""
     if point.stored is None:
         return
     agree = np.isclose(evaluated, point.stored, rtol=AGREEMENT, atol=AGREEMENT, equal_nan=True)

@@ -1,6 +1,6 @@
 """Builds the compiled gradient: `python -m bnn_atlas.native.build`, with a C++ compiler and jaxlib's headers.
 
-The library is stored next to its sources under a name with a hash of them, so that a stale one is never used.
+The library is stored next to its sources under a name that contains their hash, so that a stale one is never used.
 """
 
 import hashlib

@@ -50,7 +50,7 @@ class Kernel(NamedTuple):
     def value(
         self, theta: Array, x: Array, y: Array, weights: Array | None, rows: Array | None = None, *, by_feature: bool
     ) -> Array:
-        """The log-likelihood alone, with the same bits."""
+        """The log-likelihood alone: bit for bit the value that `gradient` returns."""
         return self._call(0, theta, x, y, weights, rows, by_feature)[0]
 
     def _call(
