@@ -40,7 +40,7 @@ def test_errors_of_each_run(tmp_path: Path) -> None:
 
 def test_panels_with_one_title_are_refused(tmp_path: Path) -> None:
     file = {"entropies": write(tmp_path / "a.parquet")}
-    with pytest.raises(ValueError, match="runs 'a' and 'b' have one title, 'toy'"):
+    with pytest.raises(ValueError, match="runs 'a' and 'b' have the same title, 'toy'"):
         entropy_estimators([shown(name, file, label="toy") for name in "ab"])
 
 

@@ -104,7 +104,7 @@ def test_a_method_that_lacks_a_data_set_is_not_ranked_there_and_it_is_said(tmp_p
     assert found.loc[("VI", "energy"), "ranked_datasets"] == 1
     text = written(tmp_path, runs)
     assert r"VI & -- & $\mathbf{2.000}$ & 1.00 \\" in text
-    assert "data sets that a method has a number for: VI over 1 of 2." in text
+    assert "data sets for which a method has a number: VI over 1 of 2." in text
     assert "VI over" not in written(tmp_path, runs[1:])
     reordered = written(tmp_path, [*runs[:2], run(tmp_path, "VI", "airfoil", 2.0)])
     assert r"method & Airfoil & Energy & mean rank \\" in reordered

@@ -68,7 +68,7 @@ def test_lines_are_draws_in_the_order_of_the_means(tmp_path: Path) -> None:
 def test_panels_with_one_title_are_refused(tmp_path: Path) -> None:
     file = write_draws(tmp_path / "draws.parquet", {"layer0.weight[0,0]": np.zeros((2, 4))})
     runs = [shown(name, {"subset": file}, label="toy") for name in "ab"]
-    with pytest.raises(ValueError, match="runs 'a' and 'b' have one title, 'toy, Airfoil'"):
+    with pytest.raises(ValueError, match="runs 'a' and 'b' have the same title, 'toy, Airfoil'"):
         parallel_coordinates(runs)
 
 

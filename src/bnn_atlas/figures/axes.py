@@ -103,7 +103,7 @@ def compress_beyond(ax: Axes, bulk: tuple[float, float], values: np.ndarray) -> 
 
 
 def bulk_limits(values: np.ndarray, tail: float = 0.005) -> tuple[float, float] | None:
-    """Limits that hold all values up to the width of the bulk away from it; None if no value is finite.
+    """Limits that hold all values no farther from the bulk than its width; None if no value is finite.
 
     The bulk leaves out a share `tail` of the values at each end.
     """
@@ -137,7 +137,7 @@ def whole_numbers(ax: Axes) -> None:
 
 
 def log_ticks(ax: Axes, low: float, high: float) -> None:
-    """Logarithmic y axis whose ticks are plain numbers, at 1, 2, 5 within few decades and at powers of ten beyond."""
+    """Logarithmic y axis whose ticks are plain numbers, at 1, 2, 5 over few decades and at powers of ten over more."""
     ax.set_yscale("log")
     ax.set_ylim(low, high)
     decades = np.log10(high / low)
@@ -166,7 +166,7 @@ def rhat_axis(ax: Axes, low: float, high: float) -> None:
 
 
 def colour_bar(of: ScalarMappable, ax: Axes, label: str = "", **place: Any) -> Colorbar:
-    """A colour bar without a frame, beside a panel and as high, or placed as `place` says (see `Figure.colorbar`)."""
+    """A colour bar without a frame, next to a panel and as high, or placed as `place` says (see `Figure.colorbar`)."""
     where = {"ax": ax, **place} if place else {"cax": ax.inset_axes((1.04, 0, 0.05, 1))}
     bar = ax.figure.colorbar(of, **where)
     bar.outline.set_visible(False)

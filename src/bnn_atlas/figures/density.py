@@ -1,6 +1,6 @@
 """Densities of draws as all figures draw them: of one parameter as curves, of two as counted cells or as regions.
 
-Kernel estimates are on a grid, quick for any number of draws.
+Kernel estimates are computed on a grid, which is quick for any number of draws.
 """
 
 import math
@@ -76,7 +76,7 @@ def equalise(counts: np.ndarray) -> np.ndarray:
 
 
 def coarsen(cells: Cells, at_most: int) -> Cells:
-    """Neighbouring cells added up, by the smallest factor that divides the bins and leaves `at_most` or fewer."""
+    """Neighbouring cells added up, by the smallest factor that divides their number and leaves `at_most` or fewer."""
     bins = cells.counts.shape[0]
     k = next(k for k in range(1, bins + 1) if bins % k == 0 and bins // k <= max(1, at_most))
     blocks = cells.counts.reshape(bins // k, k, bins // k, k)
@@ -100,7 +100,7 @@ def draw_cells(ax: Axes, cells: Cells) -> AxesImage:
 
 
 def draw_counts(ax: Axes, cells: Cells, **place: Any) -> None:
-    """`draw_cells` with a colour bar of the counts, beside the panel or placed as `place` says (`axes.colour_bar`)."""
+    """`draw_cells` with a colour bar of the counts, next to the panel or placed as `place` says (`axes.colour_bar`)."""
     ticks, texts = count_ticks(cells.counts)
     bar = colour_bar(draw_cells(ax, cells), ax, "draws per cell, spaced by rank", **place)
     bar.set_ticks(ticks, labels=texts)
@@ -142,7 +142,7 @@ def cell_table(cells: Cells) -> pd.DataFrame:
 
 
 TRUNCATE = 4.0
-"""Bandwidths at which a kernel ends."""
+"""Bandwidths from its centre at which a kernel ends."""
 
 
 class Surface(NamedTuple):
@@ -188,7 +188,7 @@ def mass_levels(surface: Surface, shares: tuple[float, ...]) -> dict[float, floa
     """Share of all draws -> the density at the edge of the smallest region that holds this share.
 
     Outermost first, so levels rise. Shares that the draws inside the limits do not reach are left out, and so are
-    shares with, to a cell, the same region as a larger share.
+    shares whose region is, to a cell, the region of a larger share.
     """
     falling = np.sort(surface.density, axis=None)[::-1]
     held = np.cumsum(falling) * surface.cell

@@ -58,7 +58,7 @@ class Functions(NamedTuple):
 
 
 def read_functions(shown: Sequence[Shown], fewest: int = 2) -> list[Functions]:
-    """The functions of each run, without chains that have one that is not finite.
+    """The functions of each run, without chains that hold a function that is not finite.
 
     Raises ValueError for a classification, and where fewer than `fewest` draws are left.
     """
@@ -77,14 +77,14 @@ def names(shown: Sequence[Shown]) -> list[str]:
 
 
 def line(functions: Functions) -> np.ndarray:
-    """The inputs [n] of functions of one input, ascending; ValueError for others and without training rows."""
+    """The inputs [n] of functions of one input, ascending; ValueError for other functions and without training rows."""
     x = functions.source.x
     if functions.source.train_x is None or functions.source.train_y is None:
         raise ValueError(f"{functions.name}: the file of functions has no training rows; make it again")
     if x.ndim != 2 or x.shape[1] != 1 or (np.diff(x[:, 0]) <= 0).any():
         raise ValueError(
             f"{functions.name}: the functions are at inputs of shape {x.shape}, not along a line; the figure needs a "
-            "data set with one input and its section `functions` with `inputs: line`"
+            "data set with one input, and `inputs: line` in its section `functions`"
         )
     along: np.ndarray = x[:, 0]
     return along
@@ -146,7 +146,7 @@ def distance_map(ax: Axes, functions: Functions, distances: np.ndarray, largest:
 
 
 def distance_bar(ax: Axes, image: AxesImage, functions: Sequence[Functions]) -> None:
-    """A colour bar as high as the map beside it."""
+    """A colour bar as high as the map next to it."""
     rows = {one.mean.shape[1] for one in functions}
     number = f"{rows.pop():,} " if len(rows) == 1 else ""
     word = "inputs" if functions[0].source.y is None else "test rows"

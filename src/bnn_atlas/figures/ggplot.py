@@ -48,7 +48,7 @@ def from_r(frame: Any) -> pd.DataFrame:
 
 
 class RDrawing(NamedTuple):
-    """What a kind of figure returns that R draws: the name of the R function, and the data and settings it takes.
+    """What a kind of figure that R draws returns: the name of the R function, and the data and settings it takes.
 
     Settings are text, numbers, booleans, None, or sequences of one of these. The function returns what Rcode/draw.R
     describes.

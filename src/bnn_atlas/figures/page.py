@@ -58,7 +58,7 @@ class FigureOutputs(NamedTuple):
 def check_fits(
     number: int, most: float = math.inf, what: str = "runs", remedy: str = "name fewer in the figure's `runs`"
 ) -> None:
-    """Refuse a picture of nothing, and one of more than `most` of `what`, with what to do; ValueError."""
+    """Raise ValueError, with advice, if there is nothing to draw, or if `number` of `what` exceeds `most`."""
     if number == 0:
         raise ValueError(f"there are no {what} to draw; list some in the figure's `runs`")
     if number > most:

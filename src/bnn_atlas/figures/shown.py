@@ -129,6 +129,6 @@ def check_titles(shown: Sequence[Shown], titles: Sequence[str]) -> None:
     for one, title in zip(shown, titles, strict=True):
         if (other := seen.setdefault(title, one.run)) != one.run:
             raise ValueError(
-                f"the panels of the runs '{other}' and '{one.run}' have one title, '{title}'; give them different "
+                f"the panels of the runs '{other}' and '{one.run}' have the same title, '{title}'; give them different "
                 "labels, or show one of them"
             )

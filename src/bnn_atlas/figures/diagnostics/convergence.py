@@ -110,7 +110,7 @@ def _groups(parameters: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def _autocorrelation(ax: Axes, run: Run) -> pd.DataFrame:
-    """Autocorrelation of the function values that say most."""
+    """Autocorrelation of the most telling function values."""
     curve = run.curve("autocorrelation")
     looks_of = zip((style.VERMILION, style.BLUE, style.BLACK), ("-", "--", ":"), strict=True)
     for (label, part), (colour, dash) in zip(curve.groupby("label", sort=False), looks_of, strict=False):

@@ -20,7 +20,7 @@ from bnn_atlas.metrics.judgement.trust import overall, sentence
 from bnn_atlas.provenance import Provenance
 
 WIDTH = 11.69
-"""Inches: the width of A4 landscape; with three rows of panels, the page is about as high as that, too."""
+"""Inches: the width of A4 landscape; with three rows of panels, the page is about as high as A4 landscape, too."""
 ROW = 1.98
 COLUMNS = 3
 PANELS = (*courses.PANELS, *convergence.PANELS)
@@ -29,7 +29,7 @@ PANELS = (*courses.PANELS, *convergence.PANELS)
 def diagnostics_page(files: RunFiles, outputs: Sequence[str | Path], provenance: Provenance) -> None:
     """Draw the page of one run and split from the files of the metrics rule.
 
-    A panel that the run has nothing for is left out, and the head says why. Up to 20 chains are drawn as lines, more
+    A panel for which the run has nothing is left out, and the head says why. Up to 20 chains are drawn as lines, more
     than 20 as quantile bands. The CSV holds the plotted numbers: panel, series, chain, x, value, low, high.
     """
     run = Run.read(files)

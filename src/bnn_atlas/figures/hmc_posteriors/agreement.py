@@ -21,14 +21,14 @@ CEILING, SGD, ENSEMBLE = "ceiling", "sgd", "deep_ensemble"
 """The paper's columns `HMC (reference)` (the agreement of one chain with the others), `SGD` and `Deep Ens`."""
 COMPARED = ("agreement", "total_variation")
 SAME, OTHER = "same posterior", "another posterior"
-"""Groups of rows, and how a part of a comparison's note begins: runs on the reference's posterior, and runs on another
+"""Groups of rows, named as a part of a comparison's note begins: runs on the reference's posterior, and runs on another
 posterior, such as one with the prior that the paper uses for a method."""
 OF_CHAINS = {
     "accuracy": "accuracy_chain_mean",
     "agreement": "agreement_ceiling",
     "total_variation": "total_variation_ceiling",
 }
-"""Metric -> the metric in its place in the row for single chains of the reference."""
+"""Metric -> the metric that takes its place in the row for single chains of the reference."""
 COLUMNS = [
     "label", "method", "group", "prior_sd", "rows", "sets", "metric", "value", "error", "over", "repetitions",
     "distrusted", "published", "published_sd",
@@ -109,7 +109,7 @@ def _of_reference(shown: Sequence[Shown]) -> tuple[str, list[Shown]]:
     chosen = [name for name in common if name in among] or common
     if len(chosen) != 1:
         raise ValueError(
-            f"the runs have {', '.join(chosen) if chosen else 'no reference'} in common, where the figure needs one "
+            f"the runs have {', '.join(chosen) if chosen else 'no reference'} in common, but the figure needs one "
             "reference: name one in evaluate.references of each run, and the run itself in the figure's runs"
         )
     return chosen[0], [one for one in runs if one.run != chosen[0]]
@@ -130,7 +130,7 @@ def _kinds(sets: Sequence[str]) -> tuple[str, ...]:
 def _number(
     own: pd.DataFrame, one: Shown, group: str, metric: str, which: str, sets: Sequence[str]
 ) -> dict[str, Any] | None:
-    """A row of the numbers; None if it was not measured."""
+    """A row of the numbers; None if the metric was not measured."""
     name = OF_CHAINS[metric] if group == CEILING else metric
     found = own[(own["metric"] == name) & own["set"].isin(sets if which == SHIFTED else [TEST])]
     if found.empty:
@@ -144,7 +144,7 @@ def _number(
 
 
 def _group(one: Shown, reference: str) -> str:
-    """`another posterior` if the comparison says so, which published predictions leave open; else `same posterior`."""
+    """`another posterior` if the comparison says so (published predictions leave it open); else `same posterior`."""
     notes = one.table("against", reference)["note"]
     return OTHER if any(part.startswith(OTHER) for note in notes for part in note.split("; ")) else SAME
 

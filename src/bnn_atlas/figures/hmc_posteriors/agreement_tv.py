@@ -40,7 +40,7 @@ CHAINS_CEILING = "each chain of the reference against the others"
 VERSIONS_CEILING = "the reference's two published versions"
 CEILING_LINE: dict[str, Any] = {"color": style.BLACK, "lw": 0.9, "ls": (0, (4, 1.5))}
 FENCE = 6.0
-"""Interquartile ranges beyond which a mark does not set the axis."""
+"""Interquartile ranges from the quartiles within which a value sets the axis."""
 
 
 def agreement_tv(shown: Sequence[Shown]) -> Drawing:
@@ -187,7 +187,7 @@ def _cell(value: float, error: float) -> str:
 
 
 def _notes(numbers: pd.DataFrame) -> list[str]:
-    notes = ["Value ± standard error over test rows, of single chains over chains; published ± standard deviation."]
+    notes = ["Value ± standard error over test rows (single chains: over chains); published ± standard deviation."]
     if (shifted := numbers[numbers["rows"] == SHIFTED])["sets"].any():
         count = int(shifted["sets"].max())
         notes.append(f"Shifted: mean over {count} shifted set{'s' if count > 1 else ''} of the test rows.")

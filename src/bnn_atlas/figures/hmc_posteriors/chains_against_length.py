@@ -24,7 +24,7 @@ LABELS = {
 }
 """Score -> text at its axis."""
 ALONE, TOGETHER = "_chain_mean_cumulative_draws", "_cumulative_draws"
-"""Endings of metrics over first draws, for a chain alone and for all chains."""
+"""Suffixes of the names of metrics over the first k draws: of one chain alone, and of all chains together."""
 ONE, ALL = style.ORANGE, style.BLUE
 PLACES = {("accuracy", 2, 240): "below", ("accuracy", 3, 240): "above"}
 """Where the number of chains is written next to a published mark, if not to its right."""
@@ -32,11 +32,11 @@ THEIRS = "published, CIFAR-10 (~), with the number of chains"
 
 
 def chains_against_length(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy, LPPD and ECE of a chain alone and of all chains together, against the draws that are averaged.
+    """Accuracy, LPPD and ECE of one chain alone and of all chains together, against the number of draws averaged.
 
-    The first k draws of all C chains are shown at C k draws; a chain alone is the mean over chains with its standard
-    error. The bar of the last point is its Monte Carlo error. Izmailov et al. 2021, section 4.3. The numbers come from
-    `length_table`.
+    The first k draws of all C chains are shown at C k draws; the line of one chain is the mean over chains with its
+    standard error. The bar of the last point is its Monte Carlo error. Izmailov et al. 2021, section 4.3. The numbers
+    come from `length_table`.
     """
     table, words = length_table(shown)
     theirs = _published()
@@ -71,7 +71,7 @@ def length_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
         if alone.empty or together.empty:
             raise ValueError(
                 f"{run.files['table']}: run {run.run} has no {metric}{ALONE} and {metric}{TOGETHER}: the figure is for "
-                "classifications with several draws per chain; run the metrics again where it is one"
+                "classifications with several draws per chain; if this run is one, run its metrics again"
             )
         last = rows.loc[rows["metric"] == metric, "monte_carlo_error"].astype(float)
         error = float(last.iloc[0]) if len(last) else np.nan
@@ -122,7 +122,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, theirs: pd.DataFrame) -> None:
     count_axis(ax, largest, powers_from=100)
     ax.set_xlim(max(rows["draws"].min(), 1) / 1.2, largest * 1.35)
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    ax.set_xlabel("draws that are averaged")
+    ax.set_xlabel("number of draws averaged")
 
 
 def _legend(table: pd.DataFrame) -> Entries:

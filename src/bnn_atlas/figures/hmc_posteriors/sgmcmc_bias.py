@@ -21,18 +21,18 @@ TEMPERATURE = Field("temperature", "temperature", marks=(1 / 8, 1.0))
 PANELS = (
     Panel("agreement", "agreement with\nthe reference"),
     Panel("total_variation", "total variation to\nthe reference"),
-    Panel("elpd_diff", "LPPD less that\nof the reference", limit=0.0),
+    Panel("elpd_diff", "LPPD minus that\nof the reference", limit=0.0),
 )
 LEVELS = (KindOfDraws.EXACT_CHAIN,)
 """Chains with a Metropolis test on the same posterior: they show what another run of the reference would give."""
 
 
 def sgmcmc_bias(shown: Sequence[Shown]) -> Drawing:
-    """Agreement and total variation with the runs' common reference, and the difference of the LPPD from it.
+    """Agreement and total variation with the runs' common reference, and the difference in LPPD from it.
 
     The left column is against the step size, the right one against the temperature: a run is in the column of what its
     entry varies, and in both if it stands alone. Chains with a Metropolis test are level lines. T = 1/8 is the target
-    of a sampler that adds the gradient up once too often over eight devices. The numbers come from
+    of a sampler that sums the gradient over eight devices once too often. The numbers come from
     `xy.table.sweep_table`, with the reference's name as `against`.
     """
     columns = {field: runs for field in (STEP_SIZE, TEMPERATURE) if (runs := _runs_of(shown, field))}

@@ -36,9 +36,9 @@ class Size(NamedTuple):
     dataset: str
     generator: str
     entropy: str
-    """Form that the fit used."""
+    """Form of the entropy in the fit."""
     scored_by: str
-    """Form that scores the draws."""
+    """Form of the entropy that scores the draws."""
     sigma: float
     """Spread of the noise on the weights."""
     noise: int
@@ -81,9 +81,9 @@ def generator_sizes(shown: Sequence[Shown]) -> LatexTable:
     header = ["run", "data", "generator", *sizes, "form of entropy", "entropy, nats", "sigma", "variance"]
     notes = [
         "Noise: standard normal numbers that a generator takes. Weights: parameters of the network that it makes. "
-        "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what is "
-        "learned of the generator, outputs beyond the weights included. Per weight: parameters over weights. Form of "
-        "entropy: how it is computed in the fit, and for the scores where that is another way. Entropy: as scored, "
+        "Points: parameters of the network, or of its noise, that are optimised as numbers. Parameters: what the "
+        "generator learns, including outputs beyond the weights. Per weight: parameters divided by weights. Form of "
+        "entropy: how it is computed in the fit, and in the scores if they differ. Entropy: as scored, "
         "mean over the draws, in nats, and its error, from the random directions and from the steps that the "
         "computation leaves out; an error of 0 is an exact entropy. Sigma: spread of the noise that is added to all "
         "weights. Variance: that of a parameter of the network within a chain, median over the parameters, in units "

@@ -133,7 +133,7 @@ def _ordered(draws: NamedDraws) -> tuple[np.ndarray, np.ndarray]:
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "*")
 SHARE = 0.92
-"""Share of a pair's room on the axis that the runs take."""
+"""Share of the room of a pair of layers on the axis that its runs take up."""
 
 
 def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
@@ -144,8 +144,8 @@ def cross_layer_correlation(shown: Sequence[Shown]) -> Drawing:
     of their units have less correlation as sampled than with their units in one order.
 
     A line for each run shows the correlation between weights that do not belong together: one layer of a chain with the
-    other layer of the next chain (after the last comes the first), whose states are held as long as the chain's own. So
-    few draws, rejected proposals and slow chains raise both alike (1 / sqrt(n - C) for n independent draws of C
+    other layer of the next chain (after the last comes the first), whose states are held as long as the chain's own.
+    Both are raised alike by few draws, rejected proposals and slow chains (1 / sqrt(n - C) for n independent draws of C
     chains). A single chain is compared with itself, shifted by half of its states, which is right only for independent
     draws. What exceeds the line is correlation: `excess` in the CSV is sqrt(r^2 - line^2), or 0 below the line, and
     `from_first` is its distance from the first run's. Inputs: `subset`, the draws, with the same parameters for all
@@ -234,8 +234,8 @@ def _correlations(values: np.ndarray, run: str) -> tuple[np.ndarray, np.ndarray]
     """Correlations [p, p] within chains, and between the parameters of a chain and those of the next, going round.
 
     A chain that repeats a state repeats it for all parameters at once. So the states of the next chain take the places
-    of its own, and each is held as long. A single chain is paired with its own states, shifted by half. NaN for
-    parameters that do not vary.
+    of its own, each held as long as the one it replaces. A single chain is paired with its own states, shifted by half.
+    NaN for parameters that do not vary.
     """
     chains, draws = values.shape[:2]
     if draws < 4:

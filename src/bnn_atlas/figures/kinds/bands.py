@@ -66,7 +66,7 @@ def synthetic_bands(shown: Sequence[Shown]) -> Drawing:
     """Mean of the functions of all draws along the only input, and bands that hold 50 and 95 % of them at each input.
 
     File: `functions` along a line of inputs. The bands do not include observation noise; a method with one point per
-    chain has no band if it has a single chain. All panels have the same axes. Numbers are columns label, method, draws,
+    chain has no band if it has a single chain. All panels have the same axes. Columns: label, method, draws,
     series (`mean`, `50 %`, `95 %`, `training row`), x, value (for a band, its lower edge), high. Raises ValueError for
     a classification, a data set with several inputs, and more panels than fit.
     """
@@ -155,7 +155,7 @@ def noisy(functions: Functions) -> np.ndarray:
 
 
 def spread_table(shown: Sequence[Shown]) -> pd.DataFrame:
-    """Series `sd <interval>`, function_sd there, and `sd <interval>, share of the first run`: label, method, value."""
+    """Series `sd <interval>` (function_sd on it) and `sd <interval>, share of the first run`: label, method, value."""
     found = read_sets(shown, ["function_sd"])
     first = found[found["label"] == shown[0].label].set_index("set")["value"]
     rows = []
@@ -184,8 +184,8 @@ NETWORK: Looks = {
 def under_over(shown: Sequence[Shown]) -> Drawing:
     """A panel per network: predictive mean, 90 % bands of the function and with noise, some functions, training points.
 
-    For networks with too few parameters, and with many more than the data need. File: `functions` along a line of
-    inputs (function draws). All panels have the same axes. Numbers are columns label, series (`mean`, `functions`,
+    For networks with too few parameters, and networks with many more than the data need. File: `functions` along a line
+    of inputs (function draws). All panels have the same axes. Columns: label, series (`mean`, `functions`,
     `with noise`, `draw`, counted by `number`, and `training row`), number, x, value (for a band, its lower edge), high.
     Raises ValueError for more than six networks, a classification and a data set with several inputs.
     """

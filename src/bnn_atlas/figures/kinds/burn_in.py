@@ -49,8 +49,8 @@ def burn_in(shown: Sequence[Shown]) -> Drawing:
     """Accuracy (or RMSE) and LPPD of a chain's single draws, of the average so far, and of the average to come.
 
     The run must keep its draws from the start. x is the number of the draw; at x = b, the average to come shows what
-    the chain gives if its first b draws are dropped, always over half of the chain's number of draws. Thin lines are
-    chains, thick ones their mean (Izmailov et al. 2021, section 5.3). The numbers come from `burn_in_table`.
+    the chain gives if its first b draws are dropped; it always takes half as many draws as the chain has. Thin lines
+    are chains, thick ones their mean (Izmailov et al. 2021, section 5.3). The numbers come from `burn_in_table`.
     """
     table, remarks = burn_in_table(shown)
     metrics = list(dict.fromkeys(table["metric"]))
@@ -76,7 +76,7 @@ def burn_in_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, str]:
     if source.y is None:
         raise ValueError(f"run {run.run}: scores need targets; give the figure's functions the inputs 'test'")
     if len(source.draws) < FEWEST:
-        raise ValueError(f"run {run.run} has {len(source.draws)} draws per chain; at least {FEWEST} make a course")
+        raise ValueError(f"run {run.run} has {len(source.draws)} draws per chain; a course needs at least {FEWEST}")
     kept = np.flatnonzero(~source.divergent.any(axis=1))
     if not len(kept):
         raise ValueError(f"run {run.run}: every chain has a draw that is not finite")

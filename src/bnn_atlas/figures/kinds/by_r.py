@@ -22,7 +22,7 @@ KINDS = {
 }
 
 CHAINS_SHOWN = 50
-"""Number of chains of a run that get a line; the first ones do."""
+"""Largest number of chains of a run that get a line: the first ones."""
 
 
 def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
@@ -31,7 +31,7 @@ def marginal_densities(shown: Sequence[Shown]) -> RDrawing:
     `shown` are runs with a subset; several runs, such as networks of different sizes, are drawn next to each other
     under their labels, with up to six panels in a row. At most `CHAINS_SHOWN` chains get a line; all enter the pooled
     density. The panels of a run share the x axis. The number in a panel is the distance of all its draws to the prior
-    (`formulas.prior_distance.prior_distance`), if that is N(0, sd^2). Raises ValueError for draws that cannot be shown
+    (`function_distances.prior_distance`), if the prior is N(0, sd^2). Raises ValueError for draws that cannot be shown
     and for two runs under one label, and ggplot.RError from R.
     """
     check_fits(len(shown))

@@ -23,7 +23,7 @@ LINEAR = 2.0
 """Limits within which the axis is linear; beyond them it is logarithmic."""
 TICKS = (1, 10, 100, 1000, 10_000)
 ROW = 0.145
-"""Inches of a claim."""
+"""Inches: height of a claim."""
 LOOKS: dict[str, dict[str, Any]] = {
     "reproduced": {"color": style.BLUE, "mfc": style.BLUE, "marker": "o"},
     "reproduced at reduced scale": {"color": style.BLUE, "mfc": "white", "marker": "o"},

@@ -25,10 +25,10 @@ CHAIN_MEAN = "lppd_chain_mean"
 """LPPD of single chains, which is the value of one chain averaged over orders."""
 ORDER_SD = "lppd_cumulative_chains_order_sd"
 POINT = ["run", "split", "dataset", "chains"]
-"""Columns that tell its rows apart."""
+"""Columns that tell the rows of a metric apart."""
 COLUMNS = ["dataset", "label", "method", "over", "count", "mean", "sd", "standard_error", "repetitions"]
 ORDERED = 0.5
-"""Share of the chains up to which the spread of orders counts; beyond it, they share most chains."""
+"""Share of the chains up to which the spread of orders counts; beyond it, orders share most chains."""
 LEAST_HEIGHT = 3.0
 """Smallest span of an axis, in standard errors over test rows."""
 AXES = {"chains": "number of chains", "draws": "draws per chain"}
@@ -104,7 +104,7 @@ def lppd_curves(frame: pd.DataFrame, labels: Mapping[str, str] | None, source: s
         bad = rows.loc[rows["value"].isna()].iloc[0]
         raise ValueError(
             f"{source}: {bad['metric']} of run {bad['run']}, split {bad['split']} at {bad['chains']} chains and "
-            f"{bad['draws']} draws is NaN; its predictions have to be looked at before they are plotted"
+            f"{bad['draws']} draws is NaN; look at its predictions before you plot them"
         )
     rows["over"] = rows["metric"].map(OVER)
     rows["count"] = np.where(rows["over"] == "chains", rows["chains"], rows["draws"])

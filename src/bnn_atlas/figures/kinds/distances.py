@@ -114,11 +114,11 @@ def functional_diversity(shown: Sequence[Shown]) -> Drawing:
     """
     check_fits(len(shown), MOST_NETWORKS, "networks")
     if len(datasets := list(dict.fromkeys(run.dataset for run in shown))) > 1:
-        raise ValueError(f"{' and '.join(datasets)}: bands of different data sets do not compare; show runs of one")
+        raise ValueError(f"{' and '.join(datasets)}: bands of different data sets cannot be compared; show runs of one")
     functions = read_functions(shown)
     x = line(functions[0])
     if any(not np.array_equal(line(one), x) for one in functions):
-        raise ValueError("the functions of these runs are at different inputs; their distances do not compare")
+        raise ValueError("the functions of these runs are at different inputs; their distances cannot be compared")
     bands = [np.quantile(one.mean, LEVELS, axis=0) for one in functions]
     between = [_distances(one.at_most(MOST_DRAWS)) for one in functions]
     edges = np.linspace(0.0, max(float(part.max()) for part in between) or 1.0, BINS + 1)

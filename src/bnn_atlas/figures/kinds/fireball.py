@@ -47,7 +47,7 @@ def fireball(shown: Sequence[Shown]) -> Drawing:
     (as `layer_pairs` makes them: every layer against every layer) give a matrix for the weights and one for the biases;
     other pairs stand side by side. Colour is the rank of a cell's count within its panel; neighbouring cells are added
     up if there are too few draws, or the panel is too small, to show them. All panels of a figure have the same limits.
-    The number in a panel is the distance of its draws to the prior (`formulas.prior_distance.joint_prior_distance`),
+    The number in a panel is the distance of its draws to the prior (`function_distances.joint_prior_distance`),
     where all parameters have the prior N(0, sd^2). Raises ValueError for grids without draws.
     """
     blocks = [block for run in shown for block in _blocks(run, run.label if len(shown) > 1 else "")]
@@ -102,7 +102,7 @@ def _blocks(run: Shown, label: str) -> list[_Block]:
     if grid.draws == 0 or not grid.counts.any():
         raise ValueError(
             f"no draw of {', '.join(f'({x}, {y})' for x, y in grid.pairs[:3]) or 'any pair'} lies inside the limits; "
-            "widen the limits of the grid, or look whether the run has finished"
+            "widen the limits of the grid, or check whether the run has finished"
         )
     x, y = ([parameter_label(name) for name in names] for names in (grid.x, grid.y))
     roles: dict[str, list[int]] = {}
@@ -168,7 +168,7 @@ def _fireballs(blocks: Sequence[_Block]) -> tuple[Figure, pd.DataFrame]:
     tables = []
     for i, line in enumerate(lines):
         titles = [block.heading(narrow=block.columns * inches < 2) for block in line]
-        depth = max(title.count("\n") for title in titles)  # titles of one depth keep the panels of a line aligned
+        depth = max(title.count("\n") for title in titles)  # titles of equal depth keep the panels of a row aligned
         for j, (block, title) in enumerate(zip(line, titles, strict=True)):
             title += "\n " * (depth - title.count("\n"))
             tables += _fireball_block(figure.add_subfigure(spec[i, j]), block, title, inches, window)
@@ -237,7 +237,7 @@ def _window(blocks: Sequence[_Block]) -> tuple[float, float]:
 SHARES = tuple(round(1 - 0.1 * k - 0.05, 2) for k in range(10))
 """Shares of the draws that the coloured regions hold, outermost first."""
 ADJUST = 0.5
-"""Bandwidth over Scott's rule; 0.5 in the paper."""
+"""Bandwidth as a multiple of Scott's rule; 0.5 in the paper."""
 PANEL_INCHES = 2.7
 BELOW = {"orientation": "horizontal", "shrink": 0.8, "aspect": 28, "pad": 0.02}
 """Place of a panel's colour bar."""

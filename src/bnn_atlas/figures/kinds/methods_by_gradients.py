@@ -38,16 +38,16 @@ class Counts(NamedTuple):
     before: float
     """Gradients before the first kept draw; NaN if they were not counted."""
     of: str
-    """What the gradients are of, in words."""
+    """In words, whether the gradients are of the full data or of mini-batches."""
 
 
 def methods_by_gradients(shown: Sequence[Shown]) -> Drawing:
-    """LPPD of all chains with their first draws against the gradient evaluations that these draws have cost.
+    """LPPD of the first draws of all chains against the gradient evaluations that these draws have cost.
 
     The left panel counts the sampling phase, the right one all phases (for methods that count them); the deep ensemble
     and other methods without a count are level lines. The last point has a bar of one standard error over test rows.
 
-    Numbers: the plotted numbers, with the columns of `COLUMNS`. Draw k of n has cost k / n of the gradients of the
+    The plotted numbers have the columns of `COLUMNS`. Draw k of n has cost k / n of the gradients of the
     sampling phase, and `gradients_all` also counts the phases before; `of` says what the gradients are of. Values are
     means over the seeds and splits of a label. Raises ValueError if a run has no cumulative LPPD, or the runs of a
     label differ in more than their seeds.

@@ -27,8 +27,8 @@ MOST_SETS, MOST_OTHER = 4, 5
 def entropy_histograms(shown: Sequence[Shown]) -> Drawing:
     """Histogram of the predictive entropy, one panel for the test rows and one per other data set, a line per label.
 
-    Entropy is in nats, up to log k for k classes; triangles at the foot of a panel are the mean of each label. Numbers
-    are columns label, method, set, metric, right, value, error, repetitions: `value` is the share of rows in the bin
+    Entropy is in nats, up to log k for k classes; triangles at the foot of a panel mark the mean of each label.
+    Columns: label, method, set, metric, right, value, error, repetitions: `value` is the share of rows in the bin
     that ends at the entropy `right`, or the mean entropy (metric `mean`) with its standard error. Raises ValueError for
     more sets than fit.
     """

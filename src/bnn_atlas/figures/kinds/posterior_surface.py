@@ -25,7 +25,7 @@ BANDS = 12
 """Colours between the largest value and the floor."""
 MOST_PLANES = 4
 PANEL, ROOM = 1.65, 0.85
-"""Inches: width of a panel, and height of a row without it."""
+"""Inches: width of a panel, and height of a row without its panels."""
 ELONGATED = 2.5
 """Ratio of the sides of a plane above which its axes no longer have the same unit."""
 

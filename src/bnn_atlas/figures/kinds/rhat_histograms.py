@@ -38,7 +38,7 @@ def rhat_histograms(shown: Sequence[Shown]) -> Drawing:
     """Histograms of R-hat over weights (left) and function values (right), a row per label, and shares below the limit.
 
     Two forms of R-hat are shown: the rank-normalised split R-hat of Vehtari et al. 2021, by which chains are judged,
-    and the plain one (`formulas.gelman_rubin`). The x axis is logarithmic in R-hat - 1.
+    and the plain one (`rhat_ess.gelman_rubin`). The x axis is logarithmic in R-hat - 1.
 
     The numbers pool all runs and splits of a label. Rows of `kind` `bin` have low, high and share of a bin; one row of
     kind `at most 1.1` for each label, space and form has the share of the quantities up to that limit, `total` (how

@@ -62,11 +62,11 @@ def sampling_vs_ensemble(shown: Sequence[Shown]) -> Drawing:
 def comparison_table(shown: Sequence[Shown]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Scores of single runs and splits, and their means.
 
-    The first has row, task, metric, method, run, split, value, standard_error (over test rows); the second row, task,
-    metric, method, value, sd, standard_error (of a single run), repetitions, published, published_sd; NaN if there is
-    none. `row` is the label if the run has one, else the data set, with the model or the likelihood if a data set has
-    several. Raises ValueError if there is no deep ensemble among the runs, or nothing else, and if the runs of a row
-    and method differ in more than seeds and splits.
+    Columns of the first: row, task, metric, method, run, split, value, standard_error (over test rows); of the second:
+    row, task, metric, method, value, sd, standard_error (of a single run), repetitions, published, published_sd; NaN if
+    there is none. `row` is the label if the run has one, else the data set, with the model or the likelihood if a data
+    set has several. Raises ValueError if there is no deep ensemble among the runs, or nothing else, and if the runs of
+    a row and method differ in more than seeds and splits.
     """
     scores = read_scores(shown)
     ensembles = scores["method"] == ENSEMBLE

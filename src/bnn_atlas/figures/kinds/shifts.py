@@ -106,7 +106,7 @@ def rotated_mnist(shown: Sequence[Shown]) -> Drawing:
 BOXES = {"accuracy": ("accuracy", 1), "nll": ("log-likelihood\nper row", -1), "ece": ("ECE", 1)}
 """Metric -> text at its axis, and the sign with which it is drawn."""
 FENCES, NO_FENCE = {"nll": 6.0}, 1e6
-"""Interquartile ranges beyond which a value does not set the axis; for the log-likelihood, which has no bound."""
+"""Interquartile ranges from the quartiles within which a log-likelihood, which has no bound, sets the axis."""
 WIDTH = 0.8
 """Width of all boxes at a severity; severities are 1 apart."""
 

@@ -30,7 +30,7 @@ THRESHOLD: dict[str, Any] = {"color": "black", "ls": (0, (4, 1.5)), "lw": 1.0}
 MANY = 20
 """Number of chains above which lines are thinner and carry no dots."""
 MOST_POINTS = 500
-"""Points of a drawn line; of more draws, some are taken, evenly spaced on a logarithmic scale, and all crossings."""
+"""Points of a drawn line; if there are more draws, it has some, evenly spaced on a log scale, and all crossings."""
 
 
 class Evidence(NamedTuple):
@@ -63,7 +63,7 @@ class Evidence(NamedTuple):
         """Read the file, one `Evidence` per reference; ValueError if it is something else or has no rows."""
         table, alpha = read_e_values(path)
         if table.empty:
-            raise ValueError(f"{path}: there are no E-values; look whether the run has draws")
+            raise ValueError(f"{path}: there are no E-values; check whether the run has draws")
         if not 0 < alpha < 1:
             raise ValueError(f"{path}: alpha = {alpha:g}; a level lies between 0 and 1")
         found = []

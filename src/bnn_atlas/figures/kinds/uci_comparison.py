@@ -25,7 +25,7 @@ METRICS = {
 MOST = 6
 """Largest number of data sets side by side."""
 FENCE = 4.0
-"""Interquartile ranges beyond which a value does not set the axis."""
+"""Interquartile ranges from the quartiles within which a value sets the axis."""
 COLUMNS = [
     "kind", "dataset", "metric", "label", "method", "run", "split", "value", "error", "over", "sd", "repetitions",
     "distrusted",

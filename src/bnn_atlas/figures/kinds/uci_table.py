@@ -156,14 +156,14 @@ def _notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
     notes.append(f"Noise: {'; '.join(f'{kind} ({_listed(methods)})' for kind, methods in noise.items())}.")
     if (numbers["metric"] == PUBLISHED).any():
         notes.append(
-            "The published code reads the log of the noise of ensembles with one output from the mean, and that of "
-            "Laplace and mean field from the predictive variance; other methods have the same LPPD in both blocks."
+            "The published code takes the log of the noise from the mean for ensembles with one output, and from the "
+            "predictive variance for Laplace and mean field; other methods have the same LPPD in both blocks."
         )
     total = numbers["dataset"].nunique()
     partly = numbers.loc[numbers["ranked_datasets"] < total].drop_duplicates(["method"])
     if len(partly):
         few = ", ".join(f"{row.method} over {row.ranked_datasets} of {total}" for row in partly.itertuples())
-        notes.append(f"Mean ranks are over the data sets that a method has a number for: {few}.")
+        notes.append(f"Mean ranks are over the data sets for which a method has a number: {few}.")
     return [*notes, *_sign_notes(numbers, shown)]
 
 

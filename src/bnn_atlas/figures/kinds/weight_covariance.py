@@ -23,7 +23,7 @@ from bnn_atlas.figures.shown import Shown
 from bnn_atlas.figures.subsets import layer_of, left_out_remark, parameter_label, states
 
 LARGEST = 1500
-"""Largest number of parameters; a matrix has its square."""
+"""Largest number of parameters; a matrix has its square of entries."""
 
 
 class Covariances(NamedTuple):
@@ -54,7 +54,7 @@ def covariances(path: str | Path) -> Covariances:
         why = "every chain holds values that are not finite" if seen else "there are no draws"
         raise ValueError(f"{path}: {why}; look at the run's diagnostics")
     if len(names) > LARGEST:
-        raise ValueError(f"{path}: {len(names)} parameters; a covariance is drawn of at most {LARGEST}, choose fewer")
+        raise ValueError(f"{path}: {len(names)} parameters; at most {LARGEST} fit in a covariance matrix, choose fewer")
     row = {chain: i for i, chain in enumerate(kept)}
     counts, sums = np.zeros(len(kept)), np.zeros((len(kept), len(names)))
     products = np.zeros((len(names), len(names)))
@@ -105,7 +105,7 @@ KIND = {"sections": ["subset"]}
 DIVERGING = "RdBu_r"
 BLOCKS = "Blues"
 ENOUGH = 100
-"""Number of chains from which correlations between chains are more than noise: with c chains, their rank is c - 1."""
+"""Fewest chains with which correlations between chains are more than noise: with c chains, their rank is c - 1."""
 LEAST = 3.3
 """Smallest side of a matrix in inches; it gets more if a parameter would have less than a pixel."""
 QUANTILE = 0.995
@@ -113,7 +113,7 @@ QUANTILE = 0.995
 MOST = 12
 """Largest number of runs, a row each."""
 LEFT = 2.4
-"""Inches for the block means."""
+"""Inches: side of the block means."""
 
 
 def weight_covariance(shown: Sequence[Shown]) -> Drawing:

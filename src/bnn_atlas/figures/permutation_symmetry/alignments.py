@@ -61,7 +61,7 @@ def _alignments(shown: Sequence[Shown], name: str, most: int = MOST) -> list[Ali
             texts = [one.label, alignment.replace("_", " ") if len(one.parts[name]) > 1 else ""]
             texts.append(f"split {one.split}" if runs.count(one.run) > 1 else "")
             found.append(Aligned(", ".join(filter(None, texts)), alignment, file, one))
-    check_fits(len(found), most, "alignments", "choose some by `alignments` of the figure")
+    check_fits(len(found), most, "alignments", "choose some with the figure's `alignments`")
     return found
 
 
@@ -306,7 +306,7 @@ def pair_plot(shown: Sequence[Shown]) -> Drawing:
     """
     found = _alignments(shown, "frames")
     if len(found) < 2:
-        raise ValueError("one alignment in this figure; it compares two to 4: choose more by `runs` and `alignments`")
+        raise ValueError("one alignment in this figure; it compares 2 to 4: choose more with `runs` and `alignments`")
     moments = {one.label: _moments(load_frame(one.file)) for one in found}
     if len({len(each["mean"]) for each in moments.values()}) > 1:
         raise ValueError("the alignments of this figure are of networks of different sizes; show those of one network")

@@ -58,7 +58,7 @@ def barrier_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     """Loss at the middle of the line minus the mean of its ends, on training rows, by pair and state.
 
     The definition is taken from the paper's code. Open black marks are the paper's numbers, if the runs have its 512
-    units. Columns label, run, split, first, second, state, transpositions, units, sup, midpoint, max; training loss.
+    units. Columns label, run, split, first, second, state, transpositions, units, sup, midpoint, max (training loss).
     """
     found = _read_barriers(shown)
     last = found["draw"] == found.groupby("run")["draw"].transform("max")
@@ -101,7 +101,7 @@ def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
 def transpositions_stability(shown: Sequence[Shown]) -> Drawing:
     """Transpositions found by matching against those that were planted, and by how much training changed them.
 
-    The diagonal is no change. The dotted line is the mean of random permutations.
+    The diagonal means no change. The dotted line is the mean of random permutations.
     """
     numbers = _planted_and_found(shown)
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.4))
@@ -153,7 +153,7 @@ def _marks(ax: Axes, numbers: pd.DataFrame, x: str, y: str, states: Sequence[str
 def _against(
     shown: Sequence[Shown], numbers: pd.DataFrame, x: str, y: str, states: Sequence[str], group: str
 ) -> tuple[Figure, Axes]:
-    """A mark for each pair in each of the states, and the published numbers of a group beside networks of that size."""
+    """A mark for each pair in each of the states, and the published numbers of a group for networks of that size."""
     figure = Figure(figsize=(style.COLUMN_WIDTH, 2.7))
     ax = figure.subplots()
     entries = _marks(ax, numbers, x, y, states)
@@ -283,7 +283,7 @@ def _named(one: Shown, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_pairs(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFrame:
-    """Mean, sd (n - 1; NaN of one) and number of the pairs, runs and splits of each group; not finite stays so."""
+    """Mean, sd (n - 1; NaN of one) and number of the pairs, runs and splits of each group; NaN and infinity stay."""
     groups = frame.groupby(list(by), sort=False)[value]
     found = groups.agg(
         mean=lambda v: v.to_numpy().mean(),

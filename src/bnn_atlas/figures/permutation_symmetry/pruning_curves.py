@@ -27,7 +27,7 @@ TITLES = {"kept": "all parameters", "removed": "weights of inputs that never var
 
 
 def pruning_curves(shown: Sequence[Shown]) -> Drawing:
-    """Accuracy against the share of parameters kept, a column per network and a row with and without dead inputs.
+    """Accuracy against the share of parameters kept, a column per network and a row each with and without dead inputs.
 
     Lines of repeated orders are means. Open black marks are the published curves; they are shown for runs on MNIST.
 

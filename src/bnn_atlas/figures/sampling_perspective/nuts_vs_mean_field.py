@@ -25,7 +25,7 @@ LIMIT = 3.0
 SHARES = (0.95, 0.8, 0.5, 0.2)
 """Shares of the draws that the regions hold."""
 ADJUST = 0.15
-"""Bandwidth over Scott's rule, which is made for a single normal and would smear two thin branches."""
+"""Bandwidth as a multiple of Scott's rule, which is made for one normal and would smear two thin branches."""
 BINS = 600
 DOTS = 2000
 """Largest number of draws shown as dots."""

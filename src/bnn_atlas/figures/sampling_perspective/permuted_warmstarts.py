@@ -40,7 +40,7 @@ def permuted_warmstarts(shown: Sequence[Shown]) -> Drawing:
     """A column per run: running LPPD of each chain and of the ensemble, below it distances between single functions.
 
     Files: `predictive` (predictions) and `functions` (function draws). The upper panels share their axes,
-    which values after the first tenth of the draws set, and their titles have the last value of all chains; the maps
+    set by values after the first tenth of the draws, and their titles have the last value of all chains; the maps
     share their colours; the CSV also has the distances as published. A value of -inf leaves a gap and a remark. A run
     with no chain left says so. Raises ValueError for more than four runs and for a classification.
     """

@@ -21,9 +21,9 @@ from bnn_atlas.figures.subsets import Subset, locate, read_subset
 KIND = {"sections": ["subset"], "runs": "one"}
 
 UNITS = 5
-"""Largest number of units shown; the first ones are."""
+"""Largest number of units shown: the first ones."""
 CHAINS = 20
-"""Largest number of chains shown; the first ones are."""
+"""Largest number of chains shown: the first ones."""
 SHARE = 0.8
 """Share of a chain's draws inside its contour."""
 SHARES = (0.95, 0.8, 0.5)

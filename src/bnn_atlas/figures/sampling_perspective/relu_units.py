@@ -1,4 +1,4 @@
-"""Directions in which a relu network with one hidden layer does not change: its Jacobian's kernel, alike units."""
+"""Directions in which a relu network with one hidden layer does not change: its Jacobian's kernel, and alike units."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ CHAIN = 1
 def jacobian_kernel(shown: Sequence[Shown]) -> Drawing:
     """Draws of a 1-m-1 relu network without biases, and their deviations from the mean in the image and the kernel.
 
-    The Jacobian is the derivative of the function on the training rows by the weights, at the mean of the chain's
+    The Jacobian has the derivatives of the function on the training rows by the weights, at the mean of the chain's
     draws; its image is the span of its right singular vectors, and its kernel is the space orthogonal to them. Panels:
     both weights of the first unit; two incoming weights of the deviations, projected on the image and on the kernel.
     Raises ValueError for another network.
@@ -35,7 +35,7 @@ def jacobian_kernel(shown: Sequence[Shown]) -> Drawing:
     run = shown[0]
     if len(run.hidden) != 1 or run.hidden[0] < 2:
         raise ValueError(
-            f"run {run.run} has the hidden layers {list(run.hidden)}; the figure is about one of two units"
+            f"run {run.run} has the hidden layers {list(run.hidden)}; the figure is about one with two units"
         )
     x = load_functions(run.files["functions"]).train_x
     if x is None or x.shape[1] != 1:
@@ -94,7 +94,7 @@ FLOOR = 1e-8
 
 
 def flat_likelihood(shown: Sequence[Shown]) -> Drawing:
-    """Sensitivity of a relu network with one hidden layer to mixing alike units, a column per run.
+    """Sensitivity of a relu network with one hidden layer to mixing units that are alike, a column per run.
 
     Above, the groups of all draws of the first chain by their sensitivity, with their median; below, the median of each
     draw's groups in order of the draws. Axes are logarithmic and shared, so that columns can be compared; values below

@@ -37,7 +37,7 @@ BARS = {
     "rows": "bars: ±1 standard error over test rows",
 }
 """What an error is taken over -> text in the legend."""
-OPEN = f"open: R-hat above {RHAT_LIMIT} at over {MOST_ABOVE:.0%} of function values"
+OPEN = f"open: R-hat above {RHAT_LIMIT} for over {MOST_ABOVE:.0%} of function values"
 OPEN_REFERENCE = f"{OPEN}, or reference not converged"
 NONE_LEFT = "cross: no chain moved, or none is finite"
 WORST = "dotted: the worst value"
