@@ -125,7 +125,7 @@ def test_what_is_taken_of_the_rows(tmp_path: Path, wanted: dict[str, Any], value
     [
         ({"column": "d"}, "no column d; it has kind, c"),
         ({"column": "c", "where": {"kind": "z"}}, "no row fits c where kind = z"),
-        ({"column": "c"}, "2 rows fit c; a claim means one value"),
+        ({"column": "c"}, "2 rows fit c, but a claim means one value"),
     ],
 )
 def test_numbers_that_are_not_there_or_not_one(tmp_path: Path, wanted: dict[str, Any], message: str) -> None:

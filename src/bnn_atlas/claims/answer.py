@@ -92,7 +92,7 @@ def row_of(
         rows = rows[rows[column] == (counts[-1] if wanted is None else wanted)]
     if len(rows) > 1:
         raise ClaimError(
-            f"{where}: {len(rows)} rows of '{side.metric}' for '{dataset}' fit a claim; it means one value"
+            f"{where}: {len(rows)} rows of '{side.metric}' for '{dataset}' fit a claim that means one value"
         )
     row = rows.iloc[0]
     errors = {name: _number(row[name]) for name in ("standard_error", "monte_carlo_error")}
@@ -146,7 +146,7 @@ def _scales(study: ClaimedStudy, name: str, chains: int, runs: Sequence[str]) ->
 def figure_answer(measured: Measured, side: Side, figure: str, study: ClaimedStudy, runs: Collection[str]) -> Answer:
     """The number of a figure as the only row of a side, or why there is none.
 
-    Its trust is the worst trust of `runs`, the runs behind the claim. Raises ClaimError like `figure_value`.
+    Its trust is the worst trust of `runs`, the runs behind the claim. Raises ClaimError as `figure_value` does.
     """
     assert side.in_figure is not None
     plan, path = study.figures.get(figure), measured.figures.get(figure)
@@ -187,5 +187,5 @@ def _taken(values: pd.Series, wanted: FigureValue, csv: Path) -> float:
         return float(values.notna().mean())
     different: Sequence[float] = values.unique().tolist()
     if wanted.take == "only" and len(different) > 1:
-        raise ClaimError(f"{csv}: {len(values)} rows fit {wanted.text}; a claim means one value")
+        raise ClaimError(f"{csv}: {len(values)} rows fit {wanted.text}, but a claim means one value")
     return float(different[0] if wanted.take == "only" else values.agg(wanted.take))

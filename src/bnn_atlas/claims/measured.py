@@ -58,7 +58,7 @@ class Measured:
 
     @cached_property
     def overlaps(self) -> dict[tuple[str, int], float]:
-        """Run and split -> test rows over training rows."""
+        """Run and split -> number of test rows divided by number of training rows."""
         return {} if self.table is None else overlaps(self.table)
 
     @cached_property
@@ -75,7 +75,7 @@ class Measured:
 
     @cached_property
     def unsettled_noises(self) -> dict[tuple[str, int], str]:
-        """Run and split of a fit with one number for its noise, not converged -> its value and its optimum."""
+        """Run and split of a fit whose noise is one number that has not converged -> its value and its optimum."""
         if self.table is None:
             return {}
         of_rows = self.table["metric"].isin(NOISES) & ~self.table["dataset"].str.contains("/")

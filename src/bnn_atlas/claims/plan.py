@@ -18,7 +18,7 @@ OF_ROWS = (*SIGN, "accuracy")
 
 
 class RunPlan(Model):
-    """A run that claims name."""
+    """A run that is named in claims."""
 
     entry: str
     point: dict[str, Any]
@@ -28,7 +28,7 @@ class RunPlan(Model):
     chains: PositiveInt
     """The number planned at this scale; the table has fewer if chains were excluded."""
     reductions: tuple[str, ...]
-    """What this scale changes, as `field: paper value -> value here`."""
+    """What this scale changes, each as `field: paper value -> value here`."""
     other_data: str | None = None
     """The change of data set, if this scale replaces the paper's."""
     chained: bool = False
@@ -58,7 +58,7 @@ class ClaimedStudy(Model):
     scale: Scale
     claims: ClaimsConfig
     runs: dict[str, RunPlan]
-    """Runs that claims name, as far as this scale has them."""
+    """Runs that are named in claims, as far as this scale has them."""
     figures: dict[str, FigurePlan] = Field(default_factory=dict)
     """Figures of this scale from which claims take numbers."""
     scales: dict[str, dict[Scale, PositiveInt]]

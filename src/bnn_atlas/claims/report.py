@@ -26,11 +26,11 @@ def report(
     Args:
         studies: `claims.plan.ClaimedStudy` of each study, as plain data.
         tables: their metric tables in the same order.
-        figures: `study/figure` -> PNG of a figure that claims name, with its CSV file next to it.
+        figures: `study/figure` -> PNG of a figure that is named in claims, with its CSV file next to it.
         scale: the scale, for the page.
         table: the file for the table.
         page: the file for the page.
-        predictions: `study/run/split<n>` -> predictions of the test rows, for runs that claims compare.
+        predictions: `study/run/split<n>` -> predictions of the test rows, for runs that are compared in claims.
     """
     claimed = [ClaimedStudy.model_validate(study) for study in studies]
     judgements = judge_all(

@@ -51,7 +51,7 @@ class Judgement(NamedTuple):
     reason: str
     """Why it is not reproduced, not tested or not run; else empty."""
     needed: str
-    """What would answer a claim that is not tested or not run; else empty."""
+    """What would settle a claim that is not tested or not run; else empty."""
     own: Estimate | None
     """The claim's value; None if it was not measured."""
     other: Estimate | None
@@ -196,7 +196,7 @@ def _unconverged(row: Repetition, study: ClaimedStudy, measured: Measured) -> st
 
 
 def _unconverged_behind(claim: Claim, study: ClaimedStudy, measured: Measured) -> list[str]:
-    """The remarks on those references of a claim as a whole that have not converged.
+    """The remarks on the references that have not converged, of those that a claim as a whole leans on.
 
     A claim leans on the runs in its `leans_on`; without this field, a number of a figure leans on all references that
     the figure shows.
@@ -299,7 +299,7 @@ def _least_chains(claim: Claim) -> int:
 
 
 def _same_row(own: Answer, other: Answer, study: ClaimedStudy, least: int) -> Problem | None:
-    """The problem of a comparison of a measurement with itself, which would hold or fail whatever was measured."""
+    """The problem if a measurement is compared with itself: the claim would hold or fail whatever was measured."""
     compared = {_measured(row) for row in other.rows}
     for row in own.rows:
         if _measured(row) in compared:

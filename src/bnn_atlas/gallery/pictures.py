@@ -56,7 +56,7 @@ def figure_parts(
 
 
 def copied(data: Path, destination: Path) -> dict[str, Any]:
-    """Copy a CSV file that is small enough and return its name; for others return its number of rows and megabytes."""
+    """Copy a CSV file that is small enough and return its name; for a larger one, return its rows and megabytes."""
     size = data.stat().st_size
     if size <= LARGEST:
         shutil.copyfile(data, destination)

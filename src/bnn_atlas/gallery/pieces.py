@@ -1,8 +1,8 @@
 """The results that a study's page keeps, small enough to commit, so that a study can be run in several sessions.
 
-The folder `kept` next to the page has the metric rows of finished runs, the values of single test rows that claims
-pair, what the runs were made from, and the time of their jobs. The next page and its figures of metric rows are made
-from these and from newer results.
+The folder `kept` next to the page has the metric rows of finished runs, the values of single test rows for paired
+differences, what the runs were made from, and the time of their jobs. The next page and its figures of metric rows are
+made from these and from newer results.
 """
 
 import json
@@ -74,7 +74,7 @@ class Piece(NamedTuple):
         return set(zip(self.runs["run"], self.runs["split"].astype(int), strict=True))
 
     def of_runs(self, places: Collection[Place]) -> Self:
-        """The same, with only these runs and splits, but all figures and jobs."""
+        """The piece with only these runs and splits, but all figures and jobs."""
         chosen = set(places)
 
         def rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -136,7 +136,7 @@ def write_piece(page: Path, piece: Piece) -> None:
 
 
 def union(fresh: Piece, kept: Piece) -> Piece:
-    """The union of both; the fresh version of any run and split, job or figure that both have."""
+    """The union of both, with the fresh version of any run and split, job or figure that both have."""
     older = kept.of_runs(kept.places - fresh.places)
     jobs = pd.concat([fresh.jobs, kept.jobs]).drop_duplicates(["rule", "job"])
     return Piece(

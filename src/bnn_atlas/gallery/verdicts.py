@@ -53,7 +53,7 @@ def claim_groups(
 
     `tables` has a table of claims at the paper's setting and one at a reduced setting, if there are such claims, each
     with `heading`, `rows` and whether it has the column `reduced`. `open` are claims that were not run, with the reason
-    and what would answer them. A claim links to its figure if it is among `figures`, and names its findings by number.
+    and what would settle them. A claim links to its figure if it is among `figures`, and names its findings by number.
     """
     groups = []
     for source, title in SOURCES.items():
@@ -142,7 +142,7 @@ def measured_number(row: pd.Series) -> str:
 
 
 def trust_word(words: str) -> str:
-    """The status in a text on the trust in a run."""
+    """The status with which a text on the trust in a run begins."""
     return words.partition(":")[0]
 
 
