@@ -5,7 +5,7 @@ from bnn_atlas.pipeline.figures import JUDGING, code
 for name, (studies, stem) in claim_targets(ATLAS).items():
 
     rule:
-        """Judge the papers' claims by the tables: a table and a page."""
+        """Judge the papers' claims by the tables, and write the verdicts as a table and a page."""
         name:
             name
         input:

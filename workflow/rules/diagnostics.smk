@@ -1,9 +1,9 @@
-# One page per run and split on which a person sees whether to trust it; `diagnostics` makes all of them.
+# One page per run and split that shows a reader whether to trust it; `diagnostics` makes all of them.
 from bnn_atlas.pipeline.figures import COMPUTING, code
 
 
 rule diagnostics:
-    """Make a page for every run on which to decide whether to trust it."""
+    """Make a page for every run and split that shows whether to trust it."""
     input:
         [path for study in ATLAS.studies for path in FIGURES.pages(study)],
     message:
@@ -36,7 +36,7 @@ rule diagnostics_page:
         mem_mb=2000,
     params:
         *code("bnn_atlas.figures.diagnostics.page", without=COMPUTING),
-        # A run's settings change its tables, and those draw its page again.
+        # New settings change the run's tables, and so its page is drawn again.
         **told(settings=lambda w: FIGURES.page(w.study, w.run, int(w.split))),
     message:
         "Drawing the diagnostics of {wildcards.run} (split {wildcards.split})"
@@ -44,9 +44,9 @@ rule diagnostics_page:
         "../scripts/step.py"
 
 
-# Apart from the table of scores: what wall time enters differs from one rerun to the next.
+# Not in the table of scores, since numbers that depend on wall time differ from one rerun to the next.
 rule rates_table:
-    """Collect what the runs of a study took, and effective draws per second."""
+    """Collect the time that the runs of a study took, and their effective draws per second."""
     input:
         tables=lambda w: PATHS.per_split(ATLAS.studies[w.study].runs.values(), "metrics/rates.parquet"),
     output:

@@ -38,9 +38,9 @@ rule gallery:
         "../scripts/step.py"
 
 
-# These have no outputs that Snakemake knows, and so are made whenever they are asked for.
+# These rules have no outputs that Snakemake knows, so they run whenever they are asked for.
 rule so_far:
-    """Make the same folder from what has been run so far and what docs/results keeps of earlier; runs nothing."""
+    """Make the same folder from what has been run so far and what docs/results keeps from earlier; runs nothing."""
     log:
         PATHS.log("so_far"),
     conda:
@@ -55,7 +55,7 @@ rule so_far:
 
 
 rule keep:
-    """Put what has been run so far into docs/results, where the next sitting finds it; runs nothing."""
+    """Put what has been run so far into docs/results, where the next session finds it; runs nothing."""
     input:
         lambda w: TARGETS.at_its_scale("keep"),
     log:

@@ -34,7 +34,7 @@ rule barriers:
 
 
 rule pruning:
-    """Predict with networks of aligned runs of which some parameters are set to 0."""
+    """Predict with networks of aligned runs after setting some of their parameters to 0."""
     input:
         dataset=INPUTS.dataset,
         split=INPUTS.split,

@@ -76,7 +76,7 @@ rule runs_table:
         mem_mb=500,
         runtime=10,
     params:
-        # The rows are long: their hash is compared.
+        # The rows are long, so only their hash is compared.
         lambda w: {"runs": fingerprint(run_rows(ATLAS.studies[w.study]))[:12]},
         **told(rows=lambda w: run_rows(ATLAS.studies[w.study])),
     message:
