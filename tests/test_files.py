@@ -1,11 +1,13 @@
 """A reader sees the old file or the new one, never a part."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from bnn_atlas.files import atomic, put_back, replaced
+from bnn_atlas.files import DiskError, atomic, put_back, refusals, replaced
 
 
 def test_content_appears_at_the_end_only(tmp_path: Path) -> None:
@@ -139,3 +141,36 @@ def test_a_folder_that_was_moved_away_is_put_back(tmp_path: Path) -> None:
     with replaced(page):
         pass
     assert list(tmp_path.iterdir()) == [page]
+
+
+def fill(disk: Path, write, error: OSError) -> None:
+    with write(disk):
+        raise error
+
+
+@pytest.mark.parametrize("write", [atomic, replaced])
+def test_a_full_disk_names_the_file_and_what_to_do_whoever_writes(tmp_path: Path, write) -> None:
+    target, full = tmp_path / "page", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with pytest.raises(DiskError, match=r"cannot write .*page: No space left.* Free or repair") as caught:
+        fill(target, write, full)
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
+    with (
+        pytest.raises(DiskError, match=r"page: No space left[^.]*\. Wait\.$"),
+        refusals(target, "Wait."),
+    ):
+        fill(target, write, full)
+    with pytest.raises(ConnectionError):
+        fill(target, write, ConnectionError("has nothing to do with the disk"))
+
+
+@pytest.mark.parametrize("write", [atomic, replaced])
+def test_contents_and_their_folder_are_on_disk_before_and_after_the_renames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write
+) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(Path(f"/proc/self/fd/{number}").readlink()))
+    with write(tmp_path / "page") as temporary:
+        temporary.mkdir(exist_ok=True)
+        (temporary / "README.md").touch()
+    assert synced == [temporary / "README.md", temporary, tmp_path]

@@ -1,7 +1,10 @@
 """Write files so that a reader never sees half of one, and read small arrays back."""
 
+import errno
+import glob
 import mmap
 import os
+import re
 import shutil
 import uuid
 import zlib
@@ -23,6 +26,8 @@ ZIP_DAMAGE = (BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeErr
 """What reading a damaged zip or .npz raises: a changed byte can also ask for a password (RuntimeError), an unknown
 compression (NotImplementedError, a RuntimeError) or a position before the start of the file (OSError)."""
 
+REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
+"""Errors of a system that refuses to write."""
 _SEAL = b"crc32 of this file with zeros here: "
 
 
@@ -32,45 +37,95 @@ def atomic(path: str | Path, *, flush: bool = True) -> Iterator[Path]:
 
     Without `flush`, a power cut can leave a partial file. On an exception the temporary file (or folder) is removed and
     `path` keeps its contents.
+
+    Raises:
+        DiskError: the system refused to write (full disk, quota, read-only), also within the block.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.stem}.{uuid.uuid4().hex[:8]}{target.suffix}")
-    try:
-        yield temporary
-        if flush and not temporary.is_dir():
-            with temporary.open("rb+") as handle:
-                os.fsync(handle.fileno())
-        temporary.replace(target)
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        else:
-            temporary.unlink(missing_ok=True)
+    temporary = _beside(target)
+    with _refusals_alone(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            if flush:
+                sync(temporary)
+            temporary.replace(target)
+            if flush:
+                sync(target.parent, inside=False)
+        finally:
+            _remove(temporary)
 
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Yield an empty folder next to the folder `path`; on success it replaces `path` as a whole.
+    """Yield an empty folder next to the folder `path`; on success flush it to disk, and it replaces `path` as a whole.
 
     On an exception the new folder is removed and `path` keeps its contents. If the process ends between the two
     renames, the old folder remains as `.<name>.before`, and `put_back` or the next call restores it.
+
+    Raises:
+        DiskError: the system refused to write (full disk, quota, read-only), also within the block.
     """
     target = Path(path)
     put_back(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    before = _before(target)
-    shutil.rmtree(before, ignore_errors=True)
-    made = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
-    made.mkdir()
-    try:
-        yield made
-        if target.exists():
-            target.rename(before)
-        made.rename(target)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-    shutil.rmtree(before, ignore_errors=True)
+    before, made = _before(target), _beside(target)
+    with _refusals_alone(target):
+        _remove(before)
+        made.mkdir(parents=True)
+        try:
+            yield made
+            sync(made)
+            if target.exists():
+                target.rename(before)
+            made.rename(target)
+            sync(target.parent, inside=False)
+        finally:
+            _remove(made)
+        _remove(before)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file or folder has a name that `atomic` and `replaced` give only while they write."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{8}(\.\w+)?", path.name) is not None and path.suffix != ".record"
+
+
+def remove_leftovers(path: str | Path) -> None:
+    """Remove what killed processes have left of their attempts to write a file, or a folder and the files in it."""
+    target = Path(path)
+    pattern = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{8}}{re.escape(target.suffix)}")
+    inside = target.iterdir() if target.is_dir() else ()
+    beside = target.parent.glob(f".{glob.escape(target.stem)}.*")
+    for file in [f for f in beside if pattern.fullmatch(f.name)] + [f for f in inside if is_temporary(f)]:
+        _remove(file)
+
+
+def _beside(target: Path) -> Path:
+    """A new name next to a file or folder."""
+    return target.with_name(f".{target.stem}.{uuid.uuid4().hex[:8]}{target.suffix}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sync(path: Path, *, inside: bool = True) -> None:
+    """Flush a file to disk, or a folder: its entries, so that renamed files survive a power cut, and what is in it.
+
+    If not `inside`, only the entries of a folder are flushed.
+    """
+    for file in [*(path.rglob("*") if inside and path.is_dir() else ()), path]:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            # Some network file systems cannot flush a folder and order renames themselves.
+            if error.errno != errno.EINVAL or not file.is_dir():
+                raise
+        finally:
+            os.close(descriptor)
 
 
 def put_back(path: str | Path) -> None:
@@ -93,13 +148,23 @@ class DiskError(OSError):
 
 @contextmanager
 def refusals(path: Path, advice: str) -> Iterator[None]:
-    """Raise a DiskError for `path` with this advice if the system refuses to write (full disk, quota, read-only)."""
+    """Raise a DiskError for `path` with this advice for an error of the system; the outermost advice counts."""
     try:
         yield
-    except DiskError:
-        raise
     except OSError as error:
-        raise DiskError(path, error, advice) from error
+        cause = error.__cause__ if isinstance(error, DiskError) and isinstance(error.__cause__, OSError) else error
+        raise DiskError(path, cause, advice) from cause
+
+
+@contextmanager
+def _refusals_alone(path: Path) -> Iterator[None]:
+    """The same with general advice, for errors that only writing has: a block that writes also reads other files."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, DiskError) or error.errno not in REFUSED:
+            raise
+        raise DiskError(path, error, "Free or repair the disk and start again.") from error
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, ArrayLike | None], *, compressed: bool = False) -> None:

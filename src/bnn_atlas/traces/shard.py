@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from errno import EINVAL
 from io import BufferedReader
 from itertools import product
 from math import prod
@@ -153,19 +152,6 @@ def read_shards(parts: Iterable[ShardPart]) -> None:
             pass
 
 
-def sync_folder(path: Path) -> None:
-    """Flush a folder's entries to disk, so that a file renamed into it survives a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # Some network file systems cannot flush a folder and order the rename themselves.
-        if error.errno != EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
-
-
 def damaged(path: Path, what: str) -> TraceError:
     """The error for a chunk file that cannot be trusted."""
     store = path.parent.parent
@@ -296,7 +282,6 @@ def _write(path: Path, fill: Callable[[BinaryIO], None]) -> None:
     try:
         with atomic(path) as temporary, temporary.open("wb") as handle:
             fill(handle)
-        sync_folder(path.parent)
     except TraceError:
         raise
     except OSError as error:

@@ -1,7 +1,6 @@
 """The metadata of a trace store: creating it, and reading it with every byte checked."""
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import numpy as np
 
 from bnn_atlas.files import atomic
 from bnn_atlas.models.layout import Layout
-from bnn_atlas.traces.shard import ShardForm, TraceError, choose_form, read_chunk, refused, sync_folder, write_chunk
+from bnn_atlas.traces.shard import ShardForm, TraceError, choose_form, read_chunk, refused, write_chunk
 
 FORMAT = "bnn-atlas trace 1"
 DRAWS = "draws"
@@ -134,7 +133,6 @@ def create_store(
         try:
             with atomic(path) as temporary:
                 _write_arrays(temporary, wanted, own, chain_ids)
-            sync_folder(path.parent)
         except TraceError:
             raise
         except OSError as error:
@@ -261,13 +259,6 @@ def _write_arrays(path: Path, header: Header, own: dict[str, Any], chain_ids: np
     content = json.loads((path / "zarr.json").read_bytes())
     content |= {"attributes": own, "consolidated_metadata": consolidated}
     (path / "zarr.json").write_text(json.dumps(content, indent=1))
-    for file in path.rglob("*"):
-        if file.is_dir():
-            sync_folder(file)
-        else:
-            with file.open("rb+") as handle:
-                os.fsync(handle.fileno())
-    sync_folder(path)
 
 
 def _check_arguments(
