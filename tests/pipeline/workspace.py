@@ -28,6 +28,9 @@ def small_workspace(destination: Path) -> Path:
     text = re.sub(r"^studies: .*$", f"studies: [{Path(STUDY).stem}]", settings.read_text(encoding="utf-8"), flags=re.M)
     settings.write_text(text, encoding="utf-8")
     shutil.rmtree(destination / "config" / "claims")
+    for numbers in (destination / "config" / "published").iterdir():
+        if numbers.stem != Path(STUDY).stem:
+            numbers.unlink()
     return destination
 
 
