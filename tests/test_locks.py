@@ -17,12 +17,13 @@ from jax import numpy as jnp
 from jax._src import compilation_cache
 
 from bnn_atlas.files import atomic
-from bnn_atlas.locks import LockError, compiled, locked, making
+from bnn_atlas.locks import LockError, compiled
+from bnn_atlas.records import held, making
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from bnn_atlas.locks import making
+from bnn_atlas.records import making
 with making(sys.argv[1], "a"):
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))
@@ -151,7 +152,7 @@ def give_up() -> None:
 def test_waiting_can_be_given_up(tmp_path: Path) -> None:
     path = tmp_path / "start.npz"
     with hold(path, 60) as process:
-        with pytest.raises(TimeoutError), locked(path, give_up):
+        with pytest.raises(TimeoutError), held(path, give_up):
             pytest.fail("the lock is held")
         process.kill()
 
@@ -160,7 +161,7 @@ def test_a_lock_whose_file_was_removed_is_another_lock(tmp_path: Path) -> None:
     """Who comes after the removal locks a new file; who waited for the old one must then wait for that."""
     path = tmp_path / "start.npz"
     with hold(path, 60) as first:
-        (tmp_path / ".start.npz.lock").unlink()
+        (tmp_path / ".start.npz.record").unlink()
         with hold(path, 1.0) as second:
             first.kill()
             assert not make(path, "a", "by this process")
@@ -171,15 +172,15 @@ def test_threads_of_one_process_wait_for_each_other(tmp_path: Path) -> None:
     path, order = tmp_path / "start.npz", []
 
     def second() -> None:
-        with locked(path):
+        with held(path):
             order.append("second")
 
-    with locked(path):
+    with held(path):
         thread = threading.Thread(target=second)
         thread.start()
         thread.join(0.5)
-        with pytest.raises(TimeoutError), locked(path, while_waiting=give_up):
-            pytest.fail("the lock is held")
+        with held(path, while_waiting=give_up):
+            assert order == [], "a thread does not wait for itself"
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
@@ -192,7 +193,7 @@ def test_a_file_system_without_locks_is_an_error_that_names_the_file(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "lockf", refuse)
-    with pytest.raises(LockError, match=r"cannot lock .*\.start\.npz\.lock .*file system with locks") as caught:
+    with pytest.raises(LockError, match=r"cannot lock .*\.start\.npz\.record .*file system with locks") as caught:
         make(tmp_path / "start.npz", "a", "text")
     assert caught.value.errno == errno.ENOLCK
 

@@ -10,12 +10,13 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import jax
 from jax._src.lru_cache import LRUCache
@@ -36,43 +37,50 @@ class LockError(OSError):
     """The file system has no locks; the message names the file. `errno` is the system's."""
 
 
-@contextmanager
-def locked(destination: Path, while_waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold the lock of a result; wait while another process (such as an orphaned cluster job) holds it.
+class Lock(NamedTuple):
+    """A lock that this process holds."""
 
-    While waiting, `while_waiting` is called every second; it may raise. The lock is the file `.<name>.lock` next to the
-    result. It is never removed, and names its holder while there is one.
+    file: TextIO
+    """Open for reading and appending, at its start."""
+    waited: bool
+    """Whether another process held it first."""
+
+
+@contextmanager
+def lock(
+    path: Path, purpose: str, while_waiting: Callable[[], None] = lambda: None, seconds: float = 1
+) -> Iterator[Lock]:
+    """Hold the lock of a file, creating it if needed; while it is taken, ask again every `seconds` seconds.
+
+    While waiting, `while_waiting` is called, too; it may raise. The file is never removed.
 
     Raises:
         LockError: the file system has no locks.
     """
-    with _lock(_beside(destination), f"to make {destination}", while_waiting) as file:
-        _write(file, _this_process())
-        try:
-            yield
-        finally:
-            _write(file, "")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path = path.parent.resolve() / path.name
+    waited = (file := _taken(path)) is None
+    if file is None:
+        log.warning("waiting %s until %s has ended that", purpose, _holder(path))
+        while (file := _taken(path)) is None:
+            while_waiting()
+            time.sleep(seconds)
+    try:
+        yield Lock(file, waited)
+    finally:
+        with _OWN:
+            file.close()
+            _held.discard(path)
 
 
-@contextmanager
-def making(destination: str | Path, fingerprint: str) -> Iterator[bool]:
-    """Hold the lock of a file and yield whether it has to be made: False if it was made with this fingerprint.
+def is_held(path: Path) -> bool:
+    """Whether this process holds the lock of a file; if so, opening and closing the file elsewhere would end it."""
+    return path.parent.resolve() / path.name in _held
 
-    When the block ends without an exception, the fingerprint is stored in the file's lock. The block must write the
-    whole file or nothing (`bnn_atlas.files.atomic`).
 
-    Raises:
-        LockError: the file system has no locks.
-    """
-    path = Path(destination)
-    with _lock(_beside(path), f"to make {path}") as file:
-        if path.exists() and file.read() == fingerprint:
-            log.info("%s is complete already", path)
-            yield False
-            return
-        _write(file, _this_process())
-        yield True
-        _write(file, fingerprint)
+def this_process() -> str:
+    """What the holder of a lock writes into it."""
+    return f"{HELD}process ({os.getpid()} on {platform.node()})"
 
 
 def compiled(program: Lowered) -> Compiled:
@@ -83,7 +91,7 @@ def compiled(program: Lowered) -> Compiled:
     name = hashlib.sha256(program.as_text().encode()).hexdigest()
     with ExitStack() as stack:
         try:
-            stack.enter_context(_lock(Path(folder) / "locks" / name, "to compile a program of this job", seconds=0.05))
+            stack.enter_context(lock(Path(folder) / "locks" / name, "to compile a program of this job", seconds=0.05))
         except OSError as error:
             log.warning("%s: two jobs may compile one program", error)
         return program.compile()
@@ -110,30 +118,6 @@ def _write_cache_entries_whole() -> None:
 
 
 _write_cache_entries_whole()
-
-
-def _beside(destination: Path) -> Path:
-    return destination.with_name(f".{destination.name}.lock")
-
-
-@contextmanager
-def _lock(
-    path: Path, purpose: str, while_waiting: Callable[[], None] = lambda: None, seconds: float = 1
-) -> Iterator[TextIO]:
-    """Hold the lock of a file, creating it if needed; while it is taken, ask again every `seconds` seconds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path = path.parent.resolve() / path.name
-    if (file := _taken(path)) is None:
-        log.warning("waiting %s until %s has ended that", purpose, _holder(path))
-        while (file := _taken(path)) is None:
-            while_waiting()
-            time.sleep(seconds)
-    try:
-        yield file
-    finally:
-        with _OWN:
-            file.close()
-            _held.discard(path)
 
 
 def _taken(path: Path) -> TextIO | None:
@@ -168,15 +152,5 @@ def _holder(path: Path) -> str:
         text = path.read_text(encoding="utf-8")
     except OSError:
         text = ""
-    return f"another {text.removeprefix(HELD)}" if text.startswith(HELD) else "another process"
-
-
-def _this_process() -> str:
-    return f"{HELD}process ({os.getpid()} on {platform.node()})"
-
-
-def _write(file: TextIO, text: str) -> None:
-    """Replace the contents of a file."""
-    file.truncate(0)
-    file.write(text)
-    file.flush()
+    named = re.search(rf"{HELD}(process \([^)]*\))", text)
+    return f"another {named[1]}" if named else "another process"

@@ -68,11 +68,11 @@ def collect(settings: Mapping[str, Any], *, root: str | Path, device: str | None
     """
     folder = Path(root)
     plain = _plain(settings, "settings")
-    commit, dirty = _commit(folder)
+    last, dirty = commit(folder)
     lock = folder / "requirements.lock"
     return Provenance(
         config=fingerprint(plain),
-        commit=commit,
+        commit=last,
         dirty=dirty,
         lock=hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else UNKNOWN,
         version=_version(folder),
@@ -90,6 +90,14 @@ def fingerprint(obj: Any) -> str:
     machine) or a number that is not finite, both with the place in `obj`.
     """
     return hashlib.sha256(_canonical(_plain(obj, "value")).encode("ascii")).hexdigest()
+
+
+def commit(root: Path) -> tuple[str, bool]:
+    """The last commit that changed `CODE`, and whether `CODE` has changed since then."""
+    last = _git(root, "log", "-1", "--format=%H", "--", *CODE)
+    if not last:
+        return UNKNOWN, False
+    return last, bool(_git(root, "status", "--porcelain", "--", *CODE))
 
 
 def _canonical(plain: Any) -> str:
@@ -130,14 +138,6 @@ def _seeds(plain: Any) -> Iterable[int]:
     elif isinstance(plain, list):
         for value in plain:
             yield from _seeds(value)
-
-
-def _commit(root: Path) -> tuple[str, bool]:
-    """The last commit that changed `CODE`, and whether `CODE` has changed since then."""
-    commit = _git(root, "log", "-1", "--format=%H", "--", *CODE)
-    if not commit:
-        return UNKNOWN, False
-    return commit, bool(_git(root, "status", "--porcelain", "--", *CODE))
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from bnn_atlas.locks import locked
+from bnn_atlas.records import held
 
 from .workspace import small_workspace, snakemake
 
@@ -16,7 +16,7 @@ def finished(tmp_path_factory):
     shared = tmp_path_factory.getbasetemp()
     folder = (shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared) / "finished"
     whole = folder.with_name("finished.whole")
-    with locked(folder):
+    with held(folder):
         if not whole.exists():
             run = snakemake(small_workspace(folder), "all", "diagnostics")
             assert run.returncode == 0, run.stdout

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from bnn_atlas.config.methods.mclmc import MCLMCConfig
 from bnn_atlas.config.parts.posterior import LearnedNoiseLikelihood, MLPConfig, PosteriorConfig
-from bnn_atlas.pipeline.params import code_hash_of_run, named, row_settings, run_settings, settings, told
+from bnn_atlas.pipeline.params import code_hash_of_run, compared, named, row_settings, run_settings, settings, told
 
 RULES = Path(__file__).parents[2] / "workflow" / "rules"
 
@@ -54,5 +54,6 @@ def test_a_job_is_not_told_the_hash_of_its_code() -> None:
 
 def test_what_a_job_alone_is_told_takes_the_input_so_that_it_is_not_compared() -> None:
     (param,) = told(file=lambda w: w.upper()).values()
-    assert param("a", input=None) == {"file": "A"}
+    assert settings({"file": param("a", input=None)}) == {"file": "A"}
+    assert compared([param("a", input=None), {"b": 1}, "c"]) == [{"b": 1}, "c"]
     assert list(inspect.signature(param).parameters) == ["w", "input"]

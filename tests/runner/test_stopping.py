@@ -136,7 +136,7 @@ def test_the_block_ends_at_the_draw_whatever_the_segments(
     }
     assert written == list(range(-(-end // min(PLANNED, every // THINNING)))), "nothing after the last draw's segment"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".trace.zarr.lock",
+        ".trace.zarr.record",
         "fit.npz",
         "timing.json",
         "trace.zarr",
@@ -147,7 +147,7 @@ def test_the_block_ends_at_the_draw_whatever_the_segments(
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     stop(tmp_path / "trace.zarr", alpha, every=every)
     after = {path: path.stat().st_mtime_ns for path in before}
-    assert {p for p in before if before[p] != after[p]} <= {tmp_path / ".trace.zarr.lock"}, "it is complete"
+    assert {p for p in before if before[p] != after[p]} <= {tmp_path / ".trace.zarr.record"}, "it is complete"
 
 
 def test_the_end_is_that_of_the_last_chain_of_the_block(stop, whole, log_e, alpha, tmp_path):

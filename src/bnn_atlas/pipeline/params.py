@@ -15,6 +15,8 @@ from bnn_atlas.pipeline.inputs import Inputs, Wildcards
 Param = Callable[[Wildcards], dict[str, Any]]
 CODE = "code"
 """Name of a param that is compared with its value in the last run, but not passed to the job."""
+TOLD = "told:"
+"""Prefix in the name of a param that only the job uses."""
 EXPORTED = ("posterior", "dataset", "split", "seed", "warmstart", "initial", "start", "method", "chains", "stopping")
 """Fields of a run's settings that are in its archive: all that its draws depend on."""
 
@@ -44,7 +46,7 @@ def told(**values: Callable[[Wildcards], Any]) -> dict[str, Callable[..., dict[s
     """Params with these names that only the job uses: Snakemake does not compare a function that takes the input."""
 
     def param(name: str, value: Callable[[Wildcards], Any]) -> Callable[..., dict[str, Any]]:
-        return lambda w, input: {name: value(w)}
+        return lambda w, input: {f"{TOLD}{name}": value(w)}
 
     return {name: param(name, value) for name, value in values.items()}
 
@@ -81,6 +83,11 @@ def code_hash_of_start(inputs: Inputs) -> dict[str, Param]:
     return named(code=lambda w: digest(w.key))
 
 
+def compared(params: Any) -> list[Any]:
+    """The params with which Snakemake compares those of the last run: all but those that only the job uses."""
+    return [p for p in params if not (isinstance(p, Mapping) and any(name.startswith(TOLD) for name in p))]
+
+
 def _field(inputs: Inputs, field: str, name: str) -> Param:
     def param(w: Wildcards) -> dict[str, Any]:
         return {name: plain(getattr(inputs.run(w).config, field))}
@@ -113,7 +120,7 @@ def settings(params: Any) -> dict[str, Any]:
         for name, value in (param if isinstance(param, Mapping) else {given: param}).items():
             if name == CODE:
                 continue
-            *sections, last = name.split(".")
+            *sections, last = name.removeprefix(TOLD).split(".")
             place = result
             for section in sections:
                 place = place.setdefault(section, {})

@@ -13,6 +13,7 @@ import gc
 import importlib
 import re
 
+from bnn_atlas.records import commit_here
 from bnn_atlas.sources import code_of, read_sources
 
 PACKAGES = (
@@ -49,5 +50,6 @@ for path in read_sources():  # jobs hash the code that is imported here
     needed = parts[1] not in LEFT_OUT or "steps" in parts
     if needed and parts[-1] != "__init__" and without_blackjax(".".join(parts)):
         importlib.import_module(".".join(parts))
+commit_here()
 gc.freeze()  # otherwise, a fork would copy every page that its first collection marks
 gc.enable()

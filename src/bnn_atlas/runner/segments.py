@@ -7,7 +7,6 @@ a signal or otherwise, continues from the last complete segment and gives the sa
 
 import logging
 import shutil
-import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,12 +18,12 @@ import numpy as np
 from bnn_atlas.config.methods.base import MethodSettings
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.files import refusals, save_arrays
-from bnn_atlas.locks import locked
 from bnn_atlas.methods.contract import Method, State
 from bnn_atlas.posterior.density import Posterior, PosteriorData
+from bnn_atlas.records import held
 from bnn_atlas.runner.checkpoint import RERUN, CheckpointStore, Progress, Scratch, work_folder, work_path
 from bnn_atlas.runner.program import Program, Segment
-from bnn_atlas.runner.signals import Interrupted, Stop, stop_signal
+from bnn_atlas.runner.signals import Stop, stop_signal
 from bnn_atlas.runner.stopping import StoppingRule
 from bnn_atlas.runner.timing import Clock, ProgressReport, write_timing
 from bnn_atlas.traces.draws import NOTES
@@ -92,7 +91,7 @@ def run_block(
     """
     destination = block.destination
     companions = [destination.with_name(name) for name in COMPANIONS]
-    with stop_signal() as stop, locked(destination, lambda: _obey(stop)):
+    with stop_signal() as stop, held(destination, stop.obey):
         if destination.exists():
             same = open_trace(destination).attributes.get("fingerprint") == block.fingerprint
             if same and all(path.exists() for path in companions):
@@ -109,13 +108,6 @@ def run_block(
             (work / path.name).replace(path)
         trace.replace(destination)
         shutil.rmtree(work)
-
-
-def _obey(stop: Stop) -> None:
-    """End the process if a signal asked for it."""
-    if stop.requested:
-        log.info("stopped by %s; the next attempt continues from here", signal.Signals(stop.requested).name)
-        raise Interrupted(128 + stop.requested)
 
 
 class _Run:
@@ -219,7 +211,7 @@ class _Run:
                     break
             if pending:
                 pending.result()
-        _obey(stop)
+        stop.obey()
         return self._finish(number, states) if number < len(self.phases) - 1 else states
 
     def _replay(self, rule: StoppingRule, done: int, size: int) -> int | None:

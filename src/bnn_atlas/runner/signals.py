@@ -22,9 +22,21 @@ class Stop:
     computing = False
     """Whether the first segment has begun."""
 
+    def obey(self) -> None:
+        """End the process if a signal asked for it."""
+        if self.requested:
+            log.info("stopped by %s; the next attempt continues from here", signal.Signals(self.requested).name)
+            raise Interrupted(128 + self.requested)
+
 
 _listening: list[Stop] = []
 """The `Stop` of the outermost `stop_signal` that is active."""
+
+
+def obey() -> None:
+    """End the process if a signal was noted that asked for it."""
+    for stop in _listening:
+        stop.obey()
 
 
 @contextmanager

@@ -2,7 +2,13 @@
 
 import ast
 import inspect
+import json
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +17,8 @@ from typing import Any
 import pytest
 
 from bnn_atlas.pipeline import steps
+from bnn_atlas.records import environment, made_by
+from bnn_atlas.sources import PACKAGE
 
 RULES = Path(__file__).parents[3] / "workflow" / "rules"
 
@@ -52,22 +60,49 @@ def test_names_in_a_rule_are_arguments_of_its_function(rule: str) -> None:
     assert {*files, *given} <= set(parameters)
 
 
-def test_a_function_gets_the_files_and_params_with_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {}
-    monkeypatch.setattr("bnn_atlas.pipeline.steps.tables.table", lambda **arguments: given.update(arguments))
-    job = SimpleNamespace(
+def job_of(folder: Path, mark: str = "d") -> SimpleNamespace:
+    """A job of the rule `table`, as Snakemake passes it to a script."""
+    inputs, output = {"tables": [str(folder / "a"), str(folder / "b")]}, {"destination": str(folder / "c")}
+    return SimpleNamespace(
         rule="table",
-        input={"tables": ("a", "b")},
-        output={"destination": "c"},
-        params={"marks": {"marks": ["d"]}, "scale": "demo"},
+        input=Files(inputs),
+        output=Files(output),
+        params=Files({"marks": {"marks": mark}, "scale": "demo", "only": {"told:only": "here"}}),
         resources={},
+        config={"results": str(folder.parent), "scale": folder.name},
     )
+
+
+class Files(dict[str, Any]):
+    """Files or params with names; looping gives the values."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for value in self.values():
+            yield from value if isinstance(value, list) else [value]
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self.keys()]
+
+
+def test_a_function_gets_the_files_and_params_with_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: dict[str, Any] = {}
+
+    def work(**arguments: Any) -> dict[str, str]:
+        given.update(arguments)
+        Path(arguments["destination"]).write_text("made")
+        return {"kernel": "xla"}
+
+    for name in "ab":
+        (tmp_path / name).write_text(name)
+    job = job_of(tmp_path)
+    named = {"tables": job.input["tables"], "destination": job.output["destination"], "marks": "d", "scale": "demo"}
+    monkeypatch.setattr("bnn_atlas.pipeline.steps.tables.table", work)
     steps.run(job)
-    assert given == {"tables": ["a", "b"], "destination": "c", "marks": ["d"], "scale": "demo"}
+    assert given == {**named, "only": "here"}
     job.params["step"] = "tables.runs_table"
     monkeypatch.setattr("bnn_atlas.pipeline.steps.tables.runs_table", lambda **arguments: given.update(other=arguments))
     steps.run(job)
-    assert given["other"] == {"tables": ["a", "b"], "destination": "c", "marks": ["d"], "scale": "demo"}
+    assert given["other"] == {**named, "only": "here"}
 
 
 @pytest.mark.parametrize(("rule", "shards"), [("sample", 2), ("predict", 1)])
@@ -86,3 +121,86 @@ def test_jobs_that_compute_with_jax_are_configured(monkeypatch: pytest.MonkeyPat
     )
     steps.run(job)
     assert calls == [(3, "cpu", True, shards), {"posterior": posterior}]
+
+
+def test_the_record_of_a_job_says_what_made_its_outputs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    results = tmp_path / "results" / "demo"
+    (results / "c").mkdir(parents=True)
+    for name in ("a", "b", "c/1", "c/.hidden"):
+        (results / name).write_text(name)
+    monkeypatch.setattr("bnn_atlas.pipeline.steps.tables.table", lambda **_: {"kernel": "xla"})
+    steps.run(job_of(results))
+    record = json.loads((results / ".c.record").read_text())
+    assert record == {
+        "rule": "table",
+        "settings": [{"marks": "d"}, "demo"],
+        "inputs": {name: sha256(name.encode()).hexdigest() for name in "ab"},
+        "outputs": {"c": sha256(f"{sha256(b'c/1').hexdigest()}  1\n".encode()).hexdigest()},
+        "kernel": "xla",
+        **environment(),
+    }
+    assert "holder" not in record
+    renamed = (tmp_path / "results").rename(tmp_path / "elsewhere") / "demo"
+    (renamed / "c" / "1").write_text("changed since")
+    assert made_by(renamed / "c", renamed) == record
+    job = job_of(renamed)
+    job.input, job.output = Files({"tables": [str(renamed / "c")]}), Files({"destination": str(renamed / "d")})
+    (renamed / "d").touch()
+    steps.run(job)
+    assert json.loads((renamed / ".d.record").read_text())["inputs"] == record["outputs"], "taken from its record"
+
+
+def test_a_job_that_fails_leaves_no_record_and_the_next_one_clears_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("a", "b", ".c.0123abcd", ".other.0123abcd"):
+        (tmp_path / name).touch()
+    monkeypatch.setattr("bnn_atlas.pipeline.steps.tables.table", lambda **_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        steps.run(job_of(tmp_path))
+    assert (tmp_path / ".c.record").read_text() == ""
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".c.record", ".other.0123abcd", "a", "b"]
+
+
+ORPHAN = """
+import sys, time
+from pathlib import Path
+from bnn_atlas.pipeline import steps
+from bnn_atlas.records import environment, made_by
+from bnn_atlas.sources import PACKAGE
+from bnn_atlas.pipeline.steps import tables
+from tests.pipeline.steps.test_steps import job_of
+
+def work(destination, marks, **_):
+    print("works", flush=True)
+    sys.stdin.readline()
+    Path(destination).write_text(str(marks))
+
+tables.table = work
+steps.run(job_of(Path(sys.argv[1]), mark=sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize(("setting", "again"), [("40", True), ("50", False)])
+def test_a_job_waits_for_an_orphan_and_keeps_only_what_it_would_make(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, setting: str, again: bool
+) -> None:
+    for name in "ab":
+        (tmp_path / name).touch()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", ORPHAN, str(tmp_path), "50"]
+    variables = os.environ | {"PYTHONPATH": f"{PACKAGE.parent}{os.pathsep}{RULES.parents[1]}"}
+    with subprocess.Popen(command, text=True, env=variables, **pipes) as orphan:
+        assert orphan.stdout.readline() == "works\n"
+        made = []
+
+        def work(destination: str, marks: str, **_: Any) -> None:
+            assert Path(destination).read_text() == "50", "the orphan has ended"
+            made.append(Path(destination).write_text(str(marks)))
+
+        monkeypatch.setattr("bnn_atlas.pipeline.steps.tables.table", work)
+        monkeypatch.setattr("bnn_atlas.runner.signals.obey", lambda: orphan.communicate("\n"))
+        steps.run(job_of(tmp_path, mark=setting))
+    assert (tmp_path / "c").read_text() == setting
+    assert bool(made) == again
+    assert json.loads((tmp_path / ".c.record").read_text())["settings"][0] == {"marks": setting}

@@ -1,7 +1,11 @@
 """The steps of the pipeline: one function per rule, from files and plain settings to files."""
 
+import logging
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 FUNCTIONS = {
     "align": "symmetry.align",
@@ -42,17 +46,47 @@ FUNCTIONS = {
 
 
 def run(job: Any) -> None:
-    """Do the work of a job: call its function with the named files and params of the rule.
+    """Do the work of a job: call its function with the named files and params of the rule, and record what was made.
 
     An input without a name only has to exist, and an output without a name is made as well; a param without a name only
-    triggers reruns. A rule with the resource `gpu` computes with JAX: on a GPU if it is above 0.
+    triggers reruns. A rule with the resource `gpu` computes with JAX: on a GPU if it is above 0. Facts that a function
+    returns are recorded, too.
+
+    A job that had to wait for another one with the same outputs, such as one that outlived its Snakemake, leaves them
+    alone if they were made from the same settings and inputs.
 
     Args:
         job: the object that Snakemake passes to a script as `snakemake`.
     """
-    from bnn_atlas.pipeline.params import settings
+    from bnn_atlas import records
+    from bnn_atlas.files import remove_leftovers
+    from bnn_atlas.pipeline.params import compared, settings
+    from bnn_atlas.runner.signals import obey
 
-    given = settings(job.params)
+    outputs = [Path(file) for file in job.output]
+    if not outputs:
+        _work(job, settings(job.params))
+        return
+    results = Path(job.config["results"], job.config["scale"])
+    first = Path(next((files if isinstance(files, str) else files[0] for _, files in job.output.items()), outputs[0]))
+    with records.held(first, obey) as record:
+        made_from = {
+            "rule": job.rule,
+            "settings": compared(job.params),
+            "inputs": records.digests(job.input, results, recorded=True),
+        }
+        if record.waited and record.says(made_from) and all(file.exists() for file in outputs):
+            log.info("%s is complete already", first)
+            record.content = dict(record.before)
+            return
+        for file in outputs:
+            remove_leftovers(file)
+        found = _work(job, settings(job.params)) or {}
+        of_outputs = records.digests(outputs, results)
+        record.content |= {**made_from, "outputs": of_outputs, **records.environment(), **found}
+
+
+def _work(job: Any, given: dict[str, Any]) -> dict[str, Any] | None:
     step = given.pop("step", None) or FUNCTIONS[job.rule]
     gpus = job.resources.get("gpu")
     if gpus is not None:
@@ -64,4 +98,7 @@ def run(job: Any) -> None:
     module, _, name = step.rpartition(".")
     function = getattr(import_module(f"{__name__}.{module}"), name)
     files = {**dict(job.input.items()), **dict(job.output.items())}
-    function(**{name: file if isinstance(file, str) else list(file) for name, file in files.items()}, **given)
+    found: dict[str, Any] | None = function(
+        **{name: file if isinstance(file, str) else list(file) for name, file in files.items()}, **given
+    )
+    return found

@@ -16,9 +16,9 @@ from bnn_atlas.inference.code import code_of_predictions
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.predictor import Predictor
 from bnn_atlas.inference.problem import Problem, load_without_rows
-from bnn_atlas.locks import making
 from bnn_atlas.metrics.gathering.streaming import summarise
 from bnn_atlas.metrics.gathering.summary import PredictiveSummary, save
+from bnn_atlas.records import making
 from bnn_atlas.traces.draws import Draws
 from bnn_atlas.traces.pool import Pool, open_pool
 from bnn_atlas.traces.store import Trace

@@ -32,11 +32,11 @@ def sample(
     seed: int,
     stopping: Mapping[str, Any] | None = None,
     root: str | Path = ".",
-) -> None:
+) -> dict[str, Any]:
     """Sample one block of chains from its warm starts into a trace store, or continue an interrupted attempt.
 
     `timing.json` and `fit.npz` are written next to the trace (`bnn_atlas.runner.segments.run_block`). With `stopping`
-    (a `StoppingConfig` in plain values) the block can end before its last draw.
+    (a `StoppingConfig` in plain values) the block can end before its last draw. Returns what to record: the kernel.
     """
     config: MethodConfig = TypeAdapter(MethodConfig).validate_python(method)
     stored = load_arrays(start, ("parameters", "members"), DataError, "a warm start", optional=None)
@@ -72,6 +72,7 @@ def sample(
         config.checkpoint_every,
         rule,
     )
+    return {"kernel": settings["kernel"]}
 
 
 def _rule(settings: Mapping[str, Any], problem: Problem, starts: np.ndarray, chains: np.ndarray) -> StoppingRule:

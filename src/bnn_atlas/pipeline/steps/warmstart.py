@@ -12,8 +12,8 @@ from bnn_atlas.files import save_arrays
 from bnn_atlas.inference.code import code_of_starts
 from bnn_atlas.inference.fingerprint import fingerprint_of
 from bnn_atlas.inference.problem import Problem, load_problem
-from bnn_atlas.locks import making
 from bnn_atlas.posterior.compiled import kernel_name
+from bnn_atlas.records import making
 from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 from bnn_atlas.warmstart.initial import initial_networks
 from bnn_atlas.warmstart.permuted import permuted_copies
@@ -29,8 +29,10 @@ def warm_start(
     members: Sequence[int],
     seed: int,
     initial: Mapping[str, Any] | None = None,
-) -> None:
+) -> dict[str, Any]:
     """Train the ensemble members with these numbers, and write their parameters and losses (.npz).
+
+    Returns what to record: the kernel.
 
     Without `training` the networks are not trained: they come from the initialisers, or follow `initial` (an
     `InitialConfig` in plain values; `bnn_atlas.warmstart.initial`), and there are no losses. With `training.permuted`
@@ -58,6 +60,7 @@ def warm_start(
     with making(destination, fingerprint_of(settings, trained_on, code)) as needed:
         if needed:
             save_arrays(destination, _networks(problem, training, members, seed, initial))
+    return {"kernel": settings["kernel"]}
 
 
 def _networks(
