@@ -19,14 +19,17 @@ from . import gpu_branches
 
 
 @pytest.mark.parametrize("name", gpu_branches.programs())
-def test_every_program_of_a_gpu_lowers_for_cuda(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lowered = []
+def test_every_program_lowers_for_cuda_and_rounds_alike_on_all_processors(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lowered, compiled = [], []
     compile_here = Mapped.compile
 
     def lower_first(self: Mapped, shared: object, chained: object) -> object:
         program = export.export(self._mapped, platforms=["cuda"])(shared, chained, self._counts)
         lowered.append(program.mlir_module())
-        return compile_here(self, shared, chained)
+        compiled.append(compile_here(self, shared, chained))
+        return compiled[-1]
 
     monkeypatch.setattr(runtime, "on_cpu", lambda: False)
     monkeypatch.setattr(Mapped, "compile", lower_first)
@@ -34,6 +37,7 @@ def test_every_program_of_a_gpu_lowers_for_cuda(name: str, tmp_path: Path, monke
     assert results
     assert lowered
     assert all("func.func public @main" in text for text in lowered)
+    assert not any("rsqrt(" in program.as_text() for program in compiled), "divides by `rounding.root` instead of sqrt"
 
 
 @pytest.mark.skipif(not find_spec("jax_cuda12_plugin"), reason="this environment has no JAX for CUDA")

@@ -19,14 +19,13 @@ from blackjax.mcmc.integrators import (
     mclachlan_coefficients,
 )
 from blackjax.mcmc.proposal import static_binomial_sampling
-from blackjax.util import generate_unit_vector
 from jax import Array
 from jax import numpy as jnp
 
 from bnn_atlas.config.methods.hmc import AdjustedMCLMCConfig
 from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.hmc import DIVERGENCE
-from bnn_atlas.methods.mclmc import refuse_one_parameter
+from bnn_atlas.methods.mclmc import refuse_one_parameter, unit_vector
 from bnn_atlas.methods.warmup import Adaptation, ChainState, WarmUp, adapted_method
 from bnn_atlas.posterior.density import Evaluate, Evaluation, Gain, Place, Posterior, PosteriorData, Target
 
@@ -97,7 +96,7 @@ def step(
     propose = adjusted_mclmc_proposal(
         lambda leaf, size, length, key: advance(leaf, size), step_size, jnp.inf, steps, sample_proposal=choose
     )
-    momentum = generate_unit_vector(momentum_key, state.position)
+    momentum = unit_vector(momentum_key, state.position)
     zero = jnp.zeros((), state.position.dtype)
     drawn, info, energy_change = propose(
         proposal_key, IntegratorState(state.position, momentum, zero, state.evaluation)

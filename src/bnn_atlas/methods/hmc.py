@@ -16,6 +16,7 @@ from bnn_atlas.methods.integrators import leapfrog
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.methods.warmup import Adaptation, ChainState, WarmUp, adapted_method
 from bnn_atlas.posterior.density import Evaluate, Evaluation, Gain, Posterior, PosteriorData, Target
+from bnn_atlas.rounding import root
 
 DIVERGENCE = 1000.0
 """Energy error of a trajectory that counts as divergent, as in Stan."""
@@ -68,7 +69,7 @@ def step(
     momentum_key, length_key, accept_key = jax.random.split(key, 3)
     start = standard_normal(momentum_key, state.position)
     if inverse_mass is not None:
-        start = start / jnp.sqrt(inverse_mass)
+        start = start / root(inverse_mass)
     factor = jax.random.uniform(length_key, (), start.dtype, 1 - jitter, 1 + jitter)
     wanted = jnp.ceil(trajectory_length * factor / step_size)
     steps = jnp.minimum(wanted, max_steps).astype(jnp.int32)

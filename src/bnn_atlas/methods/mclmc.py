@@ -27,6 +27,7 @@ from jax import numpy as jnp
 from bnn_atlas.methods.integrators import isokinetic
 from bnn_atlas.methods.noise import standard_normal
 from bnn_atlas.posterior.density import Evaluate, Evaluation, tempered_gain
+from bnn_atlas.rounding import norm
 
 
 class MCLMCState(NamedTuple):
@@ -60,7 +61,7 @@ def refuse_one_parameter(parameters: int) -> None:
 
 def init(key: Array, position: Array, evaluate: Evaluate) -> MCLMCState:
     """State at `position` with a momentum drawn uniformly from the unit sphere."""
-    return MCLMCState(position, _unit_vector(key, position), evaluate(position))
+    return MCLMCState(position, unit_vector(key, position), evaluate(position))
 
 
 def step(
@@ -117,12 +118,13 @@ def step(
     return state, MCLMCInfo(jnp.where(finite, energy_change, jnp.inf), ~finite, guarded)
 
 
-def _unit_vector(key: Array, like: Array) -> Array:
+def unit_vector(key: Array, like: Array) -> Array:
+    """A uniformly random direction [P]."""
     z = standard_normal(key, like)
-    return z / jnp.linalg.norm(z)
+    return z / norm(z)
 
 
 def _refresh(key: Array, momentum: Array, time: Array, length: Array) -> Array:
     nu = jnp.sqrt(jnp.expm1(2 * time / length) / momentum.size)
     refreshed = momentum + nu * standard_normal(key, momentum)
-    return refreshed / jnp.linalg.norm(refreshed)
+    return refreshed / norm(refreshed)

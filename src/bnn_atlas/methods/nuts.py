@@ -19,6 +19,7 @@ from bnn_atlas.methods.contract import Method
 from bnn_atlas.methods.integrators import leapfrog
 from bnn_atlas.methods.warmup import Adaptation, ChainState, WarmUp, adapted_method
 from bnn_atlas.posterior.density import Evaluate, Gain, Place, Posterior, PosteriorData, Target
+from bnn_atlas.rounding import root
 
 
 class NUTSInfo(NamedTuple):
@@ -64,8 +65,9 @@ def step(
         max_doublings: the longest trajectory has 2^max_doublings - 1 steps.
     """
     metric = gaussian_euclidean(inverse_mass)
-    # The momentum that BlackJAX's kernel would draw from this key.
-    start = metric.sample_momentum(jax.random.split(key)[0], state.position)
+    # The momentum that BlackJAX's kernel would draw from this key, to rounding.
+    normal = jax.random.normal(jax.random.split(key)[0], state.position.shape, state.position.dtype)
+    start = normal / root(inverse_mass)
 
     def integrator(_: Any, kinetic_energy: Any) -> Any:
         def advance(leaf: IntegratorState, signed_step: Array) -> IntegratorState:

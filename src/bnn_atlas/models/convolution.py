@@ -13,6 +13,7 @@ from jax import numpy as jnp
 
 from bnn_atlas import runtime
 from bnn_atlas.models.mlp import lecun_normal
+from bnn_atlas.rounding import root
 
 FRN_EPSILON = 1e-6
 
@@ -128,4 +129,4 @@ class FilterResponseNorm(nn.Module):
         bias = parameter("bias", nn.initializers.zeros_init())
         threshold = parameter("threshold", nn.initializers.zeros_init())
         response = jnp.mean(x * x, axis=(1, 2), keepdims=True)
-        return jnp.maximum(x * (gain * jax.lax.rsqrt(response + FRN_EPSILON)) + bias, threshold)
+        return jnp.maximum(x * (gain / root(response + FRN_EPSILON)) + bias, threshold)

@@ -30,6 +30,7 @@ from bnn_atlas.config.methods.implicit import (
 )
 from bnn_atlas.methods.implicit.generators import Generator, Tree
 from bnn_atlas.methods.noise import standard_normal
+from bnn_atlas.rounding import norm
 
 
 class Report(NamedTuple):
@@ -172,7 +173,7 @@ class Lanczos(NamedTuple):
 
     def _probe(self, noise: Array, products: Products, sigma: float) -> _Quadrature:
         d = len(noise)
-        first = noise / jnp.linalg.norm(noise)
+        first = noise / norm(noise)
         basis, projected = krylov(first, products, self.steps)
         found = quadratures(projected, (self.steps,), d, sigma)
         root = jnp.asarray(d, noise.dtype) ** 0.5
@@ -250,7 +251,7 @@ def _eigen(diagonal: Array, beside: Array) -> tuple[Array, Array]:
 def values_after(counts: tuple[int, ...], key: Array, like: Array, products: Products, sigma: float) -> Quadratures:
     """Estimates after each of `counts` steps with one random probe, for noise `like` [d]."""
     noise = standard_normal(key, like)
-    _, projected = krylov(noise / jnp.linalg.norm(noise), products, max(counts))
+    _, projected = krylov(noise / norm(noise), products, max(counts))
     return quadratures(projected, counts, len(like), sigma)
 
 
@@ -372,7 +373,7 @@ class Smallest(NamedTuple):
         assert search is not None
         products = products_at(generator, values, z)
         search = jax.lax.fori_loop(0, self.iterations, lambda _, search: improved(search, products), search)
-        v = search[0] / jnp.linalg.norm(search[0])
+        v = search[0] / norm(search[0])
         change = forward_product(generator, values, z, v)
         square = jnp.vdot(change, change)
         smallest, fixed = jax.lax.stop_gradient((square, change))
@@ -388,7 +389,7 @@ class Smallest(NamedTuple):
 def improved(search: Array, products: Products) -> Array:
     """One iteration of LOBPCG: v and p [2, d] to the next v and p."""
     v, p = search
-    v = v / jnp.linalg.norm(v)
+    v = v / norm(v)
     image = products.square(v)
     residual = image - jnp.vdot(v, image) * v
     basis = [v]
@@ -459,7 +460,7 @@ class Published(NamedTuple):
 def found_direction(key: Array, like: Array, products: Products, rows: int, iterations: int) -> Array:
     """The vector [d] that the published search ends with."""
     v, p = standard_normal(key, jnp.concatenate([like, like])).reshape(2, -1)
-    mu = jnp.linalg.norm(products.forward(v)) / jnp.linalg.norm(v)
+    mu = jnp.linalg.norm(products.forward(v)) / norm(v)
 
     def iteration(_: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         v, p, mu = carry

@@ -25,6 +25,7 @@ from bnn_atlas.methods.laplace.curvature import (
 )
 from bnn_atlas.models.layout import Layout
 from bnn_atlas.posterior.density import Posterior, PosteriorData
+from bnn_atlas.rounding import norm
 
 log = logging.getLogger(__name__)
 
@@ -192,7 +193,7 @@ def apply_root(form: Form, noise: Array, layout: Layout) -> Array:
 
 def _rows_of_one(scaled: Array) -> Array:
     """The orthogonal matrix Q from diag(s) Q with s > 0."""
-    return scaled / jnp.linalg.norm(scaled, axis=1, keepdims=True)
+    return scaled / norm(scaled, axis=1, keepdims=True)
 
 
 def named_arrays(form: Form, layout: Layout) -> dict[str, Any]:
