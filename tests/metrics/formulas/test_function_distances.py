@@ -150,6 +150,8 @@ def test_scores_of_mixtures_are_their_definitions() -> None:
     assert ((y < low) | (y > high)).any()
     assert ((y >= low) & (y <= high)).any()
     np.testing.assert_allclose(crps(mean, scale, y, max_bytes=1), at, rtol=1e-14)
+    whole = interval_score(mean, scale, y, 0.9)
+    np.testing.assert_array_equal(interval_score(mean, scale, y, 0.9, max_bytes=1), whole)
 
 
 def test_crps_is_the_energy_form_over_draws_with_noise() -> None:

@@ -135,15 +135,22 @@ def crps(mean: np.ndarray, scale: np.ndarray, y: np.ndarray, max_bytes: int = MA
     return found
 
 
-def interval_score(mean: np.ndarray, scale: np.ndarray, y: np.ndarray, level: float) -> np.ndarray:
+def interval_score(
+    mean: np.ndarray, scale: np.ndarray, y: np.ndarray, level: float, max_bytes: int = MAX_BYTES
+) -> np.ndarray:
     """Interval score of each row [n], in the units of the target: smaller is better.
 
     (u - l) + 2 / (1 - level) max(l - y, y - u, 0), where l and u are the quantiles (1 - level) / 2 and
     (1 + level) / 2 of the equal mixture of N(mu, sd^2) over m draws. Gneiting and Raftery 2007, Strictly Proper Scoring
-    Rules, Prediction, and Estimation, equation 43. Arguments as for `crps`, errors as for `mixture_quantile`.
+    Rules, Prediction, and Estimation, equation 43. Arguments and memory as for `crps`, errors as for
+    `mixture_quantile`.
     """
-    low, high = (mixture_quantile(mean, scale, 0.5 * (1 + sign * level)) for sign in (-1, 1))
-    return high - low + 2 / (1 - level) * np.maximum(np.maximum(low - y, y - high), 0)
+    found = np.empty(len(y))
+    for rows in _parts(mean, max_bytes):
+        low, high = (mixture_quantile(mean[:, rows], scale[:, rows], 0.5 * (1 + sign * level)) for sign in (-1, 1))
+        outside = np.maximum(np.maximum(low - y[rows], y[rows] - high), 0)
+        found[rows] = high - low + 2 / (1 - level) * outside
+    return found
 
 
 def _mean_absolute(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
