@@ -86,7 +86,7 @@ def test_example_of_the_documentation_runs_without_the_extras(tmp_path: Path) ->
 def test_the_example_for_arviz_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, example = examples("docs/library.md")
     posterior = build_posterior(X, TARGETS, LINEAR | {"likelihood": {"kind": "learned_noise"}})
-    pool = sample(posterior, HMC, starting_points(posterior, 2), tmp_path / "trace")
+    pool = sample(posterior, HMC | {"step_size": 0.05}, starting_points(posterior, 2), tmp_path / "trace")
     monkeypatch.chdir(tmp_path)
     pool.to_arviz()  # the first import of ArviZ warns
     exec(example, {"atlas": bnn_atlas, "posterior": posterior, "pool": pool})
@@ -168,7 +168,8 @@ def test_arviz_compares_models_by_the_likelihood_of_each_row() -> None:
         mean, covariance = fitted(X[others], TARGETS[others])
         inputs = np.append(1, X[row])
         exact += norm.logpdf(TARGETS[row], inputs @ mean, np.sqrt(NOISE**2 + inputs @ covariance @ inputs))
-    assert float(arviz.loo(data).elpd_loo) == pytest.approx(exact, abs=0.1)
+    found = arviz.loo(data)
+    assert float(found.elpd if hasattr(found, "elpd") else found.elpd_loo) == pytest.approx(exact, abs=0.1)
     with pytest.raises(TypeError, match="log likelihood not found"):
         arviz.loo(draws.to_arviz())
 
