@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from bnn_atlas.config.checks.figures import check_alignments, check_figure, check_networks
 from bnn_atlas.config.checks.runs import check_data, check_references, check_sets, inherit_from_sources
+from bnn_atlas.config.checks.sizes import check_sizes
 from bnn_atlas.config.claims.load import ClaimsConfig, load_claims
 from bnn_atlas.config.data.datasets import DatasetEntry, load_registry
 from bnn_atlas.config.language.base import MOST_JOBS, ConfigError, Model, near_or_all, refuse, validated
@@ -178,6 +179,7 @@ def _read_study(path: Path, datasets: Mapping[str, DatasetEntry]) -> dict[Scale,
         for entry in config.taking_part(config.runs, each):
             for run in expand(path.stem, entry, data["runs"][entry], each, where, lines):
                 check_data(run, datasets, f"{where}: runs.{entry}")
+                check_sizes(run, datasets, f"{where}: runs.{entry}")
                 check_sets(run, datasets, f"{where}: runs.{entry}.evaluate")
                 if run.name in runs:
                     raise ConfigError(

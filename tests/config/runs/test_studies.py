@@ -133,7 +133,13 @@ def test_grid_gives_every_combination_once(
 def test_scale_changes_what_it_says(tmp_path: Path) -> None:
     scales = {
         "laptop": {"method": {"steps": 50}},
-        "demo": {"dataset": "other", "model": {"hidden": [2]}, "temperature": 0.5, "split": {"limit": 30}, "chains": 2},
+        "demo": {
+            "dataset": "other",
+            "model": {"hidden": [2]},
+            "temperature": 0.5,
+            "split": {"limit": 300},
+            "chains": 2,
+        },
     }
     paper, laptop, demo = (only(load(tmp_path, scale, scales=scales)) for scale in ("paper", "laptop", "demo"))
     assert paper.config == only(load(tmp_path)).config
@@ -141,14 +147,14 @@ def test_scale_changes_what_it_says(tmp_path: Path) -> None:
     assert laptop.config.method.thinning == 10
     assert demo.reductions == (
         "dataset: diabetes -> other",
-        "split.limit: None -> 30",
+        "split.limit: None -> 300",
         "model.hidden: [4, 4] -> [2]",
         "chains: 4 -> 2",
         "temperature: 1.0 -> 0.5",
     )
     assert demo.config.model_dump() == paper.config.model_dump() | {
         "dataset": "other",
-        "split": paper.config.split.model_dump() | {"limit": 30},
+        "split": paper.config.split.model_dump() | {"limit": 300},
         "model": paper.config.model.model_dump() | {"hidden": (2,)},
         "chains": 2,
         "temperature": 0.5,

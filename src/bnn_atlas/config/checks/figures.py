@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import get_args
 
 from bnn_atlas.config.checks.runs import Sources, unequal
+from bnn_atlas.config.checks.sizes import unfit_grid, unfit_subset
 from bnn_atlas.config.data.datasets import DatasetEntry
 from bnn_atlas.config.language.base import ConfigError, near_or_all, refuse
 from bnn_atlas.config.methods.gaussian import CompactConfig
@@ -177,6 +178,7 @@ def check_figure(
     refuse(where, _wrong_runs(studies, study, config, kind, runs))
     refuse(where, _wrong_sections(config, kind))
     refuse(where, _wrong_names(studies, config, kind, runs))
+    refuse(where, _wrong_formulas(config))
     for name, run in runs.items():
         refuse(where, _unfit(run, name, config, kind, datasets))
         if config.surface is not None:
@@ -243,6 +245,26 @@ def _wrong_names(
             yield f".runs: '{name}' has no alignment that it shows; add one to the study's alignments"
 
 
+def _wrong_formulas(config: FigureConfig) -> Iterator[str]:
+    """Texts between dollar signs that matplotlib cannot read as a formula."""
+    texts = {f".labels.{name}": text for name, text in config.labels.items()}
+    for i, plane in enumerate(config.surface.planes if config.surface else ()):
+        texts[f".surface.planes.{i}.title"] = plane.title
+        texts |= {f".surface.planes.{i}.points.{j}.label": point.label or "" for j, point in enumerate(plane.points)}
+    for key, text in texts.items():
+        for line in text.splitlines():
+            dollars = line.count("$") - line.count(r"\$")
+            if dollars == 0 or dollars % 2:
+                continue
+            from matplotlib.mathtext import MathTextParser  # a third of a second, which most studies need not wait
+
+            try:
+                MathTextParser("path").parse(line)
+            except ValueError as error:
+                why = str(error).splitlines()[-1].partition("  ")[0]
+                yield rf"{key} = '{text}': this formula cannot be drawn ({why}); correct it, or write \$ for a dollar"
+
+
 def _unfit(
     run: Run, name: str, config: FigureConfig, kind: Kind, datasets: Mapping[str, DatasetEntry]
 ) -> Iterator[str]:
@@ -258,6 +280,10 @@ def _unfit(
             yield f".runs: '{name}' has {lacks}, or leave it out"
     if "e_values" in files and (why := run.config.no_e_values()):
         yield f".runs: '{name}': {why}, or leave the run out"
+    if config.subset is not None:
+        yield from (f".subset{problem}" for problem in unfit_subset(config.subset, run, entry))
+    if config.grid is not None:
+        yield from (f".grid{problem}" for problem in unfit_grid(config.grid, run, entry))
     if config.functions is not None and config.functions.inputs == "line" and entry.shape != (1,):
         row = f"a row of '{dataset}' (run {run.name}) has the shape {list(entry.shape)}"
         yield f".functions.inputs = 'line': a line is for data of one input, and {row}; use 'test'"

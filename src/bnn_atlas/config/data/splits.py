@@ -139,27 +139,32 @@ MILE_SHARE = 0.7 + 0.1
 over one row of concrete."""
 
 
-def check_parts(rows: int, split: SplitConfig) -> None:
-    """Refuse a split of `rows` rows, none of them published test rows, that leaves a part without any.
+def parts(rows: int, split: SplitConfig) -> tuple[int, int, int]:
+    """Numbers of training, validation and test rows of `rows` rows, none of them published test rows.
 
-    The numbers of rows are those of `bnn_atlas.data.splitting.make_split`. Raises ConfigError.
+    They are those of `bnn_atlas.data.splitting.make_split`.
     """
     n = rows if split.limit is None else min(split.limit, rows)
-    validation = split.validation
     if split.kind == "mile":
         train = int(n * 0.7)
-        held_out, test, validation = int(n * MILE_SHARE) - train, n - int(n * MILE_SHARE), 0.1
-    else:
-        tests = {
-            "standard": n - round(0.9 * n),
-            "bnn_hmc": n - int(0.9 * n),
-            "train_test_split": math.ceil(split.test * n),
-        }
-        test = tests.get(split.kind, round(split.test * n))
-        held_out = round(validation * (n - test))
-        if split.validation_seed is not None and held_out:
-            held_out = math.ceil(validation * (n - test))
-        train = n - test - held_out
+        return train, int(n * MILE_SHARE) - train, n - int(n * MILE_SHARE)
+    tests = {
+        "standard": n - round(0.9 * n),
+        "bnn_hmc": n - int(0.9 * n),
+        "train_test_split": math.ceil(split.test * n),
+    }
+    test = tests.get(split.kind, round(split.test * n))
+    held_out = round(split.validation * (n - test))
+    if split.validation_seed is not None and held_out:
+        held_out = math.ceil(split.validation * (n - test))
+    return n - test - held_out, held_out, test
+
+
+def check_parts(rows: int, split: SplitConfig) -> None:
+    """Refuse a split of `rows` rows, none of them published test rows, that leaves a part without any."""
+    n = rows if split.limit is None else min(split.limit, rows)
+    train, held_out, test = parts(rows, split)
+    validation = 0.1 if split.kind == "mile" else split.validation
     for part, number, wanted in (("training", train, 1.0), ("validation", held_out, validation), ("test", test, 1.0)):
         if wanted > 0 and number < 1:
             free = split.kind in ("random", "train_test_split")

@@ -130,6 +130,10 @@ class IVONConfig(ChainSettings):
     """Draws from q."""
 
 
+MOST_FACTORISED = 20_000
+"""Scalars of the largest posterior of which a Laplace approximation keeps all entries of the covariance."""
+
+
 class LaplaceConfig(ChainSettings):
     """Laplace approximation: a normal at a maximum of the log posterior, with the generalised Gauss-Newton curvature.
 

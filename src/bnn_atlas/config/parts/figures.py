@@ -185,6 +185,10 @@ class SubsetConfig(Model):
     thinning: Count = 1
     """Every n-th draw is kept."""
 
+    def _contradictions(self) -> Iterator[str]:
+        if self.draws is not None and self.draws[0] >= self.draws[1]:
+            yield f"draws = {list(self.draws)}: no draw lies between them; the first number has to be below the second"
+
 
 class GridConfig(Model):
     """Where bivariate marginal densities are accumulated."""

@@ -1,7 +1,7 @@
 """Settings of a posterior: network, likelihood, prior and temperature."""
 
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -41,6 +41,11 @@ class MLPConfig(Model):
         return hidden
 
     @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return len(self.hidden) + 1
+
+    @property
     def label(self) -> str:
         """Short name for tables, such as `mlp 16x16 relu`."""
         return " ".join([self.kind, "x".join(map(str, self.hidden)) or "linear", self.activation])
@@ -48,6 +53,9 @@ class MLPConfig(Model):
 
 class _Convolutional(Model):
     """Small networks for images, which differ in their kind and activation only."""
+
+    layers: ClassVar[int] = 5
+    """Number of layers."""
 
     @property
     def label(self) -> str:
@@ -118,6 +126,11 @@ class ResNetFRNConfig(Model):
     """Activation of the hidden units."""
 
     @property
+    def layers(self) -> int:
+        """Number of layers, with each norm as one: the stem has two, a block four, a shortcut two, and the end one."""
+        return 2 * self.depth + 3
+
+    @property
     def label(self) -> str:
         """Short name for tables, such as `resnet20 frn silu`."""
         return f"resnet{self.depth} frn {self.activation}"
@@ -135,6 +148,11 @@ class WideResNetFRNConfig(Model):
     """Activation of the hidden units."""
 
     @property
+    def layers(self) -> int:
+        """Number of layers, with each norm as one: a block has four, and the first stack a shortcut if it is wider."""
+        return 2 * self.depth - (3 if self.widen == 1 else 2)
+
+    @property
     def label(self) -> str:
         """Short name for tables, such as `wrn-16-4 frn relu`."""
         return f"wrn-{self.depth}-{self.widen} frn {self.activation}"
@@ -145,6 +163,9 @@ class CNNLSTMConfig(Model):
 
     `activation: silu` with `pool: 1` is the smooth variant of the published code.
     """
+
+    layers: ClassVar[int] = 4
+    """Number of layers."""
 
     kind: Literal["cnn_lstm"] = "cnn_lstm"
     embedding: Width = 128
