@@ -27,8 +27,8 @@ BY_ROWS = PartitionSpec(DATA_AXIS)
 class Placement:
     """Maps a function of one chain over the leading axis of its arguments.
 
-    On CPUs the chains are divided among the devices, and each device computes them one after another in a loop of a
-    length unknown to the compiler, so a chain's bits depend neither on its neighbours nor on the number of devices.
+    On CPUs the chains are divided among the devices, and each device computes them one after another in a loop whose
+    length the compiler does not know, so a chain's bits depend neither on its neighbours nor on the number of devices.
     On a GPU the chains are batched by `vmap`. With `shards` above 1 every chain is computed on that many devices at
     once, each with its share of the rows; the function sums over them along the mesh axis `data`.
     """

@@ -22,20 +22,20 @@ TOLERANCE = 1e-3
 
 
 class Pointwise(NamedTuple):
-    """Of C chains of S draws at n rows."""
+    """Values for C chains of S draws at n rows."""
 
     log_likelihood: np.ndarray
     """[C, S, n] log p(y_i | theta), untempered; NaN for draws that are not finite."""
     replicated: np.ndarray
-    """[C, S, n] one target or label drawn from each draw's predictive distribution, and NaN or -1 in its place."""
+    """[C, S, n] a target or label from each draw's predictive distribution; NaN or -1 for draws that are not finite."""
 
 
 def pointwise(draws: Draws, predict: Predict, x: np.ndarray, y: np.ndarray, *, classes: int, seed: int) -> Pointwise:
     """Log-likelihoods and replicated targets of all draws at the rows x [n, ...] with targets y [n].
 
     `classes` is 0 for regression. The bits do not depend on the batches in which draws are read. Raises DataError if
-    the draws lack parameters, or if the sum over the rows is not the log-likelihood that was recorded with a draw: then
-    the draws were conditioned on other rows.
+    the draws lack parameters, or if the sum over the rows is not the log-likelihood that was recorded with a draw, in
+    which case the draws are conditioned on other rows.
     """
     if draws.size != draws.layout.size:
         raise DataError(
@@ -82,6 +82,6 @@ def _check_rows(draws: Draws, log_likelihood: np.ndarray) -> None:
         chain, draw = (int(place) for place in np.argwhere(wrong)[0])
         raise DataError(
             f"draws ({draws.path}) are of other rows: at draw {draw} of chain {chain}, the log-likelihood of the "
-            f"posterior's {rows} rows is {total[chain, draw]:.6g}, and {recorded[chain, draw]:.6g} was recorded. Build "
-            "the posterior from the rows that the draws are of"
+            f"posterior's {rows} rows is {total[chain, draw]:.6g}, but {recorded[chain, draw]:.6g} was recorded. Build "
+            "the posterior from the rows that the draws are conditioned on"
         )

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 PARTS = ("log_likelihood", "log_prior")
 AGREEMENT = 1e-3
-"""Largest difference, relative to 1 + |density|, of a draw's density here from the density stored with it."""
+"""Largest difference, relative to 1 + |density|, between a draw's density here and the density stored with it."""
 
 
 class _Point(NamedTuple):

@@ -49,10 +49,10 @@ def step(
 ) -> tuple[ChainState, HMCInfo]:
     """One transition with diagonal mass 1/v, or unit mass.
 
-    p ~ N(0, 1/v); ceil(tau u / eps) leapfrog steps (at most `max_steps`) with u ~ U(1 - jitter, 1 + jitter); accepted
-    with probability min(1, exp(-dE)), dE = p'.(v p')/2 - p.(v p)/2 - (dl + dpi) / T, with l the log-likelihood, pi the
-    log-prior and T the temperature. A proposal that is not finite, or whose dE is above `DIVERGENCE`, counts as
-    divergent. Without the Metropolis test, all proposals that are not divergent are taken.
+    From p ~ N(0, 1/v), ceil(tau u / eps) leapfrog steps (at most `max_steps`) with u ~ U(1 - jitter, 1 + jitter) lead
+    to a proposal. It is accepted with probability min(1, exp(-dE)), dE = p'.(v p')/2 - p.(v p)/2 - (dl + dpi) / T, with
+    l the log-likelihood, pi the log-prior and T the temperature. A proposal that is not finite, or whose dE is above
+    `DIVERGENCE`, counts as divergent. Without the Metropolis test, every proposal that is not divergent is accepted.
 
     Args:
         key: random key of this transition.

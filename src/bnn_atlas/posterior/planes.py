@@ -13,7 +13,7 @@ from bnn_atlas.posterior.density import FullBatch, LogDensity, Posterior, Poster
 log = logging.getLogger(__name__)
 
 EQUAL = 1e-6
-"""Distance of two points, relative to their norm, below which they count as equal in single precision."""
+"""Distance between two points, relative to their norm, below which they count as equal in single precision."""
 COLLINEAR = 1e-4
 """Distance of the third point from the line through the others, relative to its distance from the first, below which
 the points determine no plane."""

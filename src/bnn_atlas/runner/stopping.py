@@ -15,9 +15,9 @@ class StoppingRule:
     """Ends a block at the first draw by which the E-value of every chain has reached 1 / alpha.
 
     E-values (`formulas.e_values`) use rows that the posterior is not conditioned on. A chain whose E-value has once
-    reached 1 / alpha keeps counting as such, whatever follows. Suppose that draws predict those rows no better than the
-    warm start, in the sense that E exp(log p(rows | draw) - log p(rows | warm start)) is at most 1 given the previous
-    draws: then the probability that a chain ever reaches 1 / alpha is at most alpha (Ville 1939).
+    reached 1 / alpha counts as having reached it, whatever follows. Suppose that draws predict those rows no better
+    than the warm start, in the sense that E exp(log p(rows | draw) - log p(rows | warm start)) is at most 1 given the
+    previous draws: then the probability that a chain ever reaches 1 / alpha is at most alpha (Ville 1939).
     """
 
     def __init__(

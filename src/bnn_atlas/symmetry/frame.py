@@ -9,7 +9,7 @@ from bnn_atlas.files import load_arrays, save_arrays
 from bnn_atlas.symmetry.groups import Symmetry, SymmetryError
 
 VARIANTS = ("sampled", "aligned", "scrambled", "chain_wise")
-"""The draws as they are, in the alignment's frame, with a random order of units for each draw, and with one permutation
+"""The draws as they are; in the alignment's frame; with a random order of units for each draw; and with one permutation
 per chain, to the barycentre of the chains. If the alignment balances scales, all four are balanced; if it matches
 signs, the scrambled draws have random signs, too."""
 MOMENTS = ("mean", "sd", "within_sd")

@@ -69,7 +69,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Units that can be exchanged without a change of the function.
+    """Units that can be exchanged without changing the function.
 
     `freedoms` are other changes that leave it unchanged: `scale`, a positive factor on incoming parameters and its
     inverse on outgoing ones (relu); `sign`, a factor of -1 on both (tanh).

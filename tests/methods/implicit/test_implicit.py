@@ -357,7 +357,7 @@ def test_a_singular_generator_is_reported(caplog):
     found = drive(build_implicit(config, case.posterior, case.data), case)
     assert found.statistics["singular"].tolist() == [7, 8]
     assert np.isfinite(found.statistics["elbo"]).all()
-    assert "J'J was singular within rounding at 6 of 6 samples" in caplog.text
+    assert "J'J was singular to within rounding at 6 of 6 samples" in caplog.text
 
 
 def test_large_noise_on_the_weights_is_warned_of(caplog):

@@ -62,7 +62,7 @@ def compared(fit: Fitted, seed: int) -> list[Compared]:
     if (needed := memory_of(generator, dtype)) > MEMORY_MB:
         raise ValueError(
             f"the comparison needs the exact entropy, which takes about {needed:,.0f} MB for a generator with "
-            f"{fit.family.noise:,} noise numbers, and at most {MEMORY_MB:,} are allowed: compare the entropies of a "
+            f"{fit.family.noise:,} noise numbers, but at most {MEMORY_MB:,} are allowed: compare the entropies of a "
             "run with a smaller generator"
         )
     places_key, starts_key = jax.random.split(jax.random.key(seed))

@@ -41,7 +41,7 @@ class Report(NamedTuple):
     bracket: Array
     """How far the value may lie above what its probes would give without truncation; NaN where it is not known."""
     singular: Array
-    """Whether J'J was singular within rounding, so that sigma^2 alone keeps J'J + sigma^2 I from being singular."""
+    """Whether J'J was singular to within rounding, so that only sigma^2 keeps J'J + sigma^2 I from being singular."""
     converged: Array
     """Whether the search for the smallest singular value has converged; the value minus the bracket is then a lower
     bound, provided that the search has found the smallest one."""
@@ -291,9 +291,9 @@ COPIES = 4
 class Exact(NamedTuple):
     """1/2 log det(J'J + sigma^2 I) = sum_i log L_ii for the Cholesky factor L.
 
-    Where a pivot is zero within rounding, eigenvalues replace the factor, with negative ones set to zero, so that the
-    value is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero within rounding,
-    or below a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
+    Where a pivot is zero to within rounding, eigenvalues replace the factor, with negative ones set to zero, so that
+    the value is finite and at least d log sigma. J'J counts as singular if its smallest eigenvalue is zero to within
+    rounding, or below a hundredth of sigma^2. The gradient is tr(M^-1 dM) / 2.
     """
 
     def start(self, key: Array, like: Array) -> None:
@@ -313,7 +313,7 @@ class Exact(NamedTuple):
 
 
 def _decomposed(gram: Array, sigma: float) -> tuple[Array, Array, Array]:
-    """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular within rounding."""
+    """1/2 log det of M = gram + sigma^2 I, M^-1, and whether `gram` is singular to within rounding."""
     unit = jnp.eye(len(gram), dtype=gram.dtype)
     factor = _factor(gram + sigma**2 * unit)
     root = jax.lax.linalg.triangular_solve(factor, unit, left_side=True, lower=True)

@@ -151,7 +151,7 @@ def build_implicit(config: ImplicitConfig, posterior: Posterior, data: Posterior
             )
         if state.singular:
             log.warning(
-                "J'J was singular within rounding at %d of %d samples of an implicit fit: the noise reaches fewer "
+                "J'J was singular to within rounding at %d of %d samples of an implicit fit: the noise reaches fewer "
                 "directions than it has numbers, and sigma^2 bounds the rest; lower the generator's noise",
                 state.singular,
                 steps * config.samples,

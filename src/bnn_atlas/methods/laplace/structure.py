@@ -1,7 +1,7 @@
 """A normal approximation's precision in one of four structures, and a root of its covariance to draw with.
 
-The devices compute the curvature (`compute_curvature`); the host turns it, in double precision, into a root
-(`factorise`): S with S S^T = H^-1, H = curvature + diag(prior precision); the devices apply the root (`apply_root`).
+The devices compute the curvature (`compute_curvature`). The host turns it, in double precision, into a root S
+(`factorise`): S S^T = H^-1, with H = curvature + diag(prior precision). The devices apply the root (`apply_root`).
 Multiplied by the prior's standard deviations s from both sides, H becomes diag(s) curvature diag(s) + I, with
 eigenvalues of at least 1 whatever the rounding of the curvature. Where the prior is flat, s is infinite: 1 replaces it
 and the entry of I is 0, so the curvature must suffice.
