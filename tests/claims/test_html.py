@@ -179,7 +179,7 @@ def test_excluded_chains_are_said_on_the_page_and_in_the_table(tmp_path: Path) -
     text = written(tmp_path, judgements, {})
     assert '<p class="small">1 of 20 chains of single, split 0 excluded</p>' in text
     assert '<td class="right">19 of 20</td>' in text
-    assert "if these are more than 5 per cent, it is not run" in text
+    assert "if more than 5 per cent are, it is not run" in text
     write_claims(tmp_path / "claims.parquet", judgements)
     (found,) = pd.read_parquet(tmp_path / "claims.parquet").to_dict("records")
     assert found["verdict"] == "reproduced"

@@ -41,7 +41,7 @@ for figure in FIGURES.all:
 for name, figure in FIGURES.targets.items():
 
     rule:
-        """Draw the figure that only one study has under this name; make the scores of a run of the same name, too."""
+        """Draw the figure of this name, which only one study has; make the scores of a run of the same name, too."""
         name:
             name
         input:

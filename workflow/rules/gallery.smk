@@ -1,4 +1,4 @@
-# What a study shows to readers who do not run it, as under docs/results/; only made when asked for.
+# What a study shows to readers who do not run it, as under docs/results/; made only when asked for.
 from bnn_atlas.pipeline.figures import JUDGING, code
 from bnn_atlas.pipeline.targets import step_inputs
 from bnn_atlas.pipeline.study_page import KEPT, pages, so_far

@@ -83,10 +83,9 @@ def averaged(shown: Sequence[Shown], rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_same_sets(labels: Sequence[str], sets: Mapping[Any, Collection[Any]], what: str, differing: str) -> None:
-    """Refuse labels without sets, and labels with other `sets` than the first.
+    """Raise ValueError for labels without sets, and for labels with other `sets` than the first.
 
-    The message of the ValueError says `what` the sets are, such as `rotated images`, and what distinguishes them, such
-    as `angles`.
+    The message says `what` the sets are, such as `rotated images`, and what distinguishes them, such as `angles`.
     """
     for label in labels:
         if label not in sets:

@@ -124,7 +124,7 @@ def panel_title(one: Shown) -> str:
 
 
 def check_titles(shown: Sequence[Shown], titles: Sequence[str]) -> None:
-    """Refuse panels with the same title, which nobody can tell apart. Raises ValueError."""
+    """Raise ValueError if panels have the same title, since nobody could tell them apart."""
     seen: dict[str, str] = {}
     for one, title in zip(shown, titles, strict=True):
         if (other := seen.setdefault(title, one.run)) != one.run:

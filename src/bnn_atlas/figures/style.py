@@ -51,7 +51,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1.5, 1, 1.5)
 
 
 def dash(variant: int) -> Any:
-    """The line style with a number: first those of `DASHES`, then a long dash with more and more dots."""
+    """Line style number `variant`: first the `DASHES`, then a long dash with more and more dots."""
     return DASHES[variant] if variant < len(DASHES) else (0, (4, 1.5, *(1, 1.5) * (variant - 2)))
 
 

@@ -33,7 +33,7 @@ def figure_parts(
     captions: Mapping[str, Mapping[str, str]],
     datasets: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """Copy the files of the figures that are small enough, and return what the page shows of each figure.
+    """Copy those files that are small enough, and return what the page shows of each figure.
 
     These are `name`, `title`, `seen` (the first paragraph of the caption), its own `text`, `reading` (the rest of the
     caption and the notes), and `picture`, `latex`, `tables` and `data`, None if missing. `captions` and `datasets` are

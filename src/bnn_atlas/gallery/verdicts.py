@@ -1,4 +1,4 @@
-"""The claims of a study on its page, by who states them, why some are missed, and the findings that they judge."""
+"""The claims of a study on its page: who states them, why some are missed, and the findings that they judge."""
 
 import logging
 import math
@@ -195,9 +195,9 @@ def _row_text(row: Mapping[str, Any]) -> str:
 
 
 RULE = (
-    "A finding is *not reproduced* if one of its claims is not, else *not tested* if one of them is not, else *not "
-    "run* if its main claim was not. Otherwise it is reproduced, and *at reduced scale* if one of its claims is; "
-    "claims that were not run are counted and decide nothing."
+    "A finding is *not reproduced* if one of its claims is not reproduced, else *not tested* if one is not tested, "
+    "else *not run* if its main claim was not run. Otherwise it is reproduced, or *reproduced at reduced scale* if one "
+    "of its claims is. Other claims that were not run are counted and decide nothing."
 )
 """The rule of `combined` in words."""
 

@@ -20,7 +20,7 @@ STEP_SIZE = Field("method.step_size", "step size")
 TEMPERATURE = Field("temperature", "temperature", marks=(1 / 8, 1.0))
 PANELS = (
     Panel("agreement", "agreement with\nthe reference"),
-    Panel("total_variation", "total variation to\nthe reference"),
+    Panel("total_variation", "total variation from\nthe reference"),
     Panel("elpd_diff", "LPPD minus that\nof the reference", limit=0.0),
 )
 LEVELS = (KindOfDraws.EXACT_CHAIN,)

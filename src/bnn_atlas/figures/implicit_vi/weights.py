@@ -118,7 +118,7 @@ def parallel_coordinates(shown: Sequence[Shown]) -> Drawing:
             }
         )
         tables.append(table)
-    grid[-1].set_xlabel("parameter, in the order of the means")
+    grid[-1].set_xlabel("parameters, in order of their means")
     left_out = remarks({one.label: each.subset for one, each in zip(shown, draws, strict=True)})
     return Drawing(figure, pd.concat(tables, ignore_index=True), names=titles, notes=[left_out])
 

@@ -95,5 +95,5 @@ def _legend(means: pd.DataFrame) -> Entries:
     if several:
         entries["single splits"] = {**look, "ms": 1.8, "mew": 0, "ls": "none"}
     if means["distrusted"].any():
-        entries["chains of some split should not be trusted"] = {**look, "ms": 4, "mfc": "white", "ls": "none"}
+        entries["chains of a split should not be trusted"] = {**look, "ms": 4, "mfc": "white", "ls": "none"}
     return entries

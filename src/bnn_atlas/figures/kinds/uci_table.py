@@ -180,7 +180,7 @@ def _sign_notes(numbers: pd.DataFrame, shown: Sequence[Shown]) -> list[str]:
     trusts, titles = _trusts(shown), {one.dataset: one.dataset_title for one in shown}
     cells = zip(first["method"], first["dataset"], strict=True)
     named = {f"{method} on {titles[dataset]}": trusts[f"{method} on {dataset}"] for method, dataset in cells}
-    return [sign_text(named), "Reasons are those of each method's first such cell."]
+    return [sign_text(named), "Reasons are given for each method's first such cell."]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -239,7 +239,7 @@ MOST_SDS, FEWEST_IN_BIN = 300, 50
 SDS = {
     **LOOKS,
     "fitted": ("fitted", {"color": style.PURPLE, "ls": "-", "lw": 1.2}),
-    "prior": ("draws from the prior, as many and independent", {"color": style.GREY, "ls": "--", "lw": 1.0}),
+    "prior": ("as many independent draws from the prior", {"color": style.GREY, "ls": "--", "lw": 1.0}),
 }
 
 

@@ -46,7 +46,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 COURSES = ("as_trained", "aligned")
 """States that are drawn along training."""
 STARTED = ("start", "as_trained", "planted")
-"""States that are drawn against the transpositions of the start."""
+"""States that are drawn against the transpositions at the start."""
 DASHES = {"train": "-", "test": (0, (4, 1.5))}
 PUBLISHED_UNITS = 512
 NEAR = 2
@@ -92,7 +92,7 @@ def distance_against_transpositions(shown: Sequence[Shown]) -> Drawing:
     numbers = _planted_and_found(shown)
     numbers = numbers[numbers["state"].isin(STARTED)].reset_index(drop=True)
     figure, ax = _against(shown, numbers, "planted", "squared_distance", STARTED, "distance")
-    ax.set_xlabel("transpositions of the start")
+    ax.set_xlabel("transpositions at the start")
     ax.set_ylabel("squared distance")
     ax.set_ylim(bottom=-0.04 * ax.get_ylim()[1])
     return Drawing(figure, numbers)
@@ -114,9 +114,9 @@ def transpositions_stability(shown: Sequence[Shown]) -> Drawing:
     page.legend_below(figure, _marks(left, numbers, "planted", "transpositions", STARTED))
     _marks(right, numbers, "planted", "change", STARTED)
     left.set_ylabel("transpositions found by matching")
-    right.set_ylabel("change of transpositions")
+    right.set_ylabel("change in transpositions")
     for ax in (left, right):
-        ax.set_xlabel("transpositions of the start")
+        ax.set_xlabel("transpositions at the start")
     return Drawing(figure, numbers)
 
 
@@ -189,7 +189,7 @@ def barrier_along_training(shown: Sequence[Shown]) -> Drawing:
         for (state, rows), part in numbers[numbers["panel"] == panel].groupby(["state", "rows"], sort=False):
             _band(ax, part, "x", LOOKS[str(state)]["color"], DASHES[str(rows)])
         ax.set_title(title)
-        ax.set_xlabel("point of the line" if panel == "line" else "epoch")
+        ax.set_xlabel("position along the line" if panel == "line" else "epoch")
         if panel != "line":
             ax.axhline(0, color=style.BLACK, lw=0.6, zorder=0)
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -257,8 +257,8 @@ def transpositions_surface(shown: Sequence[Shown]) -> Drawing:
         ax.set_title(TEXTS[state])
         ax.set_xlabel("epoch")
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes[0].set_ylabel("point of the line")
-    figure.colorbar(axes[-1].collections[0], ax=axes, label="transpositions to the line's start")
+    axes[0].set_ylabel("position along the line")
+    figure.colorbar(axes[-1].collections[0], ax=axes, label="transpositions from the line's start")
     return Drawing(figure, numbers)
 
 

@@ -156,6 +156,6 @@ def _legend() -> dict[str, Artist]:
     shares = ", ".join(f"{share:.0%}" for share in SHARES)
     return {
         f"NUTS, regions with {shares} of the draws": Patch(color=_shades()[2], lw=0),
-        "mean field, the same": Line2D([], [], color=style.METHODS["mean_field"].colour, lw=0.8),
+        "mean field, the same regions": Line2D([], [], color=style.METHODS["mean_field"].colour, lw=0.8),
         "$w_1 w_2 = 1$": Line2D([], [], color=style.GREEN, ls=(0, (3, 2)), lw=0.9),
     }

@@ -35,11 +35,11 @@ def jacobian_kernel(shown: Sequence[Shown]) -> Drawing:
     run = shown[0]
     if len(run.hidden) != 1 or run.hidden[0] < 2:
         raise ValueError(
-            f"run {run.run} has the hidden layers {list(run.hidden)}; the figure is about one with two units"
+            f"run {run.run} has the hidden layers {list(run.hidden)}; the figure needs one with two or more units"
         )
     x = load_functions(run.files["functions"]).train_x
     if x is None or x.shape[1] != 1:
-        raise ValueError(f"run {run.run}: the figure is about a table with one input")
+        raise ValueError(f"run {run.run}: the figure needs tabular data with one input")
     width, subset = run.hidden[0], read_subset(run.files["subset"])
     into = [f"layer0.weight[{i},0]" for i in range(width)]
     out = [f"layer1.weight[0,{i}]" for i in range(width)]
@@ -169,10 +169,10 @@ def sensitivities(x: np.ndarray, weights: np.ndarray, biases: np.ndarray) -> lis
 def _sensitivities(run: Shown) -> pd.DataFrame:
     """Columns draw, units, sensitivity: the groups of every draw of the first chain."""
     if len(run.hidden) != 1:
-        raise ValueError(f"run {run.run} has {len(run.hidden)} hidden layers; the figure is about one")
+        raise ValueError(f"run {run.run} has {len(run.hidden)} hidden layers; the figure needs one")
     x = load_functions(run.files["functions"]).train_x
     if x is None:
-        raise ValueError(f"run {run.run}: its functions hold no training rows; the figure is about tables")
+        raise ValueError(f"run {run.run}: its functions hold no training rows; the figure needs tabular data")
     subset = read_subset(run.files["subset"])
     weights, biases = _first_layer(subset, run, x.shape[1])
     rows = [

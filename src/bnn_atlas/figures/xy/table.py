@@ -57,7 +57,7 @@ def sweep_table(
 
     `error` is one standard error: over seeds or splits if several runs share a label and a value, else the Monte Carlo
     error, else the table's own; `error_over` says which. `converged` is whether R-hat is within its limit for the share
-    of function values that a reference needs (`judgement.trust`), and the reference has converged, too; it is true for
+    of function values that a reference needs (`judgement.trust`) and any reference has converged, too; it is true for
     a method without chains. `rhat_share_above` is the share above the limit, and `trust` is what all checks say about
     the chains. Methods whose draws are of a kind in `levels` have no place along the field: their x is NaN. With
     `reference`, metrics are measured against it, and the column `reference` says whether it has converged. A metric

@@ -57,7 +57,7 @@ def shell_measurements(pool: Draws, kept: np.ndarray, prior_sd: float | None, ma
         error = math.hypot(error_of_chain_mean(first), error_of_chain_mean(second))
         if error > 0:
             shift = float(second.mean() - first.mean()) / error
-            note = "second halves of the chains less the first, in standard errors"
+            note = "second halves of the chains minus the first, in standard errors"
             rows.append(Measurement("prior_shell_shift", shift, note=note))
     return rows
 
