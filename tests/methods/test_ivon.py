@@ -11,6 +11,7 @@ from bnn_atlas.config.parts.priors import LaplacePrior, NormalFlatBiasPrior, Nor
 from bnn_atlas.config.runs.studies import RunConfig
 from bnn_atlas.methods.ivon import build_ivon
 from bnn_atlas.posterior.density import build_posterior, posterior_data
+from bnn_atlas.runner.segments import noted
 from tests.config.folders import RUN
 
 from .fitting import Case, drive, line, rows
@@ -80,6 +81,34 @@ def test_flat_biases_have_no_weight_decay():
     np.testing.assert_allclose(q.sigma[biases], np.sqrt(1 / (30 * 0.3)), rtol=1e-6)
     weights = np.setdiff1d(np.arange(4), biases)
     np.testing.assert_allclose(q.sigma[weights], np.sqrt(1 / (30 * 0.3 + 1 / 0.64)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "batch", "memory"), [(200, None, 40), (200, 80, 80), (3, None, 10), (10**7, None, 100_000)]
+)
+def test_the_memory_of_the_hessian_fits_the_fit(epochs, batch, memory):
+    config = IVONConfig(epochs=epochs, batch_size=batch)
+    assert config.for_rows(190).hessian_momentum == pytest.approx(1 - 1 / memory, abs=1e-12)
+    assert config.note(190) == ""
+    given = IVONConfig(epochs=epochs, batch_size=batch, hessian_momentum=0.9)
+    assert given.for_rows(190) is given
+    assert "hessian_momentum" not in config.model_dump(mode="json")
+
+
+def test_a_fit_learns_the_curvature_of_each_parameter_without_a_memory_given():
+    regression = line(NormalPrior(scale=0.8), dtype=jnp.float32)
+    config = IVONConfig(epochs=500, batch_size=None, samples=4, hessian_init=1.0)
+    found = drive(build_ivon(config, *regression.case), regression.case)
+    np.testing.assert_allclose(found.state.q.sigma**2, 1 / np.diag(regression.precision), rtol=0.4)
+
+
+def test_a_memory_longer_than_the_fit_is_noted(caplog):
+    posterior, data = line(NormalPrior(), dtype=jnp.float32).case
+    long = IVONConfig(epochs=200, batch_size=None, hessian_momentum=0.999)
+    note = "the Hessian's memory of 1,000 steps is longer than the fit, 200 steps"
+    assert noted(long, posterior, len(data.y)) == {"notes": {"elbo": note}}
+    assert "leave it out" in caplog.text
+    assert noted(IVONConfig(epochs=200), posterior, len(data.y)) == {}
 
 
 def test_steps_are_clipped_where_it_is_asked_for():

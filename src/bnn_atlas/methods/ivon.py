@@ -67,6 +67,8 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
             f"'{posterior.family.name}': choose prior.kind 'normal', or method.kind 'mean_field'"
         )
     rows, temperature = len(data.y), posterior.temperature
+    b1, b2 = config.momentum, config.for_rows(rows).hessian_momentum
+    assert b2 is not None
     steps = minibatch.steps_in(config.epochs, config.batch_size, posterior, data)
     rate: Any = optax.constant_schedule(config.learning_rate)
     if config.schedule == "cosine":
@@ -87,7 +89,6 @@ def build_ivon(config: IVONConfig, posterior: Posterior, data: PosteriorData) ->
         decay, t = decay_of(target), memory.steps + 1
         loss_slope = -found.slope * (temperature / rows)
         curvature = -found.curvature * (temperature / rows)
-        b1, b2 = config.momentum, config.hessian_momentum
         average = b1 * memory.gradient + (1 - b1) * loss_slope
         difference = memory.hessian - curvature
         correction = 0.5 * (1 - b2) ** 2 * difference**2 / (memory.hessian + decay)

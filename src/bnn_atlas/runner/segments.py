@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from bnn_atlas.config.methods.base import MethodSettings
+from bnn_atlas.config.methods.gaussian import IVONConfig
 from bnn_atlas.config.methods.implicit import ImplicitConfig
 from bnn_atlas.files import refusals, save_arrays
 from bnn_atlas.methods.contract import Method, State
@@ -274,6 +275,9 @@ class _Run:
 
 def noted(config: MethodSettings, posterior: Posterior, rows: int) -> dict[str, Any]:
     """The trace attribute with notes on statistics, for data of `rows` rows; empty for most methods."""
+    if isinstance(config, IVONConfig) and (note := config.note(rows)):
+        log.warning("%s: lower hessian_momentum, or leave it out", note)
+        return {NOTES: {"elbo": note}}
     if not isinstance(config, ImplicitConfig):
         return {}
     # Other methods need not wait for this import.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -48,6 +48,10 @@ class MethodSettings(Model):
     def desired_energy_variance(self) -> float | None:
         """Variance of the energy error per dimension to which the step size is tuned; None where it is not."""
         return None
+
+    def for_rows(self, rows: int) -> Self:
+        """These settings with numbers in place of what follows from the number of rows."""
+        return self
 
 
 class ChainSettings(MethodSettings):

@@ -1,7 +1,9 @@
 """Settings of methods whose draws come from a Gaussian: variational ones, Laplace, compact representations."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field
 
 from bnn_atlas.config.language.base import Count, CountOrNone, Given, NonNegative, Positive, Share
 from bnn_atlas.config.methods.base import ChainSettings, KindOfDraws, MethodSettings, PointNoise
@@ -118,9 +120,10 @@ class IVONConfig(ChainSettings):
     """Whether the learning rate stays constant, or falls to 0 along half a cosine over all steps."""
     momentum: Share = 0.9
     """Momentum of the gradient (beta_1)."""
-    hessian_momentum: Share = 0.99999
+    hessian_momentum: Annotated[Share | None, Field(exclude_if=lambda value: value is None)] = None
     """Momentum of the Hessian of the mean loss (beta_2): the estimate has a memory of 1 / (1 - beta_2) steps, which
-    should not be longer than the fit."""
+    should not be longer than the fit. null for a memory of a fifth of the fit's steps, at least 10 and at most 100,000
+    steps, which is the paper's 0.99999."""
     hessian_init: Positive = 0.1
     """The Hessian at the start. A parameter's standard deviation is then (rows (hessian_init + weight decay) / T)^-1/2;
     too small a value lets the first draws stray far from the mean."""
@@ -128,6 +131,23 @@ class IVONConfig(ChainSettings):
     """Largest size of a parameter's step, before it is multiplied by the learning rate; null for no limit."""
     steps: Count = 100
     """Draws from q."""
+
+    def for_rows(self, rows: int) -> Self:
+        """These settings with `hessian_momentum` as a number, 1 - 1 / min(max(steps of the fit / 5, 10), 100,000)."""
+        if self.hessian_momentum is not None:
+            return self
+        memory = min(max(self._fit_steps(rows) / 5, 10), 100_000)
+        return self.model_copy(update={"hessian_momentum": 1 - 1 / memory})
+
+    def note(self, rows: int) -> str:
+        """What is to be said of a fit to so many rows; empty if its memory is not longer than the fit."""
+        steps, momentum = self._fit_steps(rows), self.for_rows(rows).hessian_momentum
+        if momentum is None or momentum <= 1 - 1 / max(steps, 10):
+            return ""
+        return f"the Hessian's memory of {1 / (1 - momentum):,.0f} steps is longer than the fit, {steps:,} steps"
+
+    def _fit_steps(self, rows: int) -> int:
+        return self.epochs * (rows // self.batch_size if self.batch_size else 1)
 
 
 MOST_FACTORISED = 20_000

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,9 @@ def sample(
     stored = load_arrays(start, ("parameters", "members"), DataError, "a warm start", optional=None)
     starts, chains = stored["parameters"], stored["members"]
     problem = load_problem(dataset, split, posterior, chains=len(chains))
+    rows = len(problem.data.y)
+    if (fitting := config.for_rows(rows)) is not config:
+        config, method = fitting, fitting.model_dump(mode="json")
     settings = {
         "posterior": posterior,
         "method": method,
@@ -53,9 +57,11 @@ def sample(
     rule = None if stopping is None else _rule(stopping, problem, starts, chains)
     device = jax.devices()[0]
     provenance = collect(settings, root=root, device=f"{device.platform} {device.device_kind}")
-    rows = problem.split
-    inputs = [rows.x_fit, rows.y_fit, starts, *([rows.x_validation, rows.y_validation] if rule else [])]
-    facts = {"shape": rows.shape, "classes": len(rows.classes), "vocabulary": rows.vocabulary}
+    # What the draws are of; readers compare it with the posterior that they are used with.
+    provenance = replace(provenance, settings={**provenance.settings, "posterior": dict(posterior)})
+    data = problem.split
+    inputs = [data.x_fit, data.y_fit, starts, *([data.x_validation, data.y_validation] if rule else [])]
+    facts = {"shape": data.shape, "classes": len(data.classes), "vocabulary": data.vocabulary}
     digest = fingerprint_of_draws(config, problem.config, {**settings, "rows": facts}, inputs, stopped=rule is not None)
     run_block(
         build_method(config, problem.posterior, problem.data),
@@ -67,7 +73,7 @@ def sample(
             seed,
             Path(trace),
             digest,
-            {"provenance": json.loads(provenance.to_json()), **noted(config, problem.posterior, len(problem.data.y))},
+            {"provenance": json.loads(provenance.to_json()), **noted(config, problem.posterior, rows)},
         ),
         config.checkpoint_every,
         rule,
