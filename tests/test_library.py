@@ -293,7 +293,7 @@ def test_wrong_settings_are_named() -> None:
         starting_points(classifier(), 1, training={"epochs": 3})
     with pytest.raises(ConfigError, match="training: permuted: only runs of the pipeline"):
         starting_points(classifier(), 1, training={"permuted": 0})
-    with pytest.raises(ValueError, match="needs class numbers"):
+    with pytest.raises(ValueError, match="class numbers 0, 1, 2"):
         build_posterior(X, TARGETS, LINEAR)
     with pytest.raises(ValueError, match=r"configure\(float64=True\)"):
         build_posterior(X, LABELS, LINEAR | {"float64": True})

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     import arviz
     import pandas
     import xarray
+    from numpy.typing import ArrayLike
 
     from bnn_atlas.config.parts.posterior import PosteriorConfig
     from bnn_atlas.metrics.gathering.summary import PredictiveSummary
     from bnn_atlas.posterior.density import Posterior, PosteriorData
+    from bnn_atlas.posterior.prior_densities import Prior
     from bnn_atlas.traces.convert import Group
     from bnn_atlas.traces.draws import Draws
     from bnn_atlas.traces.pool import Pool
@@ -30,6 +32,24 @@ class NetworkPosterior(NamedTuple):
     config: "PosteriorConfig"
     classes: int
     """0 for regression."""
+    vocabulary: int = 0
+    """Number of token ids; 0 for rows of numbers."""
+
+    def __repr__(self) -> str:
+        """Network, likelihood, prior and numbers of parameters and rows."""
+        config = self.config
+        return (
+            f"NetworkPosterior({config.model.label}, {self.density.layout.size} parameters, {config.likelihood.kind}, "
+            f"{config.prior.kind}, {len(self._rows[1])} rows)"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle settings and arrays; the functions are built again from them."""
+        return _built_again, (self.config, self.data, self.classes, self.vocabulary)
+
+    @property
+    def _dtype(self) -> Any:
+        return self.data.prior.loc.dtype
 
     @property
     def _rows(self) -> tuple[Any, Any]:
@@ -39,15 +59,16 @@ class NetworkPosterior(NamedTuple):
 
 
 def build_posterior(
-    x: np.ndarray, y: np.ndarray, settings: Mapping[str, Any], *, classes: int = 0, vocabulary: int = 0
+    x: "ArrayLike", y: "ArrayLike", settings: Mapping[str, Any], *, classes: int = 0, vocabulary: int = 0
 ) -> NetworkPosterior:
     """Posterior of a network given data, p(theta | x, y)^(1 / T) up to a constant.
 
-    Nothing is scaled here: inputs and regression targets should have zero mean and unit variance.
+    Nothing is scaled here: inputs and regression targets should have zero mean and unit variance. Warns of labels that
+    look like a mistake: of one class only, counted from 1, or with classes that never occur.
 
     Args:
         x: inputs, as tables [n, d], images [n, height, width, channels], or token ids [n, length].
-        y: targets [n], or class numbers [n].
+        y: targets [n], or class numbers [n] from 0; a column [n, 1] is the same.
         settings: `model`, `likelihood` and, optionally, `prior`, `temperature` and the other fields of
             `bnn_atlas.config.parts.posterior.PosteriorConfig`, as in the runs of config/studies/.
         classes: number of classes; 0 for the largest label + 1.
@@ -56,24 +77,46 @@ def build_posterior(
     Raises:
         ConfigError: a setting is wrong; the message gives its value and what is allowed.
         ShapeError: the model does not take rows of this shape.
-        ValueError: rows and targets do not match or are not finite, labels are not class numbers, or `float64: true`
-            without `configure(float64=True)`.
+        DataError: an array or a number is not what it stands for; the message names it and says what to do.
+        ValueError: `float64: true` without `configure(float64=True)`.
     """
-    from jax import numpy as jnp
-
-    from bnn_atlas.config.language.base import validated
+    from bnn_atlas import arrays
+    from bnn_atlas.config.language.base import MOST, WIDEST, validated
     from bnn_atlas.config.parts.posterior import CategoricalLikelihood, PosteriorConfig
+    from bnn_atlas.data.errors import DataError
     from bnn_atlas.posterior import density
 
-    config = validated(PosteriorConfig, dict(settings), "posterior")
+    config = validated(PosteriorConfig, _section(settings), "posterior")
+    dtype = np.float64 if config.float64 else np.float32
+    categorical = isinstance(config.likelihood, CategoricalLikelihood)
+    classes = arrays.count(classes, "classes", 0, WIDEST)
+    vocabulary = arrays.count(vocabulary, "vocabulary", 0, MOST)
+    if classes and not categorical:
+        raise DataError(
+            f"classes is {classes}, but likelihood '{config.likelihood.kind}' is a regression: leave it out"
+        )
+    x = arrays.rows(x, dtype, vocabulary=vocabulary)
+    y = arrays.targets(y, config.likelihood, classes, dtype, count=len(x))
+    if not vocabulary:
+        arrays.check_spread(x, dtype, "x")
+    if categorical:
+        classes = arrays.classes_in(y, classes)
+    else:
+        arrays.check_spread(y, dtype, "y")
+    posterior, prior = _density(config, x, classes, vocabulary)
+    data = density.posterior_data(x, y, prior, config.data_shards, vocabulary, shape=x.shape[1:], classes=classes)
+    return NetworkPosterior(posterior, data, config, classes, vocabulary)
+
+
+def _density(config: "PosteriorConfig", x: np.ndarray, classes: int, vocabulary: int) -> "tuple[Posterior, Prior]":
+    """The density, and the prior, for rows like x."""
+    from jax import numpy as jnp
+
+    from bnn_atlas.posterior import density
+
     if config.float64 and jnp.asarray(0.5).dtype != jnp.float64:
         raise ValueError("float64: true needs `bnn_atlas.configure(float64=True)` before anything else")
-    x, y = np.asarray(x), np.asarray(y)
-    if isinstance(config.likelihood, CategoricalLikelihood):
-        if not np.issubdtype(y.dtype, np.integer):
-            raise ValueError(f"a categorical likelihood needs class numbers (integers), not labels of type {y.dtype}")
-        classes = classes or int(y.max()) + 1
-    posterior, prior = density.build_posterior(
+    return density.build_posterior(
         config.model,
         config.likelihood,
         config.prior,
@@ -86,8 +129,12 @@ def build_posterior(
         kernel=config.kernel,
         rows=x,
     )
-    data = density.posterior_data(x, y, prior, config.data_shards, vocabulary, shape=x.shape[1:], classes=classes)
-    return NetworkPosterior(posterior, data, config, classes)
+
+
+def _built_again(config: "PosteriorConfig", data: "PosteriorData", classes: int, vocabulary: int) -> NetworkPosterior:
+    """A posterior from its pickle."""
+    posterior, _ = _density(config, np.asarray(data.x), classes, vocabulary)
+    return NetworkPosterior(posterior, data, config, classes, vocabulary)
 
 
 def starting_points(
@@ -95,7 +142,7 @@ def starting_points(
     chains: int,
     *,
     training: Mapping[str, Any] | None = None,
-    validation: tuple[np.ndarray, np.ndarray] | None = None,
+    validation: "tuple[ArrayLike, ArrayLike] | None" = None,
     seed: int = 0,
 ) -> np.ndarray:
     """Parameters [chain, P] at which chains start: initialised networks, or trained ones (a deep ensemble).
@@ -105,33 +152,42 @@ def starting_points(
         chains: number of chains.
         training: settings of `bnn_atlas.config.parts.starts.WarmStartConfig`; `{}` for the defaults, None not to train.
         validation: rows and targets for early stopping; without them training lasts `max_epochs`.
-        seed: chain i depends only on the seed and i.
+        seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed and i.
 
     Raises:
         ConfigError: a setting is wrong.
+        DataError: an array or a number is not what it stands for; the message names it and says what to do.
         ValueError: there are fewer rows than `batch_size`.
         TrainingError: the loss of a network is not finite.
     """
     from jax import numpy as jnp
 
-    from bnn_atlas.config.language.base import ConfigError, validated
+    from bnn_atlas import arrays
+    from bnn_atlas.config.language.base import MOST_CHAINS, ConfigError, validated
     from bnn_atlas.config.parts.starts import WarmStartConfig
+    from bnn_atlas.data.errors import DataError
     from bnn_atlas.warmstart.ensemble import Rows, initialise, train_ensemble
 
-    members, dtype = np.arange(chains), posterior.data.prior.loc.dtype
+    _check_posterior(posterior)
+    members, dtype = np.arange(arrays.count(chains, "chains", 1, MOST_CHAINS)), posterior._dtype
+    word = _as_int32(arrays.seed(seed))
     if training is None:
-        return initialise(posterior.density, members, seed, dtype)
-    config = validated(WarmStartConfig, dict(training), "training")
+        return initialise(posterior.density, members, word, dtype)
+    config = validated(WarmStartConfig, _section(training), "training")
     if config.permuted is not None:
         raise ConfigError("training: permuted: only runs of the pipeline start from permuted copies; leave it out")
     x, y = posterior._rows
-    watched = validation or (x[:0], y[:0])
+    watched = x[:0], y[:0]
+    if validation is not None:
+        if not (isinstance(validation, tuple | list) and len(validation) == 2):
+            raise DataError("validation must be two arrays, (rows, targets)")
+        watched = _held_out(posterior, *validation, names=("validation[0]", "validation[1]"))
     rows = Rows(x, y, jnp.asarray(watched[0], x.dtype), jnp.asarray(watched[1], y.dtype))
-    return np.asarray(train_ensemble(posterior.density, config, rows, members, seed, dtype).parameters)
+    return np.asarray(train_ensemble(posterior.density, config, rows, members, word, dtype).parameters)
 
 
 def sample(
-    posterior: NetworkPosterior, method: Mapping[str, Any], starts: np.ndarray, folder: str | Path, *, seed: int = 0
+    posterior: NetworkPosterior, method: Mapping[str, Any], starts: "ArrayLike", folder: str | Path, *, seed: int = 0
 ) -> "Pool":
     """Run a method from each start and return the draws, which are kept in `folder`.
 
@@ -143,16 +199,17 @@ def sample(
         method: `kind` and settings of a method, as under `method:` of a run in config/studies/.
         starts: starting points of the chains [chain, P], see `starting_points`.
         folder: folder of the trace; created if it does not exist.
-        seed: chain i depends only on the seed, i and its start.
+        seed: a whole number from 0 to 2^32 - 1; chain i depends only on the seed, i and its start.
 
     Raises:
         ConfigError: a setting is wrong.
+        DataError: the starting points or the seed are not what they stand for; the message says what to do.
         StartError: the density at a starting point is not finite.
     """
     import jax
     from pydantic import RootModel
 
-    from bnn_atlas import runtime
+    from bnn_atlas import arrays, runtime
     from bnn_atlas.config.language.base import ConfigError, validated
     from bnn_atlas.config.methods.hmc import LeapfrogSettings
     from bnn_atlas.config.methods.registry import MethodConfig
@@ -164,13 +221,16 @@ def sample(
     from bnn_atlas.runner.segments import Block, noted, run_block
     from bnn_atlas.traces.pool import open_pool, pool_traces
 
-    config = validated(RootModel[MethodConfig], dict(method), "method").root
+    _check_posterior(posterior)
+    config = validated(RootModel[MethodConfig], _section(method), "method").root
     if isinstance(config, LeapfrogSettings):
         try:
             config = config.resolved(standard_deviation(posterior.config.prior), posterior.config.temperature)
         except ValueError as error:
             raise ConfigError(f"method: {error}") from None
-    starts, target = np.asarray(starts), Path(folder)
+    config = config.for_rows(len(posterior.data.y))
+    starts = arrays.starts(starts, posterior.density.layout, posterior._dtype)
+    seed, target = arrays.seed(seed), Path(folder)
     at_once = 1 if runtime.on_cpu() else len(starts)
     budget = 1e6 * posterior.config.gradient_memory_mb / at_once
     density = within_budget(posterior.density, posterior.data, budget)
@@ -184,7 +244,7 @@ def sample(
     digest = fingerprint_of_draws(config, posterior.config, settings, inputs)
     notes = noted(config, density, len(posterior.data.y))
     attributes = {"provenance": {"settings": settings}, **notes}
-    block = Block(starts, np.arange(len(starts)), seed, target / "chains", digest, attributes)
+    block = Block(starts, np.arange(len(starts)), _as_int32(seed), target / "chains", digest, attributes)
     target.mkdir(parents=True, exist_ok=True)
     run_block(build_method(config, density, posterior.data), density, posterior.data, block, config.checkpoint_every)
     pool_traces([block.destination], target / "pool.json")
@@ -192,25 +252,27 @@ def sample(
 
 
 def predict(
-    posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndarray | None = None
+    posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "ArrayLike | None" = None
 ) -> "PredictiveSummary":
     """Predictive distributions at the rows x [n, ...], averaged over the draws of each chain.
 
     With targets y [n] there are also their densities. The draws can come from elsewhere, such as a run of the pipeline,
-    if they belong to the same network.
+    if they are of the same network, likelihood, prior and temperature.
 
     Raises:
-        DataError: the rows differ in shape or kind from those of the posterior.
-        PredictionError: a label has no class.
+        DataError: an array is not what it stands for, or the draws belong to another posterior; the message names it.
     """
     from bnn_atlas.inference.predictor import Predictor
     from bnn_atlas.metrics.gathering import streaming
 
+    _check_posterior(posterior)
+    _check_draws(posterior, draws)
+    rows, targets = _held_out(posterior, x, y)
     predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
-    return streaming.summarise(draws, predictor, x, y, classes=posterior.classes)
+    return streaming.summarise(draws, predictor, rows, targets, classes=posterior.classes)
 
 
-def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndarray) -> "pandas.DataFrame":
+def score(posterior: NetworkPosterior, draws: "Draws", x: "ArrayLike", y: "ArrayLike") -> "pandas.DataFrame":
     """Scores of the average over all draws at the rows x [n, ...] with targets y [n], and diagnostics of the chains.
 
     The columns are `metric`, `value`, `standard_error` and `note`. Chains that never move, or with predictions that are
@@ -218,16 +280,25 @@ def score(posterior: NetworkPosterior, draws: "Draws", x: np.ndarray, y: np.ndar
     """
     import pandas as pd
 
+    from bnn_atlas.data.errors import DataError
     from bnn_atlas.metrics.judgement import evaluate
     from bnn_atlas.metrics.tables.measurement import RunIdentity
 
-    method = draws.attributes["provenance"]["settings"]["method"]
+    _check_posterior(posterior)
+    _check_draws(posterior, draws)
+    method = _recorded(draws).get("method")
+    if method is None:
+        raise DataError(
+            f"draws ({draws.path}) do not record the method that made them, which the scores depend on: pass the pool "
+            "that `sample`, the pipeline or `open_reference` gives"
+        )
+    rows, targets = _held_out(posterior, x, y)
     identity = RunIdentity("", "", "", 0, "", posterior.config.model.label, method["kind"])
-    summary = predict(posterior, draws, x, y)
+    summary = predict(posterior, draws, rows, targets)
     scored = evaluate.score(
         draws,
         summary,
-        _HeldOut(x, y, 1.0),
+        _HeldOut(rows, targets, 1.0),
         evaluate.RunFacts(identity, batch_rows=method.get("batch_size"), temperature=posterior.config.temperature),
     )
     return pd.DataFrame(scored.rows)[["metric", "value", "standard_error", "note"]]
@@ -244,10 +315,14 @@ def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "
     Raises:
         DataError: the draws belong to another posterior or to other rows, or lack parameters.
     """
+    from bnn_atlas import arrays
     from bnn_atlas.config.methods.registry import method
     from bnn_atlas.inference.pointwise import pointwise
     from bnn_atlas.inference.predictor import Predictor
 
+    _check_posterior(posterior)
+    _check_draws(posterior, draws)
+    seed = arrays.seed(seed)
     x, y = (np.asarray(array) for array in posterior._rows)
     predictor = Predictor(posterior.density, posterior.data, 1e6 * posterior.config.gradient_memory_mb)
     found = pointwise(draws, predictor, x, y, classes=posterior.classes, seed=seed)
@@ -258,7 +333,7 @@ def to_arviz(posterior: NetworkPosterior, draws: "Draws", *, seed: int = 0) -> "
         "observed_data": {"y": (("row",), y)},
         "constant_data": {"x": (inputs, x)},
     }
-    made_by = draws.attributes.get("provenance", {}).get("settings", {}).get("method")
+    made_by = _recorded(draws).get("method")
     if made_by and method(made_by["kind"]).kind_of_draws.are_chain and posterior.config.temperature == 1:
         groups["log_likelihood"] = {"y": (by_draw, found.log_likelihood)}
     return draws.to_arviz(groups)
@@ -270,3 +345,69 @@ class _HeldOut(NamedTuple):
     x_test: np.ndarray
     y_test: np.ndarray
     y_scale: float
+
+
+def _section(settings: Any) -> Any:
+    """Settings for `validated`, which refuses what is no mapping."""
+    return dict(settings) if isinstance(settings, Mapping) else settings
+
+
+def _as_int32(seed: int) -> int:
+    """The number with the same 32 bits that the samplers take."""
+    return int(np.uint32(seed).view(np.int32))
+
+
+def _check_posterior(posterior: Any) -> None:
+    from bnn_atlas.data.errors import DataError
+
+    if not isinstance(posterior, NetworkPosterior):
+        raise DataError(f"posterior is a {type(posterior).__name__}: pass what `build_posterior` returns")
+
+
+def _held_out(posterior: NetworkPosterior, x: Any, y: Any, names: tuple[str, str] = ("x", "y")) -> tuple[Any, Any]:
+    """Further rows, like those of the posterior, and their targets (None for None)."""
+    from bnn_atlas import arrays
+
+    shape = posterior.data.x.shape[1:]
+    x = arrays.rows(x, posterior._dtype, names[0], shape=shape, vocabulary=posterior.vocabulary)
+    if y is None:
+        return x, None
+    likelihood = posterior.config.likelihood
+    return x, arrays.targets(y, likelihood, posterior.classes, posterior._dtype, names[1], count=len(x))
+
+
+def _recorded(draws: "Draws") -> Mapping[str, Any]:
+    """The settings that the draws record."""
+    found: Mapping[str, Any] = draws.attributes.get("provenance", {}).get("settings", {})
+    return found
+
+
+def _check_draws(posterior: NetworkPosterior, draws: Any) -> None:
+    """Refuse draws of another network and, where they record it, of another likelihood, prior or temperature."""
+    from bnn_atlas.config.language.base import validated
+    from bnn_atlas.config.parts.posterior import PosteriorConfig
+    from bnn_atlas.data.errors import DataError
+    from bnn_atlas.traces.draws import Draws
+
+    if not isinstance(draws, Draws):
+        raise DataError(
+            f"draws is a {type(draws).__name__}: pass a pool, from `sample` or `open_pool`, or the `draws` "
+            "of a reference"
+        )
+    differences = []
+    if (recorded := _recorded(draws).get("posterior")) is not None:
+        theirs = validated(PosteriorConfig, recorded, f"{draws.path}: posterior").model_dump(mode="json")
+        ours = posterior.config.model_dump(mode="json")
+        differences = [
+            f"{part} ({theirs[part]}, here {ours[part]})"
+            for part in ("model", "likelihood", "prior", "temperature")
+            if theirs[part] != ours[part]
+        ]
+    layout = posterior.density.layout
+    if not differences and draws.layout != layout:
+        differences = [f"network ({draws.layout.size} parameters, here {layout.size}, with other arrays)"]
+    if differences:
+        raise DataError(
+            f"draws ({draws.path}) are of another posterior; these differ: {'; '.join(differences)}. Build the "
+            "posterior with the settings and rows that the draws are of"
+        )

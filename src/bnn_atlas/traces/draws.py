@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -173,15 +174,17 @@ class Draws(ABC):
 
     def to_xarray(self) -> "xarray.Dataset":
         """An xarray Dataset over the files, which loads only what a computation needs; see `convert.to_xarray`."""
-        from bnn_atlas.traces.convert import to_xarray
+        with _extra():
+            from bnn_atlas.traces.convert import to_xarray
 
-        return to_xarray(self)
+            return to_xarray(self)
 
     def to_arviz(self, groups: "Mapping[str, Group] | None" = None) -> "arviz.InferenceData | xarray.DataTree":
         """An ArviZ InferenceData over the files, a DataTree from ArviZ 1 on; see `convert.to_arviz`."""
-        from bnn_atlas.traces.convert import to_arviz
+        with _extra():
+            from bnn_atlas.traces.convert import to_arviz
 
-        return to_arviz(self, groups)
+            return to_arviz(self, groups)
 
     def _places(self, chains: Index, draws: Index) -> tuple[np.ndarray, np.ndarray]:
         return positions(chains, self.chains, "chain"), positions(draws, self.draws, "draw")
@@ -227,6 +230,16 @@ def positions(index: Index, count: int, axis: str) -> np.ndarray:
 def evenly(total: int, most: int) -> np.ndarray:
     """At most `most` of the positions below `total`, evenly spaced from the first to the last."""
     return np.unique(np.linspace(0, total - 1, min(total, most)).round().astype(np.int64))
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """Say how to install the packages that only conversions need."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        advice = f"{error.name} is not installed: run `pip install 'bnn-atlas[arviz]'`"
+        raise ModuleNotFoundError(advice, name=error.name) from None
 
 
 def _forward(part: slice | None) -> slice:

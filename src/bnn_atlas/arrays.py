@@ -1,0 +1,234 @@
+"""The gate for arrays: what a user has becomes the array that it stands for, or an error that names the argument."""
+
+import operator
+import warnings
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from bnn_atlas.config.language.base import MOST
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, LikelihoodConfig
+from bnn_atlas.data.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from bnn_atlas.models.layout import Layout
+
+SEEDS = 2**32
+"""Seeds are whole numbers from 0 to this number - 1."""
+LEVELS = 100
+"""Least number of different values that the range of a column must have room for."""
+WANTED = {
+    "c": "complex numbers: pass real and imaginary parts as columns of their own",
+    "M": "dates: turn them into numbers first, such as days since the first date",
+    "m": "time differences: turn them into numbers first, such as days (divide by numpy.timedelta64(1, 'D'))",
+    "O": "objects: turn it into numbers first, for example with astype(float)",
+    "V": "records: pass their fields as columns of numbers",
+}
+"""Kind of NumPy type -> what it is and what to do; every other kind but real numbers is text."""
+TEXT = "text: number the words first, for example with numpy.unique(..., return_inverse=True)"
+
+
+def rows(
+    values: Any, dtype: "DTypeLike", name: str = "x", *, shape: tuple[int, ...] | None = None, vocabulary: int = 0
+) -> np.ndarray:
+    """Rows [n, ...] as finite floats that `dtype` can hold, or as token numbers below `vocabulary` if that is not 0.
+
+    `shape` is that of one row, where it is known. Raises DataError.
+    """
+    array = _numbers(values, name)
+    if array.ndim < 2:
+        _refuse(
+            name,
+            f"has the shape {list(array.shape)}, but rows are [n, ...]: write {name}.reshape(-1, 1) for n rows "
+            "of one input",
+        )
+    if not len(array):
+        _refuse(name, "has no rows: pass at least one")
+    if shape is not None and array.shape[1:] != shape:
+        _refuse(
+            name,
+            f"has rows of the shape {list(array.shape[1:])}, but the posterior takes rows of the shape {list(shape)}",
+        )
+    if not array.size:
+        _refuse(name, f"has the shape {list(array.shape)}, so its rows are empty: pass at least one input")
+    if vocabulary:
+        return _whole(array, vocabulary, name, "token numbers")
+    return _floats(array, dtype, name)
+
+
+def targets(
+    values: Any, likelihood: LikelihoodConfig, classes: int, dtype: "DTypeLike", name: str = "y", *, count: int
+) -> np.ndarray:
+    """Targets [n] of n = `count` rows: finite floats that `dtype` can hold, or class numbers below `classes`.
+
+    A column [n, 1] is the same as [n]. With `classes` 0 every class number is allowed. Raises DataError.
+    """
+    array = _numbers(values, name)
+    labels = isinstance(likelihood, CategoricalLikelihood)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        advice = "one target for each row is needed, [n]"
+        if labels and array.ndim == 2 and array.size and ((array == 0) | (array == 1)).all():
+            advice = f"class numbers are needed, [n]: write {name}.argmax(axis=1) if its columns stand for classes"
+        _refuse(name, f"has the shape {list(array.shape)}: {advice}")
+    if len(array) != count:
+        _refuse(name, f"has {len(array)} targets for {count} rows: pass one target for each row")
+    if labels:
+        return _whole(array, classes or MOST, name, "class numbers")
+    return _floats(array, dtype, name)
+
+
+def check_spread(array: np.ndarray, dtype: "DTypeLike", name: str) -> None:
+    """Refuse floats [n, ...] with a column whose values are nearly the same number in `dtype` and were not before.
+
+    A column whose range is within the rounding errors of its own type counts as constant. Raises DataError.
+    """
+    coarse, fine = np.finfo(np.dtype(dtype)), np.finfo(array.dtype)
+    if fine.eps >= coarse.eps:
+        return
+    low, high = array.min(axis=0), array.max(axis=0)
+    size, width = np.maximum(np.abs(low), np.abs(high)), high - low
+    lost = (width > LEVELS * fine.eps * size) & (width < LEVELS * (float(coarse.eps) * size + float(coarse.tiny)))
+    if lost.any():
+        place = tuple(np.argwhere(lost)[0])
+        column = f" in column {place[0]}" if place else ""
+        _refuse(
+            name,
+            f"goes from {low[place]:.10g} to {high[place]:.10g}{column}, and {np.dtype(dtype)} holds fewer than "
+            f"{LEVELS} numbers in between: subtract the mean and divide by the standard deviation first",
+        )
+
+
+def classes_in(labels: np.ndarray, given: int = 0, name: str = "y") -> int:
+    """Number of classes: `given`, or the largest label + 1 if that is 0; warns of labels that look like a mistake.
+
+    Raises DataError for more classes than rows, unless the number is given.
+    """
+    present = np.unique(labels)
+    found = given or int(present[-1]) + 1
+    if not given and found > len(labels):
+        _refuse(
+            name,
+            f"has labels up to {present[-1]} in {len(labels)} rows: number its classes 0, 1, 2, ... with "
+            "numpy.unique(..., return_inverse=True), or pass `classes`",
+        )
+    told = ""
+    if len(present) == 1:
+        told = f"every row has the class {present[0]}; pass `classes` if there are others"
+    elif present[0] == 1 and len(present) == found - 1:
+        told = f"no row has the class 0; labels count from 0, so subtract 1 if these go from 1 to {found - 1}"
+    elif absent := found - len(present):
+        told = f"{absent} of {found} classes never occur; labels count from 0 without gaps"
+    if told:
+        warnings.warn(f"{name}: {told}", stacklevel=3)
+    return found
+
+
+def seed(value: Any, name: str = "seed") -> int:
+    """A seed: a whole number from 0 to 2^32 - 1. Raises DataError."""
+    return count(value, name, 0, SEEDS - 1)
+
+
+def count(value: Any, name: str, least: int, most: int) -> int:
+    """A whole number from `least` to `most`. Raises DataError."""
+    try:
+        found = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or not least <= found <= most:
+        _refuse(name, f"is {_short(value)}, but a whole number from {least} to {most} is needed")
+    return found
+
+
+def starts(values: Any, layout: "Layout", dtype: "DTypeLike", name: str = "starts") -> np.ndarray:
+    """Starting points [chain, P] of a network with this layout, as finite floats that `dtype` holds; else DataError."""
+    array = _numbers(values, name)
+    if array.ndim != 2 or array.shape[1] != layout.size or not len(array):
+        one = array.ndim == 1 and array.shape == (layout.size,)
+        advice = f"write {name}[None] for one chain" if one else "`starting_points` makes such arrays"
+        _refuse(
+            name,
+            f"has the shape {list(array.shape)}, but one row of {layout.size} parameters for each chain is "
+            f"needed, [chain, {layout.size}]: {advice}",
+        )
+    return _floats(array, dtype, name)
+
+
+def _numbers(values: Any, name: str) -> np.ndarray:
+    """Any array, list or data frame of real numbers as an array."""
+    if isinstance(values, np.ma.MaskedArray):
+        _refuse(name, "is a masked array: leave the masked rows out, or fill them, and pass a plain array")
+    try:
+        array = np.asarray(values)
+    except Exception as error:  # whatever the type of `values` raises
+        raise DataError(f"{name} cannot be made an array ({_first_line(error)}): pass rows of equal length") from None
+    if array.dtype.kind == "O" and hasattr(values, "to_numpy"):
+        array = _of_frame(values, name).reshape(array.shape)
+    if array.dtype.str[1:] == "f2" or (array.dtype.kind == "V" and np.can_cast(array.dtype, np.float32)):
+        array = array.astype(np.float32)  # short floats, also those of JAX, such as bfloat16
+    if array.dtype.kind not in "biuf":
+        _refuse(name, f"holds {WANTED.get(array.dtype.kind, TEXT)}")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _of_frame(values: Any, name: str) -> np.ndarray:
+    """The numbers of a frame or series of pandas whose columns have different types; missing ones are NaN."""
+    import pandas as pd
+
+    frame = pd.DataFrame(values)
+    for column, kind in frame.dtypes.items():
+        if not pd.api.types.is_numeric_dtype(kind) or pd.api.types.is_complex_dtype(kind):
+            _refuse(name, f"has the type '{kind}' in column {column!r}: turn it into numbers first, or leave it out")
+    return frame.to_numpy(np.float64, na_value=np.nan)
+
+
+def _floats(array: np.ndarray, dtype: "DTypeLike", name: str) -> np.ndarray:
+    """Floats that are finite in `dtype`, unchanged; float64 for whole numbers and for longer floats."""
+    if (bad := ~np.isfinite(array)).any():
+        _refuse(
+            name,
+            f"has {int(bad.sum())} numbers that are not finite, the first at {_first(bad)}: leave these rows out, or "
+            "fill the numbers in",
+        )
+    limit = np.finfo(np.dtype(dtype)).max
+    if (bad := np.abs(array) > limit).any():
+        _refuse(
+            name, f"has {array[bad][0]:.3g} at {_first(bad)}, and {np.dtype(dtype)} ends at {limit:.3g}: scale it first"
+        )
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _whole(array: np.ndarray, below: int, name: str, what: str) -> np.ndarray:
+    """Whole numbers from 0 to `below` - 1, as int64."""
+    bad = (array < 0) | (array >= below)
+    if array.dtype.kind == "f":
+        bad |= ~np.isfinite(array) | (array != np.floor(array))
+    if bad.any():
+        allowed = "0, 1, 2, ..." if below == MOST else f"from 0 to {below - 1}"
+        _refuse(
+            name,
+            f"has {array[bad][0]} at {_first(bad)}, but {what} {allowed} are needed: number them with "
+            "numpy.unique(..., return_inverse=True)",
+        )
+    return array.astype(np.int64)
+
+
+def _refuse(name: str, problem: str) -> NoReturn:
+    raise DataError(f"{name} {problem}")
+
+
+def _first(where: np.ndarray) -> list[int]:
+    return [int(place) for place in np.argwhere(where)[0]]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _short(value: Any) -> str:
+    shape = getattr(value, "shape", ())
+    return f"an array of {prod(shape)} numbers" if shape else f"{value!r:.80}"

@@ -1,0 +1,354 @@
+"""Arrays that users pass to the public functions: the right numbers, or an error that names the argument."""
+
+import pickle
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+from jax import numpy as jnp
+
+from bnn_atlas import NetworkPosterior, arrays, build_posterior, predict, sample, score, starting_points, to_arviz
+from bnn_atlas.config.parts.posterior import CategoricalLikelihood, GaussianLikelihood, MLPConfig
+from bnn_atlas.data.errors import DataError
+from bnn_atlas.models.networks import build_network
+from bnn_atlas.traces.draws import ArrayDraws
+
+NUMBERS = np.random.default_rng(3)
+X = NUMBERS.standard_normal((40, 2))
+Y = X[:, 0] + 0.3 * NUMBERS.standard_normal(40)
+LABELS = (Y > 0).astype(np.int64)
+LINE: dict[str, Any] = {"model": {"kind": "mlp", "hidden": []}, "likelihood": {"kind": "gaussian"}, "kernel": "xla"}
+CLASSES = LINE | {"likelihood": {"kind": "categorical"}}
+HMC = {"kind": "hmc", "burn_in": 0, "steps": 4, "step_size": 0.1, "trajectory_length": 0.3}
+LAYOUT = build_network(MLPConfig(hidden=()), (2,), 1).layout
+DATES = np.datetime64("2020-01-01") + np.arange(40)
+
+
+@pytest.fixture(scope="module")
+def line() -> NetworkPosterior:
+    return build_posterior(X, Y, LINE)
+
+
+@pytest.fixture(scope="module")
+def labelled() -> NetworkPosterior:
+    return build_posterior(X, LABELS, CLASSES)
+
+
+def draws_of(posterior: NetworkPosterior, **settings: Any) -> ArrayDraws:
+    """Three chains of random draws, with the record of the posterior that they are of."""
+    layout = posterior.density.layout
+    recorded = {"posterior": posterior.config.model_dump(mode="json") | settings, "method": HMC}
+    values = np.random.default_rng(0).standard_normal((3, 6, layout.size)).astype("float32")
+    statistics = {name: np.zeros((3, 6), "float32") for name in ("log_likelihood", "log_prior")}
+    attributes = {"provenance": {"settings": recorded}}
+    return ArrayDraws(Path("pool.json"), layout, values, statistics, np.arange(3), np.arange(6), attributes)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (X, np.round(10 * Y).astype(int)),
+        (X, (3_000_000_000 + 1e8 * Y).astype(np.int64)),
+        (X, Y[:, None]),
+        (X, Y > 0),
+        (np.round(5 * X).astype(np.int64), Y),
+        (4e9 * X // 1, Y),
+        (X.tolist(), Y.tolist()),
+        (pd.DataFrame(X), pd.Series(Y)),
+        (pd.DataFrame({"a": X[:, 0], "b": X[:, 1] > 0}), pd.DataFrame({"y": Y})),
+        (pd.DataFrame(X).astype("Float64"), pd.Series(np.round(Y)).astype("Int64")),
+        (jnp.asarray(X), jnp.asarray(Y)),
+        (jnp.asarray(X, jnp.bfloat16), jnp.asarray(np.round(Y), jnp.int32)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_regressions_take_numbers_of_every_kind(x: Any, y: Any) -> None:
+    data = build_posterior(x, y, LINE).data
+    np.testing.assert_array_equal(data.x, np.asarray(pd.DataFrame(np.asarray(x)), float).astype("float32"))
+    np.testing.assert_array_equal(data.y, np.asarray(y, float).reshape(-1).astype("float32"), strict=True)
+
+
+@pytest.mark.parametrize("y", [LABELS, LABELS.astype(float), LABELS[:, None], LABELS > 0, LABELS.astype(np.uint8)])
+def test_labels_are_whole_numbers_of_any_type(y: np.ndarray) -> None:
+    posterior = build_posterior(X, y, CLASSES)
+    assert posterior.classes == 2
+    np.testing.assert_array_equal(posterior.data.y, LABELS.astype(np.int32), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (X[:0], Y[:0], r"^x has no rows"),
+        (X[:, :0], Y, r"^x .* rows are empty"),
+        (X[:, 0], Y, r"^x has the shape \[40\].*x\.reshape\(-1, 1\)"),
+        (X + 1j, Y, r"^x holds complex"),
+        (DATES[:, None], Y, r"^x holds dates"),
+        (X.astype(str), Y, r"^x holds text"),
+        (X.astype(object), Y, r"^x holds objects"),
+        (np.ma.masked_greater(X, 1), Y, r"^x is a masked array"),
+        (np.where(X > 1, np.nan, X), Y, r"^x has \d+ numbers that are not finite"),
+        (1e39 * X, Y, r"^x has .* float32 ends at"),
+        (1.7e12 + 1000 * X, Y, r"^x goes from .* in column 0, and float32"),
+        ([[1.0], [2.0, 3.0]], [1.0, 2.0], r"^x cannot be made an array"),
+        (pd.DataFrame({"a": X[:, 0], "b": "red"}), Y, r"^x has the type 'str' in column 'b'"),
+        (X, Y[:5], r"^y has 5 targets for 40 rows"),
+        (X, np.column_stack([Y, Y]), r"^y has the shape \[40, 2\]: one target"),
+        (X, 1e39 * Y, r"^y has .* float32 ends at"),
+        (X, (3_000_000_000 + 1000 * Y).astype(np.int64), r"^y goes from .* and float32"),
+        (X, DATES, r"^y holds dates"),
+        (X, pd.Series(Y).mask(Y > 1), r"^y has \d+ numbers that are not finite"),
+    ],
+)  # fmt: skip
+def test_regressions_refuse_what_has_no_right_answer(x: Any, y: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        build_posterior(x, y, LINE)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.eye(2)[LABELS], r"^y has the shape \[40, 2\].*y\.argmax\(axis=1\)"),
+        (LABELS + 0.5, r"^y has [01]\.5 at \[0\], but class numbers 0, 1, 2"),
+        (2 * LABELS - 1, r"^y has -1 at"),
+        (LABELS * 10**6, r"^y has labels up to 1000000 in 40 rows"),
+        (np.where(LABELS, "a", "b"), r"^y holds text"),
+    ],
+)
+def test_labels_that_are_not_class_numbers_are_refused(y: np.ndarray, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        build_posterior(X, y, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"), [(LABELS * 0, "class 0;"), (LABELS + 1, "subtract 1"), (LABELS * 2, "1 of 3 classes never occur")]
+)
+def test_labels_that_look_like_a_mistake_are_told(y: np.ndarray, message: str) -> None:
+    with pytest.warns(UserWarning, match=message) as told:
+        build_posterior(X, y, CLASSES)
+    assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(("given", "message"), [({"classes": 1}, "y has 1 at"), ({"classes": -1}, "classes is -1")])
+def test_numbers_of_classes_are_checked(given: dict[str, int], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        build_posterior(X, LABELS, CLASSES, **given)
+    with pytest.raises(DataError, match="'gaussian' is a regression"):
+        build_posterior(X, Y, LINE, classes=3)
+
+
+@pytest.mark.parametrize("value", [2**32, 2**40, -1, 1.5, "1", True, None, np.arange(2), np.float64(2)])
+def test_seeds_that_are_no_whole_numbers_of_32_bits_are_refused(line: NetworkPosterior, value: Any) -> None:
+    with pytest.raises(DataError, match=r"^seed is .* from 0 to 4294967295"):
+        starting_points(line, 1, seed=value)
+    with pytest.raises(DataError, match=r"^seed is"):
+        sample(line, HMC, np.zeros((1, 3)), "nowhere", seed=value)
+    with pytest.raises(DataError, match=r"^seed is"):
+        to_arviz(line, draws_of(line), seed=value)
+
+
+def test_every_seed_of_32_bits_has_its_own_numbers(line: NetworkPosterior, tmp_path: Path) -> None:
+    seeds = [0, 1, np.uint8(2), 2**31, 2**32 - 1]
+    starts = [starting_points(line, 1, seed=value) for value in seeds]
+    assert len(np.unique(np.concatenate(starts), axis=0)) == len(seeds)
+    pool = sample(line, HMC, starts[0], tmp_path, seed=2**32 - 1)
+    assert pool.attributes["provenance"]["settings"]["seed"] == 2**32 - 1
+
+
+@pytest.mark.parametrize("chains", [0, -1, 1.5, 10**9, "2"])
+def test_numbers_of_chains_are_checked(line: NetworkPosterior, chains: Any) -> None:
+    with pytest.raises(DataError, match=r"^chains is"):
+        starting_points(line, chains)
+
+
+@pytest.mark.parametrize(
+    ("starts", "message"),
+    [
+        (np.zeros(3), r"shape \[3\].*starts\[None\]"),
+        (np.zeros((2, 4)), r"shape \[2, 4\], but one row of 3 parameters"),
+        (np.zeros((0, 3)), "one row of 3 parameters"),
+        (np.zeros((2, 3), str), "holds text"),
+        (np.zeros((2, 3), complex), "holds complex"),
+        (np.full((2, 3), np.nan), "not finite"),
+        (np.full((2, 3), 1e39), "float32 ends at"),
+    ],
+)
+def test_starts_are_one_row_of_finite_numbers_for_each_chain(
+    line: NetworkPosterior, starts: np.ndarray, message: str
+) -> None:
+    with pytest.raises(DataError, match=f"^starts .*{message}"):
+        sample(line, HMC, starts, "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ((X, LABELS[:5]), r"^validation\[1\] has 5 targets"),
+        ((X, LABELS + 1), r"^validation\[1\] has 2 at"),
+        ((X, LABELS + 0.5), r"^validation\[1\] has"),
+        ((X[:, :1], LABELS), r"^validation\[0\] has rows of the shape \[1\]"),
+        (X, r"^validation must be two arrays"),
+    ],
+)
+def test_validation_rows_are_checked(labelled: NetworkPosterior, validation: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        starting_points(labelled, 1, training={}, validation=validation)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (X[:0], Y[:0], "^x has no rows"),
+        (np.where(X > 1, np.nan, X), Y, "^x has .* not finite"),
+        (X[:, :1], Y, r"^x has rows of the shape \[1\]"),
+        (X, np.column_stack([Y, Y]), "^y has the shape"),
+        (X, np.ma.masked_greater(Y, 1), "^y is a masked array"),
+    ],
+)
+def test_rows_to_score_are_checked(line: NetworkPosterior, x: np.ndarray, y: np.ndarray, message: str) -> None:
+    for function in (predict, score):
+        with pytest.raises(DataError, match=message):
+            function(line, draws_of(line), x, y)
+
+
+def test_whole_numbers_are_scored_as_floats(line: NetworkPosterior) -> None:
+    whole = np.round(3 * Y)
+    assert whole.min() < 0
+    ours, theirs = (score(line, draws_of(line), X, y) for y in (whole.astype(int), whole))
+    pd.testing.assert_frame_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "differs"),
+    [
+        ({"model": {"kind": "mlp", "hidden": [4]}}, "model"),
+        ({"likelihood": {"kind": "gaussian", "sigma": 2.0}}, "likelihood"),
+        ({"prior": {"kind": "laplace"}}, "prior"),
+        ({"temperature": 0.5}, "temperature"),
+    ],
+)
+def test_draws_of_another_posterior_are_refused(line: NetworkPosterior, recorded: dict[str, Any], differs: str) -> None:
+    draws = draws_of(line, **recorded)
+    calls = lambda: predict(line, draws, X), lambda: score(line, draws, X, Y), lambda: to_arviz(line, draws)
+    for call in calls:
+        with pytest.raises(
+            DataError, match=rf"^draws \(pool\.json\) are of another posterior; these differ: {differs} "
+        ):
+            call()
+
+
+def test_draws_without_a_record_are_compared_by_their_network(line: NetworkPosterior) -> None:
+    wide = build_posterior(X, Y, LINE | {"model": {"kind": "mlp", "hidden": [2]}})
+    draws = draws_of(line)
+    draws.attributes = {}
+    assert predict(line, draws, X[:3]).mean.shape == (3, 3)
+    with pytest.raises(DataError, match="these differ: network"):
+        predict(wide, draws, X)
+    with pytest.raises(DataError, match="do not record the method"):
+        score(line, draws, X, Y)
+    with pytest.raises(DataError, match=r"^draws is a ndarray: pass a pool"):
+        predict(line, draws.read(), X)
+    with pytest.raises(DataError, match=r"^posterior is a int: pass what `build_posterior`"):
+        predict(3, draws, X)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_posterior_pickles_and_has_a_short_repr(shards: int) -> None:
+    prior = {"kind": "empirical_covariance", "floor": 0.1}
+    posterior = build_posterior(X, LABELS, CLASSES | {"prior": prior, "data_shards": shards})
+    assert (
+        repr(posterior) == "NetworkPosterior(mlp linear relu, 6 parameters, categorical, empirical_covariance, 40 rows)"
+    )
+    again = pickle.loads(pickle.dumps(posterior))
+    assert (again.config, again.classes, again.vocabulary) == (posterior.config, 2, 0)
+    theta = jnp.linspace(-1, 1, 6)
+    for one, other in zip(*map(jax.tree.leaves, (posterior.data, again.data)), strict=True):
+        np.testing.assert_array_equal(one, other)
+    ours, theirs = (
+        (p.density.log_likelihood_of(theta, p.data.x, p.data.y), p.density.log_prior(theta, p.data.prior))
+        for p in (posterior, again)
+    )
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("package", ["xarray", "arviz"])
+def test_a_missing_package_is_named_with_its_extra(
+    line: NetworkPosterior, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "bnn_atlas.traces.convert", raising=False)
+    convert = {"xarray": ArrayDraws.to_xarray, "arviz": ArrayDraws.to_arviz}[package]
+    with pytest.raises(ModuleNotFoundError, match=rf"^{package} .*pip install 'bnn-atlas\[arviz\]'"):
+        convert(draws_of(line))
+
+
+SHAPES = arrays_of.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+ANY = arrays_of.scalar_dtypes().flatmap(lambda kind: SHAPES.flatmap(lambda shape: arrays_of.arrays(kind, shape)))
+
+
+def refusal(call: Callable[[], Any]) -> str | None:
+    """The error that says what is wrong with an argument; None if nothing is."""
+    try:
+        call()
+    except DataError as error:
+        return str(error)
+    return None
+
+
+def check(gate: Callable[..., np.ndarray], values: np.ndarray, name: str, *others: Any, **more: Any) -> None:
+    """The gate gives the same numbers, all of them finite, or an error of one line about the argument."""
+    if (told := refusal(lambda: gate(values, *others, **more))) is not None:
+        assert told.startswith(f"{name} ")
+        assert "\n" not in told
+    else:
+        found = gate(values, *others, **more)
+        assert found.dtype.kind in "fi"
+        assert np.isfinite(found.astype("float32")).all()
+        np.testing.assert_array_equal(found.astype(float), values.astype(float).reshape(found.shape))
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(ANY)
+def test_any_array_is_checked(values: np.ndarray) -> None:
+    count = len(values) if values.ndim else 0
+    check(arrays.rows, values, "x", np.float32)
+    check(arrays.rows, values, "x", np.float32, vocabulary=5)
+    check(arrays.starts, values, "starts", LAYOUT, np.float32)
+    for likelihood, classes in ((GaussianLikelihood(), 0), (CategoricalLikelihood(), 0), (CategoricalLikelihood(), 3)):
+        check(arrays.targets, values, "y", likelihood, classes, np.float32, count=count)
+
+
+PLACED = arrays_of.scalar_dtypes().flatmap(
+    lambda kind: st.sampled_from([(3, 2), (3,), (3, 1), (2, 3), (0, 2)]).flatmap(
+        lambda shape: arrays_of.arrays(kind, shape)
+    )
+)
+GOOD_X, GOOD_Y = st.just(X[:3]), st.just(LABELS[:3])
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(st.one_of(st.tuples(PLACED, GOOD_Y), st.tuples(GOOD_X, PLACED), st.tuples(PLACED, PLACED)), st.booleans())
+def test_no_array_makes_a_public_function_fail_with_an_error_of_another_library(
+    line: NetworkPosterior, labelled: NetworkPosterior, rows: tuple[np.ndarray, np.ndarray], classes: bool
+) -> None:
+    posterior = labelled if classes else line
+    draws, (x, y) = draws_of(posterior), rows
+    calls: list[Callable[[], Any]] = [
+        lambda: build_posterior(x, y, CLASSES if classes else LINE),
+        lambda: predict(posterior, draws, x, y),
+        lambda: score(posterior, draws, x, y),
+        lambda: starting_points(posterior, 1, training={"max_epochs": 1, "batch_size": None}, validation=(x, y)),
+    ]
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            told = refusal(call)
+        assert told is None or told.startswith(("x ", "y ", "validation["))
